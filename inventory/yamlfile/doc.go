@@ -10,7 +10,7 @@
 // similar known key. All mistakes are reported together, in the order of lines. A wrong
 // value reads as zero, so that reading can continue.
 //
-// All files of operators use this package, so the same mistake has the same message
+// All YAML files of operators use this package, so the same mistake has the same message
 // everywhere. The caller embeds a Reader, defines the keys and their meaning, limits the
 // number of entries, and adds types of values. A Reader visits only the nodes that the
 // caller asks for, so recursive aliases do no harm.
