@@ -11,9 +11,9 @@ type account struct {
 	id   int
 }
 
-// systemAccounts returns the lines of a passwd file that a node gets: system accounts (ids below
-// 1000) and nobody. Names of people are removed; homes and shells that a node lacks are
-// replaced. hasShell reports whether a shell exists.
+// systemAccounts returns the lines of a passwd file that a node gets: those of system
+// accounts (ids below 1000) and of nobody. It removes names of people, and replaces homes
+// and shells that a node lacks. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
@@ -45,7 +45,8 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups returns the lines of a group file that a node gets, without members.
+// systemGroups returns the lines of a group file that a node gets: those of system groups,
+// without members.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {
@@ -73,6 +74,7 @@ func shadow(accounts []account) string {
 	return b.String()
 }
 
+// gshadow returns a gshadow file with locked passwords.
 func gshadow(groups []account) string {
 	var b strings.Builder
 	for _, g := range groups {
@@ -87,6 +89,7 @@ func systemID(s string) (int, bool) {
 	return n, err == nil && (n >= 0 && n < 1000 || n == nobody)
 }
 
+// systemName reports whether s can be the name of a system account or group.
 func systemName(s string) bool {
 	if s == "" || len(s) > 32 || s[0] >= '0' && s[0] <= '9' || s[0] == '-' {
 		return false

@@ -49,7 +49,7 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	return nil
 }
 
-// copyFrom copies a folder or unpacks a tarball.
+// copyFrom copies the folder from, or unpacks the tarball from, into the root of the build.
 func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	i, err := os.Stat(from)
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	return nil
 }
 
-// printSummary prints what was written and what was left out or changed.
+// printSummary prints how much was written, and what was left out or changed.
 func (w *writer) printSummary(to io.Writer) {
 	fmt.Fprintf(to, "%d files, %d MB\n", w.files, w.bytes/1_000_000)
 	var left []string

@@ -101,14 +101,19 @@ var allowed = [...]struct {
 // Most of dpkg's info folder is not needed to install packages: symbols files are only for
 // building packages, and md5sums files must exist but may be empty.
 
+// isUnneeded reports whether the file at path is left out of the skeleton.
 func isUnneeded(path string) bool { return isDpkgInfo(path, ".symbols") }
-func isEmptied(path string) bool  { return isDpkgInfo(path, ".md5sums") }
 
+// isEmptied reports whether the file at path is empty in the skeleton.
+func isEmptied(path string) bool { return isDpkgInfo(path, ".md5sums") }
+
+// isDpkgInfo reports whether path is in dpkg's info folder and has that end.
 func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
-// isSameInNode reports whether to, a clean path below the host's root, is the same in a node.
+// isSameInNode reports whether the file at to is the same in a node. to is a clean path
+// below the host's root.
 func isSameInNode(to string) bool {
 	top, rest, _ := strings.Cut(to, "/")
 	switch top {
@@ -129,6 +134,7 @@ type emptyFolder struct {
 	group string // root if the host does not have the group
 }
 
+// emptyFolders are the empty folders of the skeleton.
 var emptyFolders = [...]emptyFolder{
 	{"boot", 0o755, ""},
 	{"dev", 0o755, ""},

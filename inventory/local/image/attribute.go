@@ -27,7 +27,8 @@ func isKept(a attribute) bool {
 	return strings.HasPrefix(a.name, "user.") && !strings.HasPrefix(a.name, "user.overlay.")
 }
 
-// readAttributes returns the kept attributes of an open file, sorted by name.
+// readAttributes returns those extended attributes of an open file that an image keeps,
+// sorted by name. It fails if they exceed maxAttributes.
 func readAttributes(fd int) ([]attribute, error) {
 	n, err := unix.Flistxattr(fd, nil)
 	if errors.Is(err, unix.ENOTSUP) || err == nil && n == 0 {

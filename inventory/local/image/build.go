@@ -19,7 +19,8 @@ const (
 	removedPrefix = ".gone-"
 )
 
-// lock acquires the lock of the names, which excludes other processes too.
+// lock waits until no other process changes names of images, and excludes others until
+// unlock is called.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -52,7 +53,7 @@ type build struct {
 	folder *os.File
 }
 
-// startBuild creates a folder with an empty root folder.
+// startBuild creates the locked folder of a new image, with an empty root folder in it.
 func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	return b, nil
 }
 
-// discard removes everything that was not published.
+// discard removes the folder of the build, and everything in it that was not published.
 func (b *build) discard() error {
 	err := removeTree(b.dir)
 	if b.folder != nil {
@@ -91,7 +92,8 @@ func (b *build) discard() error {
 }
 
 // publish makes the build the image of that name, and returns its key. If the same content
-// exists, that is used. A name that is taken is an error unless replace is set.
+// was published under this name before, that copy is used. If the name is taken, publish
+// fails with fs.ErrExist; with replace, the name then points to the new image.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {
@@ -135,10 +137,12 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	return key, syncDir(b.store.dir)
 }
 
+// nameTaken returns the error for a name that is taken.
 func nameTaken(name string) error {
 	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove SETTINGS %s: %w", name, name, fs.ErrExist)
 }
 
+// syncFS writes the file system that contains path to the disk.
 func syncFS(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -148,6 +152,7 @@ func syncFS(path string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
+// syncDir writes the names in a folder to the disk.
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -24,7 +24,8 @@ var packages = [...]string{
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// debianSuite returns the Debian release in which a name ends: debian-12, debian-bookworm, my-debian-12.
+// debianSuite returns the code name of the Debian release in which the name of an image
+// ends. Names such as debian-12, debian-bookworm and my-debian-12 mean bookworm.
 func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
@@ -91,7 +92,8 @@ func (w *writer) unlink(path string) error {
 	return clearName(dir, name)
 }
 
-// runMmdebstrap runs mmdebstrap and passes its tarball to unpack.
+// runMmdebstrap runs mmdebstrap, passes its tarball to unpack, and prints its messages to
+// w.
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()
@@ -119,6 +121,7 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 // textWriter replaces invalid UTF-8 in the output of a program.
 type textWriter struct{ w io.Writer }
 
+// Write writes b to r.w; it never fails.
 func (r textWriter) Write(b []byte) (int, error) {
 	_, _ = io.WriteString(r.w, strings.ToValidUTF8(string(b), "?"))
 	return len(b), nil

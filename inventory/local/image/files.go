@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeAccounts writes the accounts of the system, with locked passwords.
+// writeAccounts writes the files of the system's accounts and groups, with locked
+// passwords.
 func (s *skeleton) writeAccounts() error {
 	passwd, users := systemAccounts(s.text("etc/passwd"), s.exists)
 	group, groups := systemGroups(s.text("etc/group"))
@@ -117,7 +118,7 @@ func (s *skeleton) writeFiles() error {
 	return nil
 }
 
-// hostTextOr returns a file of the host's /usr, or instead if there is none.
+// hostTextOr returns the text of a file in the host's /usr; instead if there is none.
 func (s *skeleton) hostTextOr(path, instead string) string {
 	if text := s.text(path); text != "" {
 		return text
@@ -125,6 +126,7 @@ func (s *skeleton) hostTextOr(path, instead string) string {
 	return instead
 }
 
+// shells returns the lines of /etc/shells: the known shells that the host has.
 func (s *skeleton) shells() string {
 	var b strings.Builder
 	for _, sh := range shells {
@@ -160,9 +162,9 @@ func osRelease(text string) map[string]string {
 	return values
 }
 
-// certificates writes the bundle of those authorities of Debian's package that the host trusts.
-// An operator's own authorities are left out: they could impersonate any server, and their
-// names reveal the site's network.
+// certificates writes the bundle of certificate authorities: those of Debian's package that
+// the host trusts. It leaves out an operator's own authorities: they could impersonate any
+// server, and their names reveal the site's network.
 func (s *skeleton) certificates() error {
 	const dir = "etc/ssl/certs"
 	var b strings.Builder
@@ -182,8 +184,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles writes the other files that dpkg needs. Overrides that name users or groups
-// which the node lacks would make dpkg fail, so they are left out.
+// writeDpkgFiles writes dpkg's remaining files. It leaves out overrides that name users or
+// groups which the node lacks, since dpkg would fail because of them.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

@@ -22,9 +22,9 @@ type folderCopy struct {
 	links  map[uint64]string
 }
 
-// copyFolder copies the file system of from. Folders on which other file systems are mounted are
-// copied empty.
-func (w *writer) copyFolder(from, not string) error {
+// copyFolder copies the file system of the folder from, but not the folder images, which
+// contains all images. Folders on which other file systems are mounted are copied empty.
+func (w *writer) copyFolder(from, images string) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (w *writer) copyFolder(from, not string) error {
 		return err
 	}
 	c.device = st.Dev
-	if err := unix.Stat(not, &c.skip); err != nil {
+	if err := unix.Stat(images, &c.skip); err != nil {
 		return err
 	}
 	if err := c.copyEntries(f, "", 0); err != nil {
@@ -45,7 +45,8 @@ func (w *writer) copyFolder(from, not string) error {
 	return w.finish()
 }
 
-// copyEntries copies all entries of an open folder.
+// copyEntries copies all entries of the open folder dir. path is its path in the image,
+// depth the number of folders above it.
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)
@@ -60,7 +61,7 @@ func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 			at = path + "/" + name
 		}
 		err := c.copyEntry(int(dir.Fd()), name, at, depth)
-		if _, told := errors.AsType[*fs.PathError](err); err != nil && !told {
+		if _, hasPath := errors.AsType[*fs.PathError](err); err != nil && !hasPath {
 			err = &fs.PathError{Op: "copy", Path: "/" + at, Err: err}
 		}
 		if err != nil {
@@ -70,7 +71,8 @@ func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// copyEntry copies one entry of an open folder.
+// copyEntry copies one entry of the open folder dir. It counts devices, sockets and pipes
+// instead of copying them.
 func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path is longer than %d bytes", maxPath)
@@ -100,6 +102,7 @@ func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	return nil
 }
 
+// metaOf returns the metadata in st, without extended attributes.
 func metaOf(st *unix.Stat_t) meta {
 	return meta{
 		mode:  st.Mode & 0o7777,
@@ -109,7 +112,8 @@ func metaOf(st *unix.Stat_t) meta {
 	}
 }
 
-// openEntry opens an entry of an open folder and returns its present metadata.
+// openEntry opens an entry of an open folder and returns its metadata, also as read by
+// fstat.
 func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -129,7 +133,8 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 	return f, m, &st, nil
 }
 
-// copySubfolder copies a folder with its content, without other file systems mounted in it.
+// copySubfolder copies a folder with its content. If another file system is mounted on the
+// folder, it is copied empty.
 func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {
@@ -149,7 +154,8 @@ func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error 
 	return c.copyEntries(f, path, depth+1)
 }
 
-// copyRegular copies a file, or links it to an earlier copy of the same inode.
+// copyRegular copies a file. If another name of the same file was copied before, it creates
+// a hard link to that copy.
 func (c *folderCopy) copyRegular(dir int, name, path string) error {
 	f, m, st, err := c.openEntry(dir, name, 0)
 	if err != nil {

@@ -38,24 +38,29 @@ func hashTree(ctx context.Context, root string) (string, error) {
 	return hex.EncodeToString(h.sum.Sum(nil))[:hashDigits], nil
 }
 
+// treeHash is the hash of the files that were added to it.
 type treeHash struct {
 	sum   hash.Hash
 	buf   []byte
 	links map[uint64]string // first name, by inode
 }
 
+// addText hashes a text after its length, so that different lists of texts never give the
+// same input.
 func (h *treeHash) addText(s string) {
 	h.addNumber(uint64(len(s)))
 	io.WriteString(h.sum, s)
 }
 
+// addNumber hashes a number.
 func (h *treeHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	h.sum.Write(b[:])
 }
 
-// add hashes one file of the tree.
+// add hashes one file of the tree, with its path rel in the tree. It hashes the content of
+// each inode once.
 func (h *treeHash) add(path, rel string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -72,7 +77,7 @@ func (h *treeHash) add(path, rel string) error {
 		return err
 	case unix.S_IFREG:
 		first, seen := h.links[st.Ino]
-		h.addText(first)
+		h.addText(first) // empty for the first name
 		if seen {
 			return nil
 		}

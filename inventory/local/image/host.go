@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findHost returns the key of the skeleton. It builds the skeleton again if the host's stamp has
-// changed.
+// findHost returns the key of the image Host. It builds the skeleton at the first call, and
+// again when the host's stamp has changed or the image was removed.
 func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	return key, nil
 }
 
-// hostStamp returns a text that changes with the packages and accounts of the host.
+// hostStamp returns a text that changes when the packages or accounts of the host change.
 func (s *Store) hostStamp() string {
 	var b strings.Builder
 	for _, path := range [...]string{"etc", "etc/alternatives", "etc/group", "etc/passwd", "etc/ssl/certs", "usr", "var/lib/dpkg/status"} {
@@ -92,24 +92,25 @@ func buildSkeleton(ctx context.Context, root, to string) error {
 	return nil
 }
 
-// conffiles returns the MD5 hashes of configuration files, by path below the root, from the list
-// of installed packages. MD5 suffices to detect changes that were not made to deceive.
+// conffiles returns the MD5 hashes of configuration files, by path below the root. status
+// is dpkg's list of installed packages. MD5 suffices to detect changes that were not made
+// to deceive.
 func conffiles(status string) map[string]string {
 	hashes := map[string]string{}
-	in := false
+	inList := false // the line belongs to a list of configuration files
 	for line := range strings.Lines(status) {
 		if !strings.HasPrefix(line, " ") {
-			in = strings.HasPrefix(line, "Conffiles:")
+			inList = strings.HasPrefix(line, "Conffiles:")
 			continue
 		}
-		if f := strings.Fields(line); in && len(f) >= 2 && len(f[1]) == 2*md5.Size {
+		if f := strings.Fields(line); inList && len(f) >= 2 && len(f[1]) == 2*md5.Size {
 			hashes[strings.TrimPrefix(f[0], "/")] = f[1]
 		}
 	}
 	return hashes
 }
 
-// linkMergedUsr creates the symbolic links of a merged /usr.
+// linkMergedUsr copies the host's links into its merged /usr, such as /bin.
 func (s *skeleton) linkMergedUsr() error {
 	for _, name := range [...]string{"bin", "lib", "lib32", "lib64", "libo32", "libx32", "sbin"} {
 		if text, to, ok := s.readLink(name); ok && strings.HasPrefix(to, "usr/") {
@@ -162,7 +163,8 @@ func (s *skeleton) makeFolder(path string) error {
 	return nil
 }
 
-// writeFile creates a file of the skeleton. An existing file is kept.
+// writeFile creates a file of the skeleton, with its parent folders. An existing file is
+// kept.
 func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
@@ -183,7 +185,7 @@ func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// copyAllowed copies the allowed files.
+// copyAllowed copies the files of the host that allowed lists.
 func (s *skeleton) copyAllowed() error {
 	for _, a := range allowed {
 		path, glob := strings.CutSuffix(a.path, "*")
@@ -205,8 +207,8 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept reports whether the target of a link exists unchanged in a node: below /usr, or as a
-// link in /etc that is kept too.
+// isLinkKept reports whether to, the target of a link, exists unchanged in a node. Such a
+// target is below /usr, or itself a kept link in /etc.
 func (s *skeleton) isLinkKept(to string, depth int) bool {
 	if !isSameInNode(to) || depth > 8 {
 		return false
@@ -218,7 +220,9 @@ func (s *skeleton) isLinkKept(to string, depth int) bool {
 	return ok && s.isLinkKept(next, depth+1)
 }
 
-// copyPath copies a path as its rule says. It silently skips what the rule does not allow.
+// copyPath copies a file, a link or a folder with its content, as far as the rule r allows.
+// It silently skips everything else. depth is the number of folders above path that were
+// copied.
 func (s *skeleton) copyPath(path string, r rule, depth int) error {
 	if isUnneeded(path) || depth > 8 {
 		return nil

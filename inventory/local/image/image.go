@@ -23,8 +23,8 @@ type Store struct {
 	host string // root of the file system from which Host is made
 
 	// Building is called when building Host begins; again says whether this process built it
-	// before. The returned function is called at the end. It may be nil, and is set before
-	// the first Find.
+	// before. The returned function is called at the end. Building may be nil. It must be set
+	// before the first Find.
 	Building func(again bool) (ended func(error))
 
 	mu    sync.Mutex // guards the fields below; held while the skeleton is built
@@ -70,7 +70,8 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 	return key, i, err
 }
 
-// keyOf returns the key to which name points.
+// keyOf returns the key to which the link of that name points. It fails with fs.ErrNotExist
+// if there is no such image.
 func (s *Store) keyOf(name string) (string, error) {
 	key, err := os.Readlink(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

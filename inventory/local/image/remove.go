@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes an image. If used reports that its content is in use, Sweep removes the content
-// later. It fails with fs.ErrNotExist if there is no such image, and refuses Host.
+// Remove removes an image. If used reports that its content is in use, the content stays
+// until Sweep finds it unused. Remove fails with fs.ErrNotExist if there is no such image,
+// and refuses Host.
 func (s *Store) Remove(name string, used func(key string) bool) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -80,7 +81,8 @@ func (s *Store) Sweep(used func(key string) bool) error {
 	return errors.Join(errs...)
 }
 
-// removeContents removes a content: it is renamed first, so that it vanishes at once.
+// removeContents removes the content of an image. It renames the content first, so that no
+// caller finds a part of it.
 func (s *Store) removeContents(key string) error {
 	dir, err := os.MkdirTemp(s.dir, removedPrefix)
 	if err != nil {
@@ -94,7 +96,8 @@ func (s *Store) removeContents(key string) error {
 	return removeTree(dir)
 }
 
-// removeAbandoned removes an unfinished image whose process has ended.
+// removeAbandoned removes an unfinished image, unless the process that builds it still
+// lives.
 func (s *Store) removeAbandoned(name string) error {
 	dir := filepath.Join(s.dir, name)
 	f, err := os.Open(dir)

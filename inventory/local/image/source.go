@@ -23,6 +23,7 @@ type source struct {
 // maxSource bounds the size of a copied file of the host.
 const maxSource = 64 << 20
 
+// openSource opens the host's file system with that root folder.
 func openSource(root string) (*source, error) {
 	f, err := os.Open(root)
 	if err != nil {
@@ -36,7 +37,8 @@ func (s *source) close() { s.root.Close() }
 // errPrivate means that a node must not see the file.
 var errPrivate = errors.New("it is not readable for every user")
 
-// open opens a path below the root, if all its folders and the file itself are public.
+// open opens a path below the root. It fails with errPrivate unless the file and all
+// folders above it are public.
 func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	at := int(s.root.Fd())
 	opened := -1
@@ -89,7 +91,7 @@ func (s *source) isPublic(st *unix.Stat_t) bool {
 	return false
 }
 
-// read returns a whole file and its metadata.
+// read returns the content of a public file and its metadata.
 func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	f, st, err := s.open(path)
 	if err != nil {
@@ -145,7 +147,8 @@ func (s *source) entries(path string) []fs.DirEntry {
 	return entries
 }
 
-// readLink returns the text of a symbolic link and its target below the root.
+// readLink returns the text of a symbolic link in a public folder, and its target as a
+// clean path below the root. ok is false if there is no such link.
 func (s *source) readLink(at string) (text, to string, ok bool) {
 	dir := path.Dir(at)
 	fd := int(s.root.Fd())

@@ -66,7 +66,8 @@ func (w *writer) unpackFile(path string) error {
 	return w.unpack(bufio.NewReaderSize(f, 64<<10))
 }
 
-// unpackThrough decompresses with a program that runs as nobody, since the file is not trusted.
+// unpackThrough unpacks a tarball that a program decompresses. The program runs as nobody,
+// since the file is not trusted. pack is the Debian package of the program.
 func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -84,12 +85,12 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
 }
 
-// unpackOutput passes the output of a program to unpack, and its errors to progress. If unpack
-// refuses something, stop must end the program. If the output is incomplete, the error is that
-// of the program.
+// unpackOutput runs a program and passes its output to unpack, and its errors to progress.
+// If unpack refuses something, it calls stop, which must end the program. If the output is
+// incomplete, it returns the program's error, which begins with failed.
 func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string, progress io.Writer, unpack func(io.Reader) error) error {
-	told := &tail{}
-	cmd.Stderr = io.MultiWriter(told, progress)
+	messages := &tail{}
+	cmd.Stderr = io.MultiWriter(messages, progress)
 	r, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -107,12 +108,13 @@ func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case ended != nil && (err == nil || cut):
-		return fmt.Errorf("%s (%v): %s", failed, ended, told)
+		return fmt.Errorf("%s (%v): %s", failed, ended, messages)
 	}
 	return err
 }
 
-// unpack writes the members of a tar stream, and reads the stream to its end.
+// unpack writes the members of a tar stream, and reads the stream to its end. It fails if
+// the stream is longer than maxStream.
 func (w *writer) unpack(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: w.maxStream + 1}
 	err := w.unpackStream(&trailingZeros{r: limited})
@@ -122,7 +124,8 @@ func (w *writer) unpack(r io.Reader) error {
 	return err
 }
 
-// unpackStream unpacks all members, and fails if the stream has no end mark.
+// unpackStream writes all members of the stream. It fails if the stream is empty, damaged
+// or has no end mark.
 func (w *writer) unpackStream(stream *trailingZeros) error {
 	t := tar.NewReader(stream)
 	members := 0
@@ -160,6 +163,7 @@ type trailingZeros struct {
 	zeros int64
 }
 
+// Read reads, and counts the zeros at the end of what was read so far.
 func (e *trailingZeros) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
 	i := n
@@ -173,7 +177,8 @@ func (e *trailingZeros) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarMember writes one member of a tarball.
+// tarMember writes one member of a tarball. It counts devices and pipes instead of writing
+// them.
 func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return w.countFile()
@@ -211,7 +216,7 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("its type %q is unknown", h.Typeflag)
 }
 
-// memberAttributes returns the kept extended attributes of a member.
+// memberAttributes returns those extended attributes of a member that an image keeps.
 func memberAttributes(h *tar.Header) []attribute {
 	var attrs []attribute
 	total := 0
@@ -233,6 +238,7 @@ func memberAttributes(h *tar.Header) []attribute {
 // tail keeps the end of a program's output.
 type tail struct{ b []byte }
 
+// Write keeps the last 2000 bytes.
 func (t *tail) Write(p []byte) (int, error) {
 	const size = 2000
 	t.b = append(t.b, p...)

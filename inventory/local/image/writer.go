@@ -45,7 +45,7 @@ type writer struct {
 	files, bytes    int64
 	maxTotal        int64 // bound on the bytes of all files
 	maxStream       int64 // bound on the bytes of a tar stream, which includes headers
-	sinceSpaceCheck int64 // bytes since the last check of the free space
+	sinceSpaceCheck int64 // bytes counted since the last check of the free space
 	omitted         omissions
 
 	parent   int    // descriptor of the last used folder, or -1
@@ -67,6 +67,7 @@ type dirTime struct {
 	mtime time.Time
 }
 
+// newWriter returns a writer into the existing folder root.
 func newWriter(ctx context.Context, root string) (*writer, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -114,7 +115,7 @@ func cleanPath(name string) (string, error) {
 	return strings.Join(parts, "/"), nil
 }
 
-// open opens a cleaned path without following symbolic links.
+// open opens a cleaned path below the root, without following symbolic links.
 func (w *writer) open(path string, flags uint64) (int, error) {
 	if path == "" {
 		path = "."
@@ -129,8 +130,8 @@ func (w *writer) open(path string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// openParent opens the folder of path, which it creates if necessary, and returns the last part of
-// path. The descriptor is valid until the next call.
+// openParent opens the folder that contains path, and creates it if necessary. It returns
+// the folder and the last part of path. The descriptor is valid until the next call.
 func (w *writer) openParent(path string) (fd int, name string, err error) {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -154,7 +155,7 @@ func (w *writer) openParent(path string) (fd int, name string, err error) {
 	return fd, name, nil
 }
 
-// countFile counts a file, and fails above maxFiles or when ctx has ended.
+// countFile counts a file. It fails above maxFiles, or when ctx has ended.
 func (w *writer) countFile() error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
@@ -195,6 +196,7 @@ func (w *writer) writeContent(fd int, r io.Reader) error {
 	}
 }
 
+// isZero reports whether b contains only zeros.
 func isZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
@@ -204,6 +206,7 @@ func isZero(b []byte) bool {
 	return true
 }
 
+// writeAt writes all of b at the offset at.
 func writeAt(fd int, b []byte, at int64) error {
 	for len(b) > 0 {
 		n, err := unix.Pwrite(fd, b, at)
@@ -215,7 +218,8 @@ func writeAt(fd int, b []byte, at int64) error {
 	return nil
 }
 
-// reserveSpace counts n bytes, and fails before the disk is full.
+// reserveSpace counts n bytes of content. It fails above maxTotal, and when less than
+// minFree is free on the disk, which it checks every 16 MiB.
 func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
@@ -237,7 +241,7 @@ func (w *writer) reserveSpace(n int64) error {
 	return nil
 }
 
-// finish sets the times of the folders, innermost first.
+// finish sets the times of the folders, those created last first.
 func (w *writer) finish() error {
 	w.closeParent()
 	for i := len(w.dirs) - 1; i >= 0; i-- {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearName removes a file or an empty folder of that name. It fails for other folders.
+// clearName removes the file or the empty folder name in the folder dir. It fails for other
+// folders.
 func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -21,7 +22,8 @@ func clearName(dir int, name string) error {
 	return err
 }
 
-// makeFolder creates a folder, or sets mode and owner of an existing one.
+// makeFolder creates a folder, and sets its mode and owner. It replaces another file at
+// path, and changes an existing folder.
 func (w *writer) makeFolder(path string, m meta) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -62,7 +64,7 @@ func (w *writer) makeFolder(path string, m meta) error {
 	return w.setMeta(fd, m)
 }
 
-// writeFile creates a regular file with the content of r.
+// writeFile creates a regular file with the content of r. It replaces an existing file.
 func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -85,7 +87,8 @@ func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	return w.setMeta(fd, m)
 }
 
-// symlink creates a symbolic link with any target, since it is followed only inside nodes.
+// symlink creates a symbolic link. Any target is allowed, since links are followed only
+// inside nodes.
 func (w *writer) symlink(path string, m meta, to string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -110,7 +113,7 @@ func (w *writer) symlink(path string, m meta, to string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// hardLink creates a hard link at path to the file first, a cleaned path.
+// hardLink creates a hard link at path to the file first, a cleaned path in the image.
 func (w *writer) hardLink(path, first string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -140,8 +143,8 @@ func (w *writer) hardLink(path, first string) error {
 	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
 }
 
-// limitOwner replaces ids that nodes do not have by nobody, and then removes set-id bits and
-// attributes, which would give nobody's rights to others.
+// limitOwner replaces a user or group that nodes do not have by nobody. It then also
+// removes set-id bits and attributes, which would give nobody's rights to other users.
 func (w *writer) limitOwner(m *meta) {
 	if m.uid >= 0 && m.uid <= maxID && m.gid >= 0 && m.gid <= maxID {
 		return
@@ -183,6 +186,8 @@ func (w *writer) setMeta(fd int, m meta) error {
 	return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
 }
 
+// times returns the arguments of UtimesNanoAt; 1970 for a time that file systems may not
+// support.
 func times(t time.Time) []unix.Timespec {
 	ts := unix.NsecToTimespec(0)
 	if y := t.Year(); y >= 1970 && y < 2200 {
