@@ -71,6 +71,7 @@ func loadKey(file string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%s holds no private key as PEM", file)
 }
 
+// parseKey parses the private key in a PEM block.
 func parseKey(block *pem.Block) (crypto.Signer, error) {
 	var key any
 	var err error

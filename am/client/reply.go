@@ -40,7 +40,7 @@ func (r Reply) Err() error {
 	return e
 }
 
-// parseReply reads the triple of code, value and output.
+// parseReply reads the struct of code, value and output that every method returns.
 func parseReply(v xmlrpc.Value) (Reply, error) {
 	raw, ok := v.(xmlrpc.Struct)
 	if !ok {

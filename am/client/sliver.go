@@ -110,7 +110,8 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	return nil
 }
 
-// members reads string members of s, by name. It fails for a missing one if must is set.
+// members reads string members of s into fields, by name. If must is set, it fails for a
+// missing one.
 func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if err := member(s, name, fields[name], must); err != nil {

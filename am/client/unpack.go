@@ -16,6 +16,7 @@ const maxRSpec = 64 << 20
 // 64 MiB of text.
 func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
 
+// unpack is Unpack with another limit, in bytes, of the text.
 func unpack(s string, most int64) (string, error) {
 	if t := strings.TrimLeft(s, "\ufeff \t\r\n"); t == "" || t[0] == '<' {
 		return s, nil

@@ -142,8 +142,8 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 	return err
 }
 
-// progressOf returns a report for client.Wait that shows a phase, unless all slivers have
-// the wanted state from the start.
+// progressOf returns a function for client.Wait that reports the progress of a phase. It
+// reports nothing if all slivers are in the wanted state from the start.
 func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client.Sliver) {
 	begun := false
 	return func(list []client.Sliver) {
@@ -189,7 +189,7 @@ func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Slive
 type Request = rspec.Request
 
 // ParseRequest reads a request for the aggregate with that URN. It fails if the request is
-// malformed or has no node for the aggregate, which checks the rest itself.
+// malformed or has no node for the aggregate; the aggregate checks the rest.
 func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	r, err := parseFor(text, aggregate, false)
 	if err != nil {
@@ -216,7 +216,8 @@ func ParseStored(text []byte, aggregate string) *rspec.Request {
 	return r
 }
 
-// parseFor reads a request for the aggregate with that URN; stored marks an accepted one.
+// parseFor reads a request for the aggregate with that URN. stored means that the aggregate
+// has accepted the request before.
 func parseFor(text []byte, aggregate string, stored bool) (*rspec.Request, error) {
 	u, err := urn.Parse(aggregate)
 	if err != nil {

@@ -17,8 +17,8 @@ type Host struct {
 	Alias string
 }
 
-// Hosts names the nodes of a slice for OpenSSH. It replaces other characters by hyphens,
-// and numbers equal names.
+// Hosts returns the nodes of a slice with names for OpenSSH. Characters that a host name
+// cannot have become hyphens, and equal names get a number.
 func Hosts(slice string, nodes []Node) []Host {
 	taken := map[string]int{} // names, and the number that the last one like it got
 	hosts := make([]Host, len(nodes))

@@ -68,7 +68,7 @@ type End struct {
 	For   int64     `json:"for,omitempty"`
 }
 
-// IsZero reports whether neither is set.
+// IsZero reports whether the order gives no end.
 func (e End) IsZero() bool { return e == End{} }
 
 // at returns the end in whole seconds. It fails unless the end is in the future.
@@ -174,7 +174,8 @@ const maxLease = 100 * 365 * 24 * time.Hour
 // maxWarnings limits the warnings of a result; further ones would repeat them.
 const maxWarnings = 20
 
-// warn adds warnings about a lease that an experimenter could not have got.
+// warn adds to done the warnings about a lease until a time that an experimenter could not
+// get.
 func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)

@@ -33,6 +33,7 @@ const (
 // gets 400.
 func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxReaders) }
 
+// endpoints is Endpoints with a limit on the lists that are read at once.
 func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{
@@ -54,6 +55,7 @@ type listServer struct {
 	slots      chan struct{}
 }
 
+// list answers GET for the list what.
 func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
 	q, err := ReadQuery(r)
 	var f Filter
@@ -63,6 +65,7 @@ func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
 	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.listLines(what, f) })
 }
 
+// inspect answers GET /inspect.
 func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	q, err := ReadQuery(r)
 	for key := range q {

@@ -62,12 +62,14 @@ func (f Filter) Query() url.Values {
 	return q
 }
 
+// texts returns the fields with text, by their keys in a query.
 func (f *Filter) texts() map[string]*string {
 	return map[string]*string{
 		"slice": &f.Slice, "sliver": &f.Sliver, "user": &f.User, "component": &f.Component, "provider": &f.Provider, "state": &f.State,
 	}
 }
 
+// times returns the fields with times, by their keys in a query.
 func (f *Filter) times() map[string]*time.Time {
 	return map[string]*time.Time{"since": &f.Since, "until": &f.Until, "ends_before": &f.EndsBefore}
 }
@@ -122,6 +124,7 @@ func didYouMean(word string, have []string) string {
 // does.
 type patterns []pattern
 
+// newPatterns parses a URN, or patterns separated by commas.
 func newPatterns(text string) (all patterns) {
 	if strings.HasPrefix(strings.ToLower(text), "urn:") {
 		return patterns{newPattern(text)}
@@ -169,7 +172,7 @@ func newSlices(text string) (all patterns) {
 	return all
 }
 
-// matchSliver reports whether a sliver matches.
+// matchSliver reports whether one of the patterns matches a sliver.
 func (a patterns) matchSliver(x *am.Sliver) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool {
 		return p.matchesURN(x.Slice) && (p.node == nil || p.node.matchesName(x.ClientID))
@@ -186,12 +189,12 @@ func (a patterns) matchAll() bool {
 	return len(a) == 0 || slices.ContainsFunc(a, pattern.matchesAll)
 }
 
-// matchName reports whether a name matches.
+// matchName reports whether one of the patterns matches a name.
 func (a patterns) matchName(s string) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesName(s) })
 }
 
-// matchURN reports whether a URN, or its name, matches.
+// matchURN reports whether one of the patterns matches a URN, or the name in it.
 func (a patterns) matchURN(u urn.URN) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesURN(u) })
 }
@@ -206,20 +209,21 @@ type pattern struct {
 	hasWildcard bool
 }
 
+// newPattern parses one pattern, which may be a URN. Case does not matter.
 func newPattern(text string) pattern {
 	return pattern{original: text, text: strings.ToLower(text), isURN: strings.HasPrefix(strings.ToLower(text), "urn:"), hasWildcard: strings.ContainsAny(text, "*?")}
 }
 
-// matchesAll reports whether everything matches.
+// matchesAll reports whether the pattern matches everything.
 func (p pattern) matchesAll() bool { return p.node == nil && (p.text == "" || p.text == "*") }
 
-// matchesName reports whether a name matches.
+// matchesName reports whether the pattern matches a name.
 func (p pattern) matchesName(s string) bool {
 	s = strings.ToLower(s)
 	return p.text == "" || p.text == s || p.hasWildcard && matches(p.text, s)
 }
 
-// matchesURN reports whether a URN, or its name, matches.
+// matchesURN reports whether the pattern matches a URN, or the name in it.
 func (p pattern) matchesURN(u urn.URN) bool {
 	if p.isURN {
 		return p.matchesName(u.String())

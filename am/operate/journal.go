@@ -58,6 +58,7 @@ func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	return false
 }
 
+// entryRow returns the row of a journal entry.
 func entryRow(e *am.JournalEntry) Entry {
 	return Entry{
 		ID: e.ID, At: e.At, Event: e.Event, Caller: e.Caller, Speaker: e.Speaker, Operator: e.Operator, Slice: e.Slice, Slivers: e.Slivers,

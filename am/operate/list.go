@@ -52,6 +52,8 @@ type parsedFilter struct {
 	plan                                     *maintenance.Plan
 }
 
+// parseFilter returns a filter with its patterns parsed, and the inventory and plan in
+// force.
 func (d *Operations) parseFilter(f Filter) *parsedFilter {
 	return &parsedFilter{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
 }
@@ -70,7 +72,7 @@ func (w *parsedFilter) inPeriod(t time.Time) bool {
 	return !t.Before(w.Since) && (w.Until.IsZero() || t.Before(w.Until))
 }
 
-// matchesSliver reports whether a sliver matches.
+// matchesSliver reports whether a sliver fulfils all conditions of the filter.
 func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
 	name, provider := w.componentOf(x)
 	return (w.slice.matchAll() || w.slice.matchSliver(x)) &&
@@ -125,6 +127,7 @@ func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	})
 }
 
+// sliceRow returns the row of a slice with counts of all its slivers.
 func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, States: map[string]int{}}
 	for i := range all {
@@ -174,6 +177,7 @@ func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	})
 }
 
+// sliverRow returns the row of a sliver.
 func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 	r := Sliver{
 		URN: x.URN, Slice: x.Slice, ClientID: x.ClientID, Component: x.Component, SliverType: x.SliverType, Image: x.Image,
@@ -273,6 +277,7 @@ func (w *parsedFilter) inInventory(p pattern) bool {
 	})
 }
 
+// noComponent returns the refusal of a name that no component has, with a suggestion.
 func noComponent(inv *inventory.Inventory, arg string) error {
 	if strings.Contains(arg, "..") {
 		if _, err := maintenance.Spread(arg, maxRange); err != nil {

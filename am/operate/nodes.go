@@ -32,6 +32,7 @@ type componentLoad struct {
 	holders   map[string]*Holder
 }
 
+// addSliver adds what a sliver takes of the component.
 func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	l.used = l.used.Add(x.Amount)
 	l.slivers++
@@ -176,6 +177,8 @@ func (r *Node) setLoad(l *componentLoad) {
 // NodeStates are the states of a node.
 var NodeStates = []string{"missing", "drained", "maintenance", "cleaning", "held", "full", "used", "free"}
 
+// nodeState returns the word for a node's state; of several that apply, the first in the
+// code.
 func nodeState(r *Node, c *inventory.Component, l *componentLoad) string {
 	switch {
 	case r.Drained != "":

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// malformed returns a *RefusedError for the form of a query or an order.
+// malformed returns a *RefusedError for a query or an order that cannot be understood.
 func malformed(format string, args ...any) error {
 	return &RefusedError{Text: printable(fmt.Sprintf(format, args...)), malformed: true}
 }
@@ -56,6 +56,7 @@ func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) er
 	return nil
 }
 
+// decode decodes the text of an order, and refuses what ReadOrder refuses.
 func decode(text []byte, order any) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
@@ -113,8 +114,8 @@ func checkKeys(text []byte) error {
 	}
 }
 
-// Fail answers an error of a query or an order: with 400 for its form, 422 for a
-// refusal, 500 otherwise.
+// Fail answers a query or an order with an error: status 400 if it is malformed, 422 if it
+// is refused, 500 otherwise.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e, ok := errors.AsType[*RefusedError](err); ok {

@@ -91,6 +91,7 @@ type usageTotal struct {
 	held time.Duration
 }
 
+// newUsageCount returns an empty count for a period.
 func newUsageCount(since, until time.Time) *usageCount {
 	return &usageCount{since: since, until: until, open: map[string]holding{}, totals: map[usageKey]*usageTotal{}}
 }

@@ -304,6 +304,7 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 // it for manifests, and operators' commands for everything.
 const SocketName = "admin.sock"
 
+// socketPath returns the path of a site's admin socket.
 func socketPath(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
 // request sends one request over a new connection. sent reports that the request was
@@ -340,6 +341,7 @@ func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 // the whole answer.
 type partTimeoutConn struct{ net.Conn }
 
+// Read fails if nothing arrives within askTimeout.
 func (p *partTimeoutConn) Read(b []byte) (int, error) {
 	if err := p.SetReadDeadline(time.Now().Add(askTimeout)); err != nil {
 		return 0, err

@@ -37,6 +37,7 @@ func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
 	return s, err
 }
 
+// createSocket is listenSocket, run as the owner of the socket's folder.
 func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s exists and is not a socket; move it away", path)

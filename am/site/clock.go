@@ -44,7 +44,8 @@ func (c *Config) OpenState() (*store.Store, error) {
 // ClockAnswer is the state of a served site's clock, and its state before a change.
 type ClockAnswer struct {
 	Before, Now clock.State
-	// Over counts the leases that are over by the host's clock and not by the site's.
+	// Over counts the leases that are over by the host's clock but not by the site's, so
+	// that trusting the host's clock ends them.
 	Over int
 }
 
@@ -56,7 +57,7 @@ const ClockTrusted = "clock trusted"
 // was lost.
 func (a *ClockAnswer) Doubted() bool { return a.Before.Doubt != clock.NoDoubt || a.Before.Lost != "" }
 
-// Summary returns one line for the journal.
+// Summary returns one line for the journal: the new time and the old one.
 func (a *ClockAnswer) Summary() string {
 	return fmt.Sprintf("%s instead of %s", display.Time(a.Now.Host), display.Time(a.Before.Site))
 }

@@ -66,8 +66,8 @@ func (c *Config) CheckState() error { return c.checkWritten("state", c.State, tr
 // CheckAudit checks that the audit can be created or appended to.
 func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
 
-// checkWritten checks that the file of a key can be created, or read and written. With
-// always, its folder must be writable even if the file exists.
+// checkWritten checks that the file of a key can be created, or read and written. If
+// always is set, its folder must be writable even if the file exists.
 func (c *Config) checkWritten(key, path string, always bool) error {
 	dir := filepath.Dir(path)
 	if err := c.CheckFolder(key, dir); err != nil {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// EnvPrefix begins the environment variables that stand for keys.
+// EnvPrefix begins the names of the environment variables that set keys.
 const EnvPrefix = "PATCHBAY_"
 
 // origin records where the values of a configuration came from, for messages.
 type origin struct {
 	File  string
-	lines map[string]int // of keys in the file
-	// variables are the values of the environment, by key.
+	lines map[string]int // the line of each key in the file
+	// variables are the values that the environment sets, by key.
 	variables map[string]string
 
 	warnings *[]*ConfigError // about keys of earlier releases

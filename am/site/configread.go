@@ -71,6 +71,7 @@ func readConfig(file string, parse func(file string, text []byte) (*Config, erro
 // maxConfig limits the bytes of a configuration.
 const maxConfig = 1 << 20
 
+// readConfigText reads a configuration file of at most maxConfig bytes.
 func readConfigText(file string) ([]byte, error) {
 	f, err := OpenRegular(file)
 	if err != nil {
@@ -119,11 +120,11 @@ func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	return &c, nil
 }
 
-// withoutRepeats returns the errors in err about lines that have no error in said,
-// since a line that cannot be read needs no second error.
-func withoutRepeats(err error, said []error) (others []error) {
+// withoutRepeats returns the errors joined in err about places that have no error in
+// known, since a value that cannot be read needs no second error.
+func withoutRepeats(err error, known []error) (others []error) {
 	at := map[string]bool{}
-	for _, e := range said {
+	for _, e := range known {
 		if x, ok := errors.AsType[*ConfigError](e); ok {
 			at[x.Where] = true
 		}
@@ -213,8 +214,8 @@ var renamedKeys = map[string]string{
 	"unpromised_after": "orphans_after",
 }
 
-// checkEnvironment fails for each variable that looks like a misspelt or renamed key,
-// and warns of those that stand for removed ones. Other PATCHBAY_ variables may belong to
+// checkEnvironment returns an error for each variable whose key is misspelt, renamed or a
+// list, and warns of variables of removed keys. Other PATCHBAY_ variables may belong to
 // other programs and are ignored.
 func (o origin) checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
@@ -277,8 +278,8 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// walk decodes the YAML at n into v and records the line of each key. prefix is the key
-// of n with a trailing dot.
+// walk decodes the YAML at n into v, records the line of each key, and adds mistakes to
+// errs. prefix is the full key of n with a trailing dot; \"\" at the root.
 func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
@@ -291,7 +292,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 	switch list := v.Kind() == reflect.Slice; {
 	case list && n.Kind != yaml.SequenceNode && (n.Kind == yaml.MappingNode || v.Type().Elem().Kind() == reflect.Struct):
 		wrong(n, "%s is a list; each entry begins with a dash", name)
-	case null: // as if it were not there
+	case null: // keeps the default
 	case list:
 		items := n.Content
 		if n.Kind == yaml.ScalarNode {
@@ -355,8 +356,8 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 	}
 }
 
-// namesake returns the key of another section with that last part; "" if there is none,
-// or more than one.
+// namesake returns the full key, in any section, whose last part is name; "" if there is
+// none, or more than one.
 func namesake(name string) (found string) {
 	for _, s := range settings(&Config{}) {
 		if !strings.HasSuffix(s.key, "."+name) {

@@ -84,7 +84,7 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 	}
 }
 
-// validateFiles checks that all files have names.
+// validateFiles checks that all necessary files are named, without opening them.
 func (c *Config) validateFiles(wrong wrongFunc) {
 	if len(c.Keys) == 0 {
 		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
@@ -104,7 +104,7 @@ func (c *Config) validateFiles(wrong wrongFunc) {
 	}
 }
 
-// validateCredentials checks the limits for keys, signers and the cache.
+// validateCredentials checks the limits for keys, the speakers and the size of the cache.
 func (c *Config) validateCredentials(wrong wrongFunc) {
 	if n := c.Credentials.MinRSABits; n < 1024 {
 		wrong("credentials.min_rsa_bits", "%d is less than 1024, and such keys can be broken; write 2048 or more", n)
@@ -150,6 +150,7 @@ func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 }
 
+// validate checks the limits.
 func (l LimitsConfig) validate(wrong wrongFunc) {
 	for key, n := range map[string]int64{
 		"max_body": l.MaxBody, "max_calls_per_caller": int64(l.MaxCallsPerCaller), "max_connections": int64(l.MaxConnections),
@@ -163,6 +164,7 @@ func (l LimitsConfig) validate(wrong wrongFunc) {
 	l.RSpec.Validate(wrong)
 }
 
+// validate checks the lengths of leases.
 func (l LeasesConfig) validate(wrong wrongFunc) {
 	for key, d := range map[string]time.Duration{
 		"allocated": l.Allocated, "allocated_max": l.AllocatedMax,

@@ -69,19 +69,21 @@ func withoutQuery(h http.Handler) http.Handler {
 // backupEndpoint sends the store to one client at a time.
 type backupEndpoint struct {
 	site *Site
-	// part limits the time in which the client reads one part of a backup, and whole that
-	// for all of it: during a backup no pages of the store are reused, so it grows.
+	// part limits the time in which the client reads one part of a backup, and whole the
+	// time for all of it: the store grows during a backup, because no pages are reused.
 	part, whole time.Duration
-	// wait is how long a request waits for the backup before it, whose client has read
-	// everything a moment before it ends.
+	// wait is how long a request waits for the end of another backup. That client may have
+	// read everything and ask again before the server has ended the first request.
 	wait time.Duration
 	busy chan struct{}
 }
 
+// backupEndpoint returns the handler of GET /backup.
 func (s *Site) backupEndpoint() http.Handler {
 	return &backupEndpoint{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
 }
 
+// ServeHTTP sends the store as of now.
 func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case d.busy <- struct{}{}:
@@ -118,6 +120,7 @@ type slowWriter struct {
 	end     time.Time
 }
 
+// Write writes a part of the answer before its deadline.
 func (p *slowWriter) Write(b []byte) (int, error) {
 	until := time.Now().Add(p.part)
 	if until.After(p.end) {
@@ -180,20 +183,20 @@ func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
 	writeJSON(w, a)
 }
 
-// Bounds of an order.
+// Limits of an order.
 const (
 	maxSiteOrder = 1 << 10 // bytes
 	maxOperator  = 100     // bytes
 )
 
-// ServerCommand is an order to a served site that the audit records. The site records
-// it, because the client may end before the order is carried out.
+// ServerCommand is an order to a served site, with the operator's name for the audit. The
+// site records it, because the client may end before the order is carried out.
 type ServerCommand struct {
 	Operator string `json:"operator"`
 }
 
-// readOrder reads a ServerCommand. It answers an unusable one with an error; then ok is
-// false.
+// readOrder reads a ServerCommand from a request. If that fails, it answers the request with
+// an error, and ok is false.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
 	switch {

@@ -43,6 +43,7 @@ type maintenanceFile struct {
 	shown          atomic.Pointer[maintenance.Plan] // plan and extra combined, readable without the lock
 }
 
+// newMaintenanceFile returns a maintenanceFile that has not read its file yet.
 func newMaintenanceFile(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *maintenanceFile {
 	return &maintenanceFile{file: file, inv: inv, store: st, site: site, log: log, reading: make(chan struct{}, 1)}
 }
@@ -339,7 +340,7 @@ type extraPlan struct {
 	drains   []*maintenance.Drain  // by component
 }
 
-// equal reports whether both are equal.
+// equal reports whether two extraPlans put the same in force.
 func (h extraPlan) equal(o extraPlan) bool {
 	return h.lockdown == o.lockdown && slices.EqualFunc(h.drains, o.drains, func(a, b *maintenance.Drain) bool {
 		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)

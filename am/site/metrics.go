@@ -34,6 +34,7 @@ func (f *callFailures) count(provider, action string, n int64) {
 	f.counts[[2]string{provider, action}] += n
 }
 
+// numbers passes each count to add, with provider and action.
 func (f *callFailures) numbers(add func(float64, ...string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +66,7 @@ type countsCache struct {
 	last *storeCounts
 }
 
-// storeCounts returns the cached stock, or a new one if that is older than stockMaxAge.
+// storeCounts returns the cached counts, or new ones if they are older than countsMaxAge.
 func (s *Site) storeCounts() *storeCounts {
 	s.countsCache.mu.Lock()
 	defer s.countsCache.mu.Unlock()

@@ -102,11 +102,11 @@ func (p *policyFile) state() string {
 	return b.String()
 }
 
-// read loads the files and puts their rules in force; after an error the old rules
-// stay. It does not log an error that equals told.
-func (p *policyFile) read(told string) {
+// read loads the files and puts their rules in force; after an error the old rules stay. It
+// logs the error, unless that is logged, the error that the caller has logged before.
+func (p *policyFile) read(logged string) {
 	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
-	if err != nil && err.Error() != told {
+	if err != nil && err.Error() != logged {
 		p.log.Error("the policy cannot be read; the previous rules stay in force; see: patchbay check", "error", err)
 	}
 }

@@ -158,7 +158,7 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// DryRunProvider returns a provider that is to be asked before a reservation. It does not open
+// DryRunProvider returns a provider that must be asked before a reservation, and whether it is one. It does not open
 // providers, so one that is not open yet is not asked.
 func (s *ProviderSet) DryRunProvider(name string) (dryrun.Provider, bool) {
 	p := s.openProvider(name)

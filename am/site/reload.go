@@ -265,7 +265,7 @@ func (s *Site) retireTestbeds() {
 	}
 }
 
-// errorLines returns the lines of err, at most maxMeets, and then how many more there
+// errorLines returns the lines of err, at most maxReported, and then how many more there
 // are.
 func errorLines(err error) (lines []string) {
 	more := 0

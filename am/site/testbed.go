@@ -39,7 +39,7 @@ type Testbed struct {
 	lock     *os.File // the lock of the server that acts on its nodes; nil if this server has not locked it
 }
 
-// Command returns the command that starts it.
+// Command returns the command that starts the testbed.
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
 // trustedCommand returns the command for a server that runs as root. If the site
@@ -74,8 +74,8 @@ func providersOf(inv *inventory.Inventory) map[string]bool {
 	return used
 }
 
-// findTestbeds returns the local testbeds among the used providers in dir. One with
-// wrong settings is left out; its provider reports the error.
+// findTestbeds returns the local testbeds among the used providers in dir. It leaves out a
+// testbed with wrong settings, because its provider reports the error.
 func findTestbeds(dir string, used map[string]bool) []*Testbed {
 	var found []*Testbed
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -210,6 +210,7 @@ type testbeds struct {
 	cancel  context.CancelFunc              // ends it
 }
 
+// newTestbeds returns the testbeds in list; start starts them.
 func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	return &testbeds{
 		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,

@@ -43,6 +43,7 @@ func (k *Checker) bad(what, format string, args ...any) {
 	k.print("error", what, format, args...)
 }
 
+// print prints one line: the verdict, what was checked, and the text.
 func (k *Checker) print(verdict, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if what != "" {

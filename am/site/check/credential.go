@@ -55,6 +55,7 @@ type credentialInfo struct {
 // credentialChain are the credentials of a chain, the outermost first.
 type credentialChain []credentialInfo
 
+// readChain reads the credentials of a delegation chain, in its order.
 func readChain(chain []dsig.Signed) (credentialChain, error) {
 	list := make(credentialChain, len(chain))
 	for i, signed := range chain {

@@ -153,6 +153,7 @@ type excerpts struct {
 	line int // of text[0]
 }
 
+// newExcerpts returns excerpts of a text.
 func newExcerpts(text []byte) *excerpts {
 	return &excerpts{bytes.TrimPrefix(text, []byte("\ufeff")), 1}
 }

@@ -127,6 +127,7 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	k.Site(ctx, name)
 }
 
+// certificates checks each certificate in a PEM file as a trust anchor.
 func (k *Checker) certificates(name string, text []byte) {
 	list, err := cert.ParsePEM(text)
 	if err != nil {
@@ -138,6 +139,7 @@ func (k *Checker) certificates(name string, text []byte) {
 	}
 }
 
+// fileExists reports whether a file exists.
 func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

@@ -71,8 +71,8 @@ func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inven
 	}
 }
 
-// usableFunc returns a function that says why a provider, of those that were checked,
-// cannot be used.
+// usableFunc returns a function that returns why a provider cannot be used; nil for one that
+// can. It knows the providers that were checked.
 func (k *Checker) usableFunc(dir string) func(name string) error {
 	return func(name string) error {
 		if k.usableProviders[name] != nil {
@@ -83,6 +83,7 @@ func (k *Checker) usableFunc(dir string) func(name string) error {
 	}
 }
 
+// inventory checks an inventory file and returns the inventory; nil if it has mistakes.
 func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	inv, err := inventory.Load(file, authority)
 	if err != nil {

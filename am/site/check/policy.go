@@ -161,6 +161,7 @@ func leaseLimits(c *site.Config) string {
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
+// isTrustedUser reports whether the trust folder covers the authority of a user.
 func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	for _, a := range k.authorities(c) {
 		if urn.Covers(a, user.Authority) {
@@ -209,6 +210,7 @@ func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err e
 	k.good("", "%s", text)
 }
 
+// amountText returns an amount as text.
 func amountText(a policy.Amount) string {
 	text := display.Count(int(a.Nodes), "node")
 	if a.Cores > 0 {

@@ -120,12 +120,15 @@ func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
+// sameFile reports whether two paths name the same file.
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
+// componentOf returns the component of a provider with that name. Its error says which name
+// to use instead.
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
 	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
 	if i < 0 {

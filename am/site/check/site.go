@@ -100,6 +100,8 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
+// providers checks the providers in a folder, with their local testbeds, and that those of
+// the inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	k.usableProviders = found

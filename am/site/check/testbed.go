@@ -16,7 +16,7 @@ import (
 )
 
 // testbed checks what a local testbed needs beside its provider. It returns false if
-// its provider need not be asked.
+// the testbed does not answer, so that asking its provider would only repeat the error.
 func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
 	if mistakes, ok := errors.AsType[*yamlfile.Error](wrong); ok {
 		for _, p := range mistakes.Problems {
@@ -79,12 +79,12 @@ func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inv
 		return
 	}
 	offers, keeps := readSettingLines(inventoryFile), readSettingLines(t.Settings)
-	said, kept := inv.OutsideAccess, inventory.No
+	offered, kept := inv.OutsideAccess, inventory.No
 	if t.Outbound {
 		kept = inventory.Yes
 	}
-	if said != kept && said != inventory.Unknown {
-		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", said, keeps.at("outbound"), kept, t.Provider, kept, said)
+	if offered != kept && offered != inventory.Unknown {
+		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", offered, keeps.at("outbound"), kept, t.Provider, kept, offered)
 	}
 	if most := maxNodes(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
 		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
@@ -105,7 +105,7 @@ func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inv
 }
 
 // maxNodes returns how many nodes of a provider may be reserved at one time, as far as
-// slots limit them: an allocated node has no port yet.
+// slots limit them. Ports do not limit them, because an allocated node has no port yet.
 func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	for _, c := range inv.Components {
 		if c.Provider != provider {
@@ -129,6 +129,7 @@ type settingLines struct {
 	lines map[string]int
 }
 
+// readSettingLines reads the lines of a YAML file; none if the file cannot be read.
 func readSettingLines(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
 	text, err := site.ReadRegular(file)

@@ -24,7 +24,8 @@ func (k *Checker) credentials() site.CredentialsConfig {
 	return site.DefaultConfig().Credentials
 }
 
-// trustFolder lists each anchor with the authorities it covers and its end.
+// trustFolder checks a trust folder: it prints each anchor with the authorities that it
+// covers and its end, the CRLs, and the deny list.
 func (k *Checker) trustFolder(dir string) {
 	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
@@ -115,12 +116,13 @@ func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	}
 }
 
-// list returns names of files without duplicates.
+// list returns the names of files as text, sorted and without duplicates.
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
 }
 
+// day returns the date of a time in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // warnUnusedFiles warns of files in the trust folder that have no effect.
@@ -141,6 +143,8 @@ func (k *Checker) warnUnusedFiles(dir string) {
 	}
 }
 
+// anchor prints which authorities a trusted certificate covers and when it ends, with what
+// is wrong with it.
 func (k *Checker) anchor(x cert.Anchor) {
 	list := x.Covers()
 	covers := strings.Join(list, ", ") + " and below"

@@ -29,7 +29,7 @@ type Options struct {
 	Provider  string // Simulated or Local
 	Listen    string // the address and port for clients
 	PublicURL string // as clients reach it; "" for the host's full name
-	Outbound  bool   // nodes of the local testbed reach the network outside
+	Outbound  bool   // nodes of the local testbed reach the outside network
 	Program   string // the path of patchbay-local
 }
 
@@ -68,7 +68,8 @@ func RequireEmpty(dir string) error {
 	return fmt.Errorf("%s %s and was not changed; name a new folder", dir, what)
 }
 
-// write writes the files of the site, with those of its offer.
+// write writes the files of the site: those in offer, a trial authority, the server's
+// certificates and the configuration.
 func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {
@@ -82,7 +83,7 @@ func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) e
 	hosts, ips := site.HostNames(ctx, host, listen)
 	manager := urn.URN{Authority: o.Authority, Type: urn.Authority, Name: "cm"}
 
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil { // a new one belongs to whoever makes the site
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil { // a new folder belongs to the user that creates the site
 		return err
 	}
 	authority, err := trial.Create(filepath.Join(o.Dir, site.AuthorityDir), o.Authority, now)

@@ -33,7 +33,7 @@ func componentName(host string) string {
 	return label
 }
 
-// osRelease returns the os-release(5) of this host.
+// osRelease returns the keys and values of this host's os-release(5); nil if it has none.
 func osRelease() map[string]string {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if text, err := os.ReadFile(file); err == nil {
@@ -43,6 +43,7 @@ func osRelease() map[string]string {
 	return nil
 }
 
+// parseOSRelease returns the keys and values in the text of an os-release(5) file.
 func parseOSRelease(text string) map[string]string {
 	m := make(map[string]string)
 	for line := range strings.Lines(text) {

@@ -18,13 +18,13 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// sampleRequest asks for a machine and a virtual machine. A site of shared hosts only
-// must not use it: its exclusive="true" would take a whole host.
+// sampleRequest asks for a machine and a virtual machine. It does not suit a site that has
+// only shared hosts, because its exclusive="true" would take a whole host.
 //
 //go:embed request.xml
 var sampleRequest []byte
 
-// SamplePolicy has no rules, but says how to write them; localPolicy has one.
+// SamplePolicy has no rules, but explains how to write them. localPolicy adds one.
 //
 //go:embed policy.yaml
 var SamplePolicy []byte
@@ -36,7 +36,7 @@ type Offer struct {
 	files []site.File
 }
 
-// offer makes the inventory and the provider.
+// offer returns the files of the inventory, the provider, the policy and a sample request.
 func (o *Options) offer(ctx context.Context) (Offer, error) {
 	if o.Provider == Local {
 		return o.localOffer(ctx)
@@ -55,7 +55,7 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localRequest returns a request for two containers.
+// localRequest is a request for two containers.
 const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
     xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd">
   <node client_id="server" exclusive="false">
@@ -67,8 +67,8 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 </rspec>
 `
 
-// localOffer offers containers of this host. Their SSH endpoints are at the host of the
-// public URL, and listen where the server does.
+// localOffer is offer for a local testbed: containers of this host. Their SSH endpoints have
+// the host name of the public URL, and listen at the address where the server listens.
 func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	public := o.PublicURL
 	if public == "" {
@@ -107,6 +107,7 @@ func localPolicy(host inventory.Host) []byte {
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 
+// hostRule is the rule of localPolicy: nodes, and GiB of disk, for each user.
 const hostRule = `  # In force: each user has at most half of the places of this host, and three
   # quarters of the disk that was free (or the disk of ten nodes, if that is more); a
   # container takes 4G. Change the numbers as you like; without any rule, comment out the line rules:, too.

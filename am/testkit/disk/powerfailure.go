@@ -98,6 +98,7 @@ type diskState struct {
 	changes []*change
 }
 
+// newDiskState returns the state of a disk on which everything in the snapshot is synced.
 func newDiskState(before Snapshot) *diskState {
 	d := &diskState{folder: before.folder, names: map[string]uint64{}, files: map[uint64][]byte{}}
 	for path, s := range before.files {
@@ -159,6 +160,7 @@ func (d *diskState) forgetSynced() {
 	d.changes = d.changes[n:]
 }
 
+// pending returns the changes that are not synced yet, in their order.
 func (d *diskState) pending() (w []*change) {
 	for _, c := range d.changes {
 		if !c.lasts {
@@ -228,6 +230,8 @@ type selection struct {
 	keep map[*change]func(int) bool
 }
 
+// selections returns the choices of the changes in waits that survive a power failure;
+// random of them are drawn.
 func selections(waits []*change, random int, draw *rand.Rand) []selection {
 	choose := func(what string, of func(n int) bool) selection {
 		v := selection{what, map[*change]func(int) bool{}}

@@ -40,6 +40,7 @@ type answer struct {
 	flags uint32
 }
 
+// ioctl is ioctl(2), repeated when a signal interrupts it.
 func ioctl(fd int, what uintptr, arg unsafe.Pointer) error {
 	for {
 		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), what, uintptr(arg)); e == 0 {
@@ -231,6 +232,8 @@ func (e *Event) do(p Portion, fd int, q *question) {
 	e.Done = max(0, e.Done)
 }
 
+// descriptor returns the path in /proc of a thread's file descriptor, or of its working
+// directory.
 func descriptor(thread uint32, fd int32) string {
 	if fd == unix.AT_FDCWD {
 		return fmt.Sprintf("/proc/%d/cwd", thread)

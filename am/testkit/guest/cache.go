@@ -56,6 +56,8 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 // Close releases the lock on the cache.
 func (c *cache) Close() error { return c.lock.Close() }
 
+// fill fetches the packages if they are missing, and finds the kernel and its modules among
+// them.
 func (c *cache) fill(ctx context.Context) error {
 	if _, err := os.Stat(c.host); errors.Is(err, fs.ErrNotExist) {
 		if err := c.fetch(ctx); err != nil {

@@ -82,6 +82,7 @@ func abs(source, folder string) string {
 	return filepath.Join(source, folder)
 }
 
+// copyFile copies a file or a link with its mode; a file that does not exist is skipped.
 func copyFile(from, to string) error {
 	i, err := os.Lstat(from)
 	if errors.Is(err, fs.ErrNotExist) {

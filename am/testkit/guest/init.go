@@ -106,6 +106,7 @@ func prepare() (o orders, err error) {
 	return o, mountSystem(o)
 }
 
+// load loads the kernel module in the file path.
 func load(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

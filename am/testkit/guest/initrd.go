@@ -78,6 +78,7 @@ type archive struct {
 	err error
 }
 
+// add adds a file or a folder with a new inode number.
 func (a *archive) add(name string, mode fs.FileMode, data []byte) {
 	a.n++
 	unixMode := uint32(mode.Perm()) | 0o100000

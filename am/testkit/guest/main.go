@@ -29,6 +29,7 @@ type options struct {
 	timeout             time.Duration
 }
 
+// parse parses the flags and returns the other arguments.
 func (o *options) parse(args []string) ([]string, error) {
 	f := flag.NewFlagSet("guest", flag.ContinueOnError)
 	f.StringVar(&o.cgroup, "cgroup", "v2", "control groups: v2, v1 or hybrid")

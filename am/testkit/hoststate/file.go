@@ -49,6 +49,7 @@ func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
 	return err == nil && k.isMarked(string(b))
 }
 
+// describeFile returns the kind and mode of a file, or the target of a link.
 func describeFile(path string, i fs.FileInfo) string {
 	switch i.Mode().Type() {
 	case fs.ModeDir:
@@ -61,6 +62,7 @@ func describeFile(path string, i fs.FileInfo) string {
 	return "file " + i.Mode().String()
 }
 
+// takeTemp adds the temporary files with the prefixes of the options.
 func (k *taker) takeTemp() error {
 	if len(k.options.Temp) == 0 {
 		return nil

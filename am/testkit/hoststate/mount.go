@@ -14,6 +14,7 @@ type mount struct {
 	root, point, kind, source string
 }
 
+// readMounts parses a mountinfo file of proc(5).
 func readMounts(path string) ([]mount, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

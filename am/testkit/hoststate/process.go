@@ -23,6 +23,7 @@ type process struct {
 	self        bool // this very process
 }
 
+// path returns a path below the process's folder in /proc.
 func (p *process) path(elems ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elems...)...)
 }

@@ -155,6 +155,7 @@ func bears(text string, marks []string) bool {
 	return false
 }
 
+// word reports whether c is an ASCII letter or digit.
 func word(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

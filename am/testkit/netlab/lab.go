@@ -127,6 +127,7 @@ type place struct {
 	work chan func()
 }
 
+// newPlace creates a network namespace that lasts until the test ends.
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{work: make(chan func())}
@@ -142,6 +143,8 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
+// keepNamespace creates the namespace on a thread of its own and runs p.work there. ready
+// gets the error, or nil when the namespace exists.
 func (p *place) keepNamespace(ready chan error) {
 	runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {
@@ -174,6 +177,7 @@ func (p *place) keepNamespace(ready chan error) {
 	}
 }
 
+// do runs f in the namespace and returns its error.
 func (p *place) do(f func() error) error {
 	done := make(chan error, 1)
 	p.work <- func() { done <- f() }

@@ -18,6 +18,8 @@ import (
 	"time"
 )
 
+// serve starts the servers of the lab, with web as the web server; nil is one that answers
+// with the URL.
 func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,6 +113,7 @@ func answer(c net.PacketConn) {
 	}
 }
 
+// answerStreams answers queries over TCP until the listener is closed.
 func answerStreams(l net.Listener) {
 	for {
 		c, err := l.Accept()

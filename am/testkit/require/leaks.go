@@ -37,6 +37,7 @@ func NoneLeft(t testing.TB, options ...goleak.Option) {
 	}
 }
 
+// leaks returns an error if goroutines still run after a short wait for them to end.
 func leaks(options ...goleak.Option) error {
 	err := goleak.Find(options...)
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {

@@ -85,6 +85,7 @@ func Required(name string) bool {
 	})
 }
 
+// missing skips the test, or fails it if PATCHBAY_REQUIRE names what is missing.
 func missing(t testing.TB, name, format string, args ...any) {
 	t.Helper()
 	if Required(name) {
