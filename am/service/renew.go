@@ -85,9 +85,10 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	return out, err
 }
 
+// limitedBy returns the limit of a lease that ends at latest at the latest.
 func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
-		return "the policy of this aggregate"
+		return "the limit of this aggregate"
 	}
 	return "the presented credential"
 }

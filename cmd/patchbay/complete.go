@@ -128,7 +128,7 @@ func (x *completion) callArguments() ([]string, bool) {
 	case strings.Contains(params, "r") && len(x.args) == 1:
 		return nil, false
 	case strings.Contains(params, "a") && method == x.args[0] && len(x.args) == 1:
-		return append(slices.Clone(actionVerbs), "update_users"), true
+		return actionVerbs, true
 	}
 	return nil, true
 }

@@ -44,7 +44,8 @@ site that "patchbay up" created.
   Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
                                         in UTC), or 2h from now
   start, stop, restart [SLIVER …]       switch nodes on or off
-  PerformOperationalAction ACTION [SLIVER …]   these, or others such as update_users
+  update_users [SLIVER …]               change the accounts on existing nodes; see --login
+  PerformOperationalAction ACTION [SLIVER …]   these, or others
   Delete [SLIVER …]                     release it; files on the nodes are lost
   Shutdown                              an emergency stop: the slice is disconnected at once,
                                         its users are locked out, and only operators of the

@@ -67,7 +67,7 @@ var shapes = map[int]map[string]shape{
 }
 
 // actionVerbs are actions that may be given instead of the method.
-var actionVerbs = []string{"start", "stop", "restart"}
+var actionVerbs = []string{"start", "stop", "restart", "update_users"}
 
 // methodOf returns the method that a word means, ignoring case, and its arguments. A verb
 // such as start is PerformOperationalAction with that action. Other words stay.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
 )
@@ -71,6 +73,27 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
+// limitInAnswer matches the latest time in the answer of a server like this one to Renew.
+var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
+
+// tooLong returns the error of leases that end at have and cannot be extended until a
+// time. It gives a command that works, if the aggregate's error names the latest time.
+func (s *session) tooLong(err *am.Error, slice string, have, until time.Time) error {
+	found := limitInAnswer.FindStringSubmatch(err.Msg)
+	if found == nil {
+		return err
+	}
+	latest, failed := display.ParseExpires(found[1])
+	if failed != nil {
+		return err
+	}
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(until), timeAndDistance(latest, time.Now()), found[2])
+	if !latest.After(have) {
+		return errors.New(text + "; it already lasts until then")
+	}
+	return fmt.Errorf("%s; use: %s", text, s.hint("extend", slice, display.Time(latest)))
+}
+
 func (o *extendOptions) Run(ctx context.Context, c console) error {
 	s, err := o.openLocked(ctx, c, false)
 	if errors.Is(err, errNothingYet) {
@@ -106,6 +129,9 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	list, err := x.Renew(ctx, until)
+	if e, ok := errors.AsType[*am.Error](err); ok {
+		return s.tooLong(e, o.slice, latestEnd(a.Slivers), until)
+	}
 	if err != nil {
 		return s.explain(err)
 	}

@@ -16,6 +16,8 @@ const sshLong = `Log in to a node of your experiments, or run a command there. I
 same standard streams and exit status.
 
 NODE is the name in the request, or NODE.SLICE if several slices have a node of that name.
+Flags such as --user come before NODE; what follows NODE is the command.
+
 Other programs can use the file ssh_config in your user's folder, where each node is the
 host NODE.SLICE.patchbay: with ssh -F, scp -F, sftp -F, or a line "Include FILE" at the
 top of ~/.ssh/config.`
@@ -26,12 +28,17 @@ type sshOptions struct {
 
 	node    string
 	command []string
+	isFlag  func(arg string) bool
 }
 
 func (o *sshOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
 	fs.BoolVar(&o.PrintConfig, "print-config", false, "print the path of ssh_config instead of logging in")
 	fs.SetInterspersed(false) // flags after NODE belong to the command
+	o.isFlag = func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		return strings.HasPrefix(arg, "--") && fs.Lookup(name) != nil
+	}
 }
 
 func (o *sshOptions) Validate(args []string) error {
@@ -42,6 +49,10 @@ func (o *sshOptions) Validate(args []string) error {
 		return fmt.Errorf("the node is missing; see: %s", o.site.hint("status"))
 	}
 	o.node, o.command = args[0], args[1:]
+	if len(o.command) > 0 && o.isFlag(o.command[0]) {
+		flag, _, _ := strings.Cut(o.command[0], "=")
+		return fmt.Errorf("put %s before %s; what follows the node is the command", flag, o.node)
+	}
 	return nil
 }
 

@@ -55,7 +55,7 @@ type upOptions struct {
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
 	fs.StringVar(&o.Slice, "slice", "", "the slice (default: the name of the file)")
-	fs.StringVar(&o.For, "for", "", "how long to keep the nodes, such as 2h or 3d (default: as long as the site allows)")
+	fs.StringVar(&o.For, "for", "", "how long to keep the nodes from now, such as 2h or 3d; for existing nodes, longer or shorter than before (default for new nodes: as the site sets it)")
 	fs.BoolVar(&o.Yes, "yes", false, "change existing nodes without asking")
 	fs.BoolVar(&o.Example, "example", false, "use a sample request: two nodes on a LAN")
 	fs.BoolVar(&o.Printed, "print-example", false, "print the sample request and do nothing")
@@ -182,9 +182,11 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		return err
 	}
 	if o.life > 0 && plan.Has(experiment.Keep) {
-		if _, err := x.Renew(ctx, end); err != nil {
-			return fmt.Errorf("the nodes run, but their leases cannot be extended: %w", err)
+		list, err := x.Renew(ctx, end)
+		if err != nil {
+			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
 		}
+		fmt.Fprintf(c.err, "Their leases now end at %s.\n", timeAndDistance(earliestEnd(list), time.Now()))
 	}
 	answer, err := x.refresh(ctx)
 	if err != nil {

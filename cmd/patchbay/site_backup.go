@@ -59,6 +59,9 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	removeUnfinished(folder, c.err)
 	var f *os.File
 	err = fileowner.As(folder, func() (err error) { f, err = newBackup(folder); return err })
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot create the backup: there is no folder %s", folder)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot create the backup: %w; name a file in a writable folder", err)
 	}

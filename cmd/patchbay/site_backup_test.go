@@ -122,7 +122,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.runRefused([]string{"backup", file}, "exists already", "--force")
 	k.runRefused([]string{"backup", "--force", state}, "is the database itself")
 	k.runRefused([]string{"backup", "--force", k.path("providers")}, "not a regular file")
-	k.runRefused([]string{"backup", k.path("nowhere/b")}, "cannot create the backup")
+	k.runRefused([]string{"backup", k.path("nowhere/b")}, "cannot create the backup: there is no folder "+k.path("nowhere"))
 	k.runOK([]string{"backup", "--force", file}, "1 slice")
 	if out := k.runOK([]string{"backup", "-"}, "Backup of testbed.example.org: 1 slice, 2 slivers"); len(out) < int(first.Size) {
 		t.Errorf("standard output has %d bytes", len(out))

@@ -89,6 +89,9 @@ func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 // futureError returns the error for a text that is neither a time nor a duration from now.
 func futureError(flag, s string) error {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
+		if day.Before(time.Now().Add(-24 * time.Hour)) {
+			return fmt.Errorf("%s %s is in the past", flag, s)
+		}
 		return fmt.Errorf("%s %q has no time of day; write it with time and zone, like %s", flag, s, day.Format(time.RFC3339))
 	}
 	return fmt.Errorf("%s %q is neither a time like 2030-01-31T12:00:00Z, with its zone, nor a duration from now like 2h or 3d", flag, s)
