@@ -248,7 +248,6 @@ func TestOwnSiteIgnoresTheEnvironment(t *testing.T) {
 	p.runOK([]string{"up", "--example"}, "server  (simulated)")
 	p.runOK([]string{"call", "GetVersion"}, "SUCCESS")
 	p.runOK([]string{"status"}, "server  ready")
-	p.runOK([]string{"slivers"}, "lan/server")
 	p.wantNothingLeft()
 }
 
