@@ -77,8 +77,8 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 	}
 }
 
-// geniCommand returns the command in the arguments of geni-get. Some options that scripts
-// use mean a command; the others are ignored.
+// geniCommand returns the command in the arguments of geni-get: the last one. Some options
+// that scripts use mean a command; the others are ignored.
 func geniCommand(words []string) string {
 	command := ""
 	for i := 0; i < len(words); i++ {
@@ -99,8 +99,8 @@ func geniCommand(words []string) string {
 	return command
 }
 
-// isExperimentUser reports whether uid, a user of the node by its id on the host, is root or
-// an account of the experiment, and not a service.
+// isExperimentUser reports whether a user of the node is root or an account of the
+// experiment, and not a service. uid is the user's id on the host.
 func (nc *nodeController) isExperimentUser(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
 	base := int(nc.snapshot().Base)

@@ -108,13 +108,13 @@ func (n *network) rebuildLinks(ctx context.Context) error {
 		return nil // removeIfEmpty removes everything
 	}
 	names, errs := n.t.fabric.Links(ctx, n.id)
-	drawn := n.plan()
+	planned := n.plan()
 	var left []string
 	for _, name := range names {
 		n.mu.Lock()
 		is := n.created[name] != nil
 		n.mu.Unlock()
-		if l := drawn[name]; l != nil {
+		if l := planned[name]; l != nil {
 			if is && l.conflict == "" { // links not yet created wait for their nodes
 				errs = errors.Join(errs, n.createLink(ctx, l))
 			}

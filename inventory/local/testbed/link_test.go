@@ -106,12 +106,12 @@ func TestPlanSizeFollowsTheRequest(t *testing.T) {
 			}
 			members = append(members, member{nodeName(i), ifaces})
 		}
-		drawn := 0
+		planned := 0
 		for _, s := range planLinks("s", members)[linkID("lan")].Shapes {
-			drawn += len(s.From) + len(s.To)
+			planned += len(s.From) + len(s.To)
 		}
-		if drawn > asked+nodes {
-			t.Errorf("%s: %d shapes are planned, and %d were requested", tt.rule, drawn, asked)
+		if planned > asked+nodes {
+			t.Errorf("%s: %d shapes are planned, and %d were requested", tt.rule, planned, asked)
 		}
 	}
 }

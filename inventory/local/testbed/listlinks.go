@@ -27,9 +27,9 @@ func (t *Testbed) listLinks() []local.ListedLink {
 func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink
-	var drawn map[string]*link
+	var planned map[string]*link
 	if nc.network != nil {
-		drawn = nc.network.plan()
+		planned = nc.network.plan()
 	}
 	for i := range nc.interfaces {
 		f := &nc.interfaces[i]
@@ -40,7 +40,7 @@ func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 			SliceURN: rec.Desired.SliceURN, Link: f.link, SharedVLAN: f.shared, Node: nc.id, ClientID: rec.Desired.ClientID, Interface: f.name,
 			InterfaceID: f.clientID, MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network.emulator(f.linkID(nc.id)),
 		}
-		for _, p := range f.effectiveProperties(drawn[f.linkID(nc.id)]) {
+		for _, p := range f.effectiveProperties(planned[f.linkID(nc.id)]) {
 			const numbers = 64
 			size := numbers
 			for _, id := range p.To {

@@ -22,7 +22,8 @@ const (
 	maxLinkDelay = time.Second
 )
 
-// networkID returns the id of a slice's network, or of a single node's without a slice.
+// networkID returns the id of a slice's network. A node without a slice has a network of
+// its own.
 func networkID(urn, node string) string {
 	if urn == "" {
 		return sliceID("\x00" + node)
@@ -154,7 +155,8 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	})
 }
 
-// errLeaving says that another attempt may succeed.
+// errLeaving means that the conflict ends when a node has been removed: another attempt may
+// succeed.
 var errLeaving = errors.New("a conflicting node has not left the link yet")
 
 // conflictError returns the error for a node whose link has conflicting ends. It is
@@ -170,13 +172,13 @@ func (n *network) conflictError(f *iface, is *link) error {
 
 // createLinks creates the planned links of a node.
 func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
-	drawn := n.plan()
+	planned := n.plan()
 	for i := range nc.interfaces {
 		f := &nc.interfaces[i]
 		if f.control {
 			continue
 		}
-		link := drawn[f.linkID(nc.id)]
+		link := planned[f.linkID(nc.id)]
 		if link == nil {
 			return errors.New("the node has left its links")
 		}

@@ -96,7 +96,8 @@ func (nc *nodeController) shutDownForOff(r *round) result {
 	return resultOf(nc.clearIncidents())
 }
 
-// saveRestart records that the requested restart was done.
+// saveRestart records that the requested restart was done. It clears the incidents and the
+// deaths from before the restart.
 func (nc *nodeController) saveRestart(r *round) result {
 	serial := r.rec.Desired.RestartSerial
 	if serial == r.rec.Restarted {

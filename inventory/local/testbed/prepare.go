@@ -56,7 +56,8 @@ func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
 	}
 }
 
-// keepLimitsRaised raises the kernel's limits again when another testbed has restored them.
+// keepLimitsRaised raises the kernel's limits every minute, since another testbed may have
+// restored them.
 func (t *Testbed) keepLimitsRaised() {
 	for sleep(t.ctx, time.Minute); t.ctx.Err() == nil; sleep(t.ctx, time.Minute) {
 		t.raiseLimits()

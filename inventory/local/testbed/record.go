@@ -21,8 +21,8 @@ type record struct {
 	Change uint64 `json:"change"`
 	// Set once, when the node was first requested.
 	Limits  node.Limits `json:"limits"`
-	HostKey string      `json:"host_key"` // public keys, one per line
-	Peer    netip.Addr  `json:"peer,omitzero"`
+	HostKey string      `json:"host_key"`      // public keys, one per line
+	Peer    netip.Addr  `json:"peer,omitzero"` // its address for the other nodes of its slice
 	// Steps is the number of steps of its setup.
 	Steps int `json:"steps,omitempty"`
 	// Set once, by the controller.
