@@ -121,8 +121,8 @@ func pauseGC() (resume func()) {
 	return func() { debug.SetGCPercent(percent) }
 }
 
-// resume moves a traced child into the cgroup of jobs and lets it run. It returns the exit
-// of a child that has ended already.
+// resume moves a traced child into the cgroup of jobs and lets it run. If the child has
+// ended before, resume returns its exit.
 func (c *children) resume(pid int) (*Exit, error) {
 	for {
 		var status unix.WaitStatus

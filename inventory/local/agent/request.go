@@ -99,7 +99,8 @@ func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
 	return a, got, nil
 }
 
-// applyContext ends sends and receives with ctx, until the returned function is called.
+// applyContext makes sends and receives of c fail when ctx ends. The returned function ends
+// that, and removes the deadline of c.
 func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
