@@ -81,8 +81,8 @@ const (
 	programFolder  = "program"
 )
 
-// Open prepares the state folder and the cgroup parents. It removes the rest of interrupted
-// calls of Remove and Prepare, so only one program at a time may have the folder open.
+// Open prepares the state folder and the cgroup parents. It removes what interrupted calls
+// of Remove and Prepare have left. So only one program at a time may have the folder open.
 func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	if err := checkInstance(instance); err != nil {
 		return nil, err

@@ -16,9 +16,10 @@ const (
 	vswitchGroup = "relay."
 )
 
-// checkName reports whether name has only letters, digits and hyphens. Names become folders and
-// cgroups that root removes, so they must not lead elsewhere.
-func checkName(name string, most int) bool {
+// isName reports whether name has only small letters, digits and hyphens, and 1 to most
+// bytes. Names become folders and cgroups that root removes, so they must not lead
+// elsewhere.
+func isName(name string, most int) bool {
 	if name == "" || len(name) > most {
 		return false
 	}
@@ -33,7 +34,7 @@ func checkName(name string, most int) bool {
 
 // checkID fails unless id can be the id of a node.
 func checkID(id string) error {
-	if !checkName(id, 64) || id == gatewayGroup {
+	if !isName(id, 64) || id == gatewayGroup {
 		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the word %s", id, gatewayGroup)
 	}
 	return nil
@@ -41,7 +42,7 @@ func checkID(id string) error {
 
 // checkInstance fails unless instance can be the name of an instance.
 func checkInstance(instance string) error {
-	if !checkName(instance, 16) {
+	if !isName(instance, 16) {
 		return fmt.Errorf("%q cannot name an instance: it takes 1 to 16 of a-z, 0-9 and -", instance)
 	}
 	return nil

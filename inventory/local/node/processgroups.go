@@ -21,7 +21,7 @@ const vswitchWeight = 4
 
 // LimitVSwitch moves the vswitch process of a slice into its own cgroup with limits.
 func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
-	if !checkName(slice, 64) {
+	if !isName(slice, 64) {
 		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
 	}
 	return h.joinGroup(vswitchGroup+slice, pid, l, vswitchWeight)
@@ -30,7 +30,7 @@ func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
 // RemoveVSwitchGroup removes the cgroup of a slice's vswitch process, which has ended. It does
 // nothing if there is none.
 func (h *Host) RemoveVSwitchGroup(slice string) error {
-	if !checkName(slice, 64) {
+	if !isName(slice, 64) {
 		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
 	}
 	h.groupsMu.Lock()
