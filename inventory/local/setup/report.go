@@ -21,9 +21,10 @@ const (
 	argWait = "wait"
 )
 
-// RunArgs returns the command line that starts step n, WaitArgs that which waits for its end.
-// Steps are numbered from 1.
-func RunArgs(n int) []string  { return []string{Argv0, argRun, strconv.Itoa(n)} }
+// RunArgs returns the command line that starts step n. Steps are numbered from 1.
+func RunArgs(n int) []string { return []string{Argv0, argRun, strconv.Itoa(n)} }
+
+// WaitArgs returns the command line that waits for the end of step n.
 func WaitArgs(n int) []string { return []string{Argv0, argWait, strconv.Itoa(n)} }
 
 // States of a step.
@@ -42,8 +43,8 @@ const (
 	maxLine     = 32 << 10
 )
 
-// Interrupted is the message of a step that ended without a result. The testbed knows whether the
-// node ended with it.
+// Interrupted is the message of a step that ended without a result. The testbed knows
+// whether the node ended at that time, and then reports that instead.
 const Interrupted = "interrupted: something in the node ended it, perhaps for lack of memory"
 
 // Report is the state of a step.
