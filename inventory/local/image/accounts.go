@@ -18,7 +18,7 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
 		f := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(f) != 7 || !systemName(f[0]) {
+		if len(f) != 7 || !isSystemName(f[0]) {
 			continue
 		}
 		uid, ok := systemID(f[2])
@@ -36,7 +36,7 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 		case shell != "/bin/sync" && shell != "/bin/false" && shell != "/usr/bin/false":
 			shell = "/usr/sbin/nologin"
 		}
-		if !systemHome(home) {
+		if !isSystemHome(home) {
 			home = "/nonexistent"
 		}
 		accounts = append(accounts, account{f[0], uid})
@@ -51,7 +51,7 @@ func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {
 		f := strings.Split(strings.TrimRight(line, "\n"), ":")
-		if len(f) != 4 || !systemName(f[0]) {
+		if len(f) != 4 || !isSystemName(f[0]) {
 			continue
 		}
 		gid, ok := systemID(f[2])
@@ -89,16 +89,16 @@ func systemID(s string) (int, bool) {
 	return n, err == nil && (n >= 0 && n < 1000 || n == nobody)
 }
 
-// systemName reports whether s can be the name of a system account or group.
-func systemName(s string) bool {
+// isSystemName reports whether s can be the name of a system account or group.
+func isSystemName(s string) bool {
 	if s == "" || len(s) > 32 || s[0] >= '0' && s[0] <= '9' || s[0] == '-' {
 		return false
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$") == ""
 }
 
-// systemHome reports whether path is a usual home of a system account.
-func systemHome(path string) bool {
+// isSystemHome reports whether path is a usual home of a system account.
+func isSystemHome(path string) bool {
 	switch path {
 	case "/", "/root", "/bin", "/dev", "/nonexistent":
 		return true

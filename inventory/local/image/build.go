@@ -44,8 +44,8 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// build is an unfinished image. Its folder is locked while the process lives, so that Sweep can
-// distinguish it from the rest of a crash.
+// build is an unfinished image. Its folder is locked while the process lives, so that Sweep
+// can distinguish it from what a crash has left.
 type build struct {
 	store  *Store
 	dir    string

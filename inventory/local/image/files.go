@@ -99,7 +99,7 @@ func (s *skeleton) writeFiles() error {
 			return err
 		}
 	}
-	if release := osRelease(s.text("usr/lib/os-release")); release["ID"] == "debian" && systemName(release["VERSION_CODENAME"]) {
+	if release := osRelease(s.text("usr/lib/os-release")); release["ID"] == "debian" && isSystemName(release["VERSION_CODENAME"]) {
 		text := fmt.Sprintf(aptSources, release["VERSION_CODENAME"])
 		if err := s.writeFile("etc/apt/sources.list.d/debian.sources", text, 0o644); err != nil {
 			return err

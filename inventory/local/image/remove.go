@@ -43,8 +43,8 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	return s.removeContents(key)
 }
 
-// Sweep removes contents that have no name and are not in use, and the rest of interrupted calls
-// of Add and Find. used must report a key as soon as Find has returned it.
+// Sweep removes contents that have no name and are not in use, and what interrupted calls
+// of Add and Find have left. used must report a key as soon as Find has returned it.
 func (s *Store) Sweep(used func(key string) bool) error {
 	unlock, err := s.lock(context.Background())
 	if err != nil {
