@@ -13,10 +13,10 @@ import (
 // maxLabel is the longest label of a host name (RFC 1123).
 const maxLabel = 63
 
-// Hostnames assigns the host names of a slice, each once.
+// Hostnames assigns host names to the nodes of a slice. It never assigns a name twice.
 type Hostnames struct {
 	taken map[string]bool
-	next  map[string]int // by the name without a number
+	next  map[string]int // the next number to try, by the name without a number
 }
 
 // Take marks name as in use.
@@ -62,9 +62,10 @@ const maxLogin = 32
 
 var plainLogin = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// LoginName derives a login from the name of a user's URN. A name that is a valid login
-// is used itself, in lower case and cut to 32 characters. Of other names the letters and
-// digits are used, joined by hyphens. A login that is taken or reserved gets a number.
+// LoginName derives a login from the name of a user's URN, in lower case and cut to
+// maxLogin characters. In a name that is not a valid login, each run of other characters
+// than letters and digits becomes a hyphen. A login that would begin with a digit gets the
+// prefix u. A login that is reserved, or for which taken returns true, gets a number.
 func LoginName(user urn.URN, taken func(string) bool) string {
 	base := strings.ToLower(user.Name)
 	if !plainLogin.MatchString(base) {
@@ -83,8 +84,9 @@ func LoginName(user urn.URN, taken func(string) bool) string {
 	}
 }
 
-// label returns the letters (in lower case), digits and single inner hyphens of s, at
-// most limit of them. It returns fallback if none are left.
+// label converts s to a label of at most limit characters: letters become lower case, and
+// each run of other characters between letters or digits becomes one hyphen. It returns
+// fallback if s has no letter or digit.
 func label(s, fallback string, limit int) string {
 	var b strings.Builder
 	hyphen := false

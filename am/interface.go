@@ -11,22 +11,23 @@ import (
 // the interfaces at the ends of a link hold its share of the network.
 type Interface struct {
 	ClientID string
-	// Link is the client_id of the link it is on; empty if it is on none.
+	// Link is the client_id of the interface's link; empty if it has none.
 	Link string `json:",omitempty"`
 	// Component is the physical interface; zero if the inventory names none.
 	Component urn.URN `json:",omitzero"`
 	// ComponentName is the name of the physical interface on its component, as it was
 	// when the sliver was bound.
 	ComponentName string `json:",omitempty"`
-	// Out and In are the capacity that it takes of the physical interface, in kbit/s.
+	// Out and In are the capacities that this interface takes of the physical interface,
+	// in kbit/s.
 	Out int64 `json:",omitempty"`
 	In  int64 `json:",omitempty"`
 	// VLAN is the tag of the link's VLAN; 0 if it has none.
 	VLAN int `json:",omitempty"`
 	// SharedVLAN is the name of the VLAN if the link shares it with other
-	// slices; else the tag is the link's alone.
+	// slices; empty if the tag is for this link alone.
 	SharedVLAN string `json:",omitempty"`
-	// Addresses are the requested ones, or the one that was assigned.
+	// Addresses are the requested addresses, or the assigned address if none was requested.
 	Addresses []netip.Prefix `json:",omitempty"`
 	// Properties shape the frames that leave the interface; without any it behaves like
 	// a wire. They are sent to the provider, but not counted against capacities.
@@ -36,8 +37,8 @@ type Interface struct {
 // Property is the requested shaping of frames from one interface of a link to others.
 // A zero field requests nothing.
 type Property struct {
-	// To lists the client_ids of those others. If it is empty, the property applies to
-	// all interfaces that no other property names.
+	// To lists the client_ids of the receiving interfaces. If To is empty, the property
+	// applies to all interfaces that no other property names.
 	To []string `json:",omitempty"`
 	// Capacity is in kbit/s.
 	Capacity int64         `json:",omitempty"`

@@ -13,8 +13,8 @@ import (
 type Slice struct {
 	URN     urn.URN
 	Created time.Time
-	// Serial counts the changes to the slice and its slivers; decisions about
-	// the slice expect it unchanged.
+	// Serial counts the changes to the slice and its slivers. A decision about the slice
+	// is stored only if Serial has not changed since the decision was made.
 	Serial int64
 	// Shutdown is the time when the slice was frozen; zero while it is not.
 	Shutdown time.Time `json:",omitzero"`
@@ -31,7 +31,7 @@ type Slice struct {
 type Sliver struct {
 	URN   urn.URN
 	Slice urn.URN
-	// ClientID is the name the request gave the node.
+	// ClientID is the node's name in its request.
 	ClientID string
 	// Ordinal is the place of the node in its request, from 0.
 	Ordinal int
@@ -85,8 +85,8 @@ type Sliver struct {
 	// RequestedEnd is the end of the lease that the Allocate call requested. Provision
 	// uses it; zero if none was requested.
 	RequestedEnd time.Time `json:"Wish,omitzero"`
-	// Granted is the end of the lease that an operator gave to a reservation; zero if
-	// none did. Provision keeps it even beyond the limits for experimenters.
+	// Granted is the end of the lease that an operator set for a reservation; zero if no
+	// operator did. Provision keeps it even beyond the limits for experimenters.
 	Granted time.Time `json:",omitzero"`
 	// ProbedUntil is the latest end of the dry run in which the provider checks, before
 	// Allocate returns, whether it can create the sliver; zero outside of dry runs.
@@ -201,9 +201,10 @@ type Document struct {
 	// Managers are the URNs of this aggregate that the request could use; empty in
 	// records of earlier versions.
 	Managers []urn.URN `json:",omitempty"`
-	// Bytes is the most that it takes of its slice's manifest, without the parts that the
-	// manifest adds to nodes and links. Elements is the number of its elements. Both are
-	// 0 in records of earlier versions; DocumentHead of the store estimates them.
+	// Bytes is the maximum size of the document's part of the slice's manifest, without
+	// what the manifest adds to nodes and links. Elements is the number of the document's
+	// XML elements. Both are 0 in records of earlier versions; DocumentHead of the store
+	// estimates them.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
 	Text     []byte
@@ -272,8 +273,8 @@ type JournalEntry struct {
 	Since time.Time `json:",omitzero"`
 }
 
-// SilentText returns the error of slivers whose provider has not answered since a time.
-// The text is shown and never stored.
+// SilentText returns the text that answers show as the error of a sliver whose provider
+// has not answered since a time. It is never stored.
 func SilentText(provider string, since time.Time) string {
 	return fmt.Sprintf("its provider %s has not answered since %s, so this may be out of date", provider, since.UTC().Format(time.RFC3339))
 }

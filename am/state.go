@@ -49,7 +49,7 @@ const (
 	ActionUpdateUsers       Event = "geni_update_users"
 	ActionUpdateUsersCancel Event = "geni_updating_users_cancel"
 
-	EventDone   Event = "done"
-	EventGaveUp Event = "gave up"
-	EventLost   Event = "lost"
+	EventDone   Event = "done"    // the task succeeded
+	EventGaveUp Event = "gave up" // the runner makes no more attempts
+	EventLost   Event = "lost"    // a resource that existed is gone or has failed
 )

@@ -67,8 +67,8 @@ type StepReport struct {
 	Output string `json:",omitempty"`
 }
 
-// StepName returns the name of step i, such as "install 1 of 2": it counts the steps of
-// the same kind.
+// StepName returns the name of step i, such as "install 1 of 2". Only the steps of the
+// same kind are counted.
 func (s *Sliver) StepName(i int) string {
 	place, all := 0, 0
 	for n := range s.Setup {
@@ -91,8 +91,8 @@ func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	}
 }
 
-// StepFailure describes the first step that failed and the reason. It returns "" if
-// none failed.
+// StepFailure describes the first step that failed with its reason, and returns the number
+// of further failures in the same text. It returns "" if no step failed.
 func (s *Sliver) StepFailure() string {
 	text, failed := "", 0
 	s.eachReported(func(i int, r *StepReport) {

@@ -147,9 +147,9 @@ func After(s Status, events ...Event) Status {
 	return s
 }
 
-// Done returns the status when the task with that goal is done. If the sliver was to
-// be switched on as soon as it was created, the result includes the start, because its
-// provider has reported it on.
+// Done returns the status after the task with that goal is done. on means that the desired
+// state of a new sliver is on. The status then includes the start, because the provider has
+// reported the sliver on.
 func Done(s Status, goal Goal, on bool) Status {
 	if goal == GoalMake && on {
 		return After(s, EventDone, ActionStart, EventDone)
@@ -157,6 +157,8 @@ func Done(s Status, goal Goal, on bool) Status {
 	return After(s, EventDone)
 }
 
+// refusal returns the error for event e, which is not possible in status s, with a hint
+// what the experimenter can do.
 func refusal(s Status, e Event) error {
 	code := Unsupported
 	if e == ActionUpdateUsers && s.Allocation == Provisioned {
@@ -176,7 +178,7 @@ func refusal(s Status, e Event) error {
 		}
 	}
 	next := s
-	if e != EventDone { // or its own refusal would ask for another
+	if e != EventDone { // After calls refusal for EventDone: avoid an endless recursion
 		next = After(s, EventDone)
 	}
 	hint := "Delete is possible"

@@ -13,18 +13,18 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Encodings of the advertisement. One that is compressed inside the envelope is not
-// compressed again by HTTP.
+// Encodings of the advertisement. HTTP does not compress an answer whose value is
+// compressed already.
 const (
 	encodePlain      = iota
 	encodeCompressed // geni_compressed
 	encodeGzip       // an HTTP body in gzip
-	encodings
+	encodings        // their number
 )
 
 // form is a combination of options and encoding of the advertisement.
 type form struct {
-	free     bool // geni_available
+	free     bool // only free nodes: geni_available
 	encoding int
 }
 
@@ -35,10 +35,11 @@ const level = 2
 // preparedAnswer holds the complete body of ListResources in one form. Readers do not
 // wait while the body is current.
 type preparedAnswer struct {
-	now    atomic.Pointer[preparedBody]
-	making sync.Mutex // one goroutine makes a new body; the others wait for it
+	now    atomic.Pointer[preparedBody] // nil before the first call
+	making sync.Mutex                   // held by the goroutine that makes a new body; the others wait
 }
 
+// preparedBody is a body with the version of the advertisement from which it was made.
 type preparedBody struct {
 	version uint64
 	body    []byte
@@ -59,8 +60,8 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return nil, nil, err
 }
 
-// advertisement returns the body of a form. The first reader after a change makes it
-// again, so no reader gets a state older than its call.
+// advertisement returns the body of a form. The first reader after a change makes a new
+// body, so no reader gets a state older than its call.
 func (a *API) advertisement(f form) ([]byte, error) {
 	p := &a.prepared[f.encoding]
 	if f.free {
@@ -83,7 +84,7 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	if f.encoding == encodeCompressed {
 		value = compress(text)
 	}
-	// The capacity includes space for character references, so that it is not copied.
+	// The buffer has space for the character references of XML, so it need not grow.
 	body, err := xmlrpc.AppendResponse(make([]byte, 0, len(value)+len(value)/4+1024), envelope(am.Success, am.NoDetail, value, "", nil))
 	if err != nil {
 		return nil, err

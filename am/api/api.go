@@ -52,7 +52,7 @@ type Config struct {
 	// Admit is called before a call changes anything; its error refuses the call. Nil
 	// admits all calls.
 	Admit func() error
-	// Now returns the time at which credentials must be valid; nil for time.Now.
+	// Now returns the present time, at which credentials must be valid; nil for time.Now.
 	Now func() time.Time
 }
 
@@ -97,10 +97,10 @@ type Request struct {
 	AcceptGzip bool
 	// Remote is the caller's address, for the log.
 	Remote string
-	// MayChange is called before any work for a call of a changing method; its error
-	// refuses the call. It is called with "" first, and again with the key of the caller's
-	// URN when the caller is known; for a tool that speaks for a user, with the tool's.
-	// Nil refuses nothing.
+	// MayChange is called for each call of a changing method; its error refuses the call.
+	// It is called first with "", before any work. It is called again with the key of the
+	// caller's URN when the caller is known; for a tool that speaks for a user, this is the
+	// tool's key. A nil MayChange refuses nothing.
 	MayChange func(caller string) error
 }
 
@@ -131,7 +131,8 @@ type Event struct {
 	// refused call of a changing method they are those of the first presented
 	// credentials, if the caller is known.
 	Credentials []string
-	// SHA1 means that one of them, or a certificate of the caller, is signed with SHA-1.
+	// SHA1 means that one of these credentials, or a certificate of the caller, is signed
+	// with SHA-1.
 	SHA1 bool
 	// Err is the cause of the code, for the operator only.
 	Err error
@@ -166,8 +167,8 @@ func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response)
 	return Response{Body: body, Gzip: gzipped, Event: call.event}
 }
 
-// dispatch decodes the call, finds its row in the method table and runs it. Its error is a
-// Fault.
+// dispatch decodes the call, finds its method in the table and runs the method. It returns
+// a body with an envelope, or a Fault as the error.
 func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, gzipped bool, err error) {
 	in, err := xmlrpc.DecodeCall(c.request.Body, a.cfg.Limits)
 	if err != nil {
@@ -203,8 +204,8 @@ func (a *API) dispatch(ctx context.Context, version int, c *call) (body []byte, 
 	return c.refuse(err), false, nil
 }
 
-// noMethod returns the fault for a method that a version lacks, with the URL of the
-// version that has it.
+// noMethod returns the fault for a method that a version does not have. Its text names the
+// URL of another version that has the method.
 func (a *API) noMethod(version int, name string) *xmlrpc.Fault {
 	text := fmt.Sprintf("there is no method %.80q in AM API v%d", name, version)
 	for other, table := range methods {

@@ -30,7 +30,7 @@ type call struct {
 	parsed    *rspec.Request
 	until     time.Time
 	action    am.Event
-	options   xmlrpc.Struct // members that no method knows are ignored
+	options   xmlrpc.Struct // as received; unknown members are ignored
 	given                   // the parsed options
 	grant     credentials.Grant
 
@@ -72,14 +72,15 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		err = m.parse(ctx, c)
 	}
 	if err != nil {
-		// An error of the targets is more important.
+		// An error about the targets comes first in the order of checks.
 		return nil, nil, cmp.Or(c.api.agg.CheckTargets(c.grant, c.targets, c.serviceCall()), err)
 	}
 	return m.handle(ctx, c)
 }
 
-// readOptionValues reads the options of a method: with early those that decide about
-// the right, else the others. It returns the error of the first invalid one.
+// readOptionValues reads the early options of a method, which decide about the required
+// right, or all other options if early is false. It returns the error of the first option
+// that is invalid or missing.
 func (c *call) readOptionValues(m method, early bool) (first error) {
 	for _, o := range m.options {
 		if o.early != early {
@@ -100,7 +101,8 @@ func (c *call) readOptionValues(m method, early bool) (first error) {
 	return first
 }
 
-// mayChange returns an error if the caller may make no more changing calls now.
+// mayChange asks Request.MayChange about a call of a changing method. It returns an error
+// if the caller must make no more such calls now.
 func (c *call) mayChange(caller string) error {
 	if !c.event.Changes || c.request.MayChange == nil {
 		return nil
@@ -108,6 +110,8 @@ func (c *call) mayChange(caller string) error {
 	return c.request.MayChange(caller)
 }
 
+// authorize identifies the caller, checks that the credentials give the method's right, and
+// stores the grant. It returns an error if the call is refused.
 func (c *call) authorize(m method) error {
 	right := m.right
 	if !c.slice.IsZero() {
@@ -130,7 +134,7 @@ func (c *call) authorize(m method) error {
 	if err != nil {
 		return err
 	}
-	if caller.Err != nil { // credentials have shown who it is
+	if caller.Err != nil { // only the credentials have identified the caller
 		if err := c.mayChange(cmp.Or(grant.Speaker(), grant.Caller()).Key()); err != nil {
 			return err
 		}
@@ -138,7 +142,8 @@ func (c *call) authorize(m method) error {
 	c.grant = grant
 	c.event.Caller, c.event.Speaker = grant.Caller(), grant.Speaker()
 	c.event.Credentials, c.event.SHA1 = grant.Fingerprints(), grant.SHA1() || caller.Chain.SHA1()
-	// The right to the slice is checked before the options, which could reveal more.
+	// The right to the slice is checked before the remaining options, whose errors could
+	// reveal more about the slice.
 	if !c.targets.Slice.IsZero() {
 		if _, err := grant.Over(c.targets.Slice); err != nil {
 			return err
@@ -147,8 +152,8 @@ func (c *call) authorize(m method) error {
 	return nil
 }
 
-// bad returns err with the name of the argument or option. The code is BadArgs, unless
-// err has one.
+// bad returns a BadArgs error that adds the name of the argument or option to err. It
+// returns err unchanged if it is nil or has a code already.
 func bad(what string, err error) error {
 	if _, ok := errors.AsType[*am.Error](err); ok || err == nil {
 		return err
@@ -189,7 +194,7 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 		return errors.New("it is empty; name one slice, or slivers of one slice")
 	}
 	if len(list) > maxTargets {
-		return fmt.Errorf("it names %d; the limit is %d", len(list), maxTargets)
+		return fmt.Errorf("it names %d URNs; the limit is %d", len(list), maxTargets)
 	}
 	for _, v := range list {
 		s, ok := xmlrpc.AsString(v)
@@ -218,7 +223,7 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 	return nil
 }
 
-// maxShown limits the credentials of a refused call in the log and the audit.
+// maxShown limits the credentials of a refused call that the log and the audit log name.
 const maxShown = 4
 
 // maxCredentials limits the list of credentials.
@@ -230,7 +235,7 @@ func (c *call) readCredentials(v xmlrpc.Value) error {
 		return errors.New("it must be an array")
 	}
 	if len(list) > maxCredentials {
-		return fmt.Errorf("it holds %d; the limit is %d", len(list), maxCredentials)
+		return fmt.Errorf("it holds %d credentials; the limit is %d", len(list), maxCredentials)
 	}
 	for i, v := range list {
 		p, err := readCredential(v)
@@ -271,8 +276,8 @@ func readCredential(v xmlrpc.Value) (credentials.Presented, error) {
 	return p, nil
 }
 
-// scalar returns a string, or an int as decimal text: some clients send versions as
-// numbers.
+// scalar returns a string value itself, and an int value as decimal text, because some
+// clients send versions as numbers. It returns false for any other value.
 func scalar(v xmlrpc.Value) (string, bool) {
 	if n, ok := v.(int); ok {
 		return fmt.Sprint(n), true
@@ -294,7 +299,7 @@ func (c *call) readTime(v xmlrpc.Value) (err error) {
 
 func (c *call) readAction(v xmlrpc.Value) error {
 	s, err := text(v)
-	c.action = am.Event(s) // see parseAction
+	c.action = am.Event(s) // parseAction checks it later
 	return err
 }
 

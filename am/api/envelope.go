@@ -16,9 +16,9 @@ import (
 	"patchbay/rspec"
 )
 
-// codeOf converts an error to the code, the detail and the text of the answer. It checks
-// for errors with a code, then for those of other packages, then for timeouts and the
-// store. Any other error is an internal error, whose text only the operator sees.
+// codeOf converts an error to the code, the detail and the text of the answer. It knows
+// errors with a code, errors of the other packages, timeouts, and errors of the store. Any
+// other error is an internal error, whose text only the operator sees.
 func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code, e.Detail, e.Msg
@@ -48,6 +48,7 @@ var requestCode = map[rspec.Kind]am.Code{
 	rspec.BadArgs: am.BadArgs, rspec.BadVersion: am.BadVersion, rspec.Unsupported: am.Unsupported, rspec.TooBig: am.TooBig,
 }
 
+// internalError returns the error that hides an internal error from the experimenter.
 func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
 }
@@ -67,8 +68,8 @@ func (c *call) refuse(err error) []byte {
 	return body
 }
 
-// ErrorBody returns the body for an error that the server finds before or after the API
-// processes a call.
+// ErrorBody returns the body for an error that the server finds before it passes a call to
+// the API, or after the API has answered.
 func ErrorBody(version int, code am.Code, output string) []byte {
 	body, err := xmlrpc.AppendResponse(nil, envelope(code, am.NoDetail, "", output, xmlrpc.Struct{{Name: "geni_api", Value: version}}))
 	if err != nil {
@@ -77,7 +78,8 @@ func ErrorBody(version int, code am.Code, output string) []byte {
 	return body
 }
 
-// success returns the body for a value; nil if it cannot be encoded.
+// success returns the body for a value, with the notices in its output. It returns nil if
+// the value cannot be encoded.
 func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	c.event.Output = oneLine(notices...)
 	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, c.versionMember()))
@@ -97,6 +99,8 @@ func (c *call) versionMember() xmlrpc.Struct {
 	return xmlrpc.Struct{{Name: "geni_api", Value: c.version}}
 }
 
+// envelope returns the struct of code, value and output, followed by the members of extra.
+// am_code is the detail, or the code itself if there is no detail.
 func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string, extra xmlrpc.Struct) xmlrpc.Struct {
 	fine := int(detail)
 	if detail == am.NoDetail {
@@ -113,9 +117,9 @@ func envelope(code am.Code, detail am.Detail, value xmlrpc.Value, output string,
 	}, extra...)
 }
 
-// oneLine joins texts to one line of ASCII, because clients show it unchanged and old
-// ones fail on other characters. It escapes other characters, which come from requests
-// and providers, and writes "…" as "...".
+// oneLine joins texts to one line of ASCII, because clients show the line unchanged and old
+// clients fail on other characters. It writes "…" as "..." and escapes all other non-ASCII
+// and control characters, which come from requests and providers.
 func oneLine(texts ...string) string {
 	s := strings.Join(strings.Fields(strings.Join(texts, "; ")), " ")
 	s = strings.ReplaceAll(s, "…", "...")
@@ -139,13 +143,13 @@ func escape(s string, isSpecial func(rune) bool) string {
 	return b.String()
 }
 
-// extent is the amount of data about slivers in an answer.
+// extent is the amount of data about slivers in an answer. Each includes the ones before.
 type extent int
 
 const (
-	changes extent = iota // the reason why this call did not change a sliver
-	states                // or else its last failure
-	details               // and its services and links as providers report them
+	changes extent = iota // geni_error is the reason why this call did not change a sliver
+	states                // without such a reason, geni_error is the sliver's last failure
+	details               // services and interfaces are added as providers report them
 )
 
 // sliver returns the struct of one sliver. It always has all times and states, because
@@ -171,6 +175,7 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	return s
 }
 
+// slivers returns the structs of all slivers of an outcome.
 func slivers(out service.Outcome, e extent) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
 	t := newDetailWriter()

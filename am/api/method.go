@@ -12,9 +12,9 @@ type method struct {
 	name string
 	// args are the arguments in their order; the last is the options.
 	args []argument
-	// answers describes its value, for the guides.
+	// answers describes the method's return value, for the guides.
 	answers string
-	// options are the ones it understands; all others are ignored.
+	// options are the options that the method reads; it ignores all others.
 	options []option
 	// right is the right that the caller must have; "" for GetVersion.
 	right credentials.Right
@@ -22,14 +22,14 @@ type method struct {
 	sliceRight credentials.Right
 	// changes means that the method changes something; its calls are in the audit log.
 	changes bool
-	// parse parses an argument that needs memory or the options, after all other checks;
-	// nil for none.
+	// parse parses an argument that needs memory or depends on the options. It runs after
+	// all other checks; nil if there is no such argument.
 	parse func(context.Context, *call) error
 	// handle runs the method.
 	handle handler
 }
 
-// handler runs a method and returns the value of the envelope and remarks.
+// handler runs a method and returns the envelope's value and notices for its output.
 type handler func(context.Context, *call) (xmlrpc.Value, []string, error)
 
 // argument reads one argument into the call.

@@ -13,19 +13,19 @@ import (
 // option describes one option of methods (AM API v3, "Options").
 type option struct {
 	name string
-	// kind describes its type.
+	// kind describes the type of its value.
 	kind string
 	// without describes the behaviour without the option.
 	without string
 	// says describes its effect, in a sentence.
 	says string
-	// required describes the value of an option that must be given, or else the call
-	// fails with BadArgs. It is empty for an optional one.
+	// required describes the value of a required option; a call without the option fails
+	// with BadArgs. It is empty for an optional option.
 	required string
-	// early options decide about the caller's right, so they are read before it is
-	// checked, and all others after.
+	// early means that the option decides about the required right. It is read before the
+	// right is checked; all other options are read afterwards.
 	early bool
-	// read stores its value in the call. An error that is not an *am.Error is BadArgs.
+	// read stores the option's value in the call. An error that is not an *am.Error is BadArgs.
 	read func(c *call, v xmlrpc.Value) error
 }
 

@@ -8,8 +8,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// handlerOf returns the handler of a method that runs do and returns value of its
-// outcome.
+// handlerOf returns a handler that runs do and converts its outcome with value.
 func handlerOf(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
 	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 		out, err := do(ctx, c)
@@ -61,6 +60,8 @@ func status(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.Status(ctx, c.grant, c.targets, c.serviceCall())
 }
 
+// parseAction checks the name of the action, and that geni_users is given if the action
+// needs it.
 func parseAction(_ context.Context, c *call) (err error) {
 	c.action, err = am.ParseAction(string(c.action))
 	if err == nil && c.action == am.ActionUpdateUsers && !c.hasUsers {
@@ -86,6 +87,7 @@ func shutdown(ctx context.Context, c *call) (service.Outcome, error) {
 
 func sliverList(_ *call, out service.Outcome) xmlrpc.Value { return slivers(out, changes) }
 
+// reservedValue is the value of Allocate and Provision.
 func reservedValue(c *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest(c, out)},
@@ -108,6 +110,7 @@ func statusValue(_ *call, out service.Outcome) xmlrpc.Value {
 	}
 }
 
+// manifest returns the manifest, compressed if geni_compressed was given.
 func manifest(c *call, out service.Outcome) xmlrpc.Value {
 	if c.compressed {
 		return compress(out.Manifest)

@@ -17,7 +17,8 @@ const (
 	ready2       = "ready"
 )
 
-// states2 are the states in order of precedence for a whole slice.
+// states2 are the states in order of precedence: the state of a slice is the first of them
+// that one of its slivers has.
 var states2 = []string{shutdown2, failed2, configuring2, unknown2, ready2}
 
 // statesOf2 maps the operational states of version 3 to those of version 2.
@@ -31,7 +32,8 @@ var statesOf2 = map[am.OperationalState]string{
 	am.Failed:            failed2,
 }
 
-// status2 returns the version 2 state of one sliver.
+// status2 returns the version 2 state of a sliver. shutdown means that its slice is shut
+// down.
 func status2(s am.Status, shutdown bool) string {
 	if shutdown {
 		return shutdown2
@@ -42,7 +44,8 @@ func status2(s am.Status, shutdown bool) string {
 	return unknown2
 }
 
-// overall returns the state of a slice whose slivers have the given states.
+// overall returns the state of a slice whose slivers have the given states; unknown2 if it
+// has no slivers.
 func overall(states []string) string {
 	for _, s := range states2 {
 		if slices.Contains(states, s) {
@@ -52,7 +55,7 @@ func overall(states []string) string {
 	return unknown2
 }
 
-// earliest returns the end of the lease that ends first.
+// earliest returns the end of the lease that ends first; zero if there are no slivers.
 func earliest(out service.Outcome) time.Time {
 	var t time.Time
 	for i := range out.Slivers {

@@ -42,7 +42,7 @@ func checkYear(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// readMoment reads a time, as text or as the dateTime.iso8601 of XML-RPC, which without
+// readMoment reads a time, as text or as the dateTime.iso8601 of XML-RPC. A time without
 // an offset is UTC. An empty text is the zero time.
 func readMoment(v xmlrpc.Value) (t time.Time, err error) {
 	if t, ok := v.(time.Time); ok {

@@ -21,9 +21,9 @@ const (
 	maxKeyComment = 256
 )
 
-// users reads geni_users, or the users of version 2: the users who get accounts, with
-// their keys. Their logins are chosen later. It refuses invalid keys, because a key that
-// is silently ignored locks its user out.
+// users reads the option geni_users of version 3, or the argument users of version 2. It
+// returns the users who get accounts, with their keys but without logins, which are chosen
+// later. It refuses invalid keys, because a key that is silently ignored locks its user out.
 func users(v xmlrpc.Value) ([]am.Account, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -80,7 +80,7 @@ func publicKey(line string) (string, error) {
 		return "", fmt.Errorf("it is longer than %d bytes", maxKeyLength)
 	}
 	if strings.ContainsAny(line, "\r\n\x00") {
-		return "", fmt.Errorf("it has a line break inside; give one key a string")
+		return "", fmt.Errorf("it has a line break inside; give one key per string")
 	}
 	key, comment, opts, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	switch {

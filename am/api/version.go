@@ -55,8 +55,8 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 	}
 }
 
-// getVersion needs no credentials and accepts any certificate. While the site is locked
-// down it adds the member patchbay_lockdown and a text in output.
+// getVersion answers GetVersion, which needs no credentials and accepts any certificate.
+// During a lockdown the answer has the member patchbay_lockdown and a text in output.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	v := c.api.site.Load().versions[c.version]
 	text := c.api.agg.Lockdown()

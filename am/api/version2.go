@@ -8,6 +8,7 @@ import (
 )
 
 // This file has the handlers of AM API v2, whose calls are about whole slices.
+
 // listResources2 returns the advertisement, or the manifest of a slice.
 func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if c.slice.IsZero() {
@@ -33,6 +34,7 @@ func sliverStatus(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
 }
 
+// sliverStatus2 is the value of SliverStatus.
 func sliverStatus2(_ *call, out service.Outcome) xmlrpc.Value {
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))

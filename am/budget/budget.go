@@ -1,7 +1,8 @@
 // Package budget shares an amount of memory among callers, so that no caller takes
 // all of it.
 //
-// It counts and never waits: callers answer a refused request with "try again later".
+// A Budget only counts and never waits. If it refuses an amount, the caller's request fails
+// with "try again later".
 package budget
 
 import (
@@ -22,8 +23,9 @@ type Budget struct {
 	by   map[string]int64 // bytes in use, by caller
 }
 
-// New returns a budget of most bytes. A caller may take a quarter of them, and the
-// largest single amount in any case. Another quarter is the reserve for small amounts.
+// New returns a budget of most bytes. The share of a caller is a quarter of them, or more if
+// the largest single amount needs more. Another quarter, or what largest leaves of it, is
+// the reserve for small amounts.
 func New(most, largest int64) *Budget {
 	part := most / ShareDivisor
 	return &Budget{
@@ -32,12 +34,14 @@ func New(most, largest int64) *Budget {
 	}
 }
 
-// PerCaller returns a budget that gives each caller n, independently of others.
+// PerCaller returns a budget that gives each caller n bytes, independently of the others.
+// Its total is unlimited.
 func PerCaller(n int) *Budget {
 	return &Budget{most: math.MaxInt64, perCaller: int64(n), by: make(map[string]int64)}
 }
 
-// Reserve returns the number of bytes that large amounts must leave free.
+// Reserve returns the number of bytes that are kept for small amounts. Take leaves them
+// free if its argument free requests that.
 func (b *Budget) Reserve() int64 { return b.reserve }
 
 // Take reserves n more bytes for a caller. It returns false if the caller's share or the
@@ -66,6 +70,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
+// add changes the bytes in use of a caller by n. The caller holds mu.
 func (b *Budget) add(caller string, n int64) {
 	b.used += n
 	if b.by[caller] += n; b.by[caller] == 0 {

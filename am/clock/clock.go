@@ -13,40 +13,41 @@ import (
 type Doubt string
 
 const (
-	// NoDoubt: the site's time is the host's.
+	// NoDoubt means that the site's time is that of the host's clock.
 	NoDoubt Doubt = ""
-	// Jumped: it was set while the host ran.
+	// Jumped means that the host's clock was set while the host ran.
 	Jumped Doubt = "jumped"
-	// Booted: after a boot it is before the last known time, or a time service may
-	// still correct it.
+	// Booted means that, after a boot, the host's clock is before the last known time, or
+	// that a time service may still correct it.
 	Booted Doubt = "booted"
 )
 
 const (
-	// DefaultJump is how far the host's clock may be moved at once.
+	// DefaultJump is the largest trusted change of the host's clock at once, by default.
 	DefaultJump = time.Minute
-	// settleTime is how long after a boot the clock waits for a time service.
+	// settleTime is the maximum time after a boot that the clock waits for a time service.
 	settleTime = 2 * time.Minute
-	// bootPeriod is how long after a boot a time service is trusted.
+	// bootPeriod is the time after a boot in which each change by a time service is
+	// trusted.
 	bootPeriod = 15 * time.Minute
 )
 
 // Options are the settings of a Clock.
 type Options struct {
-	// File keeps the state over a restart; "" for none.
+	// File is the file that keeps the state over a restart; "" for none.
 	File string
 	// Jump is the largest trusted change of the host's clock at once; 0 for DefaultJump.
 	Jump time.Duration
-	// Log is slog.Default when nil.
+	// Log receives doubts and errors; nil is slog.Default.
 	Log *slog.Logger
-	// Host is System's when its Read is nil.
+	// Host provides the clocks; if its Read is nil, System does.
 	Host Host
 }
 
 // Clock provides the site's time. All methods may be called concurrently.
 type Clock struct {
 	opt     Options
-	changed chan struct{} // holds one when Run has something to keep
+	changed chan struct{} // holds one element if Run must save the file
 	saving  sync.Mutex    // held while the file is written
 
 	mu     sync.Mutex // guards what follows
@@ -54,14 +55,15 @@ type Clock struct {
 	steady time.Duration
 	doubt  Doubt
 	since  time.Time // the site's time when doubt began
-	lost   string    // why the saved state could not be read
+	lost   string    // see State.Lost
 }
 
 // State is a reading of a Clock.
 type State struct {
-	// Site is the time by which leases count, Host that of the host's clock.
+	// Site is the time that leases follow; Host is the time of the host's clock.
 	Site, Host time.Time
-	// Doubt is NoDoubt if they are the same; else it began at Since, by the site's time.
+	// Doubt is NoDoubt if Site and Host are the same. Otherwise it is the reason of the
+	// difference, and Since is the site's time at which the doubt began.
 	Doubt Doubt
 	Since time.Time
 	// Lost is the reason why the saved state could not be read, so that the host's clock
@@ -84,7 +86,7 @@ func (s State) Reason() string {
 	case s.Doubt == Booted:
 		return "after a boot it was behind the last known time"
 	}
-	return "it was set, and not by the time that has gone by"
+	return "it was set to a time that does not fit the time that has passed"
 }
 
 // Open returns a Clock that continues from the time in its file. If the file is missing
@@ -124,7 +126,8 @@ func Open(o Options) (*Clock, error) {
 }
 
 // boot continues after a boot from the last known time, because it is unknown how long
-// the host was down. A clock that had jumped ahead, and still is ahead, stays in doubt.
+// the host was down. The doubt is Booted, which can end automatically. If the host's clock
+// had jumped ahead before the boot, and still is ahead, the doubt stays Jumped.
 func (c *Clock) boot(before record, wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = before.Site, steady, Booted, before.Site
 	if before.Doubt == Jumped && before.Host.After(before.Site) && !wall.Before(before.Host) {
@@ -139,7 +142,7 @@ func (c *Clock) Now() time.Time {
 	return c.advance(c.opt.Host.Read())
 }
 
-// State shows both clocks.
+// State returns the readings of both clocks, and the doubt.
 func (c *Clock) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,8 +156,8 @@ func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
 }
 
-// Trust trusts the host's clock, whatever it shows, and returns the states before and
-// after.
+// Trust sets the site's time to the host's clock, whatever that clock shows. It returns the
+// states before and after.
 func (c *Clock) Trust() (before, now State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +169,8 @@ func (c *Clock) Trust() (before, now State) {
 	return before, State{Site: wall, Host: wall}
 }
 
-// advance updates and returns the site's time for a reading. The caller holds mu.
+// advance updates and returns the site's time for a reading of both clocks. It also begins
+// or ends a doubt. The caller holds mu.
 func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	site := c.site.Add(steady - c.steady)
 	ahead := wall.Sub(site)
@@ -184,8 +188,8 @@ func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	return wall
 }
 
-// isTrusted reports whether the host's clock is trusted although it is far ahead of the
-// site's time, or far behind it.
+// isTrusted reports whether the host's clock is trusted although it differs from the site's
+// time by more than Options.Jump.
 func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	if c.doubt == Booted {
 		return ahead > 0 && (steady >= settleTime || c.opt.Host.Synced())

@@ -2,7 +2,7 @@
 // that jumps. A jump is not trusted until an operator confirms it, since it could end all
 // leases at once, or make them last for years.
 //
-// The host has two clocks. The wall clock shows the time of day and can be set. The
+// A host has two clocks. The wall clock shows the time of day and can be set. The
 // steady clock (CLOCK_BOOTTIME) counts from the boot, even while the host is suspended,
 // and cannot be set. While both agree within a limit, the site's time is the wall
 // clock's, including small corrections. When they disagree, the site's time continues by
@@ -26,7 +26,7 @@
 // can decide which clock is right.
 //
 // The package does not wait for leases. Only leases, and times that are compared with
-// them, use it; timeouts and logs use the runtime's clock.
+// leases, use this clock; timeouts and logs use the runtime's clock.
 //
 // # Decisions
 //
@@ -36,6 +36,6 @@
 //     a boot once the kernel reports a synchronized clock: [DefaultJump].
 //   - restarts: within one boot the steady clock continues the time. After a boot the last
 //     saved time continues until the host's clock is later: [Clock.Save].
-//   - leases after a boot: none ends before a time service has set the clock, or two minutes have
-//     passed: [Clock.State].
+//   - leases after a boot: they follow the last saved time until a time service has set the clock,
+//     or two minutes have passed: [Clock.State].
 package clock

@@ -28,7 +28,7 @@ type record struct {
 // latest is later than any time of a site.
 var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// parse parses a record. It fails on a record that no clock has written.
+// parse parses a record. It fails for values that a Clock never writes.
 func parse(text []byte) (r record, err error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, err
@@ -39,15 +39,15 @@ func parse(text []byte) (r record, err error) {
 	case "behind", "settling": // as earlier versions wrote it
 		r.Doubt = Booted
 	default:
-		return r, fmt.Errorf("there is no doubt %q", r.Doubt)
+		return r, fmt.Errorf("its doubt %q is unknown", r.Doubt)
 	}
 	switch {
 	case r.Site.IsZero() || r.Site.After(latest):
-		return r, fmt.Errorf("its time %s is none", r.Site.Format(time.RFC3339))
+		return r, fmt.Errorf("its site's time %s is out of range", r.Site.Format(time.RFC3339))
 	case r.Doubt == NoDoubt && !r.Site.Equal(r.Host):
-		return r, fmt.Errorf("it does not doubt the host's time %s, and has another, %s", r.Host.Format(time.RFC3339), r.Site.Format(time.RFC3339))
+		return r, fmt.Errorf("it has no doubt, but its host's time %s and its site's time %s differ", r.Host.Format(time.RFC3339), r.Site.Format(time.RFC3339))
 	case r.Steady < 0:
-		return r, errors.New("it was before the boot")
+		return r, errors.New("its time since the boot is negative")
 	}
 	return r, nil
 }
@@ -68,7 +68,7 @@ const maxFile = 4 << 10
 func Check(file string) error {
 	_, err := load(file)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
-		return fmt.Errorf("%w; the next start takes the host's clock: see that that is right", broken)
+		return fmt.Errorf("%w; the next start trusts the host's clock; check that it is right", broken)
 	}
 	return err
 }
@@ -131,6 +131,6 @@ func (c *Clock) removeUnfinished() {
 		return
 	}
 	if err := fileowner.As(filepath.Dir(c.opt.File), func() error { return durable.RemoveUnfinished(c.opt.File) }); err != nil {
-		c.opt.Log.Warn("temporary files of the clock stay", "error", err)
+		c.opt.Log.Warn("temporary files of the clock's file could not be removed", "error", err)
 	}
 }

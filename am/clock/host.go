@@ -11,7 +11,7 @@ import (
 
 // Host provides the clocks of a host.
 type Host struct {
-	// Boot names the present boot; "" if that is not known.
+	// Boot identifies the present boot of the host; "" if it is unknown.
 	Boot string
 	// Read returns the wall clock, and the time since the boot, suspended time
 	// included.
@@ -33,10 +33,10 @@ func System() (Host, error) {
 }
 
 const (
-	// maxReadingTime is how long reading both clocks may take.
+	// maxReadingTime is the time within which read must read both clocks.
 	maxReadingTime = 10 * time.Millisecond
-	// maxReadings is how often read tries again when the process was interrupted
-	// between the clocks.
+	// maxReadings limits the attempts of read, which repeats a reading if the process was
+	// interrupted between the clocks.
 	maxReadings = 10
 )
 

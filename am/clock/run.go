@@ -6,11 +6,12 @@ import (
 )
 
 const (
-	// checkInterval is how often Run compares the clocks.
+	// checkInterval is the interval at which Run compares the clocks.
 	checkInterval = time.Second
-	// saveInterval is how often Run saves the file.
+	// saveInterval is the interval at which Run saves the file.
 	saveInterval = time.Minute
-	// reminderInterval is how often Run logs again a doubt that an operator must end.
+	// reminderInterval is the interval at which Run repeats the log line about a doubt that
+	// an operator must end.
 	reminderInterval = time.Hour
 )
 
@@ -21,7 +22,7 @@ func (c *Clock) Run(ctx context.Context) {
 	t := time.NewTicker(checkInterval)
 	defer t.Stop()
 	var logged State
-	var reminded, saved time.Duration // when the doubt was last logged and the file saved, by the steady clock
+	var reminded, saved time.Duration // the steady clock when the doubt was last logged, and when the file was last saved
 	unsaved, failed := true, false
 	save := func(steady time.Duration) {
 		err := c.Save()
@@ -53,7 +54,7 @@ func (c *Clock) Run(ctx context.Context) {
 	}
 }
 
-// log logs which time is in force.
+// log logs the doubt, or the end of a doubt, and the time that leases follow.
 func (c *Clock) log(s State) {
 	log := c.opt.Log.With("site", s.Site, "host", s.Host)
 	switch {

@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// AsRoot returns a command line that runs as root, with sudo if this user is not root.
+// AsRoot returns a command line that runs as root. It begins with sudo if the process does
+// not run as root, or if another user than root started it with sudo.
 func AsRoot(words ...string) string {
 	if uid := os.Getenv("SUDO_UID"); os.Geteuid() != 0 || uid != "" && uid != "0" {
 		words = append([]string{"sudo"}, words...)
@@ -23,8 +24,8 @@ func Command(args ...string) string { return ShellLine(append([]string{Program},
 // ConfigName is the file name of a site's configuration, unless the operator chose another.
 const ConfigName = "patchbay.yaml"
 
-// CommandAt is Command for the site whose configuration is file. It names only the
-// folder where that suffices.
+// CommandAt returns a command line like Command, for the site whose configuration is file.
+// --config names only the site's folder if the file has the usual name.
 func CommandAt(file string, args ...string) string {
 	if filepath.Base(file) == ConfigName {
 		file = filepath.Dir(file)

@@ -11,7 +11,8 @@ import (
 // ErrTooLong is the error for a duration above the limit.
 var ErrTooLong = errors.New("longer than 36500d")
 
-// ParseDuration parses durations such as 90s, 10m, 24h, and also days: 30d, 1d12h.
+// ParseDuration parses durations such as 90s, 10m, 24h, and also days: 30d, 1d12h. It
+// fails for a negative duration, a 0 without a unit, and a number of days above 36500.
 func ParseDuration(s string) (time.Duration, error) {
 	bad := fmt.Errorf("%q is not a time like 30s, 10m, 24h or 30d", s)
 	rest := strings.TrimSpace(s)

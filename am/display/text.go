@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Printable returns text without the control characters that a terminal would
-// interpret, because texts of an aggregate are not trusted.
+// Printable replaces the characters that a terminal could interpret, except line breaks
+// and tabs, because texts of an aggregate are not trusted.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -18,6 +18,7 @@ func Printable(s string) string {
 	}, s)
 }
 
+// Count returns a number with its noun, which is in the plural unless n is 1.
 func Count(n int, what string) string {
 	switch {
 	case n == 1:
@@ -28,9 +29,10 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// Time formats a time in UTC (RFC 3339).
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Place returns a file and, if there is one, a line in it.
+// Place formats a place in a file as file:line, or as the file alone if line is 0.
 func Place(file string, line int) string {
 	if line == 0 {
 		return file
@@ -53,7 +55,7 @@ func Duration(d time.Duration) string {
 	return s
 }
 
-// Size formats a number of bytes.
+// Size formats a number of bytes in bytes, KiB or MiB, rounded down.
 func Size(n int64) string {
 	switch {
 	case n < 10<<10:
@@ -64,12 +66,12 @@ func Size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// Line returns an untrusted text for one line of a terminal.
+// Line returns an untrusted text like Printable, with blanks for line breaks and tabs.
 func Line(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Printable(s))
 }
 
-// ShellLine quotes words for a command line.
+// ShellLine joins words to a command line and quotes them where the shell requires it.
 func ShellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -78,7 +80,7 @@ func ShellLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// ShellWord quotes s for a command line that a person may copy.
+// ShellWord quotes s for a shell; it returns s unchanged if no quotes are needed.
 func ShellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-:=+,@%") == "" {
 		return s

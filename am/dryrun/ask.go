@@ -11,7 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// probeBatch runs a dry run at one provider for all slivers of a batch.
+// probeBatch runs a dry run at one provider for all slivers of a batch. It returns an error
+// for each sliver, in the order of the batch; nil if the sliver can be created.
 func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {
@@ -20,7 +21,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		}
 		return out
 	}
-	if p.refuseSilent(b, out) { // the request fails anyway
+	if p.refuseSilent(b, out) { // one refused sliver is enough: the request fails
 		return out
 	}
 	line := p.line(b.name)
@@ -39,7 +40,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		return all(err)
 	}
 	var updates []provider.Update
-	var asked []int // places in out
+	var asked []int // the index in out of each sliver in updates
 	for i := range b.slivers {
 		if res := before[names[i]]; res.Err != nil {
 			out[i] = refused(res.Err)
@@ -61,7 +62,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		updates = append(updates, provider.Update{Name: name, Is: provider.Resource{provider.AttrEnsure: provider.Present}, Should: provider.Resource{provider.AttrEnsure: provider.Absent}})
 	}
 	failed := p.dryRun(ctx, b, updates, asked, out)
-	// Whether it answers or not, it may have created the resources.
+	// The provider may have created the resources, even if it did not answer.
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), clearing)
@@ -71,7 +72,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	p.catch(ctx, b, before, after)
 	switch {
 	case err != nil:
-		p.cfg.Log.Error("a provider does not tell what is there after a dry run; see whether it has really made nodes, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
+		p.cfg.Log.Error("a provider does not report its nodes after a dry run; check whether it has created them, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
 		return all(err)
 	case failed != nil:
 		return all(failed)
@@ -79,9 +80,9 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	return out
 }
 
-// dryRun makes one set call that changes nothing. It writes the answer about each
-// sliver into out, or returns why there is none. It waits for its turn, and makes no
-// call if one of the components did not answer meanwhile.
+// dryRun waits for its turn and makes one set call that must change nothing. It writes the
+// error for each refused sliver into out. It returns an error if the call failed as a whole.
+// It makes no call if another dry run with one of the components had no answer meanwhile.
 func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
 	turn := p.line(b.name).turn
 	select {
@@ -109,7 +110,8 @@ func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update
 	return nil
 }
 
-// catch finds resources that a dry run has really created, and removes them.
+// catch finds resources that a dry run has really created, and removes them. Such a
+// provider gets no more dry runs.
 func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]provider.Result) {
 	var made []string
 	for _, s := range b.slivers {
@@ -140,8 +142,8 @@ func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]p
 	}
 	log := p.cfg.Log.With("provider", b.name, "nodes", made)
 	if err != nil {
-		log.Error("a dry run has really made nodes, and they cannot be removed; remove them by hand, and mend the provider. It is not probed any more until the next start", "error", err)
+		log.Error("a dry run has created nodes, and they cannot be removed; remove them by hand, and fix the provider. It gets no more dry runs until the next start", "error", err)
 		return
 	}
-	log.Error("a dry run has really made nodes, which are being removed; mend the provider. It is not probed any more until the next start")
+	log.Error("a dry run has created nodes, which are being removed; fix the provider. It gets no more dry runs until the next start")
 }

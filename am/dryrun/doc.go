@@ -4,9 +4,9 @@
 //	                        └─> get ─> set, noop ─> get ─┘
 //
 // Each provider whose metadata say probe: true gets one batch with all chosen resources
-// of the slice. If it does not answer, it is not asked about their components again for a
-// minute. The dry runs of several providers run concurrently, with a time limit.
-// Meanwhile only the reservation exists, whose lease ends soon after. The second get
+// of the slice. If a provider does not answer, it gets no dry runs with these components
+// for a minute. The dry runs of several providers run concurrently, with a time limit.
+// Meanwhile the slivers are reserved with a lease that ends soon after. The second get
 // shows whether a provider has really created resources. These are removed, and that
 // provider gets no more dry runs until the next start.
 //

@@ -28,9 +28,9 @@ type Provider interface {
 
 // Config holds the parts and settings of a Prober.
 type Config struct {
-	// Components returns the names of a component and its provider for a sliver's record
-	// without them. It must be quick. This function and the next two may be called
-	// concurrently.
+	// Components returns the names of a component and its provider. It is called for
+	// records of slivers that lack these names, and must be quick. This function and the
+	// next two may be called concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
 	// Interfaces returns the name of a physical interface on its component. If it is nil
 	// or returns "", the name comes from the URN.
@@ -50,14 +50,14 @@ type Prober struct {
 
 	mu       sync.Mutex           // guards what follows
 	deaf     map[string]bool      // providers that do not obey noop
-	lines    map[string]line      // of providers
+	lines    map[string]line      // by the provider's name
 	silences map[string]*noAnswer // by the component's key
 }
 
 // line limits the concurrent probes of one provider.
 type line struct {
-	probes chan struct{} // a place for each that may run
-	turn   chan struct{} // the place of the dry run that may run
+	probes chan struct{} // an element for each running probe
+	turn   chan struct{} // an element while a set call runs
 }
 
 // New returns a Prober.
@@ -86,6 +86,7 @@ func (p *Prober) WantsProbe(component urn.URN) bool {
 	return ok
 }
 
+// provider returns the provider called name if it wants dry runs and obeys noop.
 func (p *Prober) provider(name string) (Provider, bool) {
 	p.mu.Lock()
 	deaf := p.deaf[name]
@@ -96,6 +97,7 @@ func (p *Prober) provider(name string) (Provider, bool) {
 	return p.cfg.Providers(name)
 }
 
+// line returns the line of the provider called name, and creates the line if necessary.
 func (p *Prober) line(name string) line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,27 +113,27 @@ type batch struct {
 	provider   Provider
 	slivers    []am.Sliver
 	components []string
-	places     []int    // in what Probe was given
-	leaving    []string // nodes that are being removed
-	isChanged  func(am.Sliver) bool
+	places     []int                // the index of each sliver in the argument of Probe
+	leaving    []string             // nodes that are being removed
+	isChanged  func(am.Sliver) bool // see Probe
 }
 
-// Probe asks by dry runs whether the slivers, which belong to one slice, could be created
-// now. It returns an error for each, in the same order; nil if its provider can create
-// it or wants no dry runs.
+// Probe runs dry runs to check whether the slivers, which belong to one slice, could be
+// created now. It returns an error for each sliver, in the same order. The error is nil if
+// the sliver's provider can create the sliver or wants no dry runs.
 //
 // SearchFailed, Refused, Unsupported, TooBig and ErrorCode concern that sliver alone: its
-// provider reports that it is unknown, forbidden, unsupported, full or failed, and Msg is
-// the provider's text. ServerError and TimedOut mean that the provider did not answer;
-// all slivers of that provider have the error. The provider is not asked about their
-// components again for a minute: such an error comes at once, and names the time.
+// provider answered unknown, forbidden, unsupported, full or another error, and Msg is the
+// provider's text. ServerError and TimedOut mean that the provider did not answer; all
+// slivers of that provider have the error. For the next minute, Probe returns the same code
+// at once for slivers on their components, and the text names the end of that minute.
 //
-// A sliver for which isChanged returns true may exist for other reasons than the dry
-// run, so its resource is not removed.
+// isChanged reports whether another call has changed a sliver meanwhile. Then its resource
+// may exist for other reasons than the dry run, so Probe does not remove the resource.
 //
 // The slivers in leaving are of the same slice and are being removed. The dry run
-// includes them as absent, because the provider may not know that yet and would compare
-// the new nodes with them.
+// includes them as absent. Otherwise a provider that still has them would take them into
+// account when it checks the new nodes.
 func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
@@ -155,7 +157,8 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 	return out
 }
 
-// batches groups slivers by their providers.
+// batches groups slivers by the names of their providers. It leaves out slivers whose
+// provider wants no dry runs.
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {
@@ -179,8 +182,8 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	return all
 }
 
-// place returns the component of a sliver and its provider at the time of the binding,
-// even if the inventory has changed.
+// place returns the names of a sliver's component and provider when the sliver was bound.
+// For a record of an earlier version, it returns those of the present inventory.
 func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true

@@ -63,7 +63,7 @@ func TestWhatHappensMeanwhileIsTold(t *testing.T) {
 					return s.allocate("pc1")
 				}, func() { tt.do(s) }).want(t, tt.code, tt.says)
 				wait.Until(t, "the rest is settled", func() bool { return len(s.components()) == tt.kept })
-				if s.log.has("a dry run has really made nodes") {
+				if s.log.has("a dry run has created nodes") {
 					t.Error("a provider that obeys is taken for one that does not")
 				}
 				if tt.code == am.Success && method == "Allocate" {

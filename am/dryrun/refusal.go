@@ -10,8 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// unanswered returns the error for a call that failed as a whole. It contains the
-// provider's message, which is for experimenters, but not the host's error.
+// unanswered returns the error for a call to the provider name that failed as a whole. Its
+// text contains the provider's message, which is for experimenters, but no error of the
+// host.
 func unanswered(name string, err error) *am.Error {
 	text := fmt.Sprintf("its provider %s did not answer", name)
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
@@ -25,13 +26,13 @@ func unanswered(name string, err error) *am.Error {
 	}
 	remedy := "try again later"
 	if s, ok := errors.AsType[*noAnswer](err); ok {
-		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // never too early
-		remedy = "so it was when it was asked about that component less than a minute ago, and it is not asked again so soon; try again after " + after
+		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // the time is rounded up
+		remedy = "this answer is less than a minute old, and the provider is not asked about that component again so soon; try again after " + after
 	}
 	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
 }
 
-// refused returns the error for a provider's answer about one resource.
+// refused converts the error that a provider returned for one resource.
 func refused(e *provider.Error) *am.Error {
 	code, detail := am.ErrorCode, am.Detail(0)
 	switch e.Kind {

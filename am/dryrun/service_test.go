@@ -255,7 +255,7 @@ func TestRandomCallsWhileProvidersAreAsked(t *testing.T) {
 			t.Errorf("%s is still asked about, and nobody asks", x.Component.Name)
 		}
 	}
-	if s.log.has("a dry run has really made nodes") {
+	if s.log.has("a dry run has created nodes") {
 		t.Error("a provider that obeys is taken for one that does not")
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// quiet is the time in which components without an answer are not probed again. A dry
-// run that hangs delays all others of its provider for seconds, so a few such
-// components must not be probed again and again.
+// quiet is the time for which a component is not probed again after a dry run without an
+// answer. A dry run that hangs delays all others of its provider for seconds, so a few
+// such components must not be probed again and again.
 const quiet = time.Minute
 
-// noAnswer records for one component that a dry run had no answer. It is the error of
-// further requests for the component.
+// noAnswer records for one component that a dry run had no answer. It is also the error of
+// further dry runs with the component until the time until.
 type noAnswer struct {
 	component urn.URN
 	err       error
@@ -41,7 +41,7 @@ func (p *Prober) Unanswering() (components []urn.URN) {
 }
 
 // refuseSilent writes an error into out for each sliver whose component is not probed
-// now, and reports whether there is one.
+// now. It reports whether there is such a sliver.
 func (p *Prober) refuseSilent(b *batch, out []*am.Error) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,8 @@ func (p *Prober) refuseSilent(b *batch, out []*am.Error) (any bool) {
 	return any
 }
 
-// remember records that there was no answer about the components of the probed slivers.
-// It removes old records, so each component has at most one.
+// remember records that the provider did not answer about the components of the slivers in
+// asked. It also removes records that have ended.
 func (p *Prober) remember(b *batch, asked []int, err error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -66,10 +66,11 @@ func (p *Prober) remember(b *batch, asked []int, err error) {
 	}
 }
 
-// isSilence reports whether the failure of a dry run counts against its components. A
-// provider that gives a reason has answered. A caller that disconnects or comes late
-// must not make a component unusable for others. So a timeout of the call counts only
-// if the dry run ran long enough.
+// isSilence reports whether the failure of a dry run counts as silence of its components.
+// It does not if the provider gave a reason, because that is an answer. A caller that
+// disconnects or starts late must not make a component unusable for others. So a
+// disconnection never counts, and the timeout of the call counts only if the set call ran
+// for provider.SetTimeout.
 func isSilence(ctx context.Context, err error, took time.Duration) bool {
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Err == nil {
 		return false

@@ -51,9 +51,9 @@ func RemoveUnfinished(path string) error {
 	return err
 }
 
-// Unfinished returns the name of the file for which a killed WriteFile has left the
-// file called name; "" if it is not such a file. It may be removed when no process
-// writes there.
+// Unfinished recognizes a temporary file of WriteFile by its name. It returns the name of
+// the file that WriteFile was writing; "" if name is not such a temporary file. A temporary
+// file may be removed when no process writes in its folder.
 func Unfinished(name string) (of string) {
 	of, isHidden := strings.CutPrefix(name, ".")
 	plain := strings.TrimRight(of, "0123456789")

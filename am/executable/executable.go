@@ -48,8 +48,9 @@ type Command struct {
 	Stderr io.Writer
 }
 
-// RunAsOwner runs the executable as the user who owns files in a folder, if the server
-// is root and that is another user: root must not run a program that others can change.
+// RunAsOwner makes Run run the executable as the user who owns the files in the folder dir,
+// if the server is root and that user is not. Root must not run a program that others can
+// change.
 func (c *Command) RunAsOwner(dir string) error {
 	uid, gid, ok, err := fileowner.Other(dir)
 	if err != nil || !ok {
@@ -66,8 +67,8 @@ func (c *Command) RunAsOwner(dir string) error {
 // returns, nothing of that group is alive and no descriptor is open. The executable is
 // killed when the server ends.
 //
-// held means that another process still holds the streams open. Run fails with the reason
-// why the executable could not be started, with the error of ctx or of Stdout, or with an
+// held means that a process outside the group still holds the streams open. Run fails if
+// the executable could not be started, with the error of ctx or of a writer, or with an
 // *ExitError.
 func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	streams, ends, err := c.streams()
@@ -124,8 +125,8 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	return held, waited
 }
 
-// streams creates a stream for each writer, and returns the ends for standard output
-// and error.
+// streams creates a pipe and a stream for each writer. It returns the streams, and the ends
+// of the pipes that the executable gets as standard output and standard error.
 func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		if to == nil {
@@ -144,9 +145,9 @@ func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	return all, ends, nil
 }
 
-// start starts the executable, and sends on ended when it has ended and is to be reaped.
-// The kernel kills it when the thread that started it ends, so that thread does nothing
-// else until then.
+// start starts the executable. It sends on ended when the executable has ended and must be
+// reaped. The kernel kills the executable when the thread that started it ends, so that
+// thread waits for the end of the executable.
 func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, ended <-chan error, err error) {
 	started, exit := make(chan error), make(chan error, 1)
 	go func() {
@@ -168,8 +169,8 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 	for {
 		cmd := exec.Command(c.Path, c.Args...)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), DrainTimeout
-		// It ends with the server even if that is killed: otherwise the next server could
-		// start a second one. It does not share the server's terminal.
+		// The executable is killed when the server ends in any way: otherwise the next server
+		// could start a second one. It does not share the server's terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.Credential}
 		if c.Stdin != nil {
 			cmd.Stdin = bytes.NewReader(c.Stdin)
@@ -178,8 +179,8 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// It must not inherit files that the server's parent left open or a C library
-		// opened.
+		// The executable must not inherit files that the server's parent left open or a C
+		// library opened.
 		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 			return nil, fmt.Errorf("cannot be started without the server's open files: %w", err)
 		}
@@ -194,8 +195,8 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 			}
 			return nil, fmt.Errorf("cannot be started: %w%s", err, startHint(c.Path, err))
 		}
-		// The file is still being written, or was when another process of ours was
-		// forked; either passes.
+		// A process has the file open for writing: its writer, or a child that the server
+		// forked in that moment. Both close it soon.
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
@@ -213,8 +214,8 @@ func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// startHint returns which part of the program's mode or first line prevents its start; ""
-// if neither does.
+// startHint explains how the file's mode, owner or first line prevents the start, and how to
+// correct that; "" if they do not.
 func startHint(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {
@@ -241,7 +242,7 @@ func startHint(path string, err error) string {
 	return ""
 }
 
-// awaitExit returns when the child has ended, and leaves it to be reaped.
+// awaitExit returns when the child has ended. It does not reap the child.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

@@ -40,7 +40,8 @@ func (s *stream) copyOutput(full chan<- error) {
 	}
 }
 
-// write writes b, and reports whether that succeeded. It sends an error to full.
+// write writes b to the writer, and reports whether that succeeded. It sends an error to
+// full.
 func (s *stream) write(b []byte, full chan<- error) bool {
 	_, err := s.to.Write(b)
 	if err != nil {
@@ -49,8 +50,8 @@ func (s *stream) write(b []byte, full chan<- error) bool {
 	return err == nil
 }
 
-// copyRest copies the data that are in the pipe at the deadline, and reports whether the
-// output ends there. Until the deadline the server may have lacked processor time.
+// copyRest copies the data that are still in the pipe at the deadline, because a busy server
+// may not have read them before. It reports whether the output ends there.
 func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 	raw, err := s.from.SyscallConn()
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 	return false // a process still writes
 }
 
-// wait waits until everything was copied, and not much longer than DrainTimeout.
+// wait sets the deadline to DrainTimeout from now, and waits until copyOutput has ended.
 func (s *stream) wait() {
 	_ = s.from.SetReadDeadline(time.Now().Add(DrainTimeout))
 	<-s.done

@@ -19,10 +19,10 @@ import (
 // config is the file that marks the folder of a site.
 const config = "patchbay.yaml"
 
-// Of returns the user and the group that own files in the folder dir when root writes
-// them: the owner of the site's folder or, outside of sites and in a site of root, of
-// dir. For a missing folder it is the owner of the one above. It does not follow links,
-// except those of root in a folder of root.
+// Of returns the user and the group that must own the files that root writes in the folder
+// dir. In a site this is the owner of the site's folder. Outside of sites, and in a site of
+// root, it is the owner of dir. If dir is missing, it is the owner of the next folder above
+// that exists. Of follows no symbolic links, except links of root in a folder of root.
 func Of(dir string) (uid, gid int, err error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func Of(dir string) (uid, gid int, err error) {
 		}
 		switch {
 		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
-			return uid, gid, nil // whoever writes there gets to know
+			return uid, gid, nil // a later write there reports the error
 		case err != nil:
 			return 0, 0, &fs.PathError{Op: "open", Path: dir, Err: err}
 		}
@@ -59,13 +59,14 @@ func Of(dir string) (uid, gid int, err error) {
 			uid, gid = int(info.Uid), int(info.Gid)
 		}
 		if isLink {
-			break // its owner may lead it anywhere
+			break // its owner could point it at any folder
 		}
 		inSite = inSite || isSite
 	}
 	return uid, gid, nil
 }
 
+// open opens name in the folder at, and returns its descriptor and its status.
 func open(at int, name string, flags int) (fd int, info unix.Stat_t, err error) {
 	if fd, err = unix.Openat(at, name, flags, 0); err != nil {
 		return -1, info, err
@@ -76,8 +77,8 @@ func open(at int, name string, flags int) (fd int, info unix.Stat_t, err error) 
 	return fd, info, err
 }
 
-// Folder returns the folder of a file, for As. If the file is a symbolic link of root,
-// it returns the folder of the link's target.
+// Folder returns the folder of a file, for As. If the process writes there with its own
+// rights and the file is a symbolic link, Folder returns the folder of the link's target.
 func Folder(file string) string {
 	if _, _, ok, err := Other(filepath.Dir(file)); ok || err != nil {
 		return filepath.Dir(file)
@@ -88,8 +89,8 @@ func Folder(file string) string {
 	return filepath.Dir(file)
 }
 
-// Other returns the user and the group of Of if the process is root and that is another
-// user.
+// Other returns the user and the group that Of returns for dir. ok is true if the process
+// is root and that user is not root.
 func Other(dir string) (uid, gid int, ok bool, err error) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false, nil
@@ -128,10 +129,10 @@ func As(dir string, f func() error) error {
 
 // become makes the kernel apply a user's file rights to this thread.
 func become(uid, gid int) error {
-	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0) // of this thread alone; where it is forbidden root has no groups of use
+	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0) // for this thread alone; it may fail, since root has no groups that matter where it is forbidden
 	_, _ = unix.SetfsgidRetGid(gid)
 	_, _ = unix.SetfsuidRetUid(uid)
-	// They tell of no failure, but what was before.
+	// Both calls return the previous id, and never an error. So the ids are read back.
 	if g, _ := unix.SetfsgidRetGid(-1); g != gid {
 		return fmt.Errorf("root cannot write as group %d", gid)
 	}

@@ -6,15 +6,16 @@ import (
 	"patchbay/am/urn"
 )
 
-// draft is a change set under way, arranged so that much can be asked of it. It is
-// what the change set was when the draft was made.
+// draft is an index of a change set that is not stored yet. It does not include changes
+// that are added to the set later.
 type draft struct {
 	v       *store.View
 	deleted map[store.Key]bool
-	put     map[string]am.Slice    // the slices that it puts, as it puts them last
-	slivers map[string][]am.Sliver // the slivers that it puts, by slice
+	put     map[string]am.Slice    // the last record that the set stores for each slice
+	slivers map[string][]am.Sliver // the slivers that the set stores, by slice
 }
 
+// draftOf returns the draft of cs, whose records replace those of v.
 func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	d := &draft{v: v, deleted: map[store.Key]bool{}, put: map[string]am.Slice{}, slivers: map[string][]am.Sliver{}}
 	for _, k := range cs.Delete {
@@ -31,7 +32,7 @@ func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	return d
 }
 
-// slice is the slice's record as it will be.
+// slice returns the slice's record as it will be after the change set.
 func (d *draft) slice(u urn.URN) (am.Slice, error) {
 	if s, ok := d.put[u.Key()]; ok {
 		return s, nil
@@ -40,9 +41,9 @@ func (d *draft) slice(u urn.URN) (am.Slice, error) {
 	return s, err
 }
 
-// leftover looks at what the slice will have without the slivers that are gone:
-// their documents that no other came from, and whether it is empty. It reads no more
-// of a large slice than it must.
+// leftover reports what is left of a slice without the slivers in gone: unused lists the
+// documents that no other sliver needs, and empty means that no other sliver exists. It
+// stops reading a large slice as soon as both results are known.
 func (d *draft) leftover(u urn.URN, gone []am.Sliver) (unused []string, empty bool, err error) {
 	empty = true
 	ask := map[string]bool{}

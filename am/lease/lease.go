@@ -9,13 +9,13 @@ import (
 	"patchbay/am/urn"
 )
 
-// Release adds to cs what ends the slivers, as read in v, by event e, which is
-// am.EventDelete or am.EventExpire; request is the id of the call, for the log.
-// It is all or nothing: where the table of transitions refuses one of them the
-// error is that *am.Error, and cs is unchanged.
+// Release adds to cs the changes that release slivers, which must be as v has them. e is
+// am.EventDelete or am.EventExpire; request is the id of the call, for the log. If the
+// table of transitions refuses one sliver, Release returns its *am.Error, and cs is
+// unchanged.
 //
-// Call it with all slivers of the decision at once, and after every other
-// change to their slices: it may remove what was put before.
+// Call Release with all slivers of the decision at once, and after all other changes to
+// their slices, because it may delete records that cs stores.
 func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event, request string) error {
 	var gone, kept []am.Sliver
 	for _, s := range slivers {
@@ -49,9 +49,9 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 	return nil
 }
 
-// Forget adds to cs what deletes the records and tasks of slivers of which
-// nothing is left anywhere, the documents that no other sliver came from, and
-// the slices that have no sliver left and are not shut down.
+// Forget adds to cs the deletions of the records and tasks of slivers that have no resource
+// left. It also deletes documents that no other sliver needs, and slices that have no other
+// sliver and are not shut down.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	remove(cs, keysOf(gone))
 	if err := count(v, cs, gone); err != nil {
@@ -87,7 +87,7 @@ func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	return nil
 }
 
-// keysOf are those of the slivers and their tasks.
+// keysOf returns the keys of the slivers and of their tasks.
 func keysOf(slivers []am.Sliver) []store.Key {
 	var keys []store.Key
 	for _, s := range slivers {
@@ -96,8 +96,8 @@ func keysOf(slivers []am.Sliver) []store.Key {
 	return keys
 }
 
-// remove deletes records even where cs already puts them: a store deletes
-// before it puts.
+// remove adds the deletion of records to cs. It drops these records from cs.Put, because
+// the store would write them again after the deletion.
 func remove(cs *store.ChangeSet, keys []store.Key) {
 	drop := make(map[store.Key]bool, len(keys))
 	for _, k := range keys {
@@ -107,8 +107,8 @@ func remove(cs *store.ChangeSet, keys []store.Key) {
 	cs.Remove(keys...)
 }
 
-// count counts one change for the slices of the slivers. A slice that cs
-// already puts has been counted by whoever put it.
+// count adds 1 to the Serial of each slice of the slivers. It skips a slice that cs stores
+// already, because its Serial has been increased, and a slice that does not exist.
 func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 	counted := draftOf(v, cs).put
 	for _, u := range slicesOf(slivers) {
@@ -128,7 +128,7 @@ func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 	return nil
 }
 
-// slicesOf are the slices of the slivers, each once, in order.
+// slicesOf returns the slices of the slivers, each once, in the order of the slivers.
 func slicesOf(slivers []am.Sliver) []urn.URN {
 	var out []urn.URN
 	seen := map[string]bool{}

@@ -8,11 +8,11 @@ import (
 	"patchbay/am/urn"
 )
 
-// Thaw adds to cs what lifts the shutdown of a slice: its slivers are the
-// experimenters' again, switched off as Shutdown left them, and their leases
-// count; those that would end before extend end then. What is over ends as soon
-// as a runner looks. The error is store.ErrNotFound for a slice that is unknown,
-// and an *am.Error for one that is not shut down.
+// Thaw adds to cs the changes that end the shutdown of a slice, and returns its slivers.
+// Experimenters can use the slivers again, which stay switched off. Their leases apply
+// again, and leases that would end before extend are prolonged to extend. A lease that has
+// ended already ends at the runner's next check. Thaw returns store.ErrNotFound for an
+// unknown slice, and an *am.Error for a slice that is not shut down.
 func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) ([]am.Sliver, error) {
 	rec, _, err := v.Slice(slice)
 	if err != nil {

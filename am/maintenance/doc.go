@@ -15,16 +15,18 @@
 //	    since: 2030-01-31T08:00:00Z
 //	    by: root
 //
-// During a Lockdown the site accepts no new work. A Window applies from its beginning to
-// its end, to its components or the whole site: no sliver is placed there, and leases
-// that are granted before it end at its beginning. A Drain applies until it is removed: its
-// components keep their slivers and take no new ones. Running slivers always continue.
+// During a Lockdown the site accepts no new work. A Window applies from its start to its
+// end, to its components or to the whole site. No sliver is placed there during the window,
+// and leases that are granted before it end at its start. A Drain applies until it is
+// removed: its components keep their slivers and take no new ones. Running slivers always
+// continue.
 //
-// A Plan never changes after it is read, so it may be used concurrently; the time is
-// always an argument. Edits of the file keep its comments and the order of its entries.
+// A Plan never changes after it is read, so it may be used concurrently. The package reads
+// no clock; the time is an argument. Edits of the file keep its comments and the order of
+// its entries.
 //
 // # Decisions
 //
-//   - broken file: the last good content stays in force. At a start the site is locked down,
-//     because running slivers still need care: [patchbay/am/site.maintenanceFile].
+//   - broken file: the last valid content stays in force. A server that starts with a broken file
+//     is locked down, but still manages running slivers: [patchbay/am/site.maintenanceFile].
 package maintenance

@@ -19,8 +19,9 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-const header = `What is out of service, by patchbay lockdown, maintenance and drain. It may be
-edited; a running server applies it at once, and patchbay check explains mistakes.`
+// header is the comment at the beginning of a new file.
+const header = `What is out of service, by patchbay lockdown, maintenance and drain. You may edit
+this file; a running server applies it at once, and patchbay check explains mistakes.`
 
 // Draft is a file that is being edited.
 type Draft struct {
@@ -29,9 +30,9 @@ type Draft struct {
 	top  *yaml.Node // the mapping of the file
 }
 
-// Change edits a file, or creates it, atomically: another Change waits, and a reader
-// sees the old or the new content. It returns the new plan. It changes nothing if the
-// file has mistakes or edit returns an error.
+// Change edits a file atomically, or creates it, and returns the new plan. A second Change
+// waits, and a reader sees the old or the new content. Change fails, and changes nothing, if
+// edit returns an error, or if the file is invalid before or after the edit.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
@@ -41,7 +42,7 @@ func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close() // and the lock with it
+	defer dir.Close() // closing also unlocks
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, &os.PathError{Op: "lock", Path: dir.Name(), Err: err}
 	}
@@ -103,7 +104,7 @@ func (d *Draft) Add(w Window) {
 // Remove removes the windows for which drop returns true.
 func (d *Draft) Remove(drop func(*Window) bool) {
 	d.filter("planned", func(i int, _ *yaml.Node) bool {
-		// Entries that were added since it was read are kept.
+		// Windows that this draft has added are not in Plan: keep them.
 		return i >= len(d.Plan.Planned) || !drop(d.Plan.Planned[i])
 	})
 }
@@ -154,8 +155,8 @@ func (d *Draft) append(key string, entry *yaml.Node) {
 	list.Content = append(list.Content, entry)
 }
 
-// filter removes the entries under a key for which keep returns false, and the key with
-// the last entry.
+// filter removes the entries under a key for which keep returns false. It removes the key
+// if no entry is left.
 func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
 	list := d.list(key)
 	if list == nil {
@@ -202,14 +203,15 @@ func flow(items []string) *yaml.Node {
 	return list
 }
 
-// set sets the value of a key, or removes the key if value is nil.
+// set sets the value of a key of the file, or removes the key if value is nil.
 func (d *Draft) set(key string, value *yaml.Node) {
 	c, i := d.top.Content, find(d.top, key)
 	switch {
 	case i >= 0 && value != nil:
 		c[i+1] = value
 	case i >= 0:
-		// A comment above the first entry is often about the file.
+		// Keep the comment above a removed key: above the first key it is often about the
+		// whole file.
 		if i+2 < len(c) {
 			c[i+2].HeadComment = strings.TrimPrefix(c[i].HeadComment+"\n"+c[i+2].HeadComment, "\n")
 		} else {

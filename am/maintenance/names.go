@@ -18,8 +18,8 @@ const (
 	maxText    = 500     // bytes
 )
 
-// CheckText returns what is wrong with a text for experimenters. Old clients show
-// answers unchanged, so it must be one line of ASCII.
+// CheckText returns an error if a text for experimenters is empty, longer than maxText, or
+// not one line of ASCII. Old clients show such texts unchanged.
 func CheckText(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -38,13 +38,14 @@ func CheckText(text string) error {
 	return nil
 }
 
-// isName reports whether a component can have the name.
+// isName reports whether name is short enough for a component and has no control
+// characters.
 func isName(name string) bool {
 	return len(name) <= maxName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// Spread returns the names of a component or a range: pc1..pc20, or pc001..pc100. It
-// fails for a range of more than room names.
+// Spread returns the names that an entry of a list stands for: one component, or a range
+// such as pc1..pc20 or pc001..pc100. It fails for more than room names.
 func Spread(written string, room int) ([]string, error) {
 	if len(written) > maxName {
 		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)

@@ -1,9 +1,8 @@
-// Package urn parses, compares, prints and transcribes the names of GENI:
+// Package urn parses, compares and formats the names of GENI:
 // urn:publicid:IDN+authority+type+name.
 //
-// A URN is kept as it was spelled; Equal and Key fold the parts that compare
-// without case. Nothing is ever percent-decoded, so two names that only look
-// alike stay two names.
+// A URN keeps its spelling; Equal and Key ignore case where GENI does. No part is ever
+// percent-decoded, so a name and its encoded spelling are two names.
 //
-// It implements the GENI AM API's section on identifiers, and RFC 3151.
+// The package implements the GENI AM API's section on identifiers and RFC 3151.
 package urn

@@ -2,9 +2,9 @@ package urn
 
 import "strings"
 
-// Transcribe turns arbitrary text into a URN's name or authority (RFC 3151):
-// outer blanks go, inner runs of blanks become one plus sign, // becomes a
-// colon, :: a semicolon, and the reserved characters are percent-encoded.
+// Transcribe converts any text to a URN's name or authority (RFC 3151). It removes blanks
+// at both ends. A run of inner blanks becomes one plus sign, // becomes a colon, and ::
+// becomes a semicolon. Reserved, control and non-ASCII characters are percent-encoded.
 func Transcribe(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	var b strings.Builder

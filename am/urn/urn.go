@@ -27,19 +27,19 @@ const prefix = "urn:publicid:"
 // ErrMalformed is wrapped by every error of Parse.
 var ErrMalformed = errors.New("malformed URN")
 
-// URN is one parsed name. The zero value names nothing; see IsZero.
+// URN is one parsed name. The zero value is no name; see IsZero.
 type URN struct {
 	// Authority is the naming authority with its sub-authorities, joined by colons.
 	Authority string
-	// Type is the lower-case kind: authority, user, slice, sliver, node, …
+	// Type is the type in lower case: authority, user, slice, sliver, node, …
 	Type string
-	// Name is the rest; it may itself hold plus signs.
+	// Name is the rest, which may contain plus signs.
 	Name string
 }
 
-// Parse reads a URN. The prefix is accepted in any case, the rest must be
-// IDN+authority+type+name in printable ASCII without blanks, at most MaxLength
-// bytes. The error wraps ErrMalformed and says which part is wrong.
+// Parse parses a URN of at most MaxLength bytes of printable ASCII without blanks: the
+// prefix and IDN in upper or lower case, then authority, type and name. Its error wraps
+// ErrMalformed and names the invalid part.
 func Parse(s string) (URN, error) {
 	if len(s) > MaxLength {
 		return URN{}, fmt.Errorf("%w: longer than %d bytes", ErrMalformed, MaxLength)
@@ -70,7 +70,7 @@ func Parse(s string) (URN, error) {
 	return u, nil
 }
 
-// MustParse is Parse for constants and tests; it panics on an error.
+// MustParse returns the parsed URN of a constant or test. It panics if s is invalid.
 func MustParse(s string) URN {
 	u, err := Parse(s)
 	if err != nil {
@@ -79,8 +79,9 @@ func MustParse(s string) URN {
 	return u
 }
 
-// ValidAuthority reports whether s may stand as the authority of a URN: labels
-// of letters, digits, dots, hyphens and underscores, joined by colons.
+// ValidAuthority reports whether s can be the authority of a URN: labels of letters,
+// digits, dots, hyphens and underscores, joined by colons. A label begins with a letter or
+// a digit.
 func ValidAuthority(s string) bool { return validAuthority(s) }
 
 func validAuthority(s string) bool {
@@ -97,6 +98,7 @@ func validAuthority(s string) bool {
 	return true
 }
 
+// validType reports whether s is of lower-case letters, digits, hyphens and underscores.
 func validType(s string) bool {
 	if s == "" {
 		return false
@@ -113,8 +115,8 @@ func alphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// String prints the URN with the canonical prefix and its own spelling; the
-// zero URN prints as nothing.
+// String returns the URN with the prefix in lower case and the other parts as they were
+// spelled; "" for the zero URN.
 func (u URN) String() string {
 	if u.IsZero() {
 		return ""
@@ -122,12 +124,12 @@ func (u URN) String() string {
 	return prefix + "IDN+" + u.Authority + "+" + u.Type + "+" + u.Name
 }
 
-// IsZero reports whether u names nothing.
+// IsZero reports whether u is the zero URN.
 func (u URN) IsZero() bool { return u == URN{} }
 
-// Key is the folded spelling: equal URNs have equal keys, others never.
-// Authorities compare without case, and so do the names of slices, slivers
-// and users; component names keep theirs.
+// Key returns a spelling by which URNs are compared: two URNs are equal if and only if
+// their keys are. The case of authorities is ignored, and so is the case of the names of
+// slices, slivers, users and authorities. All other names are case-sensitive.
 func (u URN) Key() string {
 	if u.IsZero() {
 		return ""
@@ -140,13 +142,13 @@ func (u URN) Key() string {
 	return prefix + "IDN+" + Lower(u.Authority) + "+" + u.Type + "+" + name
 }
 
-// Equal reports whether u and v name the same thing (see Key).
+// Equal reports whether u and v have the same Key.
 func (u URN) Equal(v URN) bool { return u == v || u.Key() == v.Key() }
 
-// MarshalText prints u for JSON and YAML.
+// MarshalText returns the URN's text for JSON and YAML.
 func (u URN) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText parses u; empty text is the zero URN.
+// UnmarshalText sets u to the parsed URN; to the zero URN for an empty text.
 func (u *URN) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*u = URN{}
@@ -159,8 +161,8 @@ func (u *URN) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Covers reports whether parent is authority over child: it is
-// the same, or child is one of its sub-authorities, label by label.
+// Covers reports whether the authority parent is the authority child, or child is one of
+// its sub-authorities: parent followed by a colon and more labels.
 func Covers(parent, child string) bool {
 	if parent == "" || len(child) < len(parent) || !strings.EqualFold(parent, child[:len(parent)]) {
 		return false
@@ -168,17 +170,19 @@ func Covers(parent, child string) bool {
 	return len(child) == len(parent) || child[len(parent)] == ':'
 }
 
-// SameManager reports whether u names the same aggregate as v, where
-// +authority+cm and +authority+am are two spellings of one manager.
+// SameManager reports whether u and v are URNs of the same aggregate manager. The endings
+// +authority+cm and +authority+am are equivalent.
 func SameManager(u, v URN) bool {
 	return isManager(u) && isManager(v) && strings.EqualFold(u.Authority, v.Authority)
 }
 
+// isManager reports whether u is the URN of an aggregate manager.
 func isManager(u URN) bool {
 	return u.Type == Authority && (strings.EqualFold(u.Name, "cm") || strings.EqualFold(u.Name, "am"))
 }
 
-// Lower folds ASCII only, so that no two different non-ASCII names ever meet.
+// Lower returns s with its ASCII letters in lower case. It changes no other letters, because
+// that could make two different names equal.
 func Lower(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= 'A' && s[i] <= 'Z' {
