@@ -45,7 +45,7 @@ func TestMistakesInDrains(t *testing.T) {
 	for text, want := range map[string]string{
 		"drained: pc1":                                  "m.yaml:1: drained must be a list of {components, text, since, by}",
 		"drained: [pc1]":                                "m.yaml:1: an entry of drained must be a list of keys and values",
-		"drained: [{text: x}]":                          "m.yaml:1: an entry of drained has no components; to keep the whole site, use lockdown",
+		"drained: [{text: x}]":                          "m.yaml:1: an entry of drained has no components; to stop new work at the whole site, use lockdown",
 		"drained: [{components: []}]":                   "components must be a list of names",
 		"drained: [{component: [pc1]}]":                 `an entry of drained has no key "component"; did you mean "components"?`,
 		"drained: [{components: [pc1], text: \"\"}]":    "the text is empty",

@@ -9,7 +9,7 @@ import (
 // Plan is a parsed maintenance file. A nil Plan is empty. All methods may be called
 // concurrently.
 type Plan struct {
-	// Lockdown is set while the site accepts no new work.
+	// Lockdown is the lockdown of the site; nil if there is none.
 	Lockdown *Lockdown
 	// Planned are the windows in the order of the file.
 	Planned []*Window
@@ -28,7 +28,7 @@ type Plan struct {
 type Lockdown struct {
 	// Text is one line for experimenters.
 	Text string
-	// Since is when it began; zero if the file does not contain it.
+	// Since is the time when the lockdown began; zero if the file does not contain it.
 	Since time.Time
 }
 
@@ -41,10 +41,10 @@ type Window struct {
 	From, Until time.Time
 	// Text is one line for experimenters.
 	Text string
-	// Line is its line in the file.
+	// Line is the window's line in the file.
 	Line int
 
-	names []string // of Components, ranges spread
+	names []string // the single names of Components
 }
 
 // Drain means that components keep the slivers they have and take no new ones.
@@ -56,13 +56,13 @@ type Drain struct {
 	// Since is the time and By the user of the drain, if the file contains them.
 	Since time.Time
 	By    string
-	// Line is its line in the file.
+	// Line is the drain's line in the file.
 	Line int
-	// Orphaned says that the components are drained because their provider has orphans
-	// there. Such a drain is in no file and ends with the last orphan.
+	// Orphaned means that the component is drained because its provider has orphans there.
+	// Such a drain is in no file and ends with the last orphan.
 	Orphaned bool
 
-	names []string // of Components, ranges spread
+	names []string // the single names of Components
 }
 
 // NewOrphanDrain returns a drain of a component on which its provider has orphans.
@@ -70,8 +70,9 @@ func NewOrphanDrain(component, text string, since time.Time) *Drain {
 	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
 
-// With returns a plan with more drained components, and with the lockdown l if it has
-// none and l is not nil. Entries of the file come first. It does not change p.
+// With returns a copy of p with the additional drains more, and with the lockdown l if p has
+// none. If a component is drained twice, the drain of p applies. With returns p itself if
+// nothing is added.
 func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
 	if l == nil && len(more) == 0 {
 		return p
@@ -89,7 +90,7 @@ func (p *Plan) Drain(component string) *Drain {
 	return p.drained[component]
 }
 
-// DrainedNames returns the number of drained names; a name that occurs twice counts
+// DrainedNames returns the number of names in all drains. A name that occurs twice counts
 // twice.
 func (p *Plan) DrainedNames() (n int) {
 	if p == nil {
@@ -120,7 +121,7 @@ func (p *Plan) prepare() {
 			p.whole = append(p.whole, w)
 		}
 		for _, name := range w.names {
-			if all := p.named[name]; len(all) == 0 || all[len(all)-1] != w { // else w names it twice
+			if all := p.named[name]; len(all) == 0 || all[len(all)-1] != w { // w may name a component twice
 				p.named[name] = append(all, w)
 			}
 		}
@@ -129,8 +130,8 @@ func (p *Plan) prepare() {
 	p.moments = slices.CompactFunc(p.moments, time.Time.Equal)
 }
 
-// WindowAt returns the window in force on a component at a time; of several, the one that
-// ends last; nil if there is none.
+// WindowAt returns the window that applies to a component at a time; nil if there is none. If
+// several apply, it returns the window that ends last.
 func (p *Plan) WindowAt(component string, now time.Time) (found *Window) {
 	p.eachWindow(component, func(w *Window) {
 		if w.IsInForce(now) && (found == nil || w.Until.After(found.Until)) {
@@ -140,7 +141,7 @@ func (p *Plan) WindowAt(component string, now time.Time) (found *Window) {
 	return found
 }
 
-// NextWindow returns the window that begins first on a component after a time; nil if there
+// NextWindow returns the first window of a component that begins after a time; nil if there
 // is none.
 func (p *Plan) NextWindow(component string, now time.Time) (found *Window) {
 	p.eachWindow(component, func(w *Window) {
@@ -188,7 +189,8 @@ func (p *Plan) StablePeriod(now time.Time) (from, until time.Time) {
 	return from, until
 }
 
-// Unknown returns the first name of each entry that no component has.
+// Unknown checks the names of all entries with have, which reports whether a component has
+// the name. It returns the first unknown name of each entry.
 func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	if p == nil {
 		return nil
@@ -210,8 +212,8 @@ func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	return all
 }
 
-// DrainedWithout returns the drained names that the site does not have, in the order of
-// the file, each once, and at most the given number.
+// DrainedWithout returns the drained names for which have returns false, each once, in the
+// order of the file. It returns at most the first most of them.
 func (p *Plan) DrainedWithout(have func(name string) bool, most int) (names []string) {
 	if p == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Read reads a file; a missing file is an empty plan. The error is that of the file
-// system, or a *yamlfile.Error.
+// Read reads a file; a missing file is an empty plan. It fails with an error of the file
+// system, or with a *yamlfile.Error.
 func Read(file string) (*Plan, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,8 @@ func Parse(text []byte, file string) (*Plan, error) {
 	return p, err
 }
 
-// parse also returns the document, for editing.
+// parse parses the text of a file. Besides the plan it returns the YAML document, for
+// editing.
 func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	r := &reader{Reader: yamlfile.Reader{File: file}}
 	sum := sha256.Sum256(text)
@@ -51,7 +52,7 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 // reader reads a file. It counts the names of all entries, to limit them.
 type reader struct {
 	yamlfile.Reader
-	names int // of all entries
+	names int // the number of component names in all entries
 }
 
 // plan reads the top level of a file.
@@ -72,7 +73,8 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 	})
 }
 
-// entries returns the entries of a list, up to the limit.
+// entries returns the entries of a list. It records a mistake for a value that is not a list
+// and for more than maxWindows entries.
 func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
 	switch {
 	case n.Kind != yaml.SequenceNode && !yamlfile.IsNull(n):
@@ -161,12 +163,13 @@ func (r *reader) drain(n *yaml.Node) *Drain {
 		}
 	})
 	if !named && n.Kind == yaml.MappingNode {
-		r.Wrong(n, "an entry of drained has no components; to keep the whole site, use lockdown")
+		r.Wrong(n, "an entry of drained has no components; to stop new work at the whole site, use lockdown")
 	}
 	return d
 }
 
-// components reads names and ranges, as written and spread. A scalar is a list of one.
+// components reads a list of names and ranges, or a single one. It returns the entries as
+// they are written, and the single names that they stand for.
 func (r *reader) components(n *yaml.Node) (written, names []string) {
 	var list []*yaml.Node
 	if n.Kind != yaml.MappingNode {
@@ -205,7 +208,7 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
-// Years of maintenance that are accepted.
+// The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
 // time reads a time with its zone; what names it in messages.

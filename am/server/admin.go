@@ -28,7 +28,8 @@ func (s *Server) AdminHandler() http.Handler {
 	return mux
 }
 
-// remoteHandler returns AdminHandler for requests of other hosts that AllowsRemote allows.
+// remoteHandler returns a handler that passes requests of other hosts to AdminHandler if
+// AllowsRemote allows them, and answers 401 otherwise.
 func (s *Server) remoteHandler() http.Handler {
 	inner := s.AdminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

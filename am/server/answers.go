@@ -3,7 +3,7 @@ package server
 import "sync"
 
 // smallAnswer is the size in bytes up to which an answer is not counted, because the
-// buffers of its connection take as much memory.
+// connection's own buffers take about as much memory.
 const smallAnswer = 16 << 10
 
 // answerMemory counts the bytes of answers that are being sent, because a client that
@@ -14,8 +14,8 @@ type answerMemory struct {
 
 	mu     sync.Mutex
 	used   int64
-	by     map[string]int64 // by caller
-	bodies map[*byte]*pendingBody
+	by     map[string]int64       // by caller
+	bodies map[*byte]*pendingBody // by the address of the first byte
 }
 
 // pendingBody is a body that is being sent.
@@ -28,15 +28,17 @@ func newAnswerMemory(max, perCaller int64) *answerMemory {
 	return &answerMemory{max: max, perCaller: min(max, perCaller), by: make(map[string]int64), bodies: make(map[*byte]*pendingBody)}
 }
 
-// hasRoom reports whether another answer may be sent to a caller. It does not know the
-// answer's length: that is known only after the call, and then the answer must be sent.
+// hasRoom reports whether the server may accept another call of a caller. The length of the
+// answer is known only after the call, and then the answer must be sent. So the limit may
+// be exceeded by the answers of the accepted calls.
 func (a *answerMemory) hasRoom(caller string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.used < a.max && a.by[caller] < a.perCaller
 }
 
-// add counts a body until sent is called.
+// add counts a body that is being sent to a caller, until sent is called. It does not count
+// a small answer.
 func (a *answerMemory) add(caller string, body []byte) (sent func()) {
 	if len(body) <= smallAnswer {
 		return func() {}

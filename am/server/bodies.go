@@ -14,12 +14,13 @@ type bodies struct{ *budget.Budget }
 // errBusy means that the memory budget of request bodies is used up.
 var errBusy = errors.New("too many large requests at once")
 
-// firstChunk suffices for most calls. It may come out of the budget's reserve.
+// firstChunk is the number of bytes that read takes first. It suffices for most calls, and
+// may come out of the budget's reserve.
 const firstChunk = 32 << 10
 
-// read reads a caller's body from r, which ends after limit bytes. It takes memory for
-// the bytes that were received, not for those that the client announced. The caller of
-// read calls release when it no longer needs the bytes.
+// read reads a caller's body from r, which fails after limit bytes. It takes memory for the
+// bytes that it has received, not for those that the client announced. It returns errBusy
+// if the budget is used up. release is never nil; call it when the body is no longer used.
 func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body []byte, release func(), err error) {
 	whole := limit + 1 // one byte more, to see the end without growing
 	if announced >= 0 {

@@ -22,7 +22,8 @@ const (
 )
 
 // admit counts a call of the peer until release is called. If the call would exceed a
-// limit, admit returns the limit's name. The body has not been read yet.
+// limit, admit returns the limit's name and no release. It is called before the body is
+// read.
 func (s *Server) admit(p *peer) (release func(), limit string) {
 	switch {
 	case p.tracked != nil && p.cert != nil && !s.limiter.addCertificate(p.tracked, *p.cert):
@@ -36,8 +37,8 @@ func (s *Server) admit(p *peer) (release func(), limit string) {
 	return func() { s.callers.Release(caller, 1) }, ""
 }
 
-// answerBusy answers SERVERBUSY, on which clients retry automatically; they do not
-// on an HTTP status.
+// answerBusy answers a call with the code SERVERBUSY, because a limit is reached. Clients
+// retry automatically on this code, but not on an HTTP status.
 func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit string) {
 	e.limit = limit
 	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that its reader finds it counted
@@ -45,11 +46,12 @@ func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit stri
 	if limit == limitPerCertificate {
 		w.Header().Set("Connection", "close")
 	}
-	// Before it sends the answer, net/http now reads the rest of the call.
+	// net/http reads the rest of the call before it sends the answer.
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.StallTimeout))
 	s.writeEnvelope(w, e, am.ServerBusy, output, nil)
 }
 
+// busyText returns the text for the caller whose call exceeds the limit.
 func (s *Server) busyText(p *peer, limit string) string {
 	switch {
 	case limit == limitPerCaller && p.caller == "":
@@ -79,8 +81,8 @@ func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, ou
 	e.unsent = s.send(w, body, e.start.Add(s.config.WriteTimeout))
 }
 
-// connectionClosed counts a connection that was closed or refused because of a limit, and
-// logs that at most once a minute.
+// connectionClosed counts a connection that was closed or refused because of a limit. It
+// writes one log line a minute for each limit.
 func (s *Server) connectionClosed(limit string, source netip.Prefix) {
 	s.metrics.limited.WithLabelValues(limit).Inc()
 	s.throttle.count(limit, "", func(_ string, times int) {

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// peer is the client of one connection. A connection serves one request at a time, which
-// owns the fields below tracked.
+// peer is the client of one connection. A connection serves one request at a time, and only
+// that request's handler uses the fields below tracked.
 type peer struct {
 	conn       net.Conn
 	tracked    *trackedConn // nil if the listener is not limited
 	caller     string       // from Options.CallerName; "" for an untrusted caller
-	identified time.Time
-	cert       *certificate
+	identified time.Time    // when Options.CallerName was last called
+	cert       *certificate // the first of the chain; nil if there is no chain
 }
 
+// peerKey is the key of the *peer in the context of a request.
 type peerKey struct{}
 
 // identifyAgain is the time after which an untrusted caller is identified again,
 // because the trusted authorities may have changed.
 const identifyAgain = 10 * time.Second
 
-// peer returns the client of a request and its certificate chain. The handshake is done
-// by then.
+// peer returns the client of a request and its certificate chain. It identifies a caller who
+// is not identified yet, and an untrusted caller again after identifyAgain.
 func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 	p, _ = ctx.Value(peerKey{}).(*peer)
 	if p == nil {

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Config holds the limits for clients. Operators set the fields that have a key. A zero
-// field stands for its default, which its comment names.
+// Config holds the limits for clients. Operators can set the fields that have a yaml key. A
+// zero field stands for its default, which follows the semicolon in its comment.
 type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
 	// credentials, 10 to 50 kB as a rule.
 	MaxBody int64 `yaml:"max_body"`
 	// MaxBodies limits the bytes of requests in memory; 64 MiB, because a call takes
-	// several times its size. One caller may take a quarter of them, and one call of the
-	// largest size in any case. Another quarter is reserved for calls of up to 32 KiB.
-	// Further calls get SERVERBUSY.
+	// several times its size. One caller may take a quarter of these bytes, or one call of
+	// the largest size if that is more. Another quarter is reserved for calls of up to
+	// 32 KiB. Further calls get SERVERBUSY.
 	MaxBodies int64
 	// MaxAnswers limits the bytes of unsent answers in memory; 256 MiB. An answer to many
-	// callers counts once. One caller may take a quarter of them. Further calls get
-	// SERVERBUSY.
+	// callers counts once. When unsent answers reach this limit, or those of one caller a
+	// quarter of it, further calls get SERVERBUSY.
 	MaxAnswers int64
 	// MaxCalls limits the calls in progress; 256. Further calls get SERVERBUSY.
 	MaxCalls int
@@ -30,13 +30,12 @@ type Config struct {
 	// MaxChangesBurst limits the calls of changing methods that one user or tool may make
 	// at once, including refused ones; 600. Further calls get SERVERBUSY.
 	MaxChangesBurst int `yaml:"max_changes_burst"`
-	// MaxChangesPerMinute is the number of such calls that are added each minute; 120.
-	// jFed and omni need a few for an experiment.
+	// MaxChangesPerMinute is the number of calls by which a used burst grows again each
+	// minute; 120. jFed and omni need a few for an experiment.
 	MaxChangesPerMinute int `yaml:"max_changes_per_minute"`
-	// MaxConnections limits the connections; 2048, and never more than the process's
-	// limit of open files allows, less 512 for other uses. For a further connection the
-	// server closes an idle one, or one whose handshake is not done, of the address with
-	// the most such connections.
+	// MaxConnections limits the connections; 2048, and never more than the process's limit
+	// of open files less 512 for other uses. For a further connection the server closes a
+	// connection without a call in progress, of the address with the most such connections.
 	MaxConnections int `yaml:"max_connections"`
 	// MaxConnectionsPerAddress limits the connections from one IPv4 address or one IPv6
 	// network of 64 bits; 256, so that a laboratory behind one address can work.
@@ -51,8 +50,8 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// HeaderTimeout is the time for the TLS handshake and the header; 20s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
-	// StallTimeout is the time in which each 64 KiB of a call or an answer, or
-	// what is left of it, must get through; 30s. A peer slower than that is cut off.
+	// StallTimeout is the time in which each 64 KiB of a call or an answer, or the rest of
+	// it, must be transferred; 30s. The connection of a slower peer is closed.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// ReadTimeout is the time for a whole request; 2m.
 	ReadTimeout time.Duration `yaml:"read_timeout"`

@@ -29,11 +29,11 @@ type connLimiter struct {
 	closed func(limit string, source netip.Prefix)
 
 	mu      sync.Mutex
-	clock   uint64 // counts the starts of waits
+	clock   uint64 // the number of waits that have begun, to find the longest
 	conns   map[*trackedConn]bool
 	waiting int
 	sources map[netip.Prefix]*source
-	certs   map[certificate]int
+	certs   map[certificate]int // connections by certificate
 }
 
 // certificate is the fingerprint of the first certificate of a chain.
@@ -42,7 +42,7 @@ type certificate [sha256.Size]byte
 // source counts the connections of one address; the limiter's lock guards it.
 type source struct {
 	prefix     netip.Prefix
-	n, waiting int
+	n, waiting int // all connections, and those that wait
 }
 
 // trackedConn is an accepted connection. The limiter's lock guards its other fields.
@@ -50,8 +50,8 @@ type trackedConn struct {
 	net.Conn
 	limiter *connLimiter
 	source  *source
-	since   uint64 // the limiter's clock when its wait began; 0 during a call
-	cert    *certificate
+	since   uint64       // the limiter's clock when its wait began; 0 during a call
+	cert    *certificate // nil before addCertificate
 }
 
 func newConnLimiter(max, perAddress, perCertificate int, closed func(string, netip.Prefix)) *connLimiter {
@@ -61,8 +61,8 @@ func newConnLimiter(max, perAddress, perCertificate int, closed func(string, net
 	}
 }
 
-// add counts nc, and closes another connection if a limit is reached. It returns nil if
-// no other connection can be closed.
+// add counts the new connection nc and returns it tracked. If a limit is reached, it closes
+// another connection, or returns nil if no other connection can be closed.
 func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	prefix := sourceOf(nc.RemoteAddr())
 	g.mu.Lock()
@@ -153,7 +153,7 @@ func (g *connLimiter) endCall(in *trackedConn) {
 	}
 }
 
-// count returns the number of connections and of waiting ones.
+// count returns the number of all connections and of those that wait.
 func (g *connLimiter) count() (all, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -187,7 +187,7 @@ func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *tracke
 	return out
 }
 
-// setWaiting counts a connection as waiting or not waiting from now on.
+// setWaiting marks a connection as waiting from now on, or as not waiting.
 func (g *connLimiter) setWaiting(in *trackedConn, waiting bool) {
 	if waiting == (in.since > 0) {
 		return

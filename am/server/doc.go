@@ -5,7 +5,7 @@
 //
 //	connLimiter ─> connection ─> ServeHTTP ─┬─ path      → version, or 404
 //	                                        ├─ POST only → or 405
-//	                                        ├─ caller    → not too many calls at once, or SERVERBUSY
+//	                                        ├─ caller    → number of calls limited, or SERVERBUSY
 //	                                        ├─ body      → limited in size, time and in total, or 413, 408, SERVERBUSY
 //	                                        ├─ API       → api.Serve(version, chain, body)
 //	                                        └─ answer    → Content-Length, gzip if accepted, limited in time; event
@@ -15,8 +15,8 @@
 // clients turn a redirected POST into a GET. An error below XML-RPC is an HTTP status
 // with a sentence for a human reader; every other answer has status 200.
 //
-// The admin handler (health, readiness, metrics) has a second, plain listener, which
-// belongs on a loopback address.
+// The admin handler (health, readiness, metrics) has a listener of its own without TLS,
+// which belongs on a loopback address.
 //
 // Each resource that a peer can occupy has a limit: connections, calls, and the bytes of
 // calls and answers (see Config). Most also have a limit for each address, certificate or
@@ -34,8 +34,8 @@
 //   - calls that change something: the rate of each user or tool is limited. That of callers
 //     without a trusted certificate is not: they would share one limit, so that one of them could
 //     lock out the others: [rates].
-//   - too many connections: the server closes the connection that has waited longest, from the
-//     source with the most. It never closes one that is being served: [connLimiter].
+//   - too many connections: of the address with the most waiting connections, the server closes
+//     the one that has waited longest, and never one with a call in progress: [connLimiter].
 //   - metrics for other hosts: they use Go's TLS with a token or a client certificate, because
 //     package mtls demands a certificate of every client: [Server.ServeRemote].
 package server

@@ -20,7 +20,7 @@ type event struct {
 	id       string
 	start    time.Time
 	took     time.Duration // duration of the request
-	counted  bool          // by the metrics
+	counted  bool          // the metrics have counted it
 	remote   string
 	path     string
 	version  int
@@ -29,21 +29,21 @@ type event struct {
 	sent     int // bytes
 	answer   api.Event
 	refused  string // the reason of an HTTP error
-	cause    error  // of a panic outside the API
+	cause    error  // the panic, if one occurred outside the API
 	unsent   error  // the error of sending the answer
 	limit    string // the exceeded limit, if the answer was SERVERBUSY
 	caller   string // from Options.CallerName; "" for an untrusted caller
 }
 
-// isUntrusted reports whether the caller has no trusted certificate, as far as is
-// known.
+// isUntrusted reports whether neither the server nor the API has identified the caller by a
+// trusted certificate.
 func (e *event) isUntrusted() bool { return e.caller == "" && e.answer.Caller.IsZero() }
 
-// source returns the address or network by which untrusted callers are counted.
+// source returns the network of the remote address, by which untrusted callers are counted.
 func (e *event) source() string { return sourceName(e.remote) }
 
-// sourceName returns the source of a remote address, or the text itself if it is not an
-// IP address.
+// sourceName returns the network of a remote address (see sourceOf), or the text itself if it
+// is not an IP address with a port.
 func sourceName(remote string) string {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -58,7 +58,8 @@ const (
 	maxError = 8 << 10 // with the stack of a panic
 )
 
-// emit logs the event, and counts it and its duration in the metrics.
+// emit logs the event, and counts it and its duration in the metrics. Events of untrusted
+// callers share log lines.
 func (s *Server) emit(e *event) {
 	s.metrics.count(e)
 	e.took = time.Since(e.start)
@@ -79,7 +80,7 @@ func (s *Server) emit(e *event) {
 	})
 }
 
-// line returns the event's log line.
+// line returns the event's log line: as a request if it got an HTTP error, else as a call.
 func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	level = slog.LevelInfo
 	attrs = []slog.Attr{
@@ -160,8 +161,8 @@ func (s *Server) emitBusy(e *event) {
 	})
 }
 
-// labels returns the method and the outcome as labels of metrics. They have few values,
-// whatever clients send.
+// labels returns the method and the outcome as labels of metrics. It maps unknown methods to
+// one value, so the number of values does not depend on clients.
 func (e *event) labels() (method, outcome string) {
 	if e.status != http.StatusOK {
 		return "none", "http_" + strconv.Itoa(e.status)

@@ -44,9 +44,9 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call lets the API process the call and sends the answer. While the answer is being sent,
-// it counts for its caller but no longer as a call in progress: other callers do not wait
-// for a peer that does not read.
+// call lets the API process the call and sends the answer. It returns the HTTP error of a
+// request that is not a call. While the answer is being sent, the call counts for its caller
+// but not as a call in progress, so that a peer that does not read blocks no other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
 	if limit != "" {
@@ -82,8 +82,8 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// work receives a call and lets the API process it. It returns the name of an exceeded
-// limit, or the HTTP error of a request that is not a call.
+// work receives a call and lets the API process it. It returns the answer, the name of an
+// exceeded limit, or the HTTP error of a call that was not received.
 func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{

@@ -9,20 +9,22 @@ import (
 	"time"
 )
 
-// Limit limits the connections of l. Wrap a TLS listener around it, whose connections
-// must return the limited connection from NetConn. Its Accept never blocks because of a
-// limit. It fails only when l is closed: it waits out a lack of descriptors or memory.
+// Limit returns a listener that limits the connections of l. Wrap a TLS listener around it;
+// NetConn of the TLS connections must return the limited connection. The limits never make
+// Accept wait. If descriptors or memory are short, Accept waits and tries again, so it fails
+// only when l is closed.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	return s.limit(l, s.limiter)
 }
 
+// limit returns a listener that limits the connections of l with g.
 func (s *Server) limit(l net.Listener, g *connLimiter) net.Listener {
 	return &limited{Listener: l, server: s, limiter: g, closed: make(chan struct{})}
 }
 
-// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without
-// it the kernel buffers megabytes for each peer that does not read, and resets good
-// connections when there are many.
+// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without the
+// limit the kernel buffers megabytes for each peer that does not read. Many such peers use
+// up its memory, and it resets other connections.
 const unsentBytes = 256 << 10
 
 // tcpNotSentLowat is the socket option for that limit, TCP_NOTSENT_LOWAT (tcp(7)).
@@ -42,6 +44,7 @@ func limitUnsent(c net.Conn) {
 	}
 }
 
+// limited is a listener whose connections a connLimiter limits.
 type limited struct {
 	net.Listener
 	server  *Server
@@ -53,6 +56,7 @@ type limited struct {
 // maxPause is the longest pause after a connection could not be accepted.
 const maxPause = time.Second
 
+// Accept returns the next connection that the limiter admits. It closes the others.
 func (l *limited) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
@@ -121,15 +125,17 @@ func trackedConnOf(c net.Conn) *trackedConn {
 	}
 }
 
-// Descriptors that are reserved for other uses than connections.
 const (
-	keptDescriptors  = 512
+	// keptDescriptors is the number of descriptors that are kept for other uses than
+	// connections.
+	keptDescriptors = 512
+	// leastConnections is the minimum of affordableConnections.
 	leastConnections = 16
 )
 
-// affordableConnections returns the number of connections, at most the given one, that
-// the process has descriptors for. The Go runtime has raised the soft limit to the hard
-// limit.
+// affordableConnections returns the number of connections that the process has descriptors
+// for, at most most. It uses at least half of the descriptors. The Go runtime has raised
+// the soft limit of descriptors to the hard limit.
 func affordableConnections(most int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

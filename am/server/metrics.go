@@ -42,17 +42,17 @@ func newMetrics(o Options, g *connLimiter) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "patchbay_calls_total", Help: "Requests by method and the name of their geni_code; or fault, or http_STATUS where there was no call.",
+			Name: "patchbay_calls_total", Help: "Requests by method and code: the name of the geni_code, fault, or http_STATUS for a request that was not a call.",
 		}, []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "patchbay_call_duration_seconds", Help: "Time from the end of the header to the end of the answer.",
 			Buckets: buckets,
 		}, []string{"method"}),
 		slivers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "patchbay_call_slivers_total", Help: "Slivers that successful calls were about.",
+			Name: "patchbay_call_slivers_total", Help: "Slivers in the answers of successful calls.",
 		}, []string{"method"}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "patchbay_limited_total", Help: "Connections ended or refused, and calls answered SERVERBUSY or cut off, by the limit they met.",
+			Name: "patchbay_limited_total", Help: "Connections closed or refused, and calls answered with SERVERBUSY or aborted, by the limit.",
 		}, []string{"limit"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "patchbay_calls_running", Help: "Calls in progress.",
@@ -68,7 +68,7 @@ func newMetrics(o Options, g *connLimiter) *metrics {
 	}
 	numbers := append([]Number{
 		{Name: "connections", Help: "Connections of clients.", Value: func() float64 { all, _ := g.count(); return float64(all) }},
-		{Name: "connections_waiting", Help: "Connections of which no call is worked on.", Value: func() float64 { _, waiting := g.count(); return float64(waiting) }},
+		{Name: "connections_waiting", Help: "Connections without a call in progress.", Value: func() float64 { _, waiting := g.count(); return float64(waiting) }},
 	}, o.Numbers...)
 	for _, n := range numbers {
 		m.registry.MustRegister(collector{prometheus.NewDesc("patchbay_"+n.Name, n.Help, n.Labels, nil), n})

@@ -19,6 +19,8 @@ type paced struct {
 	left    int // bytes left of the current piece
 }
 
+// Read reads at most the rest of the current piece. It sets the deadline at the beginning of
+// each piece.
 func (p *paced) Read(b []byte) (int, error) {
 	if p.left == 0 {
 		p.left = piece
@@ -47,6 +49,7 @@ func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 	}
 }
 
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -53,7 +53,7 @@ func (s *Server) recoverCall(w *writer, e *event) {
 	if p == nil {
 		return
 	}
-	if e.version == 0 || w.begun {
+	if e.version == 0 || w.begun { // not a call, or too late for an envelope
 		e.status, e.refused, e.cause = http.StatusInternalServerError, internalError(e.id), panicError(p)
 		abort(w, e.id)
 		return
@@ -61,7 +61,8 @@ func (s *Server) recoverCall(w *writer, e *event) {
 	s.writeEnvelope(w, e, am.ServerError, internalError(e.id), panicError(p))
 }
 
-// recoverHandler returns h with recovery: after a panic the answer names a log line.
+// recoverHandler returns a handler that runs h. If h panics, it logs the panic and answers
+// with an internal error that names the log line.
 func (s *Server) recoverHandler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &writer{ResponseWriter: rw}
@@ -76,7 +77,8 @@ func (s *Server) recoverHandler(h http.Handler) http.Handler {
 	})
 }
 
-// abort answers with an error status, or closes the connection if an answer has begun.
+// abort answers with an error status. If an answer has begun, it closes the connection by a
+// panic instead.
 func abort(w *writer, id string) {
 	if w.begun {
 		panic(http.ErrAbortHandler) // net/http is silent about this one
@@ -84,8 +86,10 @@ func abort(w *writer, id string) {
 	refusal{http.StatusInternalServerError, internalError(id)}.write(w)
 }
 
+// panicError returns an error with the value and the stack of a panic.
 func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
+// internalError returns the text of an answer that hides an internal error.
 func internalError(id string) string {
 	return "internal error; the operator finds it in the log as " + id
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// rates limits the rate of each caller's calls: a burst at once, and one more after each
-// interval.
+// rates limits the rate of each caller's calls: a burst of calls at once, and one more call
+// after each interval.
 type rates struct {
 	interval time.Duration
 	burst    int
@@ -14,7 +14,7 @@ type rates struct {
 	mu sync.Mutex
 	// full is the time at which each caller may make a whole burst again.
 	full map[string]time.Time
-	// sweepAt is the size of full at which callers with a whole burst are removed.
+	// sweepAt is the size of full at which allow removes the callers with a whole burst.
 	sweepAt int
 }
 

@@ -18,7 +18,7 @@ var versions = map[string]int{
 // versionOf returns the API version of a path; 0 if it has none.
 func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
 
-// refusal is an HTTP error: a status, and a text that says what to do.
+// refusal is an HTTP error: a status, and a text that explains what to do.
 type refusal struct {
 	status int
 	text   string
@@ -44,14 +44,17 @@ func (s *Server) route(r *http.Request) (int, *refusal) {
 	return version, nil
 }
 
+// urls returns a sentence with the URLs of the API.
 func (s *Server) urls() string {
 	return fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
 }
 
+// bodyTooLarge returns the HTTP error for a call above MaxBody.
 func (s *Server) bodyTooLarge() *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of this server (max_body).", s.config.MaxBody)}
 }
 
+// write answers with the HTTP error.
 func (f refusal) write(w http.ResponseWriter) {
 	h := w.Header()
 	switch f.status {
@@ -64,7 +67,7 @@ func (f refusal) write(w http.ResponseWriter) {
 }
 
 // acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, 12.5.3):
-// they name it or *, with a weight above 0.
+// gzip has a weight above 0 or, if gzip is not named, * has one.
 func acceptsGzip(values []string) bool {
 	named, star := -1.0, -1.0
 	for _, v := range values {
@@ -85,7 +88,8 @@ func acceptsGzip(values []string) bool {
 	return star > 0
 }
 
-// weight returns q of the parameters of one coding; 1 without q, 0 for an invalid q.
+// weight returns the weight q from the parameters of a coding: 1 if there is no q, and 0 if
+// q is invalid.
 func weight(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		key, value, _ := strings.Cut(param, "=")

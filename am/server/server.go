@@ -17,21 +17,21 @@ import (
 	"patchbay/am/budget"
 )
 
-// API processes calls; package api implements it. Serve never fails: a fault is a body,
-// too.
+// API processes calls; package api implements it. Serve always returns a body, even for an
+// error.
 type API interface {
 	Serve(ctx context.Context, version int, r api.Request) api.Response
 }
 
-// Options are the parts that the server connects.
+// Options are the functions of other packages that the server calls, and its metrics.
 type Options struct {
 	API API
 	// Log receives one line per request; for untrusted callers, one line a minute for
 	// each address.
 	Log *slog.Logger
 	// Audit receives each call that may have changed something, before its answer is
-	// sent; nil for none. Of untrusted callers it receives one call a minute for each
-	// address, which counts the others.
+	// sent; nil for none. For untrusted callers it receives one call a minute for each
+	// address, with the number of calls.
 	Audit func(audit.Call)
 	// PublicURL is https://host:port as clients reach it, without a slash at the end, for
 	// error texts.
@@ -39,10 +39,11 @@ type Options struct {
 	// Chain returns the raw certificate chain of a connection's peer, leaf first. It is
 	// called while a request of that connection is served.
 	Chain func(net.Conn) [][]byte
-	// CallerName returns the name by which the calls of a chain's owner are counted, one
-	// for each user; "" for an untrusted caller. If it is nil, all callers are untrusted.
-	// It is called before any limit of calls applies, so it must itself limit the work
-	// that untrusted callers at one address cause. remote is nil without a connection.
+	// CallerName returns the name under which the calls of a chain's owner are counted; ""
+	// for an untrusted caller. Each user has one name. If CallerName is nil, all callers are
+	// untrusted. It is called before any limit of calls applies, so it must itself limit
+	// the work that untrusted callers at one address cause. remote is nil if the connection
+	// is unknown.
 	CallerName func(remote net.Addr, chain [][]byte) string
 	// AllowsRemote reports whether a monitor on another host may read health and metrics; nil
 	// refuses all.
@@ -52,14 +53,13 @@ type Options struct {
 	// Manifest returns the manifest of the slice that a sliver, named by its URN, belongs
 	// to, or an am.Error.
 	Manifest func(sliver string) ([]byte, error)
-	// Maintenance reads the maintenance file again and returns, in JSON, what is out of
-	// service.
+	// Maintenance reads the maintenance file again and returns the plan in JSON.
 	Maintenance func(context.Context) ([]byte, error)
-	// Held returns, in JSON, the resources that a user holds and those held in a slice,
-	// which may be "". It returns an am.Error for wrong names.
+	// Held returns, in JSON, the resources that a user holds, and those held in a slice
+	// and its project unless slice is "". It returns an am.Error for invalid names.
 	Held func(user, slice string) ([]byte, error)
-	// SocketHandlers are further handlers at the socket, which only the site's own user
-	// reaches, by patterns of http.ServeMux.
+	// SocketHandlers are further handlers at the socket, by their patterns for
+	// http.ServeMux. Only the site's own user can reach the socket.
 	SocketHandlers map[string]http.Handler
 	// Numbers are metrics that are read at each request of /metrics.
 	Numbers []Number
@@ -70,7 +70,7 @@ type Options struct {
 // Number is a metric of another package, patchbay_NAME.
 type Number struct {
 	Name, Help string
-	// Counter means that it only grows; its name ends in _total.
+	// Counter means that the number only grows. Then its name must end in _total.
 	Counter bool
 	Value   func() float64
 	// Labels are the names of labels. If there are any, Values is called instead of Value.
@@ -142,21 +142,23 @@ func New(c Config, o Options) *Server {
 	return s
 }
 
-// Limits of local listeners, to which any user of this host may connect. Their clients are
-// few and send short requests, so an old connection may be closed for a new one.
+// Limits of the listeners for monitoring and of the socket. Any user of this host may
+// connect to some of them. Clients are few and send short requests, so the server may close
+// an old connection for a new one.
 const (
 	maxLocalConnections = 32
 	localHeaderTimeout  = 5 * time.Second
 	localIdleTimeout    = 10 * time.Second
 )
 
-// limitLocal limits the connections of a local listener: a further connection closes
-// the one that has waited longest.
+// limitLocal limits the connections of a local listener. For a further connection it closes
+// the one that has waited longest. name is the limit's name in the metrics.
 func (s *Server) limitLocal(l net.Listener, name string, perAddress int) net.Listener {
 	return s.limit(l, newConnLimiter(maxLocalConnections, perAddress, maxLocalConnections, func(_ string, source netip.Prefix) { s.connectionClosed(name, source) }))
 }
 
-// localServer returns an HTTP server for clients on this host.
+// localServer returns an HTTP server for monitoring or the socket, with the limits of local
+// listeners.
 func (s *Server) localServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           s.recoverHandler(h),
@@ -197,6 +199,7 @@ func (s *Server) ServeSocket(l net.Listener) error {
 	return ignoreClosed(s.socket.Serve(s.limitLocal(l, "socket_connections", maxLocalConnections)))
 }
 
+// ignoreClosed returns nil for the error of an orderly shutdown, and other errors unchanged.
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -220,7 +223,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // closed.
 const activeTimeout = 5 * time.Second
 
-// awaitCalls waits until no call is in progress, because the caller closes the store next.
+// awaitCalls waits until no call is in progress, because the store is closed next. It returns
+// an error after activeTimeout.
 func (s *Server) awaitCalls() error {
 	for end := time.Now().Add(activeTimeout); s.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

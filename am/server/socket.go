@@ -14,7 +14,8 @@ import (
 
 // Limits of requests at the socket.
 const (
-	// maxManifests limits the manifests that are made at a time, because they may be large.
+	// maxManifests limits the manifests that are written at a time, because they may be
+	// large.
 	maxManifests = 4
 	// maxSliver limits the length of a sliver's URN, in bytes.
 	maxSliver = 1024
@@ -22,11 +23,12 @@ const (
 
 // SocketHandler returns the handler for the site's own providers and commands:
 //
-//	GET /manifest?sliver=URN   the manifest of the slice that the sliver is of
+//	GET /manifest?sliver=URN   the manifest of the sliver's slice
 //	GET /maintenance           the plan of maintenance, read again from its file
 //	GET /held?user=URN&slice=URN   the resources that the user, the slice and its project hold
 //
-// and Options.SocketHandlers. It refuses a query with an unknown or repeated key.
+// It also serves Options.SocketHandlers. For the paths above it refuses a query with an
+// unknown or repeated key.
 func (s *Server) SocketHandler() http.Handler {
 	mux := http.NewServeMux()
 	places := make(chan struct{}, maxManifests)
@@ -92,6 +94,7 @@ func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.V
 	return q, err == nil
 }
 
+// maintenance answers with the plan of maintenance.
 func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	text, err := s.opt.Maintenance(r.Context())
 	if err != nil {
@@ -103,6 +106,7 @@ func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	w.Write(text) // an error means that the client has disconnected
 }
 
+// manifest answers with the manifest of a sliver's slice.
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	if sliver == "" || len(sliver) > maxSliver {
 		refusal{http.StatusBadRequest, "Name one sliver: GET /manifest?sliver=URN, with the URN escaped as in any query."}.write(w)
@@ -119,8 +123,8 @@ func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	w.Write(text) // an error means that the client has disconnected
 }
 
-// manifestRefused returns the HTTP error for a failed manifest. Internal errors go into
-// the log.
+// manifestRefused returns the HTTP error for a manifest that could not be written. It logs
+// an internal error.
 func (s *Server) manifestRefused(sliver string, err error) refusal {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		switch e.Code {

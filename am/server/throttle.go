@@ -19,8 +19,8 @@ const (
 const otherSources = "others"
 
 // logThrottle limits the log lines about events that clients cause as often as they like.
-// The first event of a kind and source is logged at once; further ones share a line each
-// minute, which counts them. The zero value is ready.
+// It logs the first event of a kind and source at once. Further events of that kind and
+// source share one line a minute, which counts them. The zero value is ready for use.
 type logThrottle struct {
 	mu    sync.Mutex
 	kinds map[string]map[string]*counted // by kind, then by source
@@ -28,13 +28,13 @@ type logThrottle struct {
 
 // counted are the events of one kind and source.
 type counted struct {
-	last  time.Time // when a line was written
+	last  time.Time // when the last line was written
 	times int       // events not logged yet
 	line  func(source string, times int)
 }
 
-// count counts an event and calls line to log it, at once or later. Events that share a
-// line are logged by the line function of the latest.
+// count counts an event and calls line to log it, at once or later. times is the number of
+// events that share the line; only the line function of the latest of them is called.
 func (s *logThrottle) count(kind, source string, line func(source string, times int)) {
 	s.mu.Lock()
 	if s.kinds == nil {
@@ -62,8 +62,8 @@ func (s *logThrottle) count(kind, source string, line func(source string, times 
 	}
 }
 
-// due returns the function that writes the line that is due now, and resets c; nil if no
-// line is due.
+// due returns a function that writes the line of c, and resets c. It returns nil if there is
+// no event to log, or if it is too early for the next line and atOnce is false.
 func (c *counted) due(source string, now time.Time, atOnce bool) func() {
 	if c.times == 0 || !atOnce && !c.last.IsZero() && now.Sub(c.last) < throttlePause {
 		return nil
@@ -73,8 +73,8 @@ func (c *counted) due(source string, now time.Time, atOnce bool) func() {
 	return func() { line(source, times) }
 }
 
-// flush writes the lines that are due, or all of them, and removes the sources without
-// an event for throttlePause.
+// flush writes the lines that are due, or all lines with events if all is true. It removes
+// the sources that had no event to log for throttlePause.
 func (s *logThrottle) flush(all bool) {
 	now := time.Now()
 	var lines []func()
@@ -94,7 +94,7 @@ func (s *logThrottle) flush(all bool) {
 	}
 }
 
-// run flushes until done is closed.
+// run calls flush every throttleTick until done is closed.
 func (s *logThrottle) run(done <-chan struct{}) {
 	t := time.NewTicker(throttleTick)
 	defer t.Stop()

@@ -8,9 +8,10 @@ import (
 	"patchbay/am/urn"
 )
 
-// nameAccounts chooses login names for users. A user who has a login in this slice
-// keeps it; for others it derives one from the URN, unique in the slice. Users without a
-// key get no account. It also returns the number of the slice's slivers.
+// nameAccounts returns the accounts of users, with their logins. A user who has a login in
+// this slice keeps it. The login of another user is derived from the URN and unique in the
+// slice. Users without a key get no account. nameAccounts also returns the number of the
+// slice's live slivers.
 func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.Account, slivers int, err error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -61,8 +62,8 @@ const (
 	maxKeyBytes = 4 << 20
 )
 
-// limitAccounts returns a TooBig error for too many accounts on one node, or too many
-// bytes of keys on all slivers.
+// limitAccounts returns a TooBig error for more than maxAccounts accounts, or if the keys
+// take more than maxKeyBytes on that number of slivers together.
 func limitAccounts(accounts []am.Account, slivers int) error {
 	if n := len(accounts); n > maxAccounts {
 		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; give an empty list of keys to remove a user", n, maxAccounts)

@@ -23,8 +23,8 @@ var goals = map[am.Event]am.Goal{
 }
 
 // PerformOperationalAction changes the state of slivers by the transition table (AM API
-// v3): immediately to the wait state, and the runner does the work afterwards. For a
-// whole slice it takes the provisioned slivers. An action without effect succeeds.
+// v3). A sliver gets its wait state immediately, and the runner does the work afterwards.
+// For a whole slice it takes the provisioned slivers. An action without effect succeeds.
 // A sliver that is still being created keeps its state. After geni_start it is switched
 // on as soon as it exists; geni_stop cancels that.
 //
@@ -72,8 +72,8 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 					return err
 				}
 			}
-			// A cancelled update keeps its task: the desired state stays, but the
-			// sliver no longer waits for it.
+			// A cancelled update of users keeps its task: the desired accounts stay, but the
+			// sliver is ready again at once.
 			if goal, ok := goals[action]; ok {
 				queueTask(cs, v, x, goal, o.Call)
 			}
