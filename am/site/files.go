@@ -68,8 +68,8 @@ func (kind notRegularError) Error() string {
 	return fmt.Sprintf("it is not a regular file but %s; name a regular file", string(kind))
 }
 
-// SuggestPipe adds to the error of a pipe or device that - reads standard input, for
-// commands that support it.
+// SuggestPipe adds a remedy to the error for a pipe or device: the argument - reads standard
+// input. It is for commands that support this; other errors stay as they are.
 func SuggestPipe(err error) error {
 	if kind, ok := errors.AsType[notRegularError](err); ok && kind != kindFolder {
 		return fmt.Errorf("%w; or give - and pipe it in", err)
@@ -81,7 +81,7 @@ func SuggestPipe(err error) error {
 // inventory.
 const maxRegular = 64 << 20
 
-// ReadRegular reads a regular file.
+// ReadRegular reads a regular file of at most maxRegular bytes.
 func ReadRegular(name string) ([]byte, error) {
 	f, err := OpenRegular(name)
 	if err != nil {
@@ -107,8 +107,8 @@ func kindOf(m fs.FileMode) string {
 	return "a device"
 }
 
-// fileStamp identifies a version of a file without reading it. For a dangling link it
-// is that of the link.
+// fileStamp identifies a version of a file without reading the file. For a dangling link it
+// identifies the link.
 type fileStamp struct {
 	exists   bool
 	modified int64 // modification time (mtime), in ns since 1970
@@ -135,12 +135,13 @@ func stampOf(file string) fileStamp {
 	return s
 }
 
-// filePause is the interval at which files are checked, and how long they must stay
-// unchanged before they are read, so that no half-written file is read.
+// filePause is the interval at which files are checked. A file is read when it was the same
+// at two checks, so that no half-written file is read.
 const filePause = 250 * time.Millisecond
 
-// watchFiles polls state until ctx ends, and calls settled when the state equals that
-// of the poll before, or after latest changes in a row (0 for never).
+// watchFiles polls state until ctx ends. It calls settled at each poll whose state equals
+// that of the poll before. If the state changes at latest polls in a row, it calls settled
+// all the same; 0 means never.
 func watchFiles(ctx context.Context, latest int, state func() string, settled func(state string)) {
 	ticks := time.NewTicker(filePause)
 	defer ticks.Stop()

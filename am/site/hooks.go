@@ -42,7 +42,7 @@ type HookConfig struct {
 const (
 	// maxHooks is how many hooks a site may have.
 	maxHooks = 32
-	// maxHookTime limits their durations; every lease is shorter.
+	// maxHookTime limits the durations in a hook; every lease is shorter.
 	maxHookTime = 365 * 24 * time.Hour
 )
 

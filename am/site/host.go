@@ -112,8 +112,8 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// validPort reports whether a number is in the range of ports. Names of services are
-// left to the system.
+// validPort reports whether s is not a number outside the range of ports. The system checks
+// names of services.
 func validPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return !errors.Is(err, strconv.ErrRange)

@@ -28,7 +28,7 @@ const unreadable = "the operators of this aggregate have to repair its settings;
 // maintenanceFile keeps a served site in step with its maintenance file.
 type maintenanceFile struct {
 	file  string
-	inv   func() *inventory.Inventory // in force
+	inv   func() *inventory.Inventory // returns the inventory in force
 	store *store.Store
 	site  *service.Service
 	log   *slog.Logger
@@ -59,8 +59,8 @@ func (u *maintenanceFile) lock(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// read puts the maintenance file in force if it has changed. A file with mistakes
-// changes nothing; at the start it locks the site down.
+// read puts the maintenance file in force if it has changed. A file with mistakes changes
+// nothing, but locks the site down if it is read for the first time.
 func (u *maintenanceFile) read(ctx context.Context) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -110,8 +110,8 @@ func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	u.logUnknown(p)
 }
 
-// logUnknown logs the names in the file that the inventory does not have, at each start
-// and reload, since a renamed component is in service.
+// logUnknown logs the names in the file that the inventory does not have. Operators must
+// know them, because a component that was renamed is in service.
 func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.hasComponent) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so a renamed component takes new slivers; correct the name, or remove the entry",
@@ -138,8 +138,8 @@ func (u *maintenanceFile) watch(ctx context.Context) {
 	})
 }
 
-// stateJSON returns the state for the admin socket. It reads the file first, so that
-// the caller that wrote the file knows that it is in force.
+// stateJSON returns the MaintenanceState for the admin socket. It reads the file first, so
+// that a command that has written the file learns whether it is in force.
 func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// changeExtra changes what is in force beside the file, and applies it.
+// changeExtra calls change to change u.extra, and puts the result in force.
 func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPlan)) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -213,13 +213,13 @@ type AffectedSlice struct {
 	Planned int // the window's place in the file, from 0
 	Slice   string
 	Slivers int
-	Until   time.Time // the last lease; zero for slivers that are frozen
+	Until   time.Time // end of the last lease; zero if all these slivers are frozen
 }
 
-// maxAffected limits the entries of the answer.
+// maxAffected limits the entries of MaintenanceState.Affected.
 const maxAffected = 1000
 
-// maintenanceState returns the state for a plan, from all live slivers.
+// maintenanceState returns the state for the plan p, from the live ones of the slivers.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
 	s := MaintenanceState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
@@ -271,7 +271,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	return s
 }
 
-// askMaintenance asks a served site for its state, after it has read the file.
+// askMaintenance makes a served site read its maintenance file, and returns its state.
 func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
 	err = Ask(ctx, c, "/maintenance", &s)
 	return s, err
@@ -313,7 +313,7 @@ func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
 	case s.Fingerprint == p.Fingerprint:
 		return nil
 	case changedSince(p, c):
-		return nil // another operator has written the file since and gets the answer
+		return nil // another operator has written the file since, and their command checks it
 	case s.Wrong != "":
 		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
 	}

@@ -24,7 +24,7 @@ type callFailures struct {
 	counts map[[2]string]int64 // by provider and action
 }
 
-// count adds n failures. 0 makes the metric exist before the first one.
+// count adds n failures. With 0 the metric exists before the first failure.
 func (f *callFailures) count(provider, action string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

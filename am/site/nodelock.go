@@ -44,14 +44,14 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		defer f.Close()
 		return nil, fmt.Errorf("another server%s uses the providers in %s, and two must not act on the same nodes; stop that server, or give this site a folder of its own", lockHolder(f), dir)
-	case err != nil: // some network file systems know no such locks
+	case err != nil: // some network file systems have no such locks
 		log.Warn("the folder of the providers cannot be locked; make sure that no other server uses it", "folder", dir, "error", err)
 	}
 	return f, nil
 }
 
-// lockHolder describes the process that has locked a file, after a blank; "" if it is
-// not visible.
+// lockHolder describes the process that has locked a file, with a leading blank for use in a
+// message; "" if this user cannot see it.
 func lockHolder(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {
@@ -97,7 +97,7 @@ func StoreHolder(inode uint64) string {
 		return ""
 	}
 	open, _ := filepath.Glob("/proc/" + pid + "/fd/*")
-	for _, fd := range open { // on another device a file may have the same number
+	for _, fd := range open { // a file on another device may have the same inode
 		info, err := os.Stat(fd)
 		if err != nil {
 			continue
@@ -156,9 +156,9 @@ func (r *testbeds) lockProvider(provider string) error {
 }
 
 // lockTestbed locks a testbed unless this server has locked it already; r.mu is held.
-// Without the lock's file the testbed has not run since the host booted, or is of an
-// earlier version. A testbed whose file this user cannot open does not answer this user
-// either.
+// It returns nil without a lock if the lock's file does not exist: the testbed has not run
+// since the host booted, or is of an earlier version. It does the same if this user cannot
+// open the file, because then the testbed does not answer this user either.
 func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	path := local.SiteLock(r.socket(t.Instance))
 	if t.lock != nil {

@@ -29,8 +29,8 @@ import (
 	"patchbay/inventory"
 )
 
-// Open opens all parts of a site in the order of their dependencies. Errors name the
-// file and the remedy; then everything is closed again.
+// Open opens all parts of a site in the order of their dependencies. After an error,
+// which names the file and the remedy, everything is closed again.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	c.LogWarnings(log)
 	s := &Site{config: c, log: log}
@@ -79,7 +79,7 @@ func (s *Site) openRunner(context.Context) error {
 		Interfaces: Interfaces(s.index.Inventory),
 		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // else the first attempts would fail
+			s.testbeds.start(ctx) // else the first calls of providers would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -167,7 +167,8 @@ func (s *Site) logBroken(why error) {
 	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
 }
 
-// openMaintenance reads the maintenance file, and locks a read-only or restored site down.
+// openMaintenance reads the maintenance file. It locks the site down if the site is read-only
+// or was restored.
 func (s *Site) openMaintenance(ctx context.Context) error {
 	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
@@ -288,7 +289,7 @@ func (s *Site) openServer(context.Context) error {
 	return s.audit.Start(c.Authority)
 }
 
-// manifest returns the manifest of a sliver, for its provider.
+// manifest returns the manifest of a sliver by its URN, for the sliver's provider.
 func (s *Site) manifest(sliver string) ([]byte, error) {
 	u, err := urn.Parse(sliver)
 	if err != nil {

@@ -24,11 +24,11 @@ type OrphanRow struct {
 	Resource  string `json:"resource"`
 	Component string `json:"component,omitempty"` // as the provider reports it
 	Sliver    string `json:"sliver,omitempty"`    // as the provider reports it
-	// Since is when it was first seen after the start.
+	// Since is when the orphan was first seen after the start of the server.
 	Since time.Time `json:"since"`
-	// Released says that it belonged to a sliver of this site that was released.
+	// Released means that the orphan belonged to a sliver that this site has released.
 	Released bool `json:"released_here"`
-	// Holds says that its node takes no new slivers while it exists.
+	// Holds means that its component takes no new slivers while the orphan exists.
 	Holds bool `json:"holds"`
 	// RemovalRequested is when its removal was last requested.
 	RemovalRequested time.Time `json:"ordered,omitzero"`
@@ -224,7 +224,7 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 // do not list their resources.
 const restoredWait = 30 * time.Second
 
-// restoredText is the reason that experimenters get during that time.
+// restoredText is the reason that experimenters get while a restored site is locked down.
 const restoredText = "it was restored from a backup and checks which resources exist; please try again in a minute"
 
 // lockRestored locks a restored site down at its start, since the backup does not know of
@@ -263,7 +263,8 @@ func (s *Site) unlockRestored(ctx context.Context) {
 	}
 }
 
-// removeRestoreMark removes the mark of a restore: all providers have listed their resources.
+// removeRestoreMark removes the mark of a restore (restoredMark), when all providers have
+// listed their resources.
 func (s *Site) removeRestoreMark() {
 	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove it", "error", err)

@@ -16,6 +16,7 @@ type Output struct {
 	err error // the first write error
 }
 
+// Write writes to To.
 func (o *Output) Write(b []byte) (int, error) {
 	n, err := o.To.Write(b)
 	if err != nil && !errors.Is(err, syscall.EPIPE) { // the reader has closed the pipe on purpose

@@ -19,8 +19,8 @@ import (
 	"patchbay/inventory"
 )
 
-// policyRetry is the interval at which a policy with errors is read again. The error
-// may be in a list that is not watched, because no rule in force names it.
+// policyRetry is the interval at which a policy with errors is read again. The error may be
+// in a list file that no rule in force names, and that is therefore not watched.
 const policyRetry = time.Second
 
 // policyFile keeps the policy of a served site in step with its files.
@@ -29,10 +29,10 @@ type policyFile struct {
 	policy *policy.Policy
 	log    *slog.Logger
 
-	mu        sync.Mutex // guards the fields below, for a whole read
+	mu        sync.Mutex // guards the fields below; held during a whole read
 	site      policy.Site
 	seen      string    // state of the files when they were last read
-	tried     time.Time // when that was
+	tried     time.Time // when they were last read
 	lastError string    // the error of that read; "" for none
 }
 
@@ -66,8 +66,8 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// apply puts the rules that load returns in force. It loads again if the files changed
-// meanwhile, or if the new rules name other files.
+// apply puts the rules that load returns in force. It loads again, a few times at most, if
+// the files changed meanwhile, or if the new rules name other files.
 func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 
 // reloadFor reads the files for a new inventory. It passes to use a function that puts the
 // rules in force, so that rules and inventory change at the same time. After an error
-// both stay.
+// the old rules stay.
 func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(rules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
