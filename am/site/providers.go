@@ -25,12 +25,12 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// ProviderSet holds the open providers of a site by name. A missing provider is looked
-// for again at each use.
+// ProviderSet holds the open providers of a site by name. A provider that is not open is
+// opened when it is used, so one that was missing can be added while the site is served.
 type ProviderSet struct {
 	dir     string
 	log     *slog.Logger
-	calls   *server.Durations // of their calls
+	calls   *server.Durations // of the calls of all providers
 	failed  callFailures
 	opening sync.Mutex // held while a provider is opened, which may take seconds
 	mu      sync.Mutex // guards found
@@ -55,7 +55,7 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	return s, nil
 }
 
-// instrument sets the provider's log and counts its calls.
+// instrument sets the provider's log, measures its calls and counts those that fail.
 func (s *ProviderSet) instrument(p *provider.Provider) {
 	p.Log = s.log
 	s.failed.count(p.Name, "get", 0)
@@ -69,7 +69,7 @@ func (s *ProviderSet) instrument(p *provider.Provider) {
 }
 
 // require opens the providers that an inventory names and that are not open yet. Its
-// error lists the missing and broken ones.
+// error lists those that are missing or cannot be opened.
 func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
 	var broken []error
 	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
@@ -85,8 +85,8 @@ func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) er
 }
 
 // MissingProviders returns an error for each provider that components name and that is
-// not in the folder dir. broken reports that a named provider's file exists but could
-// not be loaded; that error was reported before.
+// not in the folder dir. broken means that the file of a named provider
+// exists but could not be loaded; the error of loading it says why.
 func MissingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
 	uses := make(map[string][]string)
 	for _, c := range inv.Components {
@@ -204,7 +204,7 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
-	Slice    string // of the first
+	Slice    string // the first of their slices
 	Slices   int
 	Why      string // and what to do about it
 }
@@ -227,7 +227,7 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	by := make(map[string]*made)
 	for i := range slivers {
 		x := &slivers[i]
-		if x.Provider == "" { // as old records have it
+		if x.Provider == "" { // a record of an earlier version
 			continue
 		}
 		if by[x.Provider] == nil {

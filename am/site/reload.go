@@ -22,7 +22,7 @@ import (
 
 // ReloadReport is the effect of a changed inventory, or why it cannot be put in force.
 type ReloadReport struct {
-	File  string // the inventory
+	File  string // the path of the inventory
 	Wrong []string
 	// Changes are the differences; MoreChanges counts those that are left out.
 	Changes     []inventory.Change
@@ -46,8 +46,8 @@ func (r *ReloadReport) compare(was, now *inventory.Inventory) {
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers adds the consequences of v for existing slivers. Consequences that
-// were the same with the inventory was are only counted, if was is not nil. It also
+// compareSlivers adds the consequences of v for existing slivers. If the
+// inventory was is not nil, consequences that it had, too, are only counted. It also
 // adds the unmanaged slivers; usable returns why a provider cannot be used.
 func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
@@ -100,8 +100,7 @@ func (s *Site) logReload(r *ReloadReport) {
 	}
 }
 
-// logUnmanaged logs the unmanaged slivers at each start, since only an operator can
-// help them.
+// logUnmanaged logs the unmanaged slivers. Only an operator can repair their providers.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
 		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until they are gone",
@@ -237,7 +236,7 @@ func (s *Site) usedProviders() (map[string]bool, error) {
 	return used, err
 }
 
-// retirePause is the interval at which unused local testbeds are looked for.
+// retirePause is the interval at which unused local testbeds are stopped.
 const retirePause = time.Minute
 
 // watchTestbeds stops local testbeds that are no longer used, until ctx ends.
@@ -249,7 +248,7 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if s.reloading.TryLock() { // during a reload testbeds start before the inventory is in force
+			if s.reloading.TryLock() { // a reload starts testbeds before the inventory that names them is in force
 				s.retireTestbeds()
 				s.reloading.Unlock()
 			}
@@ -316,7 +315,7 @@ func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usa
 func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
-		plan = s.maintenance.shown.Load() // its previous content stays in force; its reader logs the error
+		plan = s.maintenance.shown.Load() // the previous content stays in force; maintenanceFile.read logs the error
 	}
 	renamed := func(name string) (*inventory.Component, bool) {
 		old, ok := was.ComponentNamed(name)
@@ -341,7 +340,7 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 // inventory that was last logged. Without it the inventory is logged again.
 const loggedInventoryName = "inventory.told"
 
-// loggedInventoryFile returns the path of that file.
+// loggedInventoryFile returns the path of the file loggedInventoryName.
 func (c *Config) loggedInventoryFile() string {
 	return filepath.Join(filepath.Dir(c.State), loggedInventoryName)
 }
@@ -352,12 +351,12 @@ func (s *Site) isLoggedInventory(v *inventory.Inventory) bool {
 	return err == nil && bytes.Equal(text, fingerprintText(v))
 }
 
-// recordLoggedInventory records that v was logged.
+// recordLoggedInventory records that v is the inventory that was last logged.
 func (s *Site) recordLoggedInventory(v *inventory.Inventory) {
 	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(v), 0o644); err != nil {
 		s.log.Warn("the fingerprint of the inventory cannot be written, so the next start logs its consequences again", "error", err)
 	}
 }
 
-// fingerprintText returns the content of that file.
+// fingerprintText returns the content of the file loggedInventoryName for v.
 func fingerprintText(v *inventory.Inventory) []byte { return fmt.Appendf(nil, "%s\n", v.Fingerprint) }

@@ -27,7 +27,8 @@ type metricsAccess struct {
 	token *[sha256.Size]byte // the hash of the token; nil if none is configured
 }
 
-// openRemoteMetrics opens the listener and reads its files.
+// openRemoteMetrics reads the files of MetricsConfig and the server's keys, and opens the
+// listener.
 func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	m := &remoteMetrics{config: c}
 	if err := m.reload(); err != nil {
@@ -70,8 +71,8 @@ func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	})
 }
 
-// admits reports whether a request has the token, if one is configured. TLS checks
-// certificates.
+// admits reports whether a request has the configured token, or none is configured. TLS
+// has checked the client's certificate before.
 func (m *remoteMetrics) admits(r *http.Request) bool {
 	if m == nil {
 		return false

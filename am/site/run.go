@@ -27,7 +27,7 @@ func (s *Site) Announcement() string {
 	return line
 }
 
-// Run serves calls until ctx ends. It reads changed files again at each signal from
+// Run serves calls until ctx ends or a part of the site fails; then it closes the site. It reads changed files again at each signal from
 // hup, and when the trust folder, the policy or the maintenance file changes.
 func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", SoftwareVersion(), "read_only", s.config.readOnly,
@@ -67,7 +67,8 @@ func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 const hangup = "SIGHUP"
 
 // reload handles SIGHUP: it opens the audit again and reads the trust folder,
-// inventory, policy, metrics access and certificates again. It stops when ctx ends.
+// inventory, policy, metrics access and certificates again. It stops early
+// if ctx ends.
 func (s *Site) reload(ctx context.Context) {
 	if err := s.audit.Reopen(); err == nil {
 		s.log.Info("the audit was opened again", "file", s.config.Audit)
@@ -102,7 +103,7 @@ func (s *Site) runRunner(ctx context.Context) error {
 }
 
 // serve answers calls until ctx ends. Then it stops in order: new calls, calls in
-// progress, the runner, the local testbeds, the store.
+// progress, the runner, the hooks, the local testbeds, the store.
 func (s *Site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -176,7 +177,8 @@ func (s *Site) serve(ctx context.Context) error {
 	return errors.Join(failed, s.Close())
 }
 
-// checkReady returns why the site cannot serve calls.
+// checkReady returns why the site cannot serve calls, or which providers do not answer; nil
+// if all is well.
 func (s *Site) checkReady() error {
 	if len(s.anchors.Load().List()) == 0 {
 		return errors.New("the trust folder holds no certificate, so no user may call")
@@ -200,7 +202,7 @@ func (s *Site) checkReady() error {
 }
 
 // checkProviders returns an error with the names of the providers that do not answer.
-// The site answers calls all the same.
+// Without them the site still answers calls.
 func (s *Site) checkProviders() error {
 	var errs []error
 	for _, p := range s.runner.Polled() {
@@ -230,8 +232,8 @@ func (s *Site) openHooks() (err error) {
 	return err
 }
 
-// runHooks delivers events until ctx ends. ended is closed when the last delivery has
-// ended.
+// runHooks starts the delivery of events, which continues until ctx ends. ended is closed
+// when the last delivery has ended.
 func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
@@ -246,8 +248,8 @@ func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 const (
 	// pruneEvery is the interval at which old journal entries are removed.
 	pruneEvery = time.Hour
-	// pruneBatch limits the entries that one transaction removes, and pruneRest is the
-	// pause between two, so that calls do not wait.
+	// pruneBatch limits the entries that one transaction removes. pruneRest is the pause
+	// between two transactions, so that calls do not wait.
 	pruneBatch = 256
 	pruneRest  = 100 * time.Millisecond
 )

@@ -24,7 +24,8 @@ func IsServed(ctx context.Context, c *Config) bool {
 }
 
 // StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds
-// if the site is not served. It signals no other process: see serverID and isOf.
+// if the site is not served. It signals no other process: see
+// requireUser.
 func StopServer(ctx context.Context, c *Config) error {
 	server, err := serverProcess(ctx, c)
 	if isNotRunning(err) {
@@ -39,7 +40,7 @@ func StopServer(ctx context.Context, c *Config) error {
 		return err
 	}
 	defer p.Release()
-	// The ID was still the server's if the server still answers.
+	// If the server still answers, p is the server, not a later process with its id.
 	if again, err := serverProcess(ctx, c); isNotRunning(err) || err == nil && *again != *server {
 		return nil
 	}
@@ -79,9 +80,9 @@ func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	return fdsocket.Peer(conn)
 }
 
-// requireUser fails unless a process runs as that user. The id of an ended process may be
-// reused while a child of it still has the socket, so the user that made the socket
-// must not get another user's process ended.
+// requireUser fails unless a process runs as the user that created the socket. A child of
+// an ended server may still have the socket open while another user's process gets the
+// server's id. That process must not be ended.
 func requireUser(pid int, uid uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

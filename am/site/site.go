@@ -34,13 +34,13 @@ type Site struct {
 	audit       *audit.Log
 	runner      *work.Runner
 	hooks       *hook.Runner
-	working     atomic.Bool // the runner runs
+	working     atomic.Bool // whether the runner runs
 	countsCache countsCache
 	auth        *credentials.Authorizer
 	trusted     *cert.Folder
 	trustSeen   string     // state of the trust folder before it was first read
-	reading     sync.Mutex // of the trust folder: one at a time
-	staleLogged time.Time  // when stale CRLs were last looked for; guarded by reading
+	reading     sync.Mutex // held while the trust folder is read again
+	staleLogged time.Time  // when stale CRLs were last logged; guarded by reading
 	anchors     atomic.Pointer[cert.Anchors]
 	tls         *mtls.Context
 	maintenance *maintenanceFile
@@ -59,7 +59,7 @@ type Site struct {
 	testbeds    *testbeds      // the local testbeds, which run while the site is served
 	locked      io.Closer      // the lock of the providers, nil for none
 	PublicURL   string         // for clients
-	LocalURL    string         // of the listener
+	LocalURL    string         // of the listener, on this host
 }
 
 // Names of a site's files.

@@ -20,10 +20,12 @@ import (
 // migration keeps.
 var copyMarks = []string{".before-restore-", ".schema"}
 
-// LeftMarks follow the state's name in the names of unfinished files.
+// LeftMarks follow the state's name in the names of files that an interrupted program has
+// left unfinished.
 var LeftMarks = []string{".new-", ".restore-"}
 
-// FilesBesideState returns the files whose names are the state's name and one of the marks.
+// FilesBesideState returns the files whose names begin with the state's name and one of the
+// marks.
 func (c *Config) FilesBesideState(marks []string) (names []string, err error) {
 	dir := filepath.Dir(c.State)
 	entries, err := os.ReadDir(dir)
@@ -69,7 +71,7 @@ func (c *Config) HasState() (bool, error) {
 // lostStateError says that the site had a store, and the file is gone.
 type lostStateError struct {
 	state    string
-	evidence []string // files that show it
+	evidence []string // files that show that there was a store
 }
 
 func (e *lostStateError) Error() string {
@@ -84,7 +86,8 @@ func (e *lostStateError) Error() string {
 // storeAhead is how many bytes of disk the store of a served site allocates in advance.
 const storeAhead = 64 << 20
 
-// openStore opens the store, or creates it for a new site. now is the site's clock.
+// openStore opens the store, or creates it for a new site. now is the site's clock. broken
+// is called when the store finds damage; it is nil if the site is not served.
 func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
 	if _, err := c.HasState(); err != nil {
 		return nil, err
@@ -123,8 +126,8 @@ func (c *Config) hooks() []hook.Hook {
 	return list
 }
 
-// storeOptions returns the options with which every program opens the store, so that
-// hooks get the changes of all programs. now is the site's clock.
+// storeOptions returns the options with which the server and all commands open the store,
+// so that hooks also get the changes by commands. now is the site's clock.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
 	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
 	if c.readOnly {
@@ -151,7 +154,8 @@ func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
 }
 
-// backupMark returns the file beside the store that the last backup has written.
+// backupMark returns the file beside the store whose modification time is that of the last
+// backup.
 func backupMark(c *Config) string { return c.State + ".backup" }
 
 // MarkBackup records the time of a backup, for its metric.

@@ -33,7 +33,7 @@ type Testbed struct {
 	Program  string // the path of patchbay-local
 	Settings string // the path of NAME.yaml
 	Instance string
-	Outbound bool     // its nodes reach the network outside
+	Outbound bool     // its nodes reach the outside network
 	Shared   []string // the shared VLANs that it allows
 	Ports    int      // the largest number of nodes with a login port; 0 if nodes need none
 	lock     *os.File // the lock of the server that acts on its nodes; nil if this server has not locked it
@@ -161,9 +161,9 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 	return !errors.Is(err, local.ErrDown)
 }
 
-// watch logs when the testbed's process hangs and when it answers again, until it ends.
-// It is not killed, since an operator may have stopped it on purpose, and logins
-// continue.
+// watch logs when the testbed's process hangs and when it answers again, until it ends. It
+// does not kill a process that hangs: an operator may have stopped it on purpose, and
+// logins still work.
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
@@ -194,20 +194,20 @@ func (t *Testbed) unlock() {
 type testbeds struct {
 	log  *slog.Logger
 	root bool // this process may start them
-	// socket is where an instance answers.
+	// socket returns the path of the socket at which an instance answers.
 	socket func(instance string) string
-	// retry is the pause before the first new start, and patience how long one
-	// may take until it answers, and until it ends.
+	// retry is the pause before a testbed that has ended is first restarted. patience is
+	// how long a testbed may take until it answers, and until it ends.
 	retry, patience time.Duration
 
 	running sync.WaitGroup
 	started chan struct{} // closed when start has waited
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	list    []*Testbed
-	cancels map[*Testbed]context.CancelFunc // of those that were begun
+	cancels map[*Testbed]context.CancelFunc // ends a testbed; of those that startNew has begun
 	ctx     context.Context                 // in which they run; nil before start
-	cancel  context.CancelFunc              // ends it
+	cancel  context.CancelFunc              // ends ctx
 }
 
 // newTestbeds returns the testbeds in list; start starts them.
@@ -222,8 +222,7 @@ func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 // again.
 const longestPause = time.Minute
 
-// start starts every testbed that does not run, if this process may, and waits at most
-// patience until they answer. Otherwise it logs the command that starts it.
+// start begins to run the testbeds until ctx ends; see startNew. It closes r.started.
 func (r *testbeds) start(ctx context.Context) {
 	defer close(r.started)
 	r.mu.Lock()
@@ -232,8 +231,9 @@ func (r *testbeds) start(ctx context.Context) {
 	r.startNew()
 }
 
-// startNew starts the testbeds that were not started yet, and waits at most patience for
-// them.
+// startNew starts the testbeds in the list that were not started yet and do not run, and
+// waits at most patience until they answer. If this process may not start them, it logs the
+// command that does.
 func (r *testbeds) startNew() {
 	type beginning struct {
 		*Testbed
@@ -279,8 +279,8 @@ func (r *testbeds) startNew() {
 }
 
 // replaceWhenEnded starts a testbed that ends within patience after it was found
-// running: a killed server had started it, and it ends with that server. One that
-// continues belongs to another process.
+// running: a killed server had started it, and it ends with that server. A
+// testbed that continues belongs to another process.
 func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.Logger) {
 	limit := time.After(r.patience)
 	for t.Runs(ctx, r.socket) {
@@ -298,7 +298,7 @@ func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.L
 	}
 }
 
-// add adds the testbeds of list that do not run yet, and starts them.
+// add adds the testbeds in list whose providers have none yet, and starts them.
 func (r *testbeds) add(list []*Testbed) {
 	r.mu.Lock()
 	for _, t := range list {
@@ -354,6 +354,7 @@ type awaitingProvider struct {
 	started <-chan struct{}
 }
 
+// Get waits until started is closed, or ctx ends.
 func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	select {
 	case <-a.started:
@@ -362,7 +363,7 @@ func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]p
 	return a.Provider.Get(ctx, names)
 }
 
-// stop stops all testbeds that were started, and waits for them.
+// stop stops all testbeds that this process has started, and waits for their end.
 func (r *testbeds) stop() {
 	r.mu.Lock()
 	r.cancel()
@@ -370,12 +371,12 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
-// errStartedElsewhere says that a testbed is not started again, because another process
-// has started it.
+// errStartedElsewhere says that a testbed is not started, because another process has
+// started it.
 var errStartedElsewhere = errors.New("the local testbed was started by another process")
 
 // keepRunning runs one testbed until ctx ends, and restarts it when it ends. ready is
-// closed when it answers for the first time, or has ended without.
+// closed when the testbed answers for the first time, or has ended without an answer.
 func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
 	answered := sync.OnceFunc(func() { close(ready) })
 	run := func() error {
@@ -410,7 +411,8 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	}
 	p, err := supervisor.Start(supervisor.Command{
 		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
-		// Its own group: a Ctrl-C on the terminal is the server's, which ends it in order.
+		// A process group of its own, because Ctrl-C on the terminal must end only the
+		// server, which then ends the testbed in order.
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 		Stdout: true, MaxLine: maxLogLine,
 		Log: func(line []byte) {

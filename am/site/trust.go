@@ -28,7 +28,7 @@ const (
 	trustInterval = time.Hour
 )
 
-// Certificates returns the options for accepted certificates and CRLs.
+// Certificates returns the options that say which certificates and CRLs are accepted.
 func (c CredentialsConfig) Certificates() cert.Options {
 	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
 }
@@ -120,7 +120,7 @@ func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
 	warnExpiry(a, s.clock.Now(), s.log)
 }
 
-// logStale logs each CRL that expired since the last call.
+// logStale logs each CRL that is out of date and was not so at the last call.
 func (s *Site) logStale(a *cert.Anchors) {
 	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
