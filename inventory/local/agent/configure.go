@@ -89,7 +89,8 @@ func (f *Facts) problem(where string, err error) {
 	}
 }
 
-// setHostname writes the host name to its file and sets it in the running node.
+// setHostname writes the host name to its file and sets it in the running node. If the
+// kernel refuses the latter, the name is set at the next start of the node.
 func setHostname(name string) error {
 	old, err := readIfExists(hostnameFile)
 	if err != nil {

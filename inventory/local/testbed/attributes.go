@@ -44,7 +44,8 @@ type textAttribute struct {
 	free               bool // any line of at most maxText bytes
 }
 
-// textAttributes returns the text attributes with their requested and current values.
+// textAttributes returns the text attributes with their requested and current values. The
+// last two columns are the fields fixed and free.
 func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	return []textAttribute{
 		{"component", changes.Component, &a.Component, true, false},

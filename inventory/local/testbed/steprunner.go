@@ -85,8 +85,9 @@ func (j *stepJournal) allEnded() bool {
 	return true
 }
 
-// startSteps starts the steps of a node whose logins are proven. It reports whether the
-// node must wait for them before it is ready, and at most how long; 0: unknown.
+// startSteps starts the steps of a node whose logins are proven. held reports whether the
+// node must wait for steps before it is ready. wait is the longest duration of that; 0:
+// unknown.
 func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration) {
 	s := nc.steps
 	if s == nil {
