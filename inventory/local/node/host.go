@@ -185,7 +185,8 @@ func (h *Host) IDs() ([]string, error) {
 	return nodeIDs(groups), nil
 }
 
-// Usage returns the present use of a node. Disk is the allocated size of its disk.
+// Usage returns the present use of a node. Disk is the allocated size of its disk. The
+// other numbers are 0 if the node does not run.
 func (h *Host) Usage(id string) (Usage, error) {
 	if err := checkID(id); err != nil {
 		return Usage{}, err

@@ -92,9 +92,9 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	return h.removeFolder(gone)
 }
 
-// reapNode reaps the dead processes of a node without a record. Its PID 1 becomes a child of
-// this process, a child subreaper, when the stage that started it is killed. A dead process
-// is no longer listed in the cgroups, so it is found by its user id.
+// reapNode reaps the dead processes of a node whose start failed. When the stage that
+// started PID 1 is killed, PID 1 becomes a child of this process, a child subreaper. A dead
+// process is no longer listed in the cgroups, so it is found by its user id.
 func reapNode(base uint32) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
