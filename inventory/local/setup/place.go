@@ -38,7 +38,7 @@ func openPlace(name string, user account) (_ *place, err error) {
 		if err != nil {
 			unix.Close(fd)
 			p.restore()
-			err = fmt.Errorf("%s cannot be created: %w", p.path, err)
+			err = fmt.Errorf("the folder %s cannot be opened or created: %w", p.path, err)
 		}
 	}()
 	links := 0
