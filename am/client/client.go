@@ -34,9 +34,9 @@ type Config struct {
 	// KeyFile holds the private key as PEM, without a passphrase. If it is empty,
 	// the key is in CertFile.
 	KeyFile string
-	// ServerCAFile holds the trusted CA certificates as PEM; the name in URL is then
-	// checked, too. If it is empty, any server certificate is accepted, as other GENI
-	// clients do, so a machine in the middle can pose as the aggregate.
+	// ServerCAFile holds the trusted CA certificates as PEM; the certificate
+	// must then be for the name in URL. If it is empty, any server certificate is accepted,
+	// as other GENI clients do, so an attacker on the path can pose as the aggregate.
 	ServerCAFile string
 	// Timeout is how long one call may take; zero means two minutes.
 	Timeout time.Duration
@@ -78,7 +78,7 @@ func New(cfg Config) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		// tls.Config.Certificates would be parsed, to choose one of them.
+		// Not tls.Config.Certificates, because crypto/tls parses those.
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return id, nil }
 	} else if cfg.KeyFile != "" {
 		return nil, errors.New("a key was given without a certificate: name the certificate's file, too")
@@ -121,7 +121,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // it gets no reply: with a *xmlrpc.Fault, or with an error about the connection, the
 // parameters or the answer. Then only Took is set in the Reply.
 //
-// Parameters may also be []byte, which is sent as base64.
+// A parameter of type []byte is sent as base64.
 func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
 	start := time.Now()
 	r, err := c.call(ctx, method, params)

@@ -2,7 +2,7 @@
 // `patchbay call`, `patchbay demo` and the end-to-end tests use it; the server
 // never imports it.
 //
-//	Client ── Call ──────> Reply{Code, Detail, Output, Value, Raw}
+//	Client ── Call ──────> Reply{Code, Detail, AMType, Output, Value, Took}
 //	   └───── Allocate … ─> a typed result and the Reply
 //
 // Each call is one HTTP request, so a context can end one call without affecting

@@ -40,10 +40,10 @@ func httpError(resp *http.Response) error {
 	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
-// explain wraps err in an explanation of why there is no answer, if it is a known one.
+// explain adds to err why there is no answer; it returns an unknown error as it is.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // the method and the URL are known
+		err = e.Err // without the method and the URL, which the caller knows
 	}
 	if text := c.explanation(ctx, err); text != "" {
 		return fmt.Errorf("%s: %w", text, err)

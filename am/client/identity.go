@@ -15,7 +15,8 @@ import (
 )
 
 // loadIdentity reads a certificate with its chain and its key. The certificates are sent
-// unchanged and never parsed, because Go's parser refuses some of the federation's.
+// unchanged and never parsed, because Go's parser refuses some certificates of the
+// federation.
 func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	if keyFile == "" {
 		keyFile = certFile

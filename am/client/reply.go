@@ -72,7 +72,7 @@ func parseReply(v xmlrpc.Value) (Reply, error) {
 	case nil:
 	case string:
 		r.Output = o
-	case time.Time: // one aggregate implementation answers Renew of version 2 so
+	case time.Time: // some aggregates answer Renew of version 2 with a dateTime
 		r.Output = o.Format(time.RFC3339)
 	default:
 		r.Output = fmt.Sprint(o)

@@ -27,8 +27,8 @@ func (c *Client) StatusOf(urns []string, creds []Credential) StatusFunc {
 	}
 }
 
-// Wanted is the state for which Wait waits: the operational states of which every
-// sliver must have one. None means that the slivers must be gone.
+// Wanted is what Wait waits for: each sliver must be in one of these operational states. If
+// it is empty, the slivers must be gone.
 type Wanted []am.OperationalState
 
 // States for which callers of Wait wait.
@@ -43,7 +43,7 @@ var (
 	Gone = Wanted{}
 )
 
-// has reports whether a sliver is in a wanted state.
+// has reports whether a sliver is in one of the wanted states.
 func (w Wanted) has(s Sliver) bool { return slices.Contains(w, am.OperationalState(s.Operational)) }
 
 // FailedError has the slivers that failed while Wait waited for them.
@@ -108,8 +108,8 @@ func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]S
 	}
 }
 
-// reached reports whether all slivers are in a wanted state. It fails if that cannot
-// happen any more.
+// reached reports whether all slivers are in a wanted state, or gone if that is wanted. It
+// fails if no sliver is left, or if slivers failed and no other is changing.
 func (w Wanted) reached(list []Sliver) (bool, error) {
 	if len(w) == 0 || len(list) == 0 {
 		if len(list) == 0 && len(w) > 0 {

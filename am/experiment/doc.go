@@ -6,9 +6,9 @@
 //	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
-// The caller keeps the request from which the slivers were created, for the next Compare.
-// It replaces it between Clear and Apply: before, the slivers are those of the old
-// request; after, those of the new one.
+// The caller stores the request from which the slivers were created, for the next Compare.
+// It stores the new request between Clear and Apply, when all slivers that are left are the
+// same in both.
 //
 // A manifest and the answers come from an aggregate that may be hostile. So SSHConfig
 // contains their values only if these have no special meaning to OpenSSH.

@@ -27,7 +27,7 @@ const (
 // Experiment is one slice at one aggregate.
 type Experiment struct {
 	Client *client.Client
-	// Slice is its URN.
+	// Slice is the URN of the slice.
 	Slice       string
 	Credentials []client.Credential
 	// Users get accounts on the nodes.
@@ -69,7 +69,7 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 }
 
 // Clear deletes the slivers that a plan replaces or removes, and waits until they are
-// gone. The remaining slivers are the same in the old request and that of the plan.
+// gone. The remaining slivers are the same in the old and the new request.
 func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
 		return e.Delete(ctx, urns)
@@ -179,7 +179,7 @@ func (e *Experiment) Delete(ctx context.Context, urns []string) error {
 	return err
 }
 
-// Renew sets the end of the slice's leases, and returns the slivers with their new ends.
+// Renew sets the end of all leases of the slice, and returns the slivers with the new end.
 func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Sliver, error) {
 	list, _, err := e.Client.Renew(ctx, []string{e.Slice}, e.Credentials, until, client.Options{})
 	return list, err

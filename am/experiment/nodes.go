@@ -25,7 +25,8 @@ type Node struct {
 	Login Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
-	// Unsafe is a login of the manifest that has a special meaning to OpenSSH.
+	// Unsafe is a login of the manifest that is not used, because it has a special meaning to
+	// OpenSSH; "" if Login is set.
 	Unsafe string
 }
 
@@ -72,8 +73,9 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 	return Manifest{nodes, expires}, nil
 }
 
-// chooseLogin chooses the login of a node: the first of user, or else the first of any
-// account. It skips the gateway in front of another login.
+// chooseLogin chooses the login of a node, with its gateway: the first login of user, or
+// else the first of any account. It skips a login at the gateway itself. notSafe is a login
+// that has a special meaning to OpenSSH; "" if another one was chosen.
 func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy
@@ -137,7 +139,8 @@ func safeLogin(user, host, port string) (Login, bool) {
 	return l, true
 }
 
-// parseProxy reads one side of a proxy element, user@host:port.
+// parseProxy reads user@host:port, one side of a proxy element. It returns false if the
+// text has another form or is not safe.
 func parseProxy(s string) (Login, bool) {
 	user, at, ok := strings.Cut(s, "@")
 	host, port, err := net.SplitHostPort(at)

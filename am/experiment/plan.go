@@ -26,7 +26,8 @@ type Change struct {
 	Node   string
 	Action Action
 	Why    string
-	// Slivers are the URNs to delete, of a node that is replaced or rereplaced.
+	// Slivers are the URNs of the node's slivers; those of a node that is replaced or
+	// removed will be deleted.
 	Slivers []string
 }
 
@@ -90,8 +91,8 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver
 	return c
 }
 
-// compareLinks replaces nodes whose links changed, until all kept nodes are linked to kept
-// nodes only.
+// compareLinks changes Keep to Replace for nodes whose links changed, until all kept nodes
+// are linked to kept nodes only. at is the place of each node in the plan.
 func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
 	old := map[string]rspec.Piece{}
 	if before != nil {

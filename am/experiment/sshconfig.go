@@ -20,7 +20,7 @@ type Host struct {
 // Hosts returns the nodes of a slice with names for OpenSSH. Characters that a host name
 // cannot have become hyphens, and equal names get a number.
 func Hosts(slice string, nodes []Node) []Host {
-	taken := map[string]int{} // names, and the number that the last one like it got
+	taken := map[string]int{} // for each name that is taken, the number in the last name derived from it
 	hosts := make([]Host, len(nodes))
 	for i, n := range nodes {
 		base := label(n.Name)
@@ -57,8 +57,8 @@ func label(s string) string {
 // keys of the user's agent and of ~/.ssh.
 type SSHFiles struct{ Identity, KnownHosts string }
 
-// SSHConfig writes the configuration of OpenSSH for hosts. Of values from a
-// manifest it has only those of Login. OpenSSH trusts the first host key of a sliver, since
+// SSHConfig returns the configuration of OpenSSH for hosts that have a login. Of values from
+// a manifest it contains only those of Login, Gateway and the names. OpenSSH trusts the first host key of a sliver, since
 // manifests have none, and refuses any other.
 func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
@@ -96,7 +96,8 @@ func (h Host) keyAlias() string {
 	return label(u.Name) + "." + h.Alias
 }
 
-// PruneKnownHosts removes the lines of nodes that are not among hosts. It keeps gateways.
+// PruneKnownHosts removes from a known_hosts file the lines of nodes that are not among
+// hosts. It keeps other lines, such as those of gateways.
 func PruneKnownHosts(text []byte, hosts []Host) []byte {
 	have := map[string]bool{}
 	for _, h := range hosts {
@@ -112,8 +113,8 @@ func PruneKnownHosts(text []byte, hosts []Host) []byte {
 	return []byte(b.String())
 }
 
-// quote writes a path for OpenSSH, which replaces % in it. Check refuses what cannot be
-// quoted.
+// quote quotes a path for OpenSSH, which would expand a single %. Check refuses paths that
+// cannot be quoted.
 func quote(path string) string {
 	return `"` + strings.ReplaceAll(path, "%", "%%") + `"`
 }

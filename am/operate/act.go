@@ -17,7 +17,7 @@ import (
 
 // Result is the result of an order, slice by slice.
 type Result struct {
-	// At is when it was done, by the site's clock.
+	// At is when the order was carried out, by the site's clock.
 	At     time.Time     `json:"at"`
 	Slices []SliceResult `json:"slices"`
 	// Warnings are remarks on what was done.
@@ -34,7 +34,7 @@ type SliceResult struct {
 	Removing int `json:"removing,omitempty"`
 	// Expires is the first end of the leases of these slivers, if they have any.
 	Expires time.Time `json:"expires,omitzero"`
-	// Shutdown says that the slice stays shut down.
+	// Shutdown means that the slice was shut down, and stays so.
 	Shutdown bool `json:"shutdown,omitempty"`
 	// ClientIDs are the names of these slivers' nodes; only a preview has them.
 	ClientIDs []string `json:"client_ids,omitempty"`
@@ -48,7 +48,7 @@ type Release struct {
 	Frozen bool `json:"frozen,omitempty"`
 	// Preview returns what would be released, and releases nothing.
 	Preview bool `json:"preview,omitempty"`
-	// Text is the reason for the journal; Operator is the user that gives it.
+	// Text is the reason for the journal; Operator is the name of the operator.
 	Text     string `json:"text,omitempty"`
 	Operator string `json:"operator"`
 }
@@ -61,8 +61,8 @@ type Renew struct {
 	Operator string `json:"operator"`
 }
 
-// End is the new end of leases: a time, or seconds from when the order is carried out,
-// by the site's clock. Setting both is refused.
+// End is the new end of leases: a time, or a number of seconds after the order is carried
+// out, by the site's clock. Setting both is refused.
 type End struct {
 	Until time.Time `json:"until,omitzero"`
 	For   int64     `json:"for,omitempty"`
@@ -71,7 +71,8 @@ type End struct {
 // IsZero reports whether the order gives no end.
 func (e End) IsZero() bool { return e == End{} }
 
-// at returns the end in whole seconds. It fails unless the end is in the future.
+// at returns the end in whole seconds. It fails if both fields are set, and unless the end
+// is in the future and within maxLease.
 func (e End) at(now time.Time) (time.Time, error) {
 	end := e.Until
 	if e.For != 0 {
@@ -130,9 +131,9 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 }
 
 // Renew sets the end of leases, all or none. Neither credentials nor the site's limits
-// restrict an operator; the result warns of what exceeds them. Provision keeps the end
-// that a reservation gets. A lease that is over is continued if its sliver still
-// exists, for then the sliver still holds its component. Errors: as of Release.
+// restrict an operator; the result warns of what exceeds them. A later
+// Provision keeps the end that Renew gives a reservation. A lease that is over runs again
+// if its sliver still exists, because then the sliver still holds its component. Errors: as of Release.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
@@ -283,8 +284,8 @@ func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 // EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// findThawable returns the slice to thaw; of several with the same name, the one that is
-// shut down.
+// findThawable returns the slice to thaw, by its URN or name. Of several slices with the
+// name it takes the one that is shut down; it refuses none and several.
 func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN

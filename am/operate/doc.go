@@ -14,8 +14,8 @@
 // Operators need no credential. The same code runs in the served site, behind its socket,
 // and in a command that opens the store of a site that is not served.
 //
-// It lifts the shutdown of a slice, which AM API v3, "Shutdown", leaves to operators. It
-// never calls a provider.
+// The package lifts the shutdown of a slice, which AM API v3, "Shutdown", leaves to
+// operators. It never calls a provider.
 //
 // # Decisions
 //

@@ -16,9 +16,9 @@ const (
 	// maxReaders limits the lists and manifests that are made or sent at one time;
 	// further requests wait.
 	maxReaders = 8
-	// slowReader limits the time in which a client reads one of them.
+	// slowReader limits the time in which a client reads a list or a manifest.
 	slowReader = 5 * time.Minute
-	// maxOrder is the length of an order in bytes.
+	// maxOrder limits the length of an order in bytes.
 	maxOrder = 1 << 20
 )
 
@@ -76,9 +76,9 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
 }
 
-// answer sends a text, unless the request is wrong. The text is made before it is sent,
-// so a slow client does not hold the store. A text that is not read in time ends before
-// its last chunk.
+// answer sends what text returns; if wrong, the mistake in the request, is not nil, it sends
+// that. The text is made before it is sent, so a slow client does not hold the store. If the
+// client does not read all of it in time, the connection is closed.
 func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
 	if wrong != nil {
 		Fail(w, wrong)

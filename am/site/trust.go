@@ -212,9 +212,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name under which the calls of a certificate chain are counted; "" for
-// callers without a trusted certificate. It runs before any limit of calls, so peers
-// take turns.
+// callerName returns the name under which the calls of a certificate chain are counted; ""
+// for callers without a trusted certificate. It runs before any limit of calls, so peers
+// take turns (mtls.Context.InTurn).
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {
