@@ -14,11 +14,11 @@ import (
 type Grant struct {
 	caller      urn.URN
 	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
-	speaksFor   *statement // what lets the speaker speak
+	speaksFor   *statement // the speaks-for credential of the speaker; nil if there is none
 	right       Right
-	expires     time.Time // of the chain of whoever is connected, and of the speech
+	expires     time.Time // the earlier expiry of the peer's chain and of speaksFor
 	credentials []usableCredential
-	reasons     []Reason // of the credentials that are not held
+	reasons     []Reason // why other credentials do not carry the right
 }
 
 // usableCredential is a credential of the caller that carries the right; number counts

@@ -146,8 +146,8 @@ func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s 
 	return nil
 }
 
-// certificateVerifier verify the certificates of one document. They use its other certificates
-// as possible issuers.
+// certificateVerifier verifies the certificates of one document. It uses the document's
+// other certificates as possible issuers.
 type certificateVerifier struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// badAddress says what is wrong with an address: the attribute, the remedy, and
-// the end of a sentence that begins with the interface.
+// badAddress is a mistake in an address. The message begins with the interface and ends
+// with the text of format and args.
 type badAddress struct {
-	attr   string
+	attr   string // the attribute with the mistake
 	remedy string
 	format string
 	args   []any
@@ -65,7 +65,8 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	return p, nil
 }
 
-// maskLength returns the prefix length of a netmask for the address a.
+// maskLength returns the prefix length of a netmask for the address a: 24 (IPv6: 64) for an
+// empty mask. ok is false for an invalid mask.
 func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if mask == "" {
 		if a.Is4() {

@@ -56,6 +56,7 @@ func extensionsOf(s *Site) []adExtension {
 	return used
 }
 
+// writeSharedVLANs writes the shared VLANs of an advertisement; nothing if there are none.
 func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
 	if len(vlans) == 0 {
 		return
@@ -73,6 +74,7 @@ func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
 	b.WriteString(" </rspec_shared_vlan>\n")
 }
 
+// writeMonitoring writes the monitoring of a node; nothing if m is nil.
 func writeMonitoring(b *strings.Builder, m *AdMonitoring) {
 	if m == nil {
 		return

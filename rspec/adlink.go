@@ -49,6 +49,7 @@ type adEnd struct {
 	capacity int64
 }
 
+// newLinkFragments prepares the text of all links.
 func newLinkFragments(s *Site) linkFragments {
 	ends := map[string]adEnd{}
 	if len(s.Links) > 0 {
@@ -148,8 +149,8 @@ func smallestKnown(a, b int64) int64 {
 	return min(a, b)
 }
 
-// append writes the links without the parts that refer to hidden nodes. A link
-// without any remaining interface is left out.
+// append appends the links to b, without the parts that refer to hidden nodes. A link
+// without any remaining interface is left out. A nil hidden hides no node.
 func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	if hidden == nil {
 		return append(b, l.text...)

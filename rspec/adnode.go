@@ -107,7 +107,7 @@ func nodeFragments(s *Site) []nodeFragment {
 	return nodes
 }
 
-// append writes a kind with that number of free slots.
+// append appends the text of the kind with that number of free slots to b.
 func (k *nodeKind) append(b []byte, slots int) []byte {
 	if slots == 0 {
 		return append(b, k.busy...)
@@ -152,6 +152,7 @@ func (n *AdNode) countsSlots() bool {
 	return len(n.HardwareTypes) > 0 || !n.Exclusive && len(n.SliverTypes) > 0
 }
 
+// write writes the image as a disk_image element.
 func (i *AdImage) write(b *strings.Builder) {
 	standard := ""
 	if i.Default {
@@ -160,10 +161,12 @@ func (i *AdImage) write(b *strings.Builder) {
 	writeElement(b, inherited, "disk_image", "name", i.Name, "os", i.OS, "version", i.Version, "description", i.Description, "default", standard)
 }
 
+// write writes the interface as an interface element.
 func (i *AdInterface) write(b *strings.Builder) {
 	writeElement(b, inherited, "interface", "component_id", i.ComponentID.String(), "component_name", i.Name, "role", i.Role, "public_ipv4", i.PublicIPv4)
 }
 
+// writeLocation writes a complete location, and nothing for an incomplete one.
 func writeLocation(b *strings.Builder, l *Location) {
 	if l != nil && l.Country != "" && l.Latitude != "" && l.Longitude != "" {
 		writeElement(b, inherited, "location", "country", l.Country, "latitude", l.Latitude, "longitude", l.Longitude)

@@ -33,7 +33,7 @@ type Availability struct {
 	// Free returns the number of slivers that node i of the site can still hold; the
 	// node is available if it is positive. It is called once for each node.
 	Free func(i int) int
-	// PublicAddresses is the number of free ones.
+	// PublicAddresses is the number of free public addresses.
 	PublicAddresses int
 	// OnlyFree leaves out the nodes that are not available, and links that lead only
 	// to them.

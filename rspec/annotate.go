@@ -8,7 +8,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotate writes the facts into an own node.
+// annotate writes the facts f into e, an own node, and removes those of an earlier manifest.
 func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	t := s.startTag(e)
 	if !f.ComponentID.IsZero() {
@@ -48,7 +48,8 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	s.appendTo(e, added.String())
 }
 
-// annotateType writes the sliver type and the image where the request has none.
+// annotateType writes the sliver type or the image if the request names none. A new
+// sliver_type goes to added, the text at the end of the node.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {
@@ -70,7 +71,8 @@ func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.
 	}
 }
 
-// annotateServices replaces the accounts of an earlier manifest with ours.
+// annotateServices replaces the logins, users and proxies of an earlier manifest with those
+// in f. If the request has no services element, a new one goes to added.
 func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	services := children(e, "services")
 	for _, v := range services {
@@ -113,7 +115,8 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 	}
 }
 
-// isAccount reports whether a child of services is a fact of a manifest.
+// isAccount reports whether a child of services is a login, user or proxy, which only
+// manifests contain.
 func isAccount(e *xmltree.Element) bool {
 	switch e.Space {
 	case Namespace:
@@ -152,7 +155,7 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	}
 }
 
-// inherited stands for the namespace of the enclosing element.
+// inherited stands for the namespace of the enclosing element, which needs no declaration.
 const inherited = ""
 
 // openTag returns a start tag without its closing bracket. It declares the

@@ -39,17 +39,19 @@ func asciiXML(s string) string {
 	return b.String()
 }
 
+// writeBlank writes a blank in place of any character.
 func writeBlank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
 
-// asciiUntil converts s up to and including end and returns the rest.
+// asciiUntil converts s up to and including end and returns the rest. It calls other for
+// each character beyond ASCII.
 func asciiUntil(b *strings.Builder, s, end string, other func(*strings.Builder, rune)) string {
 	n := strings.Index(s, end) + len(end)
 	asciiText(b, s[:n], other)
 	return s[n:]
 }
 
-// asciiCDATA converts a CDATA section. Since it cannot contain references, each
-// run of them stands between two sections.
+// asciiCDATA converts the CDATA section at the start of s and returns the rest. A section
+// cannot contain references, so it ends before each run of them, and a new one follows.
 func asciiCDATA(b *strings.Builder, s string) string {
 	n := strings.Index(s, "]]>") + len("]]>")
 	for i := 0; i < n; {
@@ -72,7 +74,8 @@ func asciiCDATA(b *strings.Builder, s string) string {
 	return s[n:]
 }
 
-// asciiTag converts a tag, in which only attribute values are rewritten.
+// asciiTag converts the tag at the start of s and returns the rest. Only attribute values
+// change.
 func asciiTag(b *strings.Builder, s string) string {
 	for i := 0; ; {
 		n := strings.IndexAny(s[i:], `"'>`)
@@ -102,6 +105,7 @@ func asciiText(b *strings.Builder, s string, other func(*strings.Builder, rune))
 	}
 }
 
+// isASCII reports whether s has only ASCII characters.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {

@@ -16,8 +16,8 @@ import (
 // positions.
 type document struct {
 	given []byte // as received
-	src   []byte // as parsed; what spans count in
-	cut   int    // bytes of given before src
+	src   []byte // as parsed; spans are offsets in it
+	cut   int    // number of bytes of given that precede src
 	// elements and spans are indexed by xmltree.Element.Index.
 	elements []*xmltree.Element
 	spans    []span
@@ -29,12 +29,13 @@ type document struct {
 // tag src[closing:end]. A self-closing element has open == closing == end.
 type span struct{ start, open, closing, end int }
 
+// selfClosing reports whether the element is one tag that ends with />.
 func (s span) selfClosing() bool { return s.open == s.end }
 
 var errDisagree = errors.New("not well-formed: its tags are read in two ways")
 
-// locate finds the spans of all elements in one pass of tokens. It fails if names,
-// attributes or nesting differ from the tree.
+// locate finds the spans of all elements of d in one pass of tokens of encoding/xml. given
+// are the bytes as received. It fails if names, attributes or nesting differ from the tree.
 func locate(d *xmltree.Doc, given []byte) (*document, error) {
 	doc := &document{given: given, src: d.Source, cut: d.Offset}
 	doc.collect(d.Root)
@@ -119,6 +120,7 @@ func sameTag(e *xmltree.Element, t xml.StartElement) bool {
 	return n == len(e.Attrs)
 }
 
+// isDeclaration reports whether an attribute is a namespace declaration.
 func isDeclaration(n xml.Name) bool { return n.Space == "xmlns" || n.Space == "" && n.Local == "xmlns" }
 
 // declared returns the namespaces that a tag declares, by prefix.
@@ -180,6 +182,7 @@ func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	}
 }
 
+// isSpace reports whether c is white space in XML.
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // rawName returns the name of e as written in its tags.

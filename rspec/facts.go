@@ -7,8 +7,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// NodeFacts are what a manifest says about an own node. An empty field adds nothing,
-// except that Hosts, Logins, Users and Proxies always replace those of the request.
+// NodeFacts is the content that a manifest adds to an own node. An empty field adds
+// nothing, except that Hosts, Logins, Users and Proxies always replace those of the request.
 type NodeFacts struct {
 	ComponentID, SliverID urn.URN
 	ComponentName         string
@@ -25,12 +25,12 @@ type NodeFacts struct {
 	// Interfaces are the facts by client_id.
 	Interfaces map[string]InterfaceFacts
 	// Sliver is written as geni_sliver_info and VNode as Emulab's vnode. Each
-	// replaces the request's element; if nil, that one is copied.
+	// replaces the request's element. If it is nil, the request's element is copied.
 	Sliver *SliverInfo
 	VNode  *VNode
 }
 
-// InterfaceFacts are what a manifest says about an interface of an own node.
+// InterfaceFacts is the content that a manifest adds to an interface of an own node.
 type InterfaceFacts struct {
 	// ComponentID is the physical interface; it is also written on the links that
 	// end there.
@@ -42,7 +42,7 @@ type InterfaceFacts struct {
 	Addresses []netip.Prefix
 }
 
-// LinkFacts are what a manifest says about an own link.
+// LinkFacts is the content that a manifest adds to an own link.
 type LinkFacts struct {
 	// VLANTag is the tag of its VLAN. If it is empty, one in the request stays.
 	VLANTag string

@@ -12,10 +12,10 @@ import (
 // end is an interface at which links may end.
 type end struct {
 	own bool
-	// node is the index of the own node in Request.Nodes, number that of the
-	// interface in the node.
+	// node is the index of the own node in Request.Nodes, and number the index of the
+	// interface in Node.Interfaces.
 	node, number int
-	// vlan is its request for a shared VLAN.
+	// vlan is the interface's request for a shared VLAN; nil if it has none.
 	vlan *xmltree.Element
 	// link is the own link that ends here, the last one if there are several.
 	link *xmltree.Element

@@ -119,9 +119,9 @@ func (l Limits) PerSlice() (bytes, elements int) {
 	return l.Bytes, l.Elements
 }
 
-// SliceTooBig returns why the requests of a slice would be too large with these
-// bytes and elements together; "" if they are not. heldBytes and heldElements are
-// those of the slice's present requests.
+// SliceTooBig returns the refusal if the requests of a slice would together have too many
+// bytes or elements; "" if they would not. bytes and elements are the sums with the new
+// request, heldBytes and heldElements those without it.
 func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
 	maxBytes, maxElements := l.PerSlice()
 	var what, key string
@@ -158,8 +158,8 @@ func (l Limits) xml() xmltree.Limits {
 // settable are the keys of the limits that an operator can raise.
 var settable = []string{"bytes", "depth", "nodes", "links"}
 
-// raiseRemedy returns the remedy for a value above a limit: what the client can do
-// and, if the limit is settable, what the operator can do.
+// raiseRemedy returns the remedy for a value above the limit key. less is the advice for the
+// client. If the limit is settable, the text also names the operator's setting.
 func raiseRemedy(less, key string) string {
 	if !slices.Contains(settable, key) {
 		return less

@@ -15,7 +15,7 @@ type word struct {
 	text     string
 }
 
-// wordsOf splits an attribute's raw value into words.
+// wordsOf splits an attribute's raw value, with its references, into words.
 func wordsOf(raw string) []word {
 	var list []word
 	var text strings.Builder

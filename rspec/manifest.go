@@ -32,7 +32,6 @@ type Part struct {
 	// are links whose own nodes are all left out. Other links stay unchanged, with
 	// references to interfaces that are not shown. Facts about unknown nodes are
 	// ignored.
-	// not shown. Facts without an own node are not told.
 	Nodes map[string]NodeFacts
 	// Links are the facts of own links by client_id. A link without facts is shown
 	// if one of its nodes is.
@@ -82,9 +81,10 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 // elements, can make a large manifest from a small request.
 const maxManifest = 64 << 20
 
-// ErrTooLarge is the error of WriteManifest.
+// ErrTooLarge is the error of WriteManifest for more than maxManifest inserted bytes.
 var ErrTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
 
+// emptyManifest returns a manifest without nodes and links.
 func emptyManifest(o ManifestOptions) []byte {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
@@ -98,6 +98,7 @@ func emptyManifest(o ManifestOptions) []byte {
 	return []byte(b.String())
 }
 
+// rootAttribute is an attribute that the manifest sets on its root.
 type rootAttribute struct{ name, value string }
 
 // rootAttributes returns the attributes that a manifest sets on its root; those
@@ -113,6 +114,7 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 	return []rootAttribute{{"generated", generated}, {"generated_by", o.GeneratedBy}, {"expires", expires}}
 }
 
+// stamp formats a time in UTC, to the second.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // edit makes the edits of one part, except those of the root's start tag.

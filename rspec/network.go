@@ -30,8 +30,9 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	s.annotateAddresses(e, f.Addresses)
 }
 
-// annotateAddresses writes the addresses of an interface for which the request
-// names none: first into its ip elements without an address, the rest after them.
+// annotateAddresses writes the addresses of an interface, unless the request names an
+// address for it. It fills ip elements without an address first, if their type fits, and
+// adds elements for the rest.
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
 	open := children(e, "ip")
 	for _, ip := range open {

@@ -18,7 +18,7 @@ func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	}
 	component, err := urn.Parse(trimmed(e, "component_id"))
 	if err != nil {
-		return true // readNode says what is wrong with it
+		return true // readNode reports the mistake
 	}
 	for _, m := range p.o.Managers {
 		if urn.Covers(m.Authority, component.Authority) {

@@ -21,7 +21,7 @@ func ParseRequest(b []byte, o ReadOptions) (*Request, error) {
 }
 
 // Check is ParseRequest with complete output: all problems and all remarks, by
-// line. The request is nil if any problem is more than a remark.
+// line. The request is nil if it is refused.
 func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 	r, refused, remarks := readRequest(b, o)
 	if refused == nil {
@@ -56,8 +56,9 @@ func (g semaphore) run(f func()) bool {
 	return true
 }
 
-// readRequest returns the request or the error that refuses it, and the remarks.
-func readRequest(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
+// readRequest reads a request. It returns the request and the remarks. refused is nil if the
+// request is accepted.
+func readRequest(b []byte, o ReadOptions) (r *Request, refused *RequestError, remarks []Problem) {
 	o.Limits = o.Limits.withDefaults()
 	if o.Stored {
 		o.Limits, o.LinkTypes, o.CopyCrossLinks = maxLimits(), nil, true
@@ -90,7 +91,7 @@ func readRequest(b []byte, o ReadOptions) (*Request, *RequestError, []Problem) {
 	return p.r, newRequestError(p.problems.problems(doc), p.problems.more), p.r.Notices
 }
 
-// parseError returns the error for text that is not a document.
+// parseError returns the refusal for an error of the XML parser.
 func parseError(err error) *RequestError {
 	var p Problem
 	if limit, ok := errors.AsType[*xmltree.LimitError](err); ok {
@@ -233,9 +234,10 @@ type names struct {
 // firstUse is the first element that uses a name.
 type firstUse struct {
 	line int
-	own  bool // whether it, or another element with the name, is ours
+	own  bool // the first or another element with the name is ours
 }
 
+// newNames returns an empty set of names for about n elements of a kind.
 func newNames(kind string, n int) names {
 	one := "a " + kind
 	if kind == "interface" {
@@ -244,9 +246,9 @@ func newNames(kind string, n int) names {
 	return names{kind, one, make(map[string]firstUse, n)}
 }
 
-// claimName records the client_id of e and reports whether e may use it. If e is
-// ours, the client_id is required. It must be unique if e or the other element
-// with the name is ours.
+// claimName records the client_id of e in s and reports whether e may use it. own reports
+// whether e is ours; then the client_id is required. Two elements must not have the same
+// client_id if one of them is ours. Mistakes are recorded as problems.
 func (p *requestParser) claimName(s *names, e *xmltree.Element, own bool) bool {
 	id := value(e, "client_id")
 	at := place{e, "client_id"}

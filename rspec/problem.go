@@ -22,8 +22,8 @@ const (
 	TooBig
 )
 
-// weight orders kinds: the heaviest one gives the answer its code. An unreadable
-// document outweighs a wrong one, and that an unsupported one.
+// weight returns the rank of a kind: the problem with the highest rank determines the
+// answer's code. The order is remark, Unsupported, BadArgs, TooBig, BadVersion.
 func (k Kind) weight() int {
 	return slices.Index([]Kind{0, Unsupported, BadArgs, TooBig, BadVersion}, k)
 }

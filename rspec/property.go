@@ -16,7 +16,8 @@ const (
 	maxLatency  = float64(time.Hour / time.Millisecond)
 )
 
-// readProperties reads the properties of the link l, which is e, by direction.
+// readProperties reads the elements in list as properties of the link l, whose element is e.
+// Properties for the same direction become one.
 func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmltree.Element) {
 	type direction struct{ source, dest string }
 	var (
@@ -105,8 +106,9 @@ func parseQuantity(text string, most float64) (n float64, ok bool) {
 	return n, true
 }
 
-// readSides reads the interfaces between which a property c applies. The link's
-// own name means all of its interfaces but the other side.
+// readSides reads the two interfaces between which the property c applies, and reports
+// whether they are valid. The link's own name on one side means all interfaces except the
+// one on the other side; the field is then empty.
 func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
 	side := func(attr string) (name string, ok bool) {
 		name = value(c, attr)

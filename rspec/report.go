@@ -33,13 +33,14 @@ type finding struct {
 	args     []any
 }
 
-// report is the first findings, by place in the document.
+// report collects findings and keeps those that come first in the document.
 type report struct {
 	most int
 	list []finding
 	more int // further findings
 }
 
+// add records a finding.
 func (r *report) add(x finding) {
 	r.list = append(r.list, x)
 	if len(r.list) > 40*r.most {
@@ -98,6 +99,7 @@ type position struct {
 	line, column int
 }
 
+// newPosition returns the position at the start of text, after a byte order mark.
 func newPosition(text []byte) position {
 	p := position{text: text, line: 1, column: 1}
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {

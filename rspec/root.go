@@ -35,6 +35,7 @@ const maxRootAttributes = 90
 // inheritable are the xml: attributes that apply to the content of an element.
 var inheritable = []string{"base", "lang", "space"}
 
+// newCommonRoot returns the common root that starts as the root of the first part.
 func newCommonRoot(s *splices) commonRoot {
 	root := s.doc.elements[0]
 	c := commonRoot{spaces: maps.Clone(s.doc.rootSpaces), own: len(s.doc.rootSpaces) + len(root.Attrs), attributes: map[xmltree.Name]string{}}
@@ -47,9 +48,9 @@ func newCommonRoot(s *splices) commonRoot {
 // isFull reports whether the root has the maximal number of attributes.
 func (c *commonRoot) isFull() bool { return c.own+len(c.declared)+len(c.added) >= maxRootAttributes }
 
-// merge adds what it can of another root. It returns the prefixes that the
-// children of that root must declare themselves, and the attributes that must be
-// written on them.
+// merge adds the declarations and attributes of another root whose names are free. It
+// returns the prefixes that the children of that root must declare themselves, and the
+// attributes that must be written on these children.
 func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, given []rawAttribute) {
 	conflicts = c.mergeSpaces(s.doc.rootSpaces)
 	root := s.startTag(s.doc.elements[0])
@@ -109,6 +110,7 @@ func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string
 	return conflicts
 }
 
+// declare adds a namespace declaration to the common root.
 func (c *commonRoot) declare(prefix, space string) {
 	c.spaces[prefix] = space
 	c.declared = append(c.declared, prefix)
@@ -166,8 +168,8 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
 }
 
-// prefixFor returns a prefix that is bound to a namespace, or else a free one that
-// begins with the preferred one.
+// prefixFor returns a prefix that spaces binds to the namespace. If there is none, it
+// returns a free prefix: wish, or wish with a number.
 func prefixFor(spaces map[string]string, space, wish string) string {
 	var bound []string
 	for prefix, uri := range spaces {

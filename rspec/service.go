@@ -52,6 +52,7 @@ func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 	}
 }
 
+// addInstall adds an install to n, or a remark or refusal if it is invalid.
 func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
 	switch {
@@ -66,6 +67,7 @@ func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	}
 }
 
+// isFetchable reports whether text is an http or https URL with a host, or a data URL.
 func isFetchable(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -80,10 +82,12 @@ func isFetchable(text string) bool {
 	return false
 }
 
+// isInstallPath reports whether s is absolute or begins with ~.
 func isInstallPath(s string) bool {
 	return len(s) <= maxPath && (strings.HasPrefix(s, "/") || s == "~" || strings.HasPrefix(s, "~/"))
 }
 
+// addExecute adds an execute to n, or a remark or refusal if it is invalid.
 func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
 	x := Execute{strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), value(e, "command")}
 	switch {

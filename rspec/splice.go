@@ -30,6 +30,7 @@ type edit struct {
 	text     string
 }
 
+// replace adds an edit.
 func (s *splices) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
 	s.size += len(text)
@@ -106,6 +107,7 @@ type startTag struct {
 	end  int // where new attributes go
 }
 
+// startTag returns the start tag of e for editing.
 func (s *splices) startTag(e *xmltree.Element) startTag {
 	list, end := s.doc.attributes(e)
 	return startTag{s, e, list, end}

@@ -34,7 +34,7 @@ func (p *requestParser) checkAddresses(e *xmltree.Element, l *Link) {
 		}
 	}
 	if a, b, found := findUnreachable(list); found {
-		p.remark(place{e, ""}, l.ClientID, "they reach each other only end a router", "link %.80q has addresses of different networks, %s at the interface %.80q and %s at %.80q",
+		p.remark(place{e, ""}, l.ClientID, "they reach each other only through a router", "link %.80q has addresses of different networks, %s at the interface %.80q and %s at %.80q",
 			l.ClientID, a.Prefix, l.Interfaces[a.end], b.Prefix, l.Interfaces[b.end])
 	}
 }

@@ -24,7 +24,7 @@ type union struct {
 // fingerprint is a hash of an element's bytes and of what its names mean.
 type fingerprint [sha256.Size]byte
 
-// newUnion starts with the first part; more says whether others follow.
+// newUnion starts with the first part; more reports whether other parts follow.
 func newUnion(r *Request, s *splices, more bool) *union {
 	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
 	if !more {
@@ -37,7 +37,8 @@ func newUnion(r *Request, s *splices, more bool) *union {
 	return m
 }
 
-// add appends a further part.
+// add appends a further part, without the shareable elements that the union already has. It
+// fails with ErrTooLarge.
 func (m *union) add(r *Request, s *splices) error {
 	doc := s.doc
 	shared := map[int]bool{}
@@ -125,6 +126,7 @@ func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	}
 }
 
+// declaration returns the name of the attribute that declares a prefix.
 func declaration(prefix string) string {
 	if prefix == "" {
 		return "xmlns"
@@ -229,8 +231,8 @@ func surroundingKey(text []byte) fingerprint {
 	return sha256.Sum256(append([]byte("around\x00"), text...))
 }
 
-// prologue returns the text between the XML declaration and the root, after the
-// text behind the root; both without surrounding blanks.
+// prologue returns the text between the XML declaration and the root, without surrounding
+// blanks.
 func (d *document) prologue() []byte {
 	head := d.src[:d.spans[0].start]
 	if len(head) > 5 && bytes.HasPrefix(head, []byte("<?xml")) && isSpace(head[5]) {
@@ -239,6 +241,7 @@ func (d *document) prologue() []byte {
 	return bytes.TrimSpace(head)
 }
 
+// epilogue returns the text after the root, without surrounding blanks.
 func (d *document) epilogue() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
 // write joins the parts to one document.

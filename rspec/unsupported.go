@@ -16,7 +16,8 @@ var unsupported = map[string]string{
 	"vlan_tagging": "VLAN tagging", "link_multiplexing": "multiplexing",
 }
 
-// unmetWish adds a remark about an extension of a node or link that has no effect here.
+// remarkUnsupported adds a remark if e is an Emulab extension of a node or link that has no
+// effect here.
 func (p *requestParser) remarkUnsupported(e *xmltree.Element, kind, clientID string) {
 	what := unsupported[e.Local]
 	if on, ok := boolean(value(e, "enabled")); what == "" || e.Space != emulabSpace || ok && !on {
@@ -25,8 +26,8 @@ func (p *requestParser) remarkUnsupported(e *xmltree.Element, kind, clientID str
 	p.remark(place{e, ""}, clientID, ignored, "%s %.80q asks for %s (<%s>), which this aggregate does not offer", kind, clientID, what, e.Local)
 }
 
-// unmetWishes adds remarks about extensions of the request that have no effect here, if
-// the request has nodes for this aggregate.
+// remarkUnsupportedRoot adds remarks about stitching and OpenFlow, which have no effect
+// here, if the request has nodes for this aggregate.
 func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	if len(p.r.Nodes) == 0 {
 		return
@@ -41,7 +42,8 @@ func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	}
 }
 
-// NoNodesReason says why a request has no nodes for the aggregate, and what to do.
+// NoNodesReason returns a text with the reason why a request has no nodes for the aggregate,
+// and the remedy.
 func (r *Request) NoNodesReason(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
@@ -62,10 +64,10 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 	return "the request has no nodes, only " + strings.Join(has, ", ") + "; add a <node>"
 }
 
-// Place returns the line and column, counted from 1, of the attribute or inner element
-// what of an own node or link; of an inner element with a name, those of the name. It
-// returns those of the node or link if what is empty or missing, and 0 if there is no such
-// node or link.
+// Place returns the line and column, counted from 1, of a part of an own node or link. what
+// names the part: an attribute, or an element inside. For an element with the attribute
+// name or url, Place returns the position of that attribute. If what is empty or missing,
+// it returns the position of the node or link, and 0 if there is no such node or link.
 func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
@@ -88,7 +90,8 @@ func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	return p.line, p.column
 }
 
-// element returns the element of an own node or link.
+// element returns the element of an own node or link; nil if there is none. Any kind but
+// "node" means a link.
 func (r *Request) element(kind, clientID string) *xmltree.Element {
 	if r.doc == nil {
 		return nil

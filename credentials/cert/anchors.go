@@ -13,7 +13,7 @@ import (
 // Anchor is one certificate that the operator trusts.
 type Anchor struct {
 	Certificate *Certificate
-	// Authorities are those it covers beside the one in its own URN.
+	// Authorities are the authorities that the anchor covers beside the one in its URN.
 	Authorities []string
 	// File is the file it was read from; empty if there was none.
 	File string

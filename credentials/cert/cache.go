@@ -37,6 +37,7 @@ func (m *Cache[V]) Put(key [sha256.Size]byte, v V) {
 	m.add(key, v)
 }
 
+// add stores a value in the young half. The caller holds m.mu.
 func (m *Cache[V]) add(key [sha256.Size]byte, v V) {
 	if m.young == nil || len(m.young) >= m.half {
 		m.old, m.young = m.young, map[[sha256.Size]byte]V{}

@@ -167,6 +167,7 @@ func (d Denial) key() string {
 // denials are the entries of a deny list by key.
 type denials map[string]Denial
 
+// newDenials indexes the entries; of equal ones it keeps the first.
 func newDenials(list []Denial) denials {
 	m := make(denials, len(list))
 	for _, d := range list {

@@ -260,6 +260,7 @@ func (a *attribute) parseValue(s string) (rest string, err error) {
 	return "", nil
 }
 
+// isHex reports whether c is a hexadecimal digit.
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

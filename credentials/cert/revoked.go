@@ -234,7 +234,8 @@ func (r *revoked) checkIssuers(c *Certificate) *Error {
 	return nil
 }
 
-// refuseRevoked reports only the base name of the list, since callers may be untrusted.
+// refuseRevoked returns the refusal of a revoked certificate. line is 0 for a CRL. The text
+// has only the base name of the file, because callers may be untrusted.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
 		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask the operator for the reason", filepath.Base(file))
@@ -242,7 +243,7 @@ func refuseRevoked(c *Certificate, file string, line int) *Error {
 	return refuse(Revoked, rule.NotRevoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
 }
 
-// lines are the values from which the generation is computed.
+// lines returns a line for each revocation, from which the generation is computed.
 func (r *revoked) lines() (lines []string) {
 	for _, l := range r.lists {
 		lines = append(lines, "list "+hex.EncodeToString(l.hash[:])+"\n")

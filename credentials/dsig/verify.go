@@ -193,6 +193,7 @@ func decodeBase64(s string) ([]byte, error) {
 	return b, nil
 }
 
+// isECDSA reports whether the algorithm is for ECDSA keys.
 func isECDSA(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.ECDSAWithSHA256 || alg == x509.ECDSAWithSHA384 || alg == x509.ECDSAWithSHA512
 }

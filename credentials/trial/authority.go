@@ -22,7 +22,7 @@ type Authority struct {
 	dir  string
 	cert *cert.Certificate
 	key  *rsa.PrivateKey
-	mu   sync.Mutex // held while files are looked for and made
+	mu   sync.Mutex // held while files are checked and created
 }
 
 // Create creates the folder dir and an authority in it. If there is one already, it
@@ -84,10 +84,12 @@ func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 // Certificate returns the authority's certificate in PEM, which servers must trust.
 func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
 
+// newURN returns a URN of the authority for a user, tool or slice.
 func (a *Authority) newURN(kind, name string) urn.URN {
 	return urn.URN{Authority: a.cert.URN.Authority, Type: kind, Name: name}
 }
 
+// email returns the email address for a name.
 func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.cert.URN.Authority) }
 
 // path returns the file of a user, tool or slice with a valid name.
@@ -95,4 +97,5 @@ func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }
 
+// isMissing reports whether err means that a file does not exist.
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -35,11 +35,11 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	}
 	list, err := cert.ParsePEM(to)
 	if err != nil {
-		return nil, fmt.Errorf("cannot delegate: the certificate it is to go to: %w", err)
+		return nil, fmt.Errorf("cannot delegate: the certificate of the new owner: %w", err)
 	}
 	owner := list[0].URN
 	if owner.IsZero() {
-		return nil, errors.New("cannot delegate: the certificate it is to go to names nobody")
+		return nil, errors.New("cannot delegate: the certificate of the new owner contains no URN")
 	}
 	var b bytes.Buffer
 	b.Write(credential[:parent.start])
@@ -64,7 +64,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	return from.sign(b.Bytes(), id)
 }
 
-// parent is the part of a credential that its delegated credential repeats.
+// parent is the part of a credential that a credential delegated from it repeats.
 type parent struct {
 	TargetGID  string `xml:"target_gid"`
 	TargetURN  string `xml:"target_urn"`
@@ -80,6 +80,8 @@ type parent struct {
 	start, end int64 // of its element in the document
 }
 
+// readParent reads a credential to delegate. It fails unless the credential is signed and
+// belongs to owner.
 func readParent(document []byte, owner User) (parent, error) {
 	chain, err := dsig.Verify(document, dsig.Options{SHA1: true})
 	if err != nil {
@@ -128,6 +130,7 @@ func findCredential(document []byte) (start, end int64, err error) {
 	}
 }
 
+// unusedID returns an xml:id that no credential of the document has.
 func (p parent) unusedID() string {
 	for i := 1; ; i++ {
 		if id := fmt.Sprint("ref", i); !slices.Contains(p.ids, id) {

@@ -3,8 +3,8 @@
 //
 // An Authority is one self-signed CA named urn:publicid:IDN+NAME+authority+sa,
 // which signs the certificates of users, tools and slices and, as slice and member
-// authority, their credentials. Trusting its certificate is all a server needs:
-// ours, and the reference implementation's.
+// authority, their credentials. Any server that trusts the authority's certificate
+// accepts them: Patchbay's, and the reference implementation's.
 //
 //	DIR/authority.pem, authority.key    the authority
 //	DIR/users/NAME.pem, .key, .ssh      certificate and keys of a user
@@ -12,23 +12,21 @@
 //	DIR/tools/NAME.pem, .key            certificate and key of a tool
 //	DIR/slices/NAME.pem                 certificate of a slice
 //
-// Keys lie there unencrypted, readable by their owner alone. Names are folded
-// to lower case in file names, because they compare without case; asked again
-// for one of them the authority gives the same certificates and keys, and
-// fresh credentials.
+// The keys are not encrypted; only the owner of the files can read them. File names are in
+// lower case, because names are compared without case. For an existing name the authority
+// returns the same certificates and keys, with new credentials.
 //
-// Everything is RSA with 2048 bits and SHA-256, which the oldest client reads;
-// SSH keys are Ed25519. Certificates carry URN, UUID and email, a random serial
-// number, and end with the authority's own. A user credential has the
-// privileges refresh, resolve and info, a slice credential refresh, embed,
-// bind, control and info, all of them to be delegated, as gcf's have.
+// Keys are RSA with 2048 bits and signatures use SHA-256, which the oldest clients support.
+// SSH keys are Ed25519. A certificate contains URN, UUID, email and a random serial number,
+// and expires with the authority's. A user credential has the privileges refresh, resolve
+// and info. A slice credential has refresh, embed, bind, control and info. All of them may
+// be delegated, as in gcf's credentials.
 //
-// What a user signs, and no authority, makes the rest of a federation: Delegate
-// hands a credential on to somebody else, and SpeaksFor lets a tool act for the
-// user.
+// Users sign two kinds of credential themselves: Delegate passes a credential on to another
+// user or tool, and SpeaksFor lets a tool act for the user.
 //
-// Nothing that serves imports it. It answers the GENI AM API's sections on
-// certificates and credentials from the issuing side.
+// The server never imports the package. It implements the sections of the GENI AM API on
+// certificates and credentials for an issuer.
 //
 // # Decisions
 //

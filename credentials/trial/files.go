@@ -14,6 +14,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
+// encodeCertificate returns a certificate in PEM.
 func encodeCertificate(c *cert.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
@@ -32,6 +33,7 @@ func encodeKey(k *rsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
 }
 
+// readCertificate reads the first certificate of a PEM file.
 func readCertificate(file string) (*cert.Certificate, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -44,6 +46,7 @@ func readCertificate(file string) (*cert.Certificate, error) {
 	return list[0], nil
 }
 
+// readKey reads an RSA key from a PEM file.
 func readKey(file string) (*rsa.PrivateKey, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -56,6 +59,7 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	return k, nil
 }
 
+// parseKey parses an RSA key in PEM, as encodeKey writes it.
 func parseKey(text []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -69,6 +73,7 @@ func writeNew(file string, content []byte, mode fs.FileMode) error {
 	return fileowner.As(filepath.Dir(file), func() error { return createFile(file, content, mode) })
 }
 
+// createFile writes a temporary file and links it to its name, which fails if that exists.
 func createFile(file string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -94,7 +94,7 @@ func TestDelegationKeepsWithinTheCredential(t *testing.T) {
 		"lasts only until":                  second(trial.Delegate(c.slice.Credential, c.alice, c.bob.Certificate, c.slice.Expires.Add(time.Second))),
 		"belongs to":                        second(trial.Delegate(c.slice.Credential, c.bob, c.alice.Certificate, time.Time{})),
 		"no privilege of the credential":    second(trial.Delegate(doc, c.bob, c.portal.Certificate, time.Time{})),
-		"the certificate it is to go to":    second(trial.Delegate(c.slice.Credential, c.alice, []byte("junk"), time.Time{})),
+		"the certificate of the new owner":  second(trial.Delegate(c.slice.Credential, c.alice, []byte("junk"), time.Time{})),
 		"the credential cannot be read":     second(trial.Delegate([]byte("junk"), c.alice, c.bob.Certificate, time.Time{})),
 		"changed after it was signed":       second(trial.Delegate([]byte(strings.Replace(string(c.slice.Credential), "<name>info", "<name>pi", 1)), c.alice, c.bob.Certificate, time.Time{})),
 		"beyond the end of its certificate": second(trial.SpeaksFor(c.alice, c.portal.Certificate, c.a.Expires().Add(time.Second))),

@@ -32,7 +32,8 @@ type subject struct {
 	ca    bool
 }
 
-// issue issues a certificate, signed by the issuer, or self-signed if that is nil.
+// issue issues a certificate for h, signed with key, the key of the issuer. A nil issuer
+// means that the certificate is self-signed. It expires with the issuer.
 func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
@@ -73,6 +74,7 @@ func commonName(u urn.URN, id string) string {
 	return id
 }
 
+// newSerial returns a random positive serial number of 16 bytes.
 func newSerial() *big.Int {
 	b := make([]byte, 16)
 	rand.Read(b)

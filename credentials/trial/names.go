@@ -17,6 +17,7 @@ var (
 // maxAuthority limits an authority's name, so that its URNs are not too long.
 const maxAuthority = 200
 
+// checkAuthority fails if an authority's name is not allowed.
 func checkAuthority(name string) error {
 	if !urn.ValidAuthority(name) || len(name) > maxAuthority {
 		return fmt.Errorf("%q cannot name an authority: use letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project below it", name)
@@ -33,6 +34,7 @@ func CheckUser(name string) error {
 	return nil
 }
 
+// checkTool fails if a tool's name is not allowed.
 func checkTool(name string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a tool: a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)

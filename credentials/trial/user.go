@@ -35,15 +35,16 @@ type User struct {
 	SSHKey, SSHPublicKey []byte
 }
 
-// User returns the user of that name with a fresh credential of one year, and makes
-// the user, with an SSH key, if there is none. A name is a letter and up to 31
+// User returns the user of that name with a new credential of one year. If there is no
+// such user, it creates one with an SSH key. A name is a letter and up to 31
 // letters, digits, hyphens or underscores.
 func (a *Authority) User(name string, now time.Time) (User, error) {
 	return a.UserWithKeys(name, nil, now)
 }
 
 // UserWithKeys is User for users with SSH keys of their own: public keys, one a line,
-// as ParseSSHKeys returns them. They take the place of the keys that the user had.
+// as ParseSSHKeys returns them. They replace the user's former keys. Empty keys change
+// nothing; a new user then gets a generated key.
 func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User, error) {
 	if err := CheckUser(name); err != nil {
 		return User{}, err
@@ -76,7 +77,7 @@ func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User,
 	return User{URN: c.URN, Certificate: a.chainPEM(c), Key: key, Credential: credential, SSHKey: private, SSHPublicKey: public}, nil
 }
 
-// HasUser reports whether a user of that name was made.
+// HasUser reports whether a user of that name exists.
 func (a *Authority) HasUser(name string) bool {
 	if CheckUser(name) != nil {
 		return false
@@ -85,8 +86,8 @@ func (a *Authority) HasUser(name string) bool {
 	return err == nil
 }
 
-// ParseSSHKeys reads public SSH keys, one a line, and returns them with one line for
-// each. It fails with a text without any, and with one that holds anything else.
+// ParseSSHKeys reads public SSH keys, one a line, and returns a normalized line for each. It
+// skips empty lines and comments. It fails if the text has no key, or has other lines.
 func ParseSSHKeys(text []byte) (lines []byte, err error) {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		return nil, errors.New("it is a private key; give the public half, whose file ends in .pub")
@@ -143,8 +144,8 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// ensureUser makes a user who does not exist, and stores the SSH keys. It writes the
-// certificate last, which marks a complete user.
+// ensureUser creates a user that does not exist, and stores the SSH keys. It writes the
+// certificate last, so that its file marks a complete user.
 func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !isMissing(err) {
@@ -171,7 +172,7 @@ func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
 }
 
-// createSSHKey makes the SSH key of a user who has none.
+// createSSHKey creates an SSH key for a new user.
 func (a *Authority) createSSHKey(name string) error {
 	_, login, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -207,7 +208,7 @@ func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	return nil
 }
 
-// certify makes a key and its certificate.
+// certify creates a key and a certificate for it with the URN u.
 func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.PrivateKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
@@ -217,6 +218,7 @@ func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.P
 	return c, key, err
 }
 
+// userCertificate reads the certificate of an existing user.
 func (a *Authority) userCertificate(name string) (*cert.Certificate, error) {
 	c, err := readCertificate(a.path("users", name, ".pem"))
 	if isMissing(err) {

@@ -9,11 +9,12 @@ type arrangement struct {
 	of     map[int]int      // vertex → block
 	near   [][]int          // the neighbours of each block
 	need   map[[2]int]point // the distance that two linked blocks need
-	gap    point
-	frames bool
+	gap    point            // the usual distance between linked blocks
+	frames bool             // the blocks are the frames of managers
 }
 
-// arrangement builds the graph of the blocks.
+// arrangement returns the graph of the blocks: their neighbours and the distances that they
+// need.
 func (s *scene) arrangement(blocks []*block) *arrangement {
 	a := &arrangement{s: s, blocks: blocks, of: map[int]int{}, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
 	for i, b := range blocks {
@@ -50,6 +51,7 @@ func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
 	return x, y, okx && oky && x != y
 }
 
+// ordered returns two numbers as a pair, the smaller first.
 func ordered(x, y int) [2]int { return [2]int{min(x, y), max(x, y)} }
 
 // largest returns the greatest width and height of the blocks in a list.
@@ -113,7 +115,8 @@ func (a *arrangement) merged(list []int) *block {
 	return w
 }
 
-// moveMerged moves a block of merged, whose members are numbers of blocks.
+// moveMerged moves w, a block that merged returned, and its members, which are numbers of
+// blocks.
 func (a *arrangement) moveMerged(w *block, to point) {
 	d := to.sub(w.point)
 	w.point = to
@@ -122,9 +125,11 @@ func (a *arrangement) moveMerged(w *block, to point) {
 	}
 }
 
+// moveBlock moves block i to the centre p.
 func (a *arrangement) moveBlock(i int, p point) { a.s.move(a.blocks[i], p) }
 
-// placeGrid sets blocks in a grid of readable proportion.
+// placeGrid sets blocks in a grid of readable proportion. It packs frames in rows instead,
+// because their sizes differ.
 func (a *arrangement) placeGrid(list []int) {
 	if a.frames {
 		a.packLoose(list)

@@ -15,7 +15,8 @@ type builder struct {
 	// outside maps the things that the document names but does not contain to
 	// their boxes.
 	outside map[string]int
-	// hubs, dropped and unconnected count links.
+	// hubs, dropped and unconnected count the links that are drawn as hubs, are not drawn
+	// because there are too many, or have no ends.
 	hubs, dropped, unconnected int
 	common                     string // properties of all links, shown in the heading
 }
@@ -58,13 +59,14 @@ func boxRoom(n int) float64 {
 	return 124
 }
 
+// add adds a line of text, unless it is empty.
 func (v *vertex) add(text string, f font, dim bool) {
 	if text != "" {
 		v.lines = append(v.lines, line{text, f, dim})
 	}
 }
 
-// fit shortens the lines to a width and sets the size of the box.
+// fit shortens the lines to the width room and sets the size of the box.
 func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {
@@ -168,6 +170,7 @@ func joined(separator string, words ...string) string {
 	return strings.Join(nonEmpty(words...), separator)
 }
 
+// nonEmpty returns the words that are not empty.
 func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
@@ -194,7 +197,8 @@ func typesOf(n *Node) string {
 	return fmt.Sprintf("%s +%d types", n.SliverTypes[0], len(n.SliverTypes)-1)
 }
 
-// availability says whether a component is free and how many slots it has.
+// availability returns the text that shows whether a component is free and how many slots it
+// has: "free, 4 slots".
 func availability(n *Node) string {
 	word, slots := "", ""
 	if n.Available != nil {
@@ -239,6 +243,7 @@ func nodeTitle(n *Node) string {
 // tooltip is the lines of a tooltip.
 type tooltip []string
 
+// add adds the line "word: value", unless value is empty.
 func (t *tooltip) add(word, value string) {
 	if value != "" {
 		*t = append(*t, word+": "+cleaned(value))
@@ -274,12 +279,12 @@ func (b *builder) groupLines(v *vertex, g group) {
 	v.title = strings.Join([]string{g.nameRange(p, cleaned), kind, last}, "\n")
 }
 
-// freeNodes says how many of the nodes are free, empty if no node states it, and
-// counts the slots of those that are not exclusive.
+// freeNodes returns a text with the number of free nodes, and the number of slots of the
+// nodes that are not exclusive. The text is empty if no node states whether it is free.
 func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
 	free, known := 0, false
 	for _, i := range nodes {
-		if only := p.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one, and is one
+		if only := p.Nodes[i].Exclusive; only == nil || !*only { // an exclusive node has one slot, which is the node itself
 			slots += p.Nodes[i].Slots
 		}
 		if a := p.Nodes[i].Available; a != nil {

@@ -18,8 +18,8 @@ const (
 	busGap     = 20.0
 )
 
-// bus places nodes above and below the bars of a hub and makes one block of them.
-// The box of the hub stands at the left, where its other lines arrive.
+// bus places the nodes at the ends of edges above and below the bars of a hub, and returns
+// one block of all. The box of the hub stands at the left, where its other lines arrive.
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0

@@ -254,7 +254,8 @@ func (a *arrangement) hasRoom(walk []int, at []point) bool {
 	return true
 }
 
-// between returns the distance that two blocks need in one of the directions.
+// between returns the distances that two blocks need. It suffices that they keep the one in x
+// or the one in y.
 func (a *arrangement) between(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need
@@ -262,6 +263,7 @@ func (a *arrangement) between(i, j int) point {
 	return point{clearance, clearance}
 }
 
+// isTooClose reports whether blocks i and j are too close when their centres are p and q.
 func (a *arrangement) isTooClose(i, j int, p, q point) bool {
 	dx := math.Abs(p.x-q.x) - a.blocks[i].hw - a.blocks[j].hw
 	dy := math.Abs(p.y-q.y) - a.blocks[i].hh - a.blocks[j].hh

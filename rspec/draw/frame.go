@@ -2,6 +2,7 @@ package draw
 
 import "cmp"
 
+// frameFont is the font of the titles of frames.
 var frameFont = font{13, true}
 
 // frameName returns the title of a manager's frame.

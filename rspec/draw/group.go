@@ -113,6 +113,7 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
+// leadingDigits returns the number of digits at the start of s.
 func leadingDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -121,7 +122,7 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// groupOf maps the number of each node to the number of its group.
+// groupOf returns the number of the group of each node, by the number of the node.
 func groupOf(groups []group) map[int]int {
 	of := map[int]int{}
 	for i, g := range groups {
@@ -139,6 +140,7 @@ type grouping[K comparable, V any] struct {
 	of   map[K][]V
 }
 
+// add adds a value under a key.
 func (g *grouping[K, V]) add(key K, v V) {
 	if g.of == nil {
 		g.of = map[K][]V{}

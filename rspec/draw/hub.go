@@ -2,9 +2,9 @@ package draw
 
 import "cmp"
 
-// addLinkAsHub draws link i as a box with a spoke to each of the ends kept; ends
-// are their vertices. A link with many ends at several managers has a part in
-// each frame, joined by trunks.
+// addLinkAsHub draws link i as a box with a spoke to each end in kept. ends are the vertices
+// of these ends, in the same order. A link with many ends at several managers has a part in
+// each frame; trunks join the parts.
 func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
 	l := &b.scene.picture.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(ends) > maxEdges {
@@ -73,8 +73,8 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	return b.scene.add(v)
 }
 
-// addSpokes joins ends to a hub. Ends in the same group box share a spoke, as do
-// more than maxSingleLines ends in one box.
+// addSpokes joins ends of link i to a hub. which are the ends, and ends their vertices. Ends
+// in the same group box share a spoke, and so do more than maxSingleLines ends in one box.
 func (b *builder) addSpokes(i, hub int, ends []int, which []End) {
 	counts := map[int]int{}
 	for _, v := range ends {

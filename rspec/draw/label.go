@@ -100,6 +100,7 @@ func (f font) width(s string) float64 {
 	return w * f.size / 100
 }
 
+// height returns the height of a line of text.
 func (f font) height() float64 { return f.size * 1.3 }
 
 // columns returns the width of a cleaned text in a terminal.
@@ -111,6 +112,7 @@ func columns(s string) int {
 	return n
 }
 
+// columnsOf returns the width of a character in a terminal: 0, 1 or 2 columns.
 func columnsOf(r rune) int {
 	switch {
 	case r < 0x300:

@@ -79,7 +79,8 @@ func (s *scene) move(b *block, to point) {
 	}
 }
 
-// mirror reflects a block along x or y. The title of a frame stays on top.
+// mirror reflects the members of a block along x, y or both. header is the height of a
+// frame's title, which stays on top.
 func (s *scene) mirror(b *block, x, y bool, header float64) {
 	flip := func(p point) point {
 		if x {
@@ -107,6 +108,7 @@ func (s *scene) gaps(in map[int]bool) point {
 	return g
 }
 
+// setOf returns a set with the members of a list.
 func setOf(list []int) map[int]bool {
 	set := map[int]bool{}
 	for _, v := range list {

@@ -130,6 +130,7 @@ func (b *builder) addLines(pair [2]int, links []int) {
 	}
 }
 
+// isGroup reports whether vertex v stands for several nodes.
 func (b *builder) isGroup(v int) bool { return v < len(b.groups) && len(b.groups[v].nodes) > 1 }
 
 // endLabel returns the label at the end of a line: the interface's addresses.
@@ -189,6 +190,7 @@ func specialType(l *Link) string {
 	return ""
 }
 
+// linkTitle returns the tooltip of a link.
 func linkTitle(l *Link) string {
 	t := tooltip{cleaned(l.Name)}
 	t.add("type", strings.Join(first(l.Types, 4), ", "))

@@ -26,6 +26,7 @@ type legendText struct {
 	text string
 }
 
+// legendTexts returns the conditions in the drawing with the number of nodes in each.
 func (s *scene) legendTexts() (list []legendText) {
 	seen := map[condition]int{}
 	for i := range s.vertices {
@@ -41,6 +42,7 @@ func (s *scene) legendTexts() (list []legendText) {
 	return list
 }
 
+// legendWidth returns the width of the legend; 0 if there is none.
 func (s *scene) legendWidth() float64 {
 	w := 0.0
 	for _, t := range s.legendTexts() {

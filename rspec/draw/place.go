@@ -96,6 +96,7 @@ func (p *placer) visible(e *edge) []point {
 	return path
 }
 
+// pathLength returns the length of a path.
 func pathLength(path []point) float64 {
 	l := 0.0
 	for i := 1; i < len(path); i++ {
@@ -141,9 +142,9 @@ func (p *placer) placeEnd(e *edge, end int) {
 	p.placeBest([]string{text}, size, candidates, false)
 }
 
-// besideBox returns the centre of a label where a line leaves a box. One edge of
-// the label lies along the box and one along the line. side chooses below or
-// above the line, or right or left of it.
+// besideBox returns the centre of a label of that size where a line in the direction way
+// leaves the box own at the point at. The label touches the box and the line. side 1 puts
+// it below or right of the line, -1 above or left of it.
 func besideBox(own rect, at, way, size point, side float64) point {
 	const gap = 3
 	half := size.times(0.5)
@@ -232,6 +233,7 @@ type grid struct {
 	queries int
 }
 
+// gridCell is the width and height of a cell of a grid.
 const gridCell = 120.0
 
 // cellsOf yields the cells that r covers.
@@ -247,6 +249,7 @@ func cellsOf(r rect) iter.Seq[[2]int] {
 	}
 }
 
+// add adds a rect to the grid.
 func (g *grid) add(r rect) {
 	if g.cells == nil {
 		g.cells = map[[2]int][]int{}

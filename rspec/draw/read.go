@@ -11,7 +11,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// protogeniSpace is read like rspec.Namespace.
+// protogeniSpace is the namespace of ProtoGENI 2, which is read like rspec.Namespace.
 const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
 // Read converts a document to a Picture. It fails when the document is not XML,
@@ -83,7 +83,7 @@ func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
 	return childrenOf(e, local, r.core)
 }
 
-// firstChild returns the first of these children, or nil.
+// firstChild returns the first child that children returns; nil if there is none.
 func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	if list := r.children(e, local); len(list) > 0 {
 		return list[0]
@@ -139,8 +139,8 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber returns the number of the manager that id names. Without an id
-// it is the authority of the component.
+// managerNumber returns the number of the manager that id names, and adds new managers to
+// the picture. Without an id the authority in the component's URN is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {

@@ -135,6 +135,7 @@ func (l Login) String() string {
 	return "ssh " + s
 }
 
+// plainNames matches names without a meaning for a shell or for ssh.
 var plainNames = regexp.MustCompile(`^[a-zA-Z0-9._:][a-zA-Z0-9._:-]*$`)
 
 // plainName reports whether s has no meaning for a shell and is not an option.

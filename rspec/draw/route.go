@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// router finds paths for lines around boxes.
+// router finds the paths of lines, around boxes where necessary.
 type router struct {
 	s *scene
 	// budget is the number of comparisons of a line with a box or another line
@@ -264,6 +264,7 @@ func control(p, q point, bow float64) point {
 	return between(p, q, 0.5).add(point{-d.y / l, d.x / l}.times(2 * bow))
 }
 
+// curve returns a curve in SVG syntax, with the bow of arc.
 func curve(p, q point, bow float64) string {
 	if bow == 0 {
 		return polyline([]point{p, q})
@@ -272,6 +273,7 @@ func curve(p, q point, bow float64) string {
 	return fmt.Sprintf("M%s Q%s %s", coordinates(p), coordinates(c), coordinates(q))
 }
 
+// polyline returns a path of straight lines in SVG syntax.
 func polyline(path []point) string {
 	var b strings.Builder
 	for i, p := range path {
@@ -296,6 +298,7 @@ func rounded(way []point) string {
 	return b.String()
 }
 
+// coordinates formats a point in SVG syntax.
 func coordinates(p point) string { return decimal(p.x) + "," + decimal(p.y) }
 
 // decimal formats a coordinate with one digit after the point.

@@ -36,7 +36,8 @@ func (g *stressGraph) distances(v int) []float64 {
 	return d
 }
 
-// solve computes places. The start is always the same, and so is the result.
+// solve computes places whose distances are like those in the graph. The start is always the
+// same for a graph, and so is the result.
 func (g *stressGraph) solve() []point {
 	n := len(g.near)
 	d := make([][]float64, n)
@@ -162,6 +163,7 @@ func direction(m [][]float64, other []float64) []float64 {
 	return v
 }
 
+// dot returns the scalar product of two vectors.
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {

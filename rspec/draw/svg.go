@@ -98,6 +98,7 @@ func (s *scene) fitPage() {
 	s.shift = d
 }
 
+// svgWriter writes a scene as SVG.
 type svgWriter struct {
 	w *bufio.Writer
 	s *scene
@@ -123,6 +124,8 @@ func escape(s string) string {
 	return b.String()
 }
 
+// writeDocument writes the whole document: heading, frames, lines, boxes, labels, notes and
+// legend.
 func (o *svgWriter) writeDocument() {
 	s := o.s
 	w, h := s.size.hw*2, s.size.hh*2
@@ -176,6 +179,7 @@ func (o *svgWriter) writeDocument() {
 	o.printf("</svg>\n")
 }
 
+// inkOf returns the colour of a text.
 func inkOf(dim bool) string {
 	if dim {
 		return faint
@@ -183,6 +187,7 @@ func inkOf(dim bool) string {
 	return ink
 }
 
+// writeText writes a line of text; anchor is the SVG text-anchor, or empty.
 func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor string) {
 	extra := ""
 	if f.bold {
@@ -194,12 +199,14 @@ func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor strin
 	o.printf(`<text x="%v" y="%v" font-size="%v" fill="%v"%v>%v</text>`+"\n", x, y, f.size, fill, extra, escape(t))
 }
 
+// writeFrame writes the frame of manager f with its title.
 func (o *svgWriter) writeFrame(f int, r rect) {
 	o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
 		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(cleaned(o.s.picture.Managers[f].URN)))
 	o.writeText(o.s.titleRect(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
 }
 
+// writeEdge writes a line with its tooltip.
 func (o *svgWriter) writeEdge(e *edge) {
 	extra := ""
 	switch {
@@ -216,6 +223,7 @@ func (o *svgWriter) writeEdge(e *edge) {
 	o.printf(`<path d="%v"%v><title>%v</title></path>`+"\n", e.drawn, extra, escape(e.title))
 }
 
+// writeVertex writes a box with its text and tooltip.
 func (o *svgWriter) writeVertex(v *vertex) {
 	o.printf("<g><title>%s</title>\n", escape(v.title))
 	draw := func(dx, dy, radius float64, fill, stroke, extra string) {

@@ -18,8 +18,10 @@ type table struct {
 	style    func(column int, cell string) string
 }
 
+// table returns an empty table with these column heads.
 func (t *textWriter) table(head ...string) *table { return &table{t: t, head: head} }
 
+// add adds a row.
 func (b *table) add(cells ...string) {
 	for i := range cells {
 		cells[i] = b.t.displayable(cells[i])
@@ -27,6 +29,7 @@ func (b *table) add(cells ...string) {
 	b.rows = append(b.rows, cells)
 }
 
+// indent is the number of blanks before a row.
 const indent = 2
 
 // takeCommon clears the given columns that have the same text in every row and
@@ -118,6 +121,7 @@ func (b *table) write() {
 	}
 }
 
+// row writes a row; columns of width 0 are left out.
 func (b *table) row(cells []string, width []int, gap func(int) int, style func(int, string) string) {
 	var s strings.Builder
 	s.WriteString(strings.Repeat(" ", indent))

@@ -40,6 +40,7 @@ func Text(w io.Writer, p *Picture, o TextOptions) error {
 	return t.w.Flush()
 }
 
+// textWriter writes a Picture for a terminal.
 type textWriter struct {
 	w        *bufio.Writer
 	o        TextOptions
@@ -64,15 +65,17 @@ func (t *textWriter) displayable(s string) string {
 	}, plain.Replace(s))
 }
 
+// writeLine writes a line without blanks at its end.
 func (t *textWriter) writeLine(format string, args ...any) {
 	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// truncate shortens a text to one line, in which some columns are taken.
+// truncate shortens a text to one line, of which the first taken columns are in use.
 func (t *textWriter) truncate(s string, taken int) string {
 	return t.displayable(elide(t.displayable(s), float64(t.o.Width-taken), columnWidth))
 }
 
+// columnWidth is columns for elide and largestOf.
 func columnWidth(s string) float64 { return float64(columns(s)) }
 
 const (
@@ -99,6 +102,7 @@ func (t *textWriter) writeMore(all int, what string) {
 	}
 }
 
+// writeDocument writes the summary, the nodes of each manager, the links and the offers.
 func (t *textWriter) writeDocument() {
 	t.writeTitle(t.p.summary())
 	if o := t.p.origin(); o != "" {
@@ -120,6 +124,7 @@ func (t *textWriter) writeDocument() {
 	t.writeOffers()
 }
 
+// writeManager writes the nodes of manager m in the form that suits them.
 func (t *textWriter) writeManager(m int, groups []group) {
 	name := cmp.Or(cleaned(t.p.Managers[m].Name), "no manager named")
 	total := 0
@@ -219,7 +224,7 @@ func (t *textWriter) writeNodes(groups []group) {
 	}
 }
 
-// several returns the first names of a list and how many more there are.
+// several returns a text with the first names of a list and the number of the others.
 func several(names []string) string {
 	s := strings.Join(first(names, maxBranches), ", ")
 	if more := len(names) - maxBranches; more > 0 {
@@ -253,8 +258,8 @@ var (
 	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
 )
 
-// loginCommand says how to reach a node: its first login, or its host name if that
-// says more than the node's name.
+// loginCommand returns the text that shows how to reach a node: its first login, or else its
+// host name if that is more than the node's own name. It is empty if there is neither.
 func (t *textWriter) loginCommand(n *Node) string {
 	switch {
 	case len(n.Logins) > 0:

@@ -190,6 +190,7 @@ func (t *textWriter) endName(e End) string {
 	return node + ":" + name
 }
 
+// addresses returns the addresses of the interface at an end.
 func (t *textWriter) addresses(e End) string {
 	if e.Node < 0 {
 		return ""

@@ -26,7 +26,8 @@ func capacity(s string) string {
 	return digits(v) + " kbit/s"
 }
 
-// latency converts milliseconds to readable units.
+// latency converts milliseconds to readable units. Text that is not a number stays
+// unchanged, and 0 gives an empty text.
 func latency(s string) string {
 	v, ok := number(s)
 	switch {
@@ -42,7 +43,7 @@ func latency(s string) string {
 	return digits(v) + " ms"
 }
 
-// loss formats packet loss. The RSpec schema gives it in per cent.
+// loss formats packet loss, which it reads as per cent.
 func loss(s string) string {
 	v, ok := number(s)
 	switch {

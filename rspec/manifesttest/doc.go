@@ -2,7 +2,7 @@
 // tests. It proves two things: what a manifest changes is in the list of edits
 // (list_test.go), and all other bytes are the request's.
 //
-// The documents are the corpus (PATCHBAY_CORPUS), read as all ours and as partly
-// ours, those in testdata, and both in other spellings that mean the same.
-// Which facts a manifest tells, and how, is proved in package rspec.
+// The documents are those of the corpus (PATCHBAY_CORPUS), with all or some nodes ours,
+// those in testdata, and both in other spellings with the same meaning. The tests of
+// package rspec check which facts a manifest contains.
 package manifesttest

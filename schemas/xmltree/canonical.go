@@ -44,14 +44,14 @@ func (e *growthError) Error() string { return e.text }
 // BrokenRule returns the rule of growth.
 func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
-var errClosed = errors.New("the document has been closed: canonical octets are only to be had while it is being read")
+var errClosed = errors.New("the document has been closed: canonical octets are available only inside the function given to Parse")
 
-// Canonical returns the canonical form of e with its content, except the element
-// without and its content (nil: nothing is left out). It inherits namespaces and, for
-// the inclusive methods, xml: attributes of the elements around e. It works only inside
-// the function given to Parse. It fails for a relative namespace name, for an element
-// of another document, and for too many octets: ExclusiveC14N10 can repeat the name of
-// a namespace for every element.
+// Canonical returns the canonical form of e with its content. It leaves out the element
+// without, which may be nil. The form includes the namespaces of the elements around e and,
+// for the inclusive methods, their xml: attributes. Canonical works only inside the
+// function given to Parse. It fails for a relative namespace name, for an element of
+// another document, and for too many octets: ExclusiveC14N10 can repeat the name of a
+// namespace for every element.
 func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]
@@ -88,7 +88,7 @@ func (d *Doc) hasElement(e *Element) bool {
 	return e != nil && e.Index >= 0 && e.Index < len(d.elements) && d.elements[e.Index] == e
 }
 
-// inside reports whether e is a descendant of outer.
+// isDescendant reports whether e is inside outer.
 func isDescendant(e, outer *Element) bool {
 	for p := e.Parent; p != nil; p = p.Parent {
 		if p == outer {

@@ -33,8 +33,8 @@ var (
 	namespaces  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// finding rewrites a message of libxml2. places caches the places of the attributes of
-// elements.
+// finding converts an error code and message of libxml2 to a Finding. element is the index
+// of the element. places caches the places of the attributes of elements.
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
@@ -64,7 +64,8 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	return f
 }
 
-// quoteOrBrace returns what precedes the local name of an attribute in a message.
+// quoteOrBrace returns the character before the local name of an attribute in a message of
+// libxml2.
 func quoteOrBrace(a Attr) string {
 	if a.Space == "" {
 		return "'"
@@ -141,7 +142,8 @@ func (w messageBuilder) facet(re *regexp.Regexp, how string) string {
 	return w.value() + " " + fmt.Sprintf(how, strings.ReplaceAll(m[1], "'", ""))
 }
 
-// value returns the attribute with its value, or the element with its text.
+// value describes the wrong value: the attribute with its value, or the element with its
+// text.
 func (w messageBuilder) value() string {
 	if w.a != nil {
 		return fmt.Sprintf("%s=%q", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), truncate(w.a.Value, maxQuoted))
@@ -228,7 +230,8 @@ func describeType(name string) string {
 	return "of the type " + name
 }
 
-// attributes lists the attributes that e may have.
+// attributes returns the end of a message: the attributes that e may have, or the advice to
+// remove the attribute.
 func (s *Schema) attributes(e *Element) string {
 	g := s.grammar()
 	decl, ok := g.declarationOf(e)

@@ -145,7 +145,7 @@ func checkDeclarations(text []byte, tags []startTag) error {
 func (d *Doc) build() error {
 	flat, tags := d.flat, d.tags
 	if int(flat.nelements) != len(tags) {
-		return &SyntaxError{Msg: "not well-formed: start tags cannot be told apart"}
+		return &SyntaxError{Msg: "not well-formed: start tags cannot be distinguished"}
 	}
 	text := string(unsafe.Slice((*byte)(unsafe.Pointer(flat.text)), int(flat.ntext)))
 	str := func(r C.xt_range) string { return text[r.at : r.at+r.len] }

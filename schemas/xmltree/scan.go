@@ -10,7 +10,7 @@ import (
 // returns the positions of all start tags; s begins at the place p.
 //
 // On a well-formed text its counts are exact. On any other they are exact up to the first
-// error, where libxml2 stops; scan may stop there, too, and leaves the report to libxml2.
+// error. scan may stop there without an error of its own, because libxml2 reports it.
 func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	var (
 		tags      = make([]startTag, 0, 64)

@@ -152,8 +152,9 @@ func sortedFindings(found []Finding, more int, failed bool) []Finding {
 	return found
 }
 
-// allowedPasses returns how often the document may be checked, and the first element that
-// uses its longest namespace name, for itself or an attribute.
+// allowedPasses returns the number of times that the document may be checked. It also
+// returns the size of the document's longest namespace name, and the first element that
+// uses this name, for itself or an attribute.
 func (d *Doc) allowedPasses() (times int, first *Element, size int) {
 	repeated := 1
 	size = -1
