@@ -8,18 +8,16 @@ import (
 	"time"
 )
 
-// Another process may hold the lock of an audit for so long: then the server's
-// lines have to wait, and a command gives up.
 const (
-	// lockTimeout is the time that the server waits for the lock of an audit before its
-	// lines wait in memory. commandLockTimeout is that of commands, which then fail.
+	// lockTimeout is the time that the server waits for the lock of an audit. After that,
+	// its lines wait in memory. A command waits for commandLockTimeout and then fails.
 	lockTimeout        = 100 * time.Millisecond
 	commandLockTimeout = 5 * time.Second
 )
 
-// appendTo appends text to an audit with one write. It begins a new line if the file
-// ends within one, and removes a part that a full disk has cut off. Several processes
-// may append to the same file.
+// appendTo appends text to an audit with one write. If the file ends within a line, it begins
+// a new line. If a full disk cuts off the text, it removes the written part and returns the
+// error. Several processes may append to the same file.
 func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	if err := lock(f, lockTimeout); err != nil {
 		return err

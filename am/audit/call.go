@@ -50,12 +50,12 @@ func (c *Call) line(at time.Time) *Line {
 
 // Act is an action of an operator.
 type Act struct {
-	// What names it: thaw, lockdown.
+	// What names the action, such as thaw or lockdown.
 	What string
 	// Slice is the slice concerned; zero for the site.
 	Slice urn.URN
 	Text  string
-	// Operator is the user who did it; see the function Operator.
+	// Operator is the user who acted; see the function Operator.
 	Operator string
 	// At is the time, for Note; if zero, the current time.
 	At time.Time

@@ -53,8 +53,8 @@ func Since(files []string) (from time.Time, err error) {
 	return from, err
 }
 
-// InOrder sorts files by their first lines, oldest first, and skips files without a
-// line of an audit. The error names a file that cannot be read.
+// InOrder returns the files sorted by the times of their first lines, oldest first, without
+// files that have no line of an audit. Its error names a file that cannot be read.
 func InOrder(files []string) ([]string, error) {
 	type aged struct {
 		file string

@@ -8,8 +8,8 @@ import (
 	"patchbay/am/store"
 )
 
-// follower writes a line for each journal entry: that of a call when the call is
-// answered, all others immediately.
+// follower observes the store and writes a line for each journal entry. The line of a call's
+// entry waits until the call is answered; all others are written immediately.
 type follower struct {
 	log    *Log
 	staged []am.JournalEntry // owned by the committer
@@ -49,8 +49,8 @@ func (f *follower) Publish() {
 	f.staged = f.staged[:0]
 }
 
-// Start writes that the site begins to serve, and then what all slivers hold. From then
-// on each change of that is written.
+// Start writes a start line, and then a holds line for each sliver. Afterwards the log writes
+// each change of what a sliver holds.
 func (l *Log) Start(site string) error {
 	l.mu.Lock()
 	x := l.line(eventStart)
@@ -88,7 +88,7 @@ func (l *Log) recordAgain(ctx context.Context) {
 	}
 }
 
-// Stop writes that the site has stopped.
+// Stop writes a stop line: the site has stopped.
 func (l *Log) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,7 @@ type holdings struct {
 // recordedState is the last written state of a sliver: its sum, and the time of the
 // line; "" if that was before this start.
 type recordedState struct {
-	// sum returns a hash of what the sliver holds.
+	// sum is the hash of what the sliver holds.
 	sum   uint64
 	since string
 }
@@ -98,8 +98,8 @@ func (h *holdings) Publish() {
 	h.staged = h.staged[:0]
 }
 
-// change returns the line of what a sliver holds at a time, or nil if it is written
-// already; first means that this is a start.
+// change returns the line for what a sliver holds at a time: holds, gone, or nil if the last
+// line about the sliver is still right. first means that the site has just started.
 func (h *holdings) change(x held, at string, first bool) *Line {
 	was, known := h.held[x.key]
 	if x.line == nil {
@@ -129,7 +129,7 @@ func (h *holdings) change(x held, at string, first bool) *Line {
 
 var seed = maphash.MakeSeed()
 
-// sum tells what different holdings apart.
+// sum returns a hash of the line's addresses, endpoints and outside ports.
 func (l *Line) sum() uint64 {
 	var m maphash.Hash
 	m.SetSeed(seed)
@@ -143,7 +143,7 @@ func (l *Line) sum() uint64 {
 	return m.Sum64()
 }
 
-// holdsLine returns the line of what a sliver holds; nil for nothing.
+// holdsLine returns the line of what a sliver holds; nil if it holds nothing.
 func holdsLine(s *am.Sliver) *Line {
 	l := &Line{
 		Event: eventHolds, Sliver: s.URN.String(), Slice: s.Slice.String(), User: s.Creator.String(), Speaker: s.Speaker.String(),

@@ -84,7 +84,7 @@ type Line struct {
 	*Mark
 }
 
-// Mark is how far this line and those before it cover the journal.
+// Mark shows up to which revisions this line and the lines before it cover the journal.
 type Mark struct {
 	Settled store.Rev `json:"settled"`
 	Seen    store.Rev `json:"seen"`
@@ -110,7 +110,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxOutput], "") + "..."
 }
 
-// time returns when the line was written; zero if At is invalid.
+// time returns the time of the line; zero if At is invalid.
 func (l *Line) time() time.Time {
 	t, err := time.Parse(timeLayout, l.At)
 	if err != nil {

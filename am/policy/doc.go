@@ -10,16 +10,16 @@
 // moment. It is used inside the decision that makes a reservation, so that of two
 // concurrent calls the second sees the reservation of the first.
 //
-// The user is the one who holds the right, never the tool that speaks for them; the
-// project is the authority of the slice. Slivers count for the user who reserved them,
+// The user of a call is the user who holds the right, never the tool that speaks for them.
+// The project is the authority of the slice. Slivers count for the user who reserved them,
 // for their slice and for its project, from reservation to release.
 //
-// The key first is the longest lease that Provision gives. A renewal reaches at most
-// renew from the moment of the call, and no lease of a sliver ends later than longest
-// after its creation. The limits of the site apply, too. A rule never refuses a shorter
+// Three keys limit leases. first is the longest lease that Provision gives. renew is the
+// longest time from a renewal to the new end of the lease. longest is the longest time from
+// a sliver's creation to the end of any lease. The limits of the site apply, too. A rule never refuses a shorter
 // lease.
 //
-// A refusal has the text of the rule and code 7. The package reads files, and nothing
+// A refusal has the text of the rule and the code REFUSED (7). The package reads files, and nothing
 // else: no provider, no clock, no network.
 //
 // # Decisions

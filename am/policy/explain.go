@@ -19,12 +19,11 @@ func (r *Rules) Remarks() []yamlfile.Problem {
 	return r.remarks
 }
 
-// Rules are held against each other as far as that takes no time worth a word.
 const (
 	// maxCompared limits the earlier rules that each rule is compared with, and
 	// maxHidden the pairs of patterns of two rules, so that a check takes little time.
-	maxCompared = 300    // of those before a rule
-	maxHidden   = 10_000 // pairs of patterns of two rules
+	maxCompared = 300
+	maxHidden   = 10_000
 )
 
 // remark adds warnings about rules that never apply, rules that tools bypass, and keys
@@ -155,6 +154,7 @@ func (x *Rule) sentences() []string {
 	return all
 }
 
+// sentences returns a sentence for each limit of the resource what.
 func (m maxima) sentences(what string) (all []string) {
 	for _, l := range []struct {
 		n   int64
@@ -196,8 +196,9 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
-// CheckSlice refuses user to hold whole in slice, in place of all that the slice holds now.
-// held is what is held now. The error is an *am.Error with code Refused.
+// CheckSlice checks whether the user may hold the amount whole in the slice, instead of all
+// that the slice holds now. held is what is held now. It returns an *am.Error with code
+// Refused if the user's rule does not allow that.
 func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
 	x := r.find(user, slice)
 	if x == nil {

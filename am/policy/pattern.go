@@ -15,7 +15,7 @@ import (
 type pattern struct {
 	text   string   // as written
 	labels []string // of the authority, folded; without a last **
-	deeper bool     // the last one was **
+	deeper bool     // the last part was **
 	name   string   // of the user, folded; "" for projects
 }
 
@@ -79,6 +79,7 @@ func withoutPrefix(s string) string {
 	return s
 }
 
+// checkLabel returns an error for a part between colons that no authority can match.
 func checkLabel(l string) error {
 	switch {
 	case l == "":
@@ -119,7 +120,7 @@ func (p *pattern) covers(q *pattern) bool {
 	return p.name == "" || glob(p.name, q.name)
 }
 
-// mayMatch reports whether p may match a name of authority or of one below it.
+// mayMatch reports whether p may match a name of the authority or of a sub-authority.
 func (p *pattern) mayMatch(authority string) bool {
 	labels := strings.Split(lower(authority), ":")
 	for i, l := range p.labels {

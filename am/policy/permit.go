@@ -52,7 +52,7 @@ type Permit struct {
 	user, slice urn.URN
 }
 
-// String is how texts call the rule.
+// String returns the text by which messages name the rule.
 func (x *Rule) String() string {
 	if x.Name == "" {
 		return "the policy of this site"
@@ -108,8 +108,8 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Within refuses a further amount if the limits allow less beside what is held already.
-// The error is an *am.Error with code Refused.
+// Within returns an *am.Error with code Refused if the further amount more, together with
+// what is held already, exceeds a limit of the rule.
 func (p *Permit) Within(more Amount) error {
 	if p == nil || p.rule.limits == noLimits {
 		return nil
@@ -125,7 +125,8 @@ func (p *Permit) Within(more Amount) error {
 	return nil
 }
 
-// checkLimit refuses more of the resource counted[i] than m allows beside what is held.
+// checkLimit returns an error if more units of the resource counted[i], together with what is
+// held, exceed one of the limits m.
 func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
 	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
@@ -152,8 +153,8 @@ func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
 	return nil
 }
 
-// Components returns the indexes of the allowed components, in ascending order, and the
-// reason why others are refused; nil if all are allowed.
+// Components returns the indexes of the allowed components in ascending order, and the
+// reason why others are refused. list is nil if all are allowed.
 func (p *Permit) Components() (list []int32, refusal string) {
 	if p == nil || p.rule.components == nil {
 		return nil, ""
@@ -161,8 +162,8 @@ func (p *Permit) Components() (list []int32, refusal string) {
 	return p.rule.components.list, p.rule.noComponent
 }
 
-// SliverTypes returns the names of the allowed sliver types, and the reason why others
-// are refused; nil if all are allowed.
+// SliverTypes returns the names of the allowed sliver types, and the reason why others are
+// refused. list is nil if all are allowed.
 func (p *Permit) SliverTypes() (list []string, refusal string) {
 	if p == nil || p.rule.types == nil {
 		return nil, ""
@@ -170,8 +171,8 @@ func (p *Permit) SliverTypes() (list []string, refusal string) {
 	return p.rule.types, p.rule.noType
 }
 
-// First returns the end of a lease that Provision gives now to a sliver created at the
-// given time, at most end.
+// First returns the latest end, at most end, of a lease that Provision gives now to a sliver
+// that was created at the time created.
 func (p *Permit) First(now, created, end time.Time) time.Time {
 	if p == nil {
 		return end

@@ -43,8 +43,8 @@ type componentSet struct {
 	text string  // as written
 }
 
-// maxima are the largest amounts that may be held at one time; unlimited for any
-// amount.
+// maxima are the largest amounts of a resource that a user, a slice and a project may hold
+// at one time; unlimited means no limit.
 type maxima struct{ user, slice, project int64 }
 
 const unlimited = -1
@@ -85,7 +85,8 @@ func (r *Rules) Len() int {
 	return len(r.list)
 }
 
-// find returns the first rule that matches; nil if none does and everything is allowed.
+// find returns the first rule that matches user and slice, or else the rule otherwise. It
+// returns nil if everything is allowed.
 func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 // terms are terms of use that users must accept first.
 type terms struct {
 	url      string
-	file     string          // of those who have
+	file     string          // the list of users who have accepted
 	accepted map[string]bool // keys of users
 }
 

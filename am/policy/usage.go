@@ -15,7 +15,7 @@ type Amount struct{ Nodes, Cores, Disk int64 }
 // Held is what is held now: by a user, in a slice, and in its project.
 type Held struct{ User, Slice, Project Amount }
 
-// without returns the part of an amount that exceeds another.
+// without returns a less b, but at least 0 in each field.
 func (a Amount) without(b Amount) Amount {
 	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
 }
@@ -56,7 +56,7 @@ func NewUsage() *Usage {
 	return &Usage{holds: make(map[string]hold), users: make(map[string]*tally), slices: make(map[string]*tally), projects: make(map[string]*tally)}
 }
 
-// Held is what a user, a slice and its project hold, with all that is staged.
+// Held returns what a user, a slice and its project hold, including staged changes.
 func (u *Usage) Held(user, slice urn.URN) Held {
 	u.mu.RLock()
 	defer u.mu.RUnlock()

@@ -120,8 +120,8 @@ func (s *Service) AdvertisementVersion() uint64 {
 	return s.cfg.Index.Version()
 }
 
-// AppendAdvertisement appends the current advertisement to b: of all nodes, or only of
-// available ones (AM API v3, ListResources).
+// AppendAdvertisement appends the current advertisement to b, of all nodes or only of
+// available nodes (AM API v3, ListResources). During a lockdown no node is available.
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 	ads, stock := s.current()
 	a := rspec.Availability{

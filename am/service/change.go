@@ -60,7 +60,8 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
-// run commits the change and reports every named sliver.
+// run commits the change. Its outcome has a report for every named sliver. The journal gets
+// an entry if anything has changed.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {

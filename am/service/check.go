@@ -10,7 +10,7 @@ import (
 
 // CheckTargets returns the error that a call has independently of its options, action and
 // request: the slice is shut down, a target does not exist, or the site is locked down.
-// Callers check it before they report an error of those, because it is more important.
+// Package api reports this error instead of an error in the options, action or request.
 //
 // Errors: those of the method for which g was granted.
 func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {

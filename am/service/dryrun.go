@@ -56,7 +56,8 @@ type refusal struct {
 	err  *am.Error
 }
 
-// isFinal reports whether the request names the component, so no other can be tried.
+// isFinal reports whether the request names the component of the refused node, so that no
+// other component can be tried.
 func (r refusal) isFinal() bool { return r.node.Asked }
 
 // probeProviders runs a dry run for the reserved slivers and confirms or releases them.
@@ -92,7 +93,7 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 		r.avoid = append(r.avoid, s.cfg.Prober.Unanswering()...)
 		next, err := s.bindSlivers(ctx, r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-			return t, binder.Unsatisfied(reasons(r.request, refused)) // these reasons say more
+			return t, binder.Unsatisfied(reasons(r.request, refused)) // the provider's reasons explain more than the binder's
 		}
 		if t = next; err != nil || !t.mustProbe {
 			return t, err
@@ -100,6 +101,7 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 	}
 }
 
+// probe runs a dry run for the slivers of a binding and returns the refused nodes.
 func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
 	for i, err := range p.Probe(ctx, slivers, beingRemoved, isChanged) {
 		if err != nil {

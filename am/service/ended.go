@@ -15,8 +15,8 @@ import (
 // errNoSlivers marks the refusal of a slice that has no slivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// maxJournalRead limits the journal entries that are read for the ends of slices, latest
-// first.
+// maxJournalRead limits the journal entries that endings reads at first. It begins with the
+// latest.
 const maxJournalRead = 20_000
 
 // endings caches how the last slivers of each slice ended. It reads each journal entry
@@ -24,12 +24,12 @@ const maxJournalRead = 20_000
 type endings struct {
 	mu     sync.Mutex
 	upTo   store.Rev         // the journal is read up to here
-	isRead bool              // it was read at all
+	isRead bool              // the journal was read up to upTo
 	texts  map[string]string // by the slice's key
 }
 
-// fromJournal returns how the last slivers of a slice ended, by the journal of the view.
-// It returns "" if the journal has no entry about that.
+// fromJournal returns a text from the view's journal about how the last slivers of a slice
+// ended. It returns "" if the entries that it has read do not mention the slice.
 func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,8 @@ func (n *endings) add(e *am.JournalEntry, newer bool) {
 	}
 }
 
-// endText returns how slivers ended by a journal entry; "" if it is about another event.
+// endText describes how slivers ended according to a journal entry. It returns "" if the
+// entry is about another event. The text continues "slice X has no slivers".
 func endText(e *am.JournalEntry) string {
 	at, nodes := e.At.UTC().Format(time.RFC3339), countNodes(len(e.Slivers), "was", "were")
 	switch {
@@ -104,7 +105,8 @@ func (s *Service) withHistory(err error) error {
 	return &full
 }
 
-// describe returns how the last slivers of a slice without slivers ended.
+// describe returns a text about how the last slivers of a slice without live slivers ended:
+// from the slivers whose lease is over, or else from the journal.
 func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {

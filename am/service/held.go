@@ -17,14 +17,16 @@ type sliceContent struct {
 	addresses []netip.Prefix
 	// bytes and elements are sums over the slice's documents.
 	bytes, elements int
-	// names are the slivers that use a client_id of the request already.
+	// names are the client_ids of the request that the slice uses already, each with the
+	// sliver that uses it.
 	names map[name]urn.URN
 }
 
 // name is a client_id, unique among the parts of its kind.
 type name struct{ kind, clientID string }
 
-// deleteHints hold a name, by the kind of what has it.
+// deleteHints name what a user must Delete to free a client_id, by the kind of the part that
+// has the client_id.
 var deleteHints = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
 // clientIDs are the client_ids of the request's parts at this aggregate, with the first

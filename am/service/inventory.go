@@ -32,7 +32,7 @@ func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	return nil
 }
 
-// current is the advertisement in force, and what is free of the same inventory.
+// current returns the advertiser in force, and the free resources of the same inventory.
 func (s *Service) current() (*advertiser, *binder.Availability) {
 	for {
 		stock := s.cfg.Index.Availability()
@@ -47,7 +47,8 @@ func (s *Service) current() (*advertiser, *binder.Availability) {
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
 
 // SetInventory puts another inventory of the same authority in force, between two
-// decisions. It calls with in the same moment, for data that must match the inventory.
+// decisions. Within the same decision it calls with, which must update the data that depend
+// on the inventory.
 // Slivers keep everything that was reserved for them, even if their components have
 // changed. Concurrent calls are not allowed.
 //

@@ -6,9 +6,8 @@ import (
 	"patchbay/am"
 )
 
-// earliest returns the earliest time, in whole seconds because clients compare times as
-// text.
-
+// earliest returns the earliest of the times in UTC, in whole seconds because clients compare
+// times as text.
 func earliest(a time.Time, more ...time.Time) time.Time {
 	for _, b := range more {
 		if b.Before(a) {
@@ -27,7 +26,8 @@ func checkEndTime(now, requested time.Time) error {
 	return am.Errorf(am.BadArgs, "geni_end_time %s is in the past", requested.Format(time.RFC3339)).With(am.OutOfRange)
 }
 
-// reservationEnd returns the end of the lease of a new reservation.
+// reservationEnd returns the end of the lease of a new reservation: the earliest of the
+// site's limit, the end of the credential, and the requested end if there is one.
 func (s *Service) reservationEnd(now, credential, requested time.Time) time.Time {
 	end := earliest(now.Add(s.cfg.Leases.Allocated), credential)
 	if !requested.IsZero() {

@@ -10,8 +10,8 @@ import (
 	"patchbay/am/store"
 )
 
-// SetPlan sets the site's plan of lockdown and maintenance. When it returns, all
-// decisions that did not see p are done, and all later ones see it.
+// SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all
+// decisions by an older plan have ended, and all later decisions use p.
 //
 // Errors: those of store.Commit; p is in force nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
@@ -79,9 +79,9 @@ func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.T
 	return end
 }
 
-// maxRenewal returns the latest end of a renewed lease, at most until, and the
-// maintenance that limits it; nil if none does. A lease that already reaches into the
-// maintenance was granted before that was planned, so it keeps its end.
+// maxRenewal returns the latest end of a renewed lease, at most until, and the next
+// maintenance before until; nil if there is none. A lease that already reaches into the
+// maintenance was granted before the maintenance was planned, so it keeps its end.
 func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
 	w := s.nextMaintenance(now, until, x)
 	switch {
@@ -96,6 +96,7 @@ func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *ma
 // shortenedLeases collects remarks on leases that maintenance shortens.
 type shortenedLeases struct{ remarks }
 
+// note adds a remark that the window w ends the sliver's lease; it adds none for a nil w.
 func (c *shortenedLeases) note(x *am.Sliver, w *maintenance.Window) {
 	if w != nil {
 		c.add("node", x.ClientID, "", "its lease ends by %s, because maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)

@@ -133,7 +133,8 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 	return s.writeManifest(slivers, requests)
 }
 
-// writeManifest writes the slivers into requests, by their ids.
+// writeManifest writes the manifest of the slivers from their parsed requests, which are by
+// document id. It leaves out released slivers and those without a request.
 func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
@@ -217,9 +218,10 @@ func (s *Service) addExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	}
 }
 
-// gateway returns the SSH host in front of a sliver: the one that its provider reports,
-// or that of its component. If it has no user, all users log in with their own accounts.
-func gateway(x *am.Sliver) (rspec.Login, bool) {
+// gateway returns the SSH host in front of a sliver: the host that the provider reports, or
+// that of the sliver's component. If the result has no user, all users log in there with
+// their own accounts. ok is false if there is no such host.
+func gateway(x *am.Sliver) (login rspec.Login, ok bool) {
 	if user, host, port, ok := splitEndpoint(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true
 	}
@@ -260,8 +262,8 @@ func isSameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// hosts returns the addresses of a sliver: its public one, or those that its provider
-// reports. Clients use the first to reach the node.
+// hosts returns the IPv4 addresses of a sliver: its public address, or those that its
+// provider reports. Clients use the first to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
 		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}

@@ -34,15 +34,16 @@ type turn struct {
 	users int           // calls that have the turn or wait for it
 }
 
-// The most that a parsed request takes, measured on documents full of elements, of
-// attributes, of text and of nodes. A record takes less.
+// The maximum memory of a parsed request in bytes, for each byte and each element of its
+// text. They were measured with documents full of elements, attributes, text and nodes. A
+// record of a sliver takes less.
 const (
 	memoryPerByte    = 10
 	memoryPerElement = 300
 )
 
-// spareFactor times an amount must stay free after it is taken, up to the budget's
-// reserve. So large amounts are refused long before small ones.
+// spareFactor is the multiple of an amount that must stay free after the amount is taken, up
+// to the budget's reserve. So large amounts are refused long before small ones.
 const spareFactor = 4
 
 // Memory returns the site's memory budget. Callers hold memory for requests that they
@@ -61,6 +62,7 @@ func newMemory(limits rspec.Limits) *Memory {
 	}
 }
 
+// memoryOf returns the memory that a request of size bytes and some elements takes at most.
 func memoryOf(size, elements int) int64 {
 	return memoryPerByte*int64(size) + memoryPerElement*int64(elements)
 }
@@ -89,6 +91,7 @@ func (m *Memory) Hold(caller string, size, elements int) (release func(), err er
 	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have more
 }
 
+// acquire takes n bytes for a caller, or returns a ServerBusy error.
 func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
@@ -96,7 +99,7 @@ func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	return func() { m.budget.Release(caller, n) }, nil
 }
 
-// HoldText is Hold for a request that has not been parsed: it estimates its elements.
+// HoldText is like Hold, for the text of one request. It estimates the number of elements.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	size, elements := m.limits.PerSlice() // larger requests are refused before they are parsed
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))
@@ -126,6 +129,7 @@ func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.
 	return rspec.ParseRequest(text, o)
 }
 
+// turnOf returns the turn of a caller and counts one more user of it.
 func (m *Memory) turnOf(caller string) *turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,6 +142,7 @@ func (m *Memory) turnOf(caller string) *turn {
 	return t
 }
 
+// releaseTurn counts one user of the turn less, and drops the turn after the last.
 func (m *Memory) releaseTurn(caller string, t *turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

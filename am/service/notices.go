@@ -37,7 +37,7 @@ type remarks struct {
 	metrics map[string]bool
 }
 
-// add adds a remark.
+// add adds a remark, unless its text is new and there are maxRemarks texts already.
 func (r *remarks) add(kind, clientID, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.seen == nil {
@@ -102,7 +102,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		r.monitoringRemarks("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{}      // links with an interface without address
-	unwired := map[string]string{} // by link, a component whose network is unknown
+	unwired := map[string]string{} // for each link with such an end, a component whose network is unknown
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		for _, in := range n.Interfaces {
@@ -129,6 +129,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 	return r.list
 }
 
+// asksCapacity reports whether the request sets a capacity for the link.
 func asksCapacity(l *rspec.Link) bool {
 	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }

@@ -114,7 +114,7 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
-	granted := x.Granted // the lease ends no earlier, unless the caller requests it
+	granted := x.Granted // the lease ends no earlier, unless the caller requests an earlier end
 	if !granted.IsZero() && !p.requested.IsZero() {
 		granted = earliest(granted, p.requested)
 	}

@@ -14,8 +14,8 @@ import (
 // RenewOptions are the options of Renew.
 type RenewOptions struct {
 	Call
-	// AsLongAsPossible uses the latest possible time instead of refusing a later one, and
-	// never shortens a lease (geni_extend_alap).
+	// AsLongAsPossible means geni_extend_alap: a time beyond the limits is reduced to the
+	// latest possible time instead of refused, and no lease is shortened.
 	AsLongAsPossible bool
 }
 
@@ -86,6 +86,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 }
 
 // limitedBy returns the limit of a lease that ends at latest at the latest.
+// limitedBy returns the text of what limits a renewal to latest: the site, or the credential.
 func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the limit of this aggregate"

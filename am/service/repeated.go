@@ -8,9 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// joinRepeated merges the slice's last journal entry into the one that was just added to
+// joinRepeated merges the slice's last journal entry into the entry that was just added to
 // the change set, if both are for the same call with the same credentials and slivers.
-// It does not touch entries after the revision settled: they have no audit line yet.
+// It keeps entries after the revision settled, because they have no audit line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	added := &cs.Put[len(cs.Put)-1]
 	e := added.Value.(am.JournalEntry)

@@ -52,13 +52,13 @@ type reservation struct {
 	// create provisions the slivers at once, with accounts for the users, in a slice
 	// without slivers, as CreateSliver does.
 	create bool
-	// avoid lists components that were refused for a node.
+	// avoid lists components that must not be chosen, because a dry run refused them.
 	avoid []urn.URN
 	// clientIDs are the client_ids of the request.
 	clientIDs clientIDs
 }
 
-// conditions apply to a decision about a reservation.
+// conditions are the limits and accounts that apply to a decision about a reservation.
 type conditions struct {
 	until    time.Time      // the end of the credential
 	permit   *policy.Permit // what the policy allows the caller
@@ -125,9 +125,9 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// checkReservation checks everything that does not depend on free components and returns
-// the conditions of the reservation. Each decision about the reservation calls it; first
-// is true in the one that binds the slivers.
+// checkReservation checks everything that does not depend on free components, and returns
+// the conditions of the reservation. Each decision about the reservation calls it. first is
+// true in the decision that binds the slivers.
 func (s *Service) checkReservation(v *store.View, r *reservation, first bool) (t conditions, err error) {
 	if t.until, err = checkRight(v, r.grant, r.slice); err != nil {
 		return t, err
@@ -272,8 +272,8 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	return slivers, binding, nil
 }
 
-// setReservationLease gives a new sliver the lease of a reservation. It fails if its
-// component is under maintenance by now.
+// setReservationLease gives a new sliver the lease of a reservation. It fails if the sliver's
+// component is under maintenance.
 func (s *Service) setReservationLease(now time.Time, by conditions, requested time.Time, x *am.Sliver) error {
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err

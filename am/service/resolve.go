@@ -49,6 +49,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	return r, nil
 }
 
+// resolveSlivers is resolve for a call that names slivers.
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
 	seen, checked := map[string]bool{}, map[string]bool{}
@@ -104,6 +105,7 @@ func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, e
 	return until, checkNotShutDown(v, slice)
 }
 
+// checkNotShutDown returns a Forbidden error if the slice is shut down.
 func checkNotShutDown(v *store.View, slice urn.URN) error {
 	switch rec, _, err := v.Slice(slice); {
 	case err == nil && !rec.Shutdown.IsZero():

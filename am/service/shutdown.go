@@ -45,7 +45,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			if status != x.Status || x.Desired.On {
 				goal := am.GoalStop
 				if x.Status.Operational == am.PendingAllocation {
-					goal = am.GoalMake // still to be made, but no more to be started
+					goal = am.GoalMake // the provider still creates it, but does not start it
 				}
 				queueTask(&cs, v, &x, goal, c)
 			}

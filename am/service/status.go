@@ -93,6 +93,7 @@ func (s *Service) noteSilentProviders(all []Report) {
 	}
 }
 
+// reportsOf returns a report without a failure for each sliver.
 func reportsOf(all []am.Sliver) []Report {
 	out := make([]Report, len(all))
 	for i := range all {
