@@ -303,7 +303,7 @@ func isEntry(line []byte, name string) bool {
 	return ok && string(first) == name
 }
 
-// addLine appends a line, after a missing newline at the end of text.
+// addLine appends line to text, each ended by a newline.
 func addLine(text []byte, line string) []byte {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(text, '\n')

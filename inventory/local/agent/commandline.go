@@ -52,7 +52,8 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 	return path, argv, env, nil
 }
 
-// environment returns the account's environment, overridden by that of the command.
+// environment returns the account's environment, with the variables of the command added. A
+// variable of the command replaces one of the same name.
 func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
 	if user.uid == 0 {

@@ -121,7 +121,7 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 // textWriter replaces invalid UTF-8 in the output of a program.
 type textWriter struct{ w io.Writer }
 
-// Write writes b to r.w; it never fails.
+// Write replaces invalid UTF-8 in b and writes the result to r.w; it never fails.
 func (r textWriter) Write(b []byte) (int, error) {
 	_, _ = io.WriteString(r.w, strings.ToValidUTF8(string(b), "?"))
 	return len(b), nil

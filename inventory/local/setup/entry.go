@@ -45,6 +45,7 @@ func refusalf(name, format string, args ...any) error {
 }
 
 // cleanName returns name as a clean path below the target folder; "." is the folder itself.
+// It refuses absolute, empty and too long names, and names with "..".
 func cleanName(name string) (string, error) {
 	switch {
 	case name == "":

@@ -73,7 +73,7 @@ func (r Report) Bounded() Report {
 	return r
 }
 
-// singleLine returns s as one printable line of at most most bytes.
+// singleLine returns s as one printable line, cut to most bytes.
 func singleLine(s string, most int) string {
 	s = printable(s, "")
 	if len(s) > most {
@@ -93,7 +93,7 @@ func printable(s, keep string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Tail returns the end of s: printable lines, at most most bytes.
+// Tail returns the end of s as printable lines, cut to most bytes.
 func Tail(s string, most int) string {
 	s = printable(s, "\n\t")
 	if len(s) <= most {

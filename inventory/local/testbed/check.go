@@ -56,8 +56,9 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
-// checkCapacity refuses the new nodes that exceed the maximum of nodes or the free login
-// ports: those at the end of updates. It adds them to refusals.
+// checkCapacity refuses new nodes if there are more than the maximum of nodes or the free
+// login ports allow. The first new nodes of updates are allowed. It adds the others to
+// refusals.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string

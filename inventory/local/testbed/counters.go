@@ -117,8 +117,8 @@ type overrun struct {
 // overrunTime is how long a node reports such a loss.
 const overrunTime = 5 * time.Minute
 
-// recordOverruns adds the packets in more to the losses of these interfaces. It logs the
-// first loss of each in overrunTime. n.mu is held.
+// recordOverruns adds the lost packets in more, by interface, to the reported losses. It
+// logs a loss if the interface had none during overrunTime. n.mu is held.
 func (n *network) recordOverruns(more map[string]uint64) {
 	now := time.Now()
 	for end, lost := range more {

@@ -145,7 +145,7 @@ func (nc *nodeController) reportSteps(change uint64) {
 	}
 }
 
-// progressText describes the step that runs.
+// progressText describes the first step that has not ended, with its number and progress.
 func (s *stepRunner) progressText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
