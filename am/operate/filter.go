@@ -202,10 +202,10 @@ func (a patterns) matchURN(u urn.URN) bool {
 // pattern is one pattern of a list.
 type pattern struct {
 	original    string
-	inRange     string // the range that it is of
+	inRange     string // the range that it comes from; \"\" for none
 	text        string
-	node        *pattern // of the client_id of slivers; nil for all of them
-	isURN       bool     // of the URN, not of the name
+	node        *pattern // the pattern for the client_id of slivers; nil for all slivers
+	isURN       bool     // it is compared with the URN, not with the name
 	hasWildcard bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"patchbay/inventory"
 )
 
-// page passes rows on until the limit is reached.
+// page passes rows to a function until the limit is reached or the function fails.
 type page[T any] struct {
 	limit, n int
 	row      func(T) error
@@ -30,8 +30,9 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// queryRows passes the rows that each adds to a page to row, all from one view. Errors:
-// *RefusedError, those of row, those of the store.
+// queryRows calls each with a view of the store and a page, which passes the rows that each
+// adds to row. It refuses a filter that names something unknown. Errors: *RefusedError, those
+// of row, those of the store.
 func queryRows[T any](d *Operations, f Filter, row func(T) error, each func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -90,7 +91,8 @@ func (w *parsedFilter) selectsSlivers() bool {
 	return !w.sliver.matchAll() || !w.user.matchAll() || !w.component.matchAll() || !w.provider.matchAll() || w.slice.selectSlivers() || !w.state.matchAll() || !w.EndsBefore.IsZero()
 }
 
-// eachSlice calls f with each matching slice and its slivers, earliest first.
+// eachSlice calls f with each matching slice and all its slivers, earliest first, until f
+// returns no more or an error.
 func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
@@ -117,7 +119,7 @@ func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (m
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
 		of := *w
-		of.Since, of.Until = time.Time{}, time.Time{} // they apply to the slice
+		of.Since, of.Until = time.Time{}, time.Time{} // both apply to the slice's creation
 		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
 			if !w.inPeriod(s.Created) || w.selectsSlivers() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
 				return true, nil
@@ -201,7 +203,7 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Task]) error {
 		of := *w
-		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // they apply to the task
+		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // these apply to the task
 		var failed error
 		err := v.Tasks(func(t am.Task) bool {
 			if !w.state.matchAll() && !w.state.matchName(string(t.Goal)) || !w.inPeriod(t.Since) {
@@ -227,7 +229,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	})
 }
 
-// maxNames limits the names that are searched for a similar one.
+// maxNames limits the names among which a similar one is searched.
 const maxNames = 10_000
 
 // requireKnown refuses a filter that names, without wildcards, something that does not exist.

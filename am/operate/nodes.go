@@ -19,10 +19,10 @@ const (
 	maxDrainedNames = 1000
 )
 
-// componentLoad is the load of slivers on a component.
+// componentLoad is what slivers take of a component.
 type componentLoad struct {
 	urn       urn.URN
-	name      string // its last known name and its provider
+	name      string // the component's last known name
 	provider  string
 	used      am.Amount
 	slivers   int
@@ -97,7 +97,7 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	err := v.Slivers(func(x am.Sliver) bool {
 		on := x.Component
 		if c, ok := w.inv.ComponentOf(&x); ok {
-			on = c.URN // the component may have a new URN since
+			on = c.URN // the component may have got a new URN
 		}
 		l := loads[on.Key()]
 		if l == nil {
@@ -159,7 +159,7 @@ func (w *parsedFilter) wantsNode(r *Node) bool {
 		(w.provider.matchAll() || w.provider.matchName(r.Provider))
 }
 
-// setLoad sets what slivers take of the node.
+// setLoad sets what slivers take of the node, and the first maxHolders slices on it.
 func (r *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return

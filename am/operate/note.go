@@ -12,7 +12,7 @@ import (
 )
 
 // Note is an operator's action outside any slice that was done elsewhere, such as in a
-// file, and is to be journalled.
+// file, and must be journalled.
 type Note struct {
 	// Event is one of NoteEvents.
 	Event    string `json:"event"`

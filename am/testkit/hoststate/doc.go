@@ -5,15 +5,13 @@
 //	…
 //	hoststate.Await(t, before, 5*time.Second)
 //
-// Tests of several packages run at the same time. So Options.Only says what the
-// test's own things are called: a thing is the test's if it bears such a mark,
-// if the test process started it, or if it is of a kind that no test may leave
-// on a host: a mount in the host's table (but a namespace's pin, or one in the
-// folder for temporary files), or an interface in the host's network (but one whose
-// alias names somebody else).
+// Tests of several packages run at the same time. So Options.Only has marks,
+// which are parts of the names of the test's own things. A thing counts if it bears such a
+// mark, if the test process started it, or if no test may leave it on a host: a mount in the
+// host's table (except pins of namespaces and mounts in the folder for temporary files), or
+// an interface in the host's network (except one whose alias names another owner).
 //
-// What nothing shows cannot be told: a namespace that no process is in, no
-// descriptor holds and no mount keeps.
+// A namespace that no process is in, no descriptor holds and no mount keeps cannot be found.
 //
 // Only tests import it. It needs root, and Linux.
 package hoststate

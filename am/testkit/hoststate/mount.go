@@ -32,10 +32,9 @@ func readMounts(path string) ([]mount, error) {
 	return list, nil
 }
 
-// takeMounts lists the mounts of this process's namespace, which is the host's,
-// wholly but for others' pins of namespaces and what is mounted where tests of
-// other packages have their things, and of each other mount namespace those that
-// bear a mark.
+// takeMounts lists mounts. Of this process's namespace, which is the host's, it lists all
+// except pins of namespaces and mounts in folders that tests of other packages use. Of every
+// other mount namespace it lists those with a mark.
 func (k *taker) takeMounts() error {
 	own := link("/proc/self/ns/mnt")
 	mounts, err := readMounts("/proc/self/mountinfo")

@@ -35,8 +35,8 @@ func (k *taker) networks() []network {
 	return list
 }
 
-// takeInterfaces lists network interfaces. Those of the host that are somebody
-// else's say so in their alias; one without an alias is nobody's, and counts.
+// takeInterfaces lists network interfaces. It leaves out an interface of the host whose
+// alias names another owner.
 func (k *taker) takeInterfaces() error {
 	of, err := aliases()
 	if err != nil {
@@ -79,9 +79,8 @@ func aliases() (map[string]string, error) {
 	}
 }
 
-// takeSockets lists listening TCP sockets, and Unix sockets that listen or have
-// a name. Among those of the host the test's are told by who holds them, and by
-// their names.
+// takeSockets lists listening TCP sockets, and Unix sockets that listen or have a name. Of
+// the host's sockets it lists those that the test's processes hold or whose name has a mark.
 func (k *taker) takeSockets() error {
 	for _, n := range k.networks() {
 		for _, table := range []struct {

@@ -1,7 +1,6 @@
 // Package require skips tests that lack a tool, a right or a corpus on this host.
-// Where that is missing the test is skipped with the reason, unless the
-// environment names it in PATCHBAY_REQUIRE: then the test fails, so that a machine
-// which is meant to prove everything cannot quietly prove less.
+// Such a test is skipped with the reason. If PATCHBAY_REQUIRE names what is missing, the
+// test fails instead, so that a machine that must run all tests cannot silently skip some.
 //
 // PATCHBAY_REQUIRE is a list of names with commas between them: root, netns,
 // tun, ssh, seccomp, shared, or the name of a program such as openssl or xmlsec1.
