@@ -28,8 +28,8 @@
 // # Who may call
 //
 // A caller is a user, a tool or an authority: its certificate names exactly one
-// URN, and an anchor vouches for it. A user and a tool use credentials of their
-// own, delegated ones too. An authority has no rights of its own.
+// URN, and its chain leads to an anchor. Users and tools use their own credentials,
+// also those delegated to them. An authority has no rights of its own.
 //
 // # Speaking for a user
 //

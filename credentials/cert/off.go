@@ -7,8 +7,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// readSubject shows what happens without rule.HasURN: it takes the common name
-// as a URN if there is none among the alternative names.
+// readSubject shows the effect of switching off rule.HasURN: it takes the common name as
+// the URN if there is none among the alternative names.
 func (c *Certificate) readSubject() {
 	if u, err := urn.Parse(c.Subject.CommonName); err == nil && c.nameErr == nil && c.URN.IsZero() && !rule.HasURN.Broken(true) {
 		c.URN = u

@@ -128,8 +128,8 @@ func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 	r.anchors = append(r.anchors, RevokedAnchor{a, file, line})
 }
 
-// find reports whether c is revoked, and by which file and line. The issuer has
-// really issued c; nil means that it is unknown.
+// find reports whether c is revoked, and by which file and line; the line of a CRL is 0.
+// issuer is the certificate that issued c, which the caller must check; nil if unknown.
 func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
 	name := nameKey(c.RawIssuer)
 	if d, ok := r.findDenial(c, name, issuer); ok {
