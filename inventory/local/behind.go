@@ -19,11 +19,11 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// RunBehind runs one call of the provider called name in dir, which puts logins in front
-// of another provider, the executable other. Nodes come from other, and their SSH
-// endpoints from the gateway of a local testbed. NAME.yaml names the testbed in the key
-// instance; its other keys belong to other. RunBehind returns an error only if no answer
-// can be written.
+// RunBehind runs one call of the provider called name in dir. This provider stands in
+// front of another one, the executable other: the nodes are other's, and users reach them
+// through the gateway of a local testbed. NAME.yaml names the testbed in the key instance;
+// its other keys are for other. RunBehind returns an error only if no answer can be
+// written.
 //
 // describe returns other's metadata plus users, login, proxy and message. get replaces a
 // node's login by its endpoints. set stores users for the endpoints, and passes them on
@@ -64,7 +64,7 @@ func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) 
 	return b.set(ctx, input, out)
 }
 
-// behind is one call of a provider in front of another.
+// behind is one call of a provider that stands in front of another one, see RunBehind.
 type behind struct {
 	*client
 	other    string
@@ -78,7 +78,7 @@ const maxOther = MaxAnswer
 // otherDelay is how long the other provider's output may stay open after it has ended.
 const otherDelay = time.Second
 
-// call runs the other provider.
+// call runs one action of the other provider and returns its standard output.
 func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte, error) {
 	path := b.other
 	if !filepath.IsAbs(path) {
@@ -88,7 +88,7 @@ func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte,
 	cmd.Dir, cmd.Stdin, cmd.Stderr = b.dir, bytes.NewReader(input), b.stderr
 	var answer limited
 	cmd.Stdout = &answer
-	// Its background processes may still hold its output open.
+	// Background processes of the provider may hold its output open after its end.
 	cmd.WaitDelay = otherDelay
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return nil, fmt.Errorf("the provider %s, which is behind this one: %s: %w", filepath.Base(b.other), action, err)
@@ -106,8 +106,9 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// describe finds the other provider's metadata: in its own companion file, in NAME.yaml,
-// or by its describe action.
+// describe sets b.metadata and b.users. It takes the other provider's metadata from that
+// provider's companion file, else from NAME.yaml, else from its describe action. Then it
+// adds the attributes that the gateway provides.
 func (b *behind) describe(ctx context.Context) error {
 	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
 	if !filepath.IsAbs(companion) {
@@ -171,8 +172,9 @@ func companionMetadata(path string) (map[string]any, error) {
 	return top.Provider, nil
 }
 
-// checkOwnAttributes returns an error if metadata in NAME.yaml, which the manager reads
-// itself, lack the attributes that this program provides.
+// checkOwnAttributes returns an error if the metadata of NAME.yaml lack the attributes
+// that this program provides. The manager reads that file directly, so describe cannot
+// add them there.
 func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) error {
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
@@ -183,11 +185,13 @@ func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) e
 	return nil
 }
 
+// firstLine returns the first line of an error's text.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
+// writeMetadata writes the answer of the action describe.
 func (b *behind) writeMetadata(out io.Writer) error {
 	text, err := yaml.Marshal(map[string]any{"provider": b.metadata})
 	if err == nil {
@@ -199,12 +203,14 @@ func (b *behind) writeMetadata(out io.Writer) error {
 // entry is a resource or a change as the other provider wrote it.
 type entry map[string]json.RawMessage
 
+// text returns the text of an attribute, or "" if it has none.
 func (e entry) text(name string) string {
 	var s string
 	_ = json.Unmarshal(e[name], &s)
 	return s
 }
 
+// strings returns the list of texts of an attribute, or nil if it has none.
 func (e entry) strings(name string) []string {
 	var l []string
 	_ = json.Unmarshal(e[name], &l)
@@ -217,7 +223,9 @@ func (e entry) set(name string, v any) {
 	}
 }
 
-// get reads the nodes from the other provider and their endpoints from the testbed.
+// get answers the action get: with the other provider's nodes, whose logins are replaced
+// by their endpoints at the testbed. It removes the endpoints of the requested nodes that
+// no longer exist.
 func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	text, err := b.call(ctx, ActionGet, input)
 	if err != nil {
@@ -266,9 +274,12 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 	return write(out, object{"resources": answer.Resources})
 }
 
+// isSet reports whether a value is present and not null.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// addEndpoint adds an endpoint to the entry of its node.
+// addEndpoint replaces the logins in the entry of a node by its endpoint. Without an
+// endpoint, the entry gets no logins and the reason as its message. A node without a login
+// yet, or with a proxy of its own, keeps what it has.
 func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	if !b.users && d.Users != nil {
 		e.set(provider.AttrUsers, d.Users)
@@ -290,7 +301,8 @@ func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	}
 }
 
-// through returns the endpoints as logins, with the users of the other provider's logins.
+// through returns each endpoint as a login of each user in logins. Of logins it uses only
+// those with the address of the first one, which is the address behind the endpoint.
 func through(logins, endpoints []string) []string {
 	all := []string{}
 	_, target := splitUser(logins[0])
@@ -309,6 +321,7 @@ func through(logins, endpoints []string) []string {
 	return all
 }
 
+// splitUser splits USER@HOST:PORT; the user may be missing.
 func splitUser(login string) (user, hostPort string) {
 	if user, rest, ok := strings.Cut(login, "@"); ok {
 		return user, rest
@@ -316,7 +329,7 @@ func splitUser(login string) (user, hostPort string) {
 	return "", login
 }
 
-// callEndpoints sends a request to the testbed.
+// callEndpoints calls ActionEndpoints of the testbed.
 func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]EndpointStatus, error) {
 	input, err := json.Marshal(ask)
 	if err != nil {

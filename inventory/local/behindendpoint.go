@@ -12,14 +12,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Limits of looking up names of nodes.
+// Limits for resolving the host names of nodes.
 const (
 	lookupTime = 3 * time.Second
 	lookups    = 8 // at the same time
 )
 
-// endpoints returns the endpoints that the nodes need. A node whose address is unknown
-// keeps its endpoint.
+// endpoints returns the endpoints that the nodes need: one for each node that has a login
+// and no proxy of its own. It leaves out nodes whose host name cannot be resolved, so that
+// the testbed keeps their present endpoints.
 func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []EndpointRequest {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -44,7 +45,7 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				fmt.Fprintf(b.stderr, "warn: where node %s is cannot be found out: %v\n", name, err)
+				fmt.Fprintf(b.stderr, "warn: the address of node %s cannot be found: %v\n", name, err)
 				return
 			}
 			ask.Address = address

@@ -10,7 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// set passes on the attributes that the other provider declares, and stores users.
+// set answers the action set. It stores the users at the testbed, and passes all other
+// attributes on to the other provider. That provider gets the users, too, if it declares
+// them.
 func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	var q struct {
 		Updates []entry         `json:"updates"`
@@ -72,6 +74,7 @@ type setAnswer struct {
 	Changes []entry         `json:"changes"`
 }
 
+// object returns the answer in the format of PROVIDER.md.
 func (a *setAnswer) object() object {
 	if isSet(a.Error) {
 		return object{"error": a.Error}
@@ -82,7 +85,7 @@ func (a *setAnswer) object() object {
 	return object{"changes": a.Changes, "derive": a.Derive}
 }
 
-// passOn sends n updates to the other provider.
+// passOn sends q, with n updates, to the other provider. It sends nothing if n is 0.
 func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err error) {
 	if n == 0 {
 		return a, nil
@@ -100,15 +103,16 @@ func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err 
 	return a, err
 }
 
-// addUsers adds the changes of users to the answer of another provider that does not
-// declare them.
+// addUsers adds the changes of users to the answer of a provider that does not declare
+// users. users holds the requested users of each node, was the earlier ones, and refused
+// the error text of each node whose endpoint the testbed could not set.
 func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, refused map[string]string) {
-	told := map[string]entry{}
+	byName := map[string]entry{}
 	for _, c := range a.Changes {
-		told[c.text(provider.AttrName)] = c
+		byName[c.text(provider.AttrName)] = c
 	}
 	for name, is := range users {
-		c := told[name]
+		c := byName[name]
 		if c == nil && a.Derive && refused[name] == "" {
 			continue // without explicit changes the caller derives all of them
 		}

@@ -19,8 +19,8 @@ const Folder = "/run/patchbay-local"
 // Socket returns the path of the testbed's socket.
 func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
 
-// SiteLock returns the file that a server locks while it manages the nodes of the testbed
-// at a socket. The testbed creates the file.
+// SiteLock returns the path of the file that a site's server locks while it manages the
+// nodes of the testbed at this socket. The testbed creates the file.
 func SiteLock(socket string) string { return socket + ".site" }
 
 // Actions of the socket. ActionGet and ActionSet have the input and output of
@@ -45,7 +45,7 @@ const (
 	MaxAnswer  = 16 << 20
 )
 
-// Request is one call to the testbed; each uses a connection of its own.
+// Request is one call to the testbed. Each request uses a connection of its own.
 type Request struct {
 	Action string `json:"action"`
 	// Name is a node's id. For ActionAgent it may also be a unique prefix of the id, a
@@ -56,7 +56,7 @@ type Request struct {
 
 // Answer is the testbed's answer.
 type Answer struct {
-	// Error is for operators; there is no output then.
+	// Error is for operators. If it is set, there is no output.
 	Error  string          `json:"error,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
 	// Files belong to the caller.
@@ -71,7 +71,7 @@ var ErrDown = errors.New("the testbed does not run")
 func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-		return Answer{}, fmt.Errorf("%w: nobody answers at %s", ErrDown, socket)
+		return Answer{}, fmt.Errorf("%w: no process answers at %s", ErrDown, socket)
 	}
 	if err != nil {
 		return Answer{}, err
@@ -116,15 +116,15 @@ type List struct {
 	Images []string
 }
 
-// Listed is one node.
+// Listed is one node in a List.
 type Listed struct {
 	Name, ClientID, SliceURN, Hostname string
 	SliverType, Image                  string
 	Power, State, Message              string
 	Users                              []string // logins
 	Login                              []string
-	Base                               uint32 // its first user id
-	PID                                int    // 0 when it is not running
+	Base                               uint32 // the node's first user id on the host
+	PID                                int    // 0 when the node is not running
 	Memory, Disk                       int64  // bytes in use
 	PIDs                               int
 }
@@ -132,8 +132,8 @@ type Listed struct {
 // ListedLink is one interface of a node, with its link.
 type ListedLink struct {
 	SliceURN string
-	// Link and SharedVLAN are the experimenter's names; empty if the interface is on
-	// none.
+	// Link and SharedVLAN are the experimenter's names. Either is empty if the interface
+	// is on none.
 	Link, SharedVLAN string
 	// Node and Interface are names inside the node; ClientID and InterfaceID are the
 	// experimenter's.
@@ -144,14 +144,14 @@ type ListedLink struct {
 	Emulator string
 	// Properties are the requested properties of frames that leave the interface.
 	Properties []ListedProperty `json:",omitempty"`
-	// OmittedProperties is how many more properties there are than fit into the answer.
+	// OmittedProperties is the number of properties that did not fit into the answer.
 	OmittedProperties int `json:",omitempty"`
-	// Counters are the node's counters; nil while unknown.
+	// Counters are the interface's counters; nil while unknown.
 	Counters *Counters
 }
 
-// ListedProperty applies to frames to the interfaces with these client_ids. Without To it
-// applies to all interfaces that no other property names.
+// ListedProperty holds the properties of frames to the interfaces whose client_ids To
+// lists. If To is empty, they apply to all interfaces that no other property lists.
 type ListedProperty struct {
 	To         []string `json:",omitempty"`
 	Capacity   int64    `json:",omitempty"` // kbit/s
@@ -171,7 +171,8 @@ type ListedEndpoint struct {
 	Login         []string
 }
 
-// EndpointsInput asks for endpoints of nodes of other providers.
+// EndpointsInput is the input of ActionEndpoints: endpoints of another provider's nodes to
+// set, to remove and to return.
 type EndpointsInput struct {
 	Provider string            `json:"provider"`
 	Set      []EndpointRequest `json:"set,omitempty"`
@@ -183,8 +184,8 @@ type EndpointsInput struct {
 // EndpointRequest is an endpoint that must exist.
 type EndpointRequest struct {
 	Name string `json:"name"` // of the node
-	// Address is the IP address and port of its SSH server; empty if it is unknown or
-	// unchanged.
+	// Address is the IP address and port of the node's SSH server. It is empty if it is
+	// unknown or unchanged.
 	Address  string `json:"address,omitempty"`
 	Hostname string `json:"hostname,omitempty"`
 	// Users has the format of the attribute users; nil keeps the endpoint's users.
@@ -196,7 +197,7 @@ type EndpointsOutput struct {
 	Endpoints []EndpointStatus `json:"endpoints"`
 }
 
-// EndpointStatus is an endpoint, or why there is none.
+// EndpointStatus is an endpoint, or the reason why a node has none.
 type EndpointStatus struct {
 	Name    string   `json:"name"`
 	Address string   `json:"address,omitempty"`

@@ -4,7 +4,7 @@
 // These packages make the nodes; only cmd/patchbay-local imports them:
 //
 //	testbed   runs "up": owns nodes, numbers and the gateway between calls
-//	node      creates a node of namespaces, mounts and limits, finds and removes it
+//	node      creates a node from namespaces, mounts and limits; finds and removes it
 //	cgroup    limits of processes, memory and CPU; cgroup v1, hybrid, v2
 //	image     root file systems
 //	agent     PID 1 of a node: starts the users' sessions and commands
@@ -26,8 +26,8 @@
 //
 // # Decisions
 //
-//   - capacity: four times the memory and the free disk, and 50 places a core, because nodes
-//     rarely use all they may: [patchbay/inventory.Host.Slots].
+//   - capacity: four times the host's memory and free disk are allocated, and 50 nodes for each
+//     core, because nodes rarely use all they may: [patchbay/inventory.Host.Slots].
 //   - name of an instance: the first label of the authority and four random digits, so that two
 //     sites on a host never collide: [SettingsFor].
 //   - addresses: local nodes report no host addresses, because clients take the first one for the

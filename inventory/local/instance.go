@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// readInstance returns the testbed that another provider's settings at path name in the
-// key instance. Other keys belong to that provider.
+// readInstance returns the name of the testbed from the key instance of the file at path.
+// The other keys of that file belong to another provider.
 func readInstance(path string) (string, error) {
 	file := filepath.Base(path)
 	text, err := readSome(path)
@@ -36,7 +36,7 @@ func readInstance(path string) (string, error) {
 	}
 }
 
-// running returns a text with the testbeds that listen in a folder.
+// running returns the names of the testbeds that listen in a folder, or "none".
 func running(folder string) string {
 	sockets, _ := filepath.Glob(filepath.Join(folder, "*.sock"))
 	var names []string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Misfits returns the conflicts between settings, each with a remedy. It does not know
-// the inventory.
+// Misfits returns the conflicts between settings, each with a remedy. It does not compare
+// the settings with the inventory.
 func (s *Settings) Misfits() []string {
 	var all []string
 	if !s.Outbound {

@@ -2,10 +2,10 @@ package local
 
 import "strings"
 
-// Outdated returns the metadata that the settings file at path lacks compared with this
-// version, with the lines to add. It returns "" if nothing is missing, the file cannot be
-// read, or it has no metadata. Older files still work, but the manager does not use
-// attributes that they do not declare.
+// Outdated compares the metadata in the settings file at path with those of this version,
+// and returns a text with the lines to add. It returns "" if nothing is missing, the file
+// cannot be read, or it has no metadata. An older file still works, but the manager does
+// not use attributes that the file does not declare.
 func Outdated(path string) string {
 	is, err := companionMetadata(path)
 	if err != nil || is == nil {

@@ -74,6 +74,7 @@ func (e *settingsError) Error() string { return e.line }
 // Unwrap returns the list of mistakes.
 func (e *settingsError) Unwrap() error { return e.mistakes }
 
+// top parses the keys of the file; network parses those about networking.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
@@ -176,6 +177,7 @@ func (p *parser) network(key string, n *yaml.Node) {
 	}
 }
 
+// networks parses a list of networks such as 10.0.0.0/8.
 func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	return list(p, n, key, maxNetworks, func(text string) (netip.Prefix, string) {
 		net, err := netip.ParsePrefix(text)
@@ -186,7 +188,8 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// list parses a list of at most most texts. read returns a value, or an error text.
+// list parses a list of at most most entries. read parses one entry, and returns its value
+// or an error text.
 func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
 	if len(items) > most {
@@ -221,8 +224,8 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	return T(n.Value)
 }
 
-// anotherFile reports what a file without testbed settings is instead: another file of a
-// site, or another provider's metadata.
+// anotherFile returns what kind of file this is if it does not hold testbed settings:
+// another file of a site, or another provider's metadata. It returns "" otherwise.
 func anotherFile(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode {
 		return ""
@@ -246,6 +249,7 @@ func anotherFile(n *yaml.Node) string {
 	return ""
 }
 
+// listen parses the address of the endpoints.
 func (p *parser) listen(n *yaml.Node) {
 	p.Listen = netip.Addr{}
 	if n.Kind == yaml.ScalarNode && (n.Value == "" || yamlfile.IsNull(n)) {
@@ -257,6 +261,7 @@ func (p *parser) listen(n *yaml.Node) {
 	}
 }
 
+// ports parses the range of the endpoints' ports, FIRST-LAST.
 func (p *parser) ports(n *yaml.Node) {
 	a, b, _ := strings.Cut(n.Value, "-")
 	first, err1 := strconv.Atoi(strings.TrimSpace(a))
@@ -267,6 +272,7 @@ func (p *parser) ports(n *yaml.Node) {
 	p.FirstPort, p.LastPort = first, last
 }
 
+// types parses the list of sliver types.
 func (p *parser) types(n *yaml.Node) {
 	p.SliverTypes = nil
 	seen := map[string]bool{}
@@ -314,6 +320,7 @@ func (p *parser) types(n *yaml.Node) {
 	}
 }
 
+// whole parses a whole number from least to most.
 func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	i, err := strconv.Atoi(n.Value)
 	if err != nil || i < least || i > most {
@@ -323,7 +330,7 @@ func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	return i
 }
 
-// size parses a number of bytes.
+// size parses a number of bytes, with K, M, G or T for powers of 1024.
 func (p *parser) size(n *yaml.Node, what string) int64 {
 	digits, unit := strings.TrimRight(n.Value, "KMGT"), int64(1)
 	switch n.Value[len(digits):] {
@@ -347,6 +354,7 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 	return i * unit
 }
 
+// time parses a duration of at most a day.
 func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < 0 || d > 24*time.Hour {
@@ -372,7 +380,8 @@ func IsInstance(s string) bool {
 	return len(s) <= 16 && s != "" && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// plain reports whether s is empty or a valid name of the inventory.
+// plain reports whether the inventory allows s as a name. The empty text counts as
+// allowed.
 func plain(s string) bool {
 	for _, c := range s {
 		if c <= ' ' || c > '~' {

@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Limits of the testbed's time to answer. They are shorter than a provider's limits, so
-// that there is always an answer.
+// getTime and setTime limit the time for the testbed's answer. They are shorter than the
+// manager's limits for a provider, so that a late testbed still gets an answer: an error.
 const (
 	getTime = provider.GetTimeout - 5*time.Second
 	setTime = provider.SetTimeout - time.Second
@@ -35,10 +35,12 @@ type client struct {
 	dir, name string
 	socket    func(instance string) string
 	stderr    io.Writer
-	// behind means that NAME.yaml is another provider's, and only names the testbed.
+	// behind means that NAME.yaml belongs to another provider; of its keys, only instance
+	// is for this program.
 	behind bool
 }
 
+// run is Run.
 func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {
@@ -65,6 +67,7 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	return err
 }
 
+// limit returns the time limit of an action.
 func limit(action string) time.Duration {
 	if action == ActionGet {
 		return getTime
@@ -72,8 +75,8 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// requestTestbed calls the testbed that the settings name. Its error is for experimenters; details
-// for operators go to standard error.
+// requestTestbed sends a request to the testbed that the settings name, and returns the
+// output. The error is for experimenters; details for operators go to standard error.
 func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	instance, err := c.instance(path)
@@ -108,6 +111,7 @@ func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage
 	return nil, errors.New("the local testbed of this site could not answer; ask its operators to look into the log")
 }
 
+// errDown returns the error for experimenters when the testbed does not run.
 func errDown() error {
 	return errors.New("the local testbed of this site does not run; ask its operators to start it")
 }
@@ -121,7 +125,8 @@ func (c *client) instance(path string) (string, error) {
 	return s.Instance, err
 }
 
-// upHere returns UpCommand for this program and the settings at path.
+// upHere returns the command that starts the testbed of the settings at path by this
+// program.
 func upHere(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -133,6 +138,7 @@ func upHere(path string) string {
 	return UpCommand(bin, path)
 }
 
+// action returns the action in an argument ral_action=ACTION.
 func (c *client) action(argument string) (string, error) {
 	if c.name == "" || c.name[0] == '.' || strings.ContainsRune(c.name, '/') {
 		return "", fmt.Errorf("%q cannot be the name of a provider", c.name)
@@ -153,7 +159,8 @@ const maxInput = MaxRequest - 1024
 
 var errTooLarge = fmt.Errorf("what is asked takes more than %d bytes, the most that this testbed reads; ask for less of one node", maxInput)
 
-// readInput reads one JSON object. errTooLarge is for experimenters.
+// readInput reads the input, which must be JSON. It returns errTooLarge, whose text is for
+// experimenters, if the input has more than maxInput bytes.
 func readInput(in io.Reader) (json.RawMessage, error) {
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	switch {
@@ -177,6 +184,7 @@ func failed(message string) object {
 	return object{"error": object{"message": message, "kind": provider.Failed}}
 }
 
+// write writes an answer as one line of JSON.
 func write(out io.Writer, o object) error {
 	b, err := json.Marshal(o)
 	if err == nil {

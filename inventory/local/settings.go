@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// DefaultInstance is the name of a testbed without a configured one.
+// DefaultInstance is the name of a testbed whose settings name none.
 const DefaultInstance = "local"
 
 const defaultHost = "localhost"
@@ -41,12 +41,13 @@ type Settings struct {
 	PublicHost string
 	// Listen is the address of the endpoints; the zero value means all addresses.
 	Listen netip.Addr
-	// FirstPort to LastPort are the ports of endpoints; a released one is not reused for
-	// PortRest.
+	// FirstPort to LastPort are the ports of endpoints. A released port is not used again
+	// before PortRest has passed.
 	FirstPort, LastPort int
 	PortRest            time.Duration
 	Publish             Publish
-	// GatewayPort is the port of the gateway account; 0 means any of these ports.
+	// GatewayPort is the port of the gateway account; 0 means any from FirstPort to
+	// LastPort.
 	GatewayPort int
 	// SliverTypes has at least one element; the first is the default.
 	SliverTypes []SliverType
@@ -54,17 +55,18 @@ type Settings struct {
 	ManifestSocket string
 	// ServicesWait is how long execute steps may delay the state ready.
 	ServicesWait time.Duration
-	// ForwardTo are the networks of other providers' nodes; see MayForward.
+	// ForwardTo are the networks of other providers' nodes, to which the gateway may
+	// connect; see MayForward.
 	ForwardTo []netip.Prefix
 	Emulator  Emulator
 	// SharedVLANs are the names of the VLANs that slices may share.
 	SharedVLANs []string
-	// Outbound means that nodes reach the Internet except OutboundBlock, by IPv4. DNS are
-	// their name servers; empty means the host's.
+	// Outbound means that nodes reach the Internet by IPv4, except the networks in
+	// OutboundBlock. DNS are the name servers of nodes; empty means those of the host.
 	Outbound      bool
 	OutboundBlock []netip.Prefix
-	// OutboundAddresses are the public addresses of nodes if a router translates the
-	// host's addresses; empty means the host's own.
+	// OutboundAddresses are the public source addresses of the nodes' connections. They
+	// are needed if a router translates the host's addresses; empty means the host's own.
 	OutboundAddresses []netip.Addr
 	DNS               []netip.Addr
 }
@@ -91,7 +93,8 @@ type SliverType struct {
 	Disk   int64 // bytes
 }
 
-// MayForward reports whether the gateway may connect to an SSH server at a.
+// MayForward reports whether the gateway may connect to an SSH server at a: an address in
+// ForwardTo, or, if that is empty, any global unicast address.
 func (s *Settings) MayForward(a netip.Addr) bool {
 	a = a.Unmap()
 	if len(s.ForwardTo) == 0 {
@@ -108,9 +111,11 @@ func (s *Settings) MayForward(a netip.Addr) bool {
 // maxSettings is the most bytes of a settings file.
 const maxSettings = 1 << 20
 
-// maxServicesWait leaves time for the installs, since the manager waits an hour.
+// maxServicesWait leaves time for the install steps, since the manager waits an hour for a
+// node.
 const maxServicesWait = 15 * time.Minute
 
+// defaults returns the settings of an empty file.
 func defaults() Settings {
 	return Settings{
 		Instance: DefaultInstance, Component: defaultHost, PublicHost: defaultHost,
@@ -153,6 +158,8 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
+// readSome reads a regular file of at most maxSettings bytes. It returns nil for a missing
+// file.
 func readSome(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {

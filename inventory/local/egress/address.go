@@ -11,8 +11,8 @@ import (
 // Gateway returns the nodes' default gateway, which is also their name server.
 func Gateway() netip.Addr { return netip.AddrFrom4([4]byte{100, 64, 0, 1}) }
 
-// NodeNetwork returns the network of the nodes' addresses. They exist in the egress
-// namespace, and each in its node.
+// NodeNetwork returns the network of the nodes' addresses. These addresses exist only in
+// the egress namespace and in the nodes.
 func NodeNetwork() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64, 0, 0}), 16) }
 
 // MaxNumber is the largest number of a node; the smallest is 1.
@@ -40,6 +40,7 @@ func numberOf(a netip.Addr) int {
 // MaxUplinks is the most uplinks of a host; their numbers start at 0.
 const MaxUplinks = 2 * perRange
 
+// perRange is how many /30s a /16 has.
 const perRange = 1 << 14
 
 // uplink returns the networks of an uplink's two ends, on the host and in the egress
@@ -54,6 +55,7 @@ func uplink(n uint32) (host, exit netip.Prefix) {
 	return netip.PrefixFrom(address4(b+1), 30), netip.PrefixFrom(address4(b+2), 30)
 }
 
+// address4 returns the IPv4 address with a numeric value.
 func address4(n uint32) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)

@@ -22,15 +22,15 @@ const domain = 53 // the port of name servers
 
 // Limits of the DNS proxy.
 const (
-	mostQuestion  = 4096 // bytes of a datagram, in both directions
+	mostQuestion  = 4096 // bytes of a query or a reply
 	leastQuestion = 12   // a header
-	nodeQuestions = 32   // of a node, in progress at the same time
-	mostQuestions = 512  // of all
-	nodeStreams   = 4    // connections of a node
-	mostStreams   = 64
-	ownerShare    = 4 // the nodes of one owner use at most a fourth of all
+	nodeQuestions = 32   // queries of a node, in progress at the same time
+	mostQuestions = 512  // queries of all nodes
+	nodeStreams   = 4    // TCP connections of a node
+	mostStreams   = 64   // TCP connections of all nodes
+	ownerShare    = 4    // the nodes of one owner use at most a fourth of all
 	streamTime    = 30 * time.Second
-	mostStream    = 1 << 20 // bytes, in both directions
+	mostStream    = 1 << 20 // bytes of a connection, in each direction
 	serverTime    = 2 * time.Second
 	mostServers   = 3
 	rounds        = 2 // attempts over all servers
@@ -58,17 +58,20 @@ type dnsProxy struct {
 	owners    map[int]string // by node number
 }
 
-// shares count the queries in progress: in all, for each node and for each owner.
+// shares count the queries, or the TCP connections, in progress: in all, for each node and
+// for each owner.
 type shares struct {
 	all    int
 	each   map[netip.Addr]int
 	owners map[string]int
 }
 
+// newShares returns shares with nothing in progress.
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// acquire counts a query of a node and its owner, which may be empty, and reports whether
-// the limits allow it. The caller must call give.
+// acquire counts a query of a node and its owner, if the limits allow it, and reports
+// whether they do. owner may be empty. If acquire reports true, the caller must call
+// release.
 func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
@@ -81,6 +84,7 @@ func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	return true
 }
 
+// release counts the end of a query.
 func (s *shares) release(a netip.Addr, owner string) {
 	s.all--
 	if s.each[a]--; s.each[a] == 0 {
@@ -94,8 +98,8 @@ func (s *shares) release(a netip.Addr, owner string) {
 	}
 }
 
-// SetOwner sets the owner of a node until it is detached. All nodes of one owner share a
-// limit of DNS queries.
+// SetOwner sets the owner of a node until the node is detached. All nodes of one owner
+// share a limit of DNS queries. An empty owner removes the node's owner.
 func (e *Router) SetOwner(number int, owner string) {
 	e.names.mu.Lock()
 	defer e.names.mu.Unlock()
@@ -142,7 +146,7 @@ func (n *dnsProxy) close() {
 	n.work.Wait()
 }
 
-// reread updates the list of servers.
+// reread updates the list of servers: those of the settings, or else those of the host.
 func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
@@ -171,6 +175,7 @@ func hostServers() []netip.Addr {
 	return parseServers(text)
 }
 
+// parseServers returns the name servers in the text of a resolv.conf.
 func parseServers(text []byte) (servers []netip.Addr) {
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))
@@ -194,14 +199,15 @@ func (n *dnsProxy) inOrder() []netip.AddrPort {
 	return slices.Concat(all[i:], all[:i])
 }
 
+// answered records the server that replied last.
 func (n *dnsProxy) answered(by netip.AddrPort) {
 	if i := slices.Index(*n.servers.Load(), by); i >= 0 {
 		n.first.Store(uint32(i))
 	}
 }
 
-// admit counts a new query or stream of the node with an address, and reports whether the
-// limits allow it. The caller calls done at its end.
+// admit counts a new query or TCP connection from a node's address, and reports whether
+// the limits allow it. The caller must call done at its end.
 func (n *dnsProxy) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
 	number := numberOf(from)
 	n.mu.Lock()
@@ -243,7 +249,8 @@ func (n *dnsProxy) answer() {
 	}
 }
 
-// query asks the servers one after the other.
+// query returns the reply of the first server that replies, or nil. It asks the servers one
+// after the other, in several rounds.
 func (n *dnsProxy) query(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
@@ -256,6 +263,7 @@ func (n *dnsProxy) query(question []byte) []byte {
 	return nil
 }
 
+// askOne returns the reply of one server, or nil.
 func (n *dnsProxy) askOne(server netip.AddrPort, question []byte) []byte {
 	var c *net.UDPConn
 	err := n.e.onHost(func() (err error) {
@@ -307,7 +315,8 @@ func (n *dnsProxy) accept() {
 	}
 }
 
-// proxyStream connects a TCP connection with the first server that accepts one.
+// proxyStream copies between a node's TCP connection and the first server that accepts
+// one.
 func (n *dnsProxy) proxyStream(c *net.TCPConn) {
 	for _, server := range n.inOrder() {
 		ctx, cancel := context.WithTimeout(n.ctx, serverTime)

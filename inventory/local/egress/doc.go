@@ -1,7 +1,7 @@
 // Package egress gives nodes access to the network outside, and to nothing else of the
 // host or its surroundings.
 //
-// Each instance has a network namespace of its own for it, the egress namespace:
+// Each testbed has a network namespace of its own for this, the egress namespace:
 //
 //	node    eth0 100.64.x.y/32 ──┐ a veth pair for each node
 //	                             │
@@ -14,24 +14,24 @@
 // address of a node follows from its number, which it keeps for life (see Address).
 // There is only IPv4.
 //
-// All of this is in the kernel and outlives the program. The next Router finds it and
-// repairs what is missing. Every few seconds it checks whether the host's addresses,
-// routes and name servers have changed. Only the DNS proxy ends with the program. It
-// copies datagrams and streams between nodes and the host's name servers without
-// parsing them, with limits for each node and in all, so it needs no process of its
-// own.
+// All of this is in the kernel and stays when the program ends. The next Router finds it
+// and repairs what is missing. Every few seconds the Router checks whether the host's
+// addresses, routes and name servers have changed. Only the DNS proxy ends with the
+// program. The proxy copies datagrams and streams between nodes and the host's name
+// servers without parsing them, with limits for each node and in all. So the proxy needs
+// no process of its own.
 //
 // On the host, the package adds one device and one nftables table, and switches on
 // forwarding for outgoing devices where it was off. Remove undoes all of that.
 //
 // # Decisions
 //
-//   - name service: it is part of up, because it copies messages without parsing them, and a
-//     process of its own would protect nothing: [openNames].
+//   - name service: it is part of the command "up", because it copies messages without parsing
+//     them, and a process of its own would protect nothing: [openNames].
 //   - forwarding: it is switched on only for devices that lead outside. The change is recorded
-//     first, and clean undoes it: [Router.forward].
+//     first, and the command "clean" undoes it: [Router.forward].
 //   - ports: each node has a block of 128 ports, computed from its address, so that the audit
 //     needs no line for each connection: [PortBlocks].
-//   - fragments: they are limited before conntrack joins them, because they wait in memory that no
-//     node pays for: [fragmentMemory].
+//   - fragments: they are limited before conntrack joins them, because fragments wait in memory
+//     that counts for no node: [fragmentMemory].
 package egress

@@ -14,8 +14,8 @@ import (
 const (
 	nodeConnections = 1000 // open at the same time
 	nodePace        = 200  // new connections per second
-	nodeNames       = 300  // packets of DNS queries per second
-	nodeStream      = 2000 // the same, over TCP
+	nodeNames       = 300  // packets of DNS queries over UDP per second
+	nodeStream      = 2000 // packets of DNS queries over TCP per second
 	nodeEchoes      = 20   // pings of the gateway per second
 	nodeFragments   = 500  // IP fragments per second
 )
@@ -30,7 +30,8 @@ const (
 // meterTime is how long a rate is remembered.
 const meterTime = time.Minute
 
-// guards is the name of the set of devices on which only we need forwarding.
+// guards is the name of the set of devices on which forwarding is on only because of a
+// Router.
 const guards = "guarded"
 
 // Devices of the egress namespace.
@@ -39,8 +40,10 @@ const (
 	nodePrefix = "n" // followed by the node's number
 )
 
-// exitTable returns the nftables table of the egress namespace. blocked are the networks
-// that no node reaches. The returned set is for the host's addresses.
+// exitTable returns the nftables table of the egress namespace. number is that of the
+// uplink, blocked are the networks that no node reaches, and connections limits the open
+// connections of all nodes. The caller must fill the returned set with the host's
+// addresses.
 func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset("patchbay")
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
@@ -100,9 +103,9 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 	return r, host
 }
 
-// hostTable returns the nftables table of the host, for an uplink's device and the
-// address behind it. The returned set is for devices on which forwarding is on only for
-// replies to nodes.
+// hostTable returns the nftables table of the host. device is the uplink's device on the
+// host, and behind the address of its other end. The caller must fill the returned set
+// with the devices on which forwarding is on only for replies to nodes.
 func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset(table)
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
@@ -111,7 +114,8 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	input := r.chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, early, nftables.ChainPolicyAccept)
 	r.rule(input, from(device), drop())
 
-	// A rule of the host may have changed the destination (DNAT).
+	// The destination is checked again here, because a rule of the host may have changed
+	// it (DNAT).
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, early, nftables.ChainPolicyAccept)
 	r.rule(forward, from(device), isNot(source, behind), drop())
 	r.rule(forward, from(device), toAny(devicePrefix), drop())
@@ -137,6 +141,7 @@ const afterNAT nftables.ChainPriority = 110
 // early is the priority before the host's own filters, which may accept more.
 const early nftables.ChainPriority = -10
 
+// deviceNames returns devices as elements of an nftables set.
 func deviceNames(all []string) (elements []nftables.SetElement) {
 	for _, d := range slices.Sorted(slices.Values(all)) {
 		elements = append(elements, nftables.SetElement{Key: name(d)})

@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// changes are our changes of the host's settings. They are written to changes.json before
-// they are made.
+// changes are the settings of the host that a Router has changed. They are written to
+// changes.json before they are made.
 type changes struct {
 	// Boot is the kernel's boot_id; a reboot undoes all changes.
 	Boot string `json:"boot"`
@@ -32,13 +32,14 @@ type changes struct {
 
 const changesFile = "changes.json"
 
+// bootID returns an id that changes with each boot of the host.
 func bootID() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
 }
 
-// readChanges reads the changes since the host was booted. An empty folder means that
-// nothing is stored.
+// readChanges reads the changes that were made since the host was booted. If folder is
+// empty, no changes are stored.
 func readChanges(folder string) (c changes, err error) {
 	none := changes{Boot: bootID()}
 	if folder == "" {
@@ -54,6 +55,7 @@ func readChanges(folder string) (c changes, err error) {
 	return c, nil
 }
 
+// write stores the changes in folder, unless that is empty.
 func (c changes) write(folder string) error {
 	if folder == "" {
 		return nil
@@ -65,13 +67,16 @@ func (c changes) write(folder string) error {
 	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
 }
 
+// forwardingOf returns the file of a device's forwarding; "all" is that of all devices.
 func forwardingOf(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
 
+// isForwarding reports whether a device forwards IPv4 packets.
 func isForwarding(device string) bool {
 	b, err := os.ReadFile(forwardingOf(device))
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
+// setForwarding sets forwarding of a device to "0" or "1". A missing device is no error.
 func setForwarding(device, to string) error {
 	err := os.WriteFile(forwardingOf(device), []byte(to), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,9 +88,9 @@ func setForwarding(device, to string) error {
 	return nil
 }
 
-// forward switches on forwarding for devices that receive replies from outside. Each
-// change is recorded first, and guarded: only replies to nodes may pass there. Devices
-// that forward already are not changed.
+// forward switches on forwarding for the devices ways, which receive replies from outside.
+// It first records each change, and adds the device to the guards: packets from there that
+// are no replies to nodes are dropped. Devices that forward already are not changed.
 func (e *Router) forward(ways []string) error {
 	c, err := readChanges(e.options.Folder)
 	if err != nil {
@@ -101,7 +106,7 @@ func (e *Router) forward(ways []string) error {
 			if !is {
 				off = append(off, way)
 			}
-			// If another instance enabled it, the last instance that ends must undo it.
+			// If another testbed enabled it, the last testbed that ends must undo it.
 			if !slices.Contains(c.Forwarding, way) && (!is || guardedByOthers(e.hostTable.table.Name, way)) {
 				c.Forwarding = append(c.Forwarding, way)
 			}
@@ -128,7 +133,8 @@ func (e *Router) forward(ways []string) error {
 	return nil
 }
 
-// guardedByOthers reports whether another instance forwards packets of a device.
+// guardedByOthers reports whether another testbed of this host has switched on forwarding
+// of a device. own is the name of this testbed's table.
 func guardedByOthers(own, device string) bool {
 	c, err := nftables.New()
 	if err != nil {
@@ -154,13 +160,15 @@ func guardedByOthers(own, device string) bool {
 	return false
 }
 
+// forwardsOnOthers reports whether the host has the uplink of another testbed.
 func forwardsOnOthers(device string) bool {
 	all, _ := filepath.Glob("/proc/sys/net/ipv4/conf/" + devicePrefix + "*")
 	return slices.ContainsFunc(all, func(p string) bool { return filepath.Base(p) != device })
 }
 
-// undo reverts the changes of the host, except those that another user needs now; another
-// instance has recorded its own.
+// undo switches off the forwarding that is recorded in folder, and removes the record. It
+// leaves forwarding on if the host now forwards on all devices, or if another testbed runs
+// here: that one has its own record. device is this testbed's uplink.
 func undo(folder, device string) error {
 	c, err := readChanges(folder)
 	if err != nil {
@@ -187,12 +195,13 @@ var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 // host is the observed state of the host's network.
 type host struct {
 	addresses []netip.Addr // its own, IPv4
-	sources   []netip.Addr // those that it uses to send outside
+	sources   []netip.Addr // those of devices that lead outside, for outgoing connections
 	devices   []string     // devices that lead outside
 	mtu       int          // the smallest of these devices
 }
 
-// readHost reads the state of the host's network; the calling thread is in its namespace.
+// readHost reads the state of the host's network. The calling thread must be in the host's
+// network namespace.
 func (e *Router) readHost() (host, error) {
 	h, err := handle()
 	if err != nil {

@@ -23,10 +23,10 @@ const Interface = "eth0"
 // Interface.
 var ErrOccupied = errors.New("the node has another device " + Interface + " already")
 
-// Attach connects a running node with the Internet, with the address of its number. node
-// is its network namespace. A repeated call changes nothing, whatever root of the node
-// has changed at its end. A pair of devices to another namespace, such as that of the
-// node's previous run, is replaced.
+// Attach connects a running node with the Internet; the node gets the address of its
+// number. node is the node's network namespace. A repeated call changes nothing, even if
+// root of the node has changed the interface. Attach replaces a pair of devices that leads
+// to another namespace, such as that of the node's previous run.
 func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	if number < 1 || number > MaxNumber {
 		return fmt.Errorf("invalid node number %d; use 1 to %d", number, MaxNumber)
@@ -106,8 +106,8 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	return made, err
 }
 
-// setNode configures the node's end. The namespace belongs to the node, so its answers
-// are trusted only about this device.
+// setNode configures the node's interface. Root of the node controls the namespace, so
+// setNode trusts what it reads there only about this interface.
 func setNode(h *netlink.Handle, number int) error {
 	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
@@ -127,7 +127,7 @@ func setNode(h *netlink.Handle, number int) error {
 // incomplete and is created again.
 const ready = "ready"
 
-// setPort configures the device in the egress namespace.
+// setPort configures a node's device in the egress namespace.
 func setPort(h *netlink.Handle, port string, number int) error {
 	l, err := mustLink(h, port)
 	if err != nil {
@@ -168,8 +168,8 @@ func (e *Router) deletePort(number int) error {
 	return netspace.Inside(e.space, func() error { return remove(port(number)) })
 }
 
-// forgets batches concurrent calls of forget, since the kernel lists all connections each
-// time.
+// forgets combines concurrent calls of forget to batches, because the kernel lists all
+// connections for each batch.
 type forgets struct {
 	mu   sync.Mutex
 	next *forgetting // the batch that has not begun; nil for none
@@ -183,8 +183,8 @@ type forgetting struct {
 	err       error
 }
 
-// forget calls do with a batch that contains the address, or waits until another caller
-// has.
+// forget returns when do was called with a batch that contains the address, by this caller
+// or by another one, and returns the error of that call.
 func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error {
 	f.mu.Lock()
 	b := f.next
@@ -208,8 +208,8 @@ func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error
 	return b.err
 }
 
-// forget removes the conntrack entries of connections from the addresses, in the
-// namespace of the thread.
+// forget removes the conntrack entries of connections from the addresses, in the network
+// namespace of the calling thread.
 func forget(from sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
 		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)
@@ -220,13 +220,13 @@ func forget(from sources) error {
 // sources are source addresses of connections.
 type sources map[netip.Addr]bool
 
-// MatchConntrackFlow reports whether a connection is from one of them.
+// MatchConntrackFlow reports whether a connection is from one of the addresses.
 func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	a, ok := netip.AddrFromSlice(flow.Forward.SrcIP)
 	return ok && s[a.Unmap()]
 }
 
-// Sweep detaches the nodes for which keep returns false.
+// Sweep detaches all nodes for which keep returns false.
 func (e *Router) Sweep(keep func(number int) bool) error {
 	var numbers []int
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {

@@ -17,12 +17,13 @@ const (
 	blockSize  = 128               // ports
 	firstBlock = 10240 / blockSize // lower ports are for services
 	blocks     = 65536/blockSize - firstBlock
-	// marks are the bits of a node's address that select its block.
+	// marks is the number of marks. The mark of a node is the low nine bits of its
+	// address, and selects its block.
 	marks = 512
 )
 
-// PortBlocks is how many nodes have a block of their own: the numbers 1 to PortBlocks.
-// Others share one with another node.
+// PortBlocks is how many nodes have a block of ports of their own: the nodes 1 to
+// PortBlocks. Nodes with larger numbers share a block with another node.
 const PortBlocks = 430
 
 // Ports returns the host's ports for connections of the node with a number. The node can
@@ -43,24 +44,27 @@ func (e *Router) SourceAddresses(number int) (all []string) {
 	return all
 }
 
+// portsOf is Ports for the router with an uplink.
 func portsOf(uplink uint32, number int) (first, last uint16) {
 	a := Address(number).As4()
 	return block(uplink, int(a[2])<<8|int(a[3]))
 }
 
-// block returns the block of a mark. Instances of one host start at distant blocks,
-// because two nodes with the same block would conflict at a common destination.
+// block returns the first and the last port of a mark's block. The testbeds of one host
+// start at distant blocks, because two nodes with the same block would conflict at a
+// common destination.
 func block(uplink uint32, mark int) (first, last uint16) {
 	const far = 267 // of 432: the golden section spreads the starts
 	n := firstBlock + (mark%marks+int(uplink%blocks)*far)%blocks
 	return uint16(n * blockSize), uint16(n*blockSize + blockSize - 1)
 }
 
-// portMap returns an nftables map from two bytes to a port.
+// portMap adds an nftables map from a mark to a port.
 func (r *ruleset) portMap(name string, elements []nftables.SetElement) *nftables.Set {
 	return r.set(nftables.Set{Name: name, KeyType: nftables.TypeInetService, DataType: nftables.TypeInetService, IsMap: true}, elements...)
 }
 
+// twoBytes returns n in network byte order.
 func twoBytes(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 // Registers after the first; each has sixteen bytes.
@@ -70,8 +74,9 @@ const (
 	ownSource = unix.NFT_REG_4
 )
 
-// translateNodes adds the rules that translate each node's connections to ports of its
-// block and one address, in the egress namespace.
+// translateNodes adds the rule of the egress namespace that translates the sources of
+// connections: the address to by, and the port to one of the node's block. p selects the
+// packets.
 func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplink uint32) {
 	var firsts, lasts []nftables.SetElement
 	for mark := range marks {
@@ -94,10 +99,10 @@ func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplin
 	})
 }
 
-// keepBlocks adds the rules that drop a packet on the host if the host's translation
-// moved it to another block. That happens if another process uses the same port to the
-// same destination, and would attribute the connection to another node. The client
-// retries from another port.
+// keepBlocks adds the rules of the host that drop a packet if the host's translation moved
+// its source port to another block. The host does so if another process uses the same port
+// to the same destination; the connection would then be attributed to another node. The
+// node's client retries from another port.
 func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
 	same := r.set(nftables.Set{Name: "same-block", KeyType: nftables.MustConcatSetType(nftables.TypeInetService, nftables.TypeInetService), Concatenation: true}, pairs()...)
 	r.unread = c
@@ -117,7 +122,7 @@ func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
 	}
 }
 
-// pairs returns the elements in which each block is paired with itself.
+// pairs returns one set element for each block, with the block's first port twice.
 func pairs() (all []nftables.SetElement) {
 	for mark := range blocks {
 		first, _ := block(0, mark)

@@ -13,9 +13,10 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// AttachEnd gives a running node its interface of a link: it sets name, MAC address, MTU
-// and addresses, and switches it on. An interface that exists stays as root of the node
-// has changed it. Another device of the node with that name is removed.
+// AttachEnd creates the interface of a link in a running node. It sets the interface's
+// name, MAC address, MTU and addresses, and switches it on. AttachEnd does not change an
+// interface that exists, even if root of the node has changed it. It removes another
+// device of the node that has the name.
 func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Namespace) error {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -39,9 +40,10 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 	return nil
 }
 
+// attachEnd is AttachEnd for the end with index i of a link.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
-	// Read the id of the node's namespace first: it is stable while the namespace lives,
-	// and the port of a dying one has none.
+	// Read the id of the node's namespace first: it does not change while the namespace
+	// exists, and the port to a namespace that is going away has none.
 	number, err := s.net.number(node)
 	if err != nil {
 		return err
@@ -63,7 +65,7 @@ func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	if p, err = s.net.port(name, e, node); err != nil {
 		return err
 	}
-	// The node's side is switched on second, so that it transmits at once.
+	// The node's side is switched on after the host's, so that it transmits at once.
 	if err := s.net.switchOn(p.index); err != nil {
 		return err
 	}
@@ -79,7 +81,8 @@ func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	return s.placePort(m, i, p)
 }
 
-// number returns the id of another namespace in the network.
+// number returns the id by which the kernel names another namespace within this one. It
+// lets the kernel assign one if there is none.
 func (n *network) number(other Namespace) (int, error) {
 	fd := int(other.Fd())
 	number, err := n.nl.GetNetNsIdByFd(fd)
@@ -97,7 +100,9 @@ func (n *network) number(other Namespace) (int, error) {
 	return number, nil
 }
 
-// port creates the veth pair between the fabric and a node. Both sides are off.
+// port creates the veth pair between the fabric and a node, and returns the fabric's side.
+// Both sides are switched off. It removes another device of the node that has the
+// interface's name.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	v := veth(name, e.IfName, e.MAC, e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())

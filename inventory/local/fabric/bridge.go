@@ -37,7 +37,8 @@ const maxLearned = 16384
 
 const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 
-// limitLearning limits the addresses that a bridge learns. Kernels before 6.8 ignore it.
+// limitLearning limits the addresses that a bridge learns. Kernels before 6.8 ignore the
+// limit.
 func (n *network) limitLearning(index int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
@@ -49,7 +50,7 @@ func (n *network) limitLearning(index int) error {
 	return nil
 }
 
-// limitsLearning reports whether the kernel limits the addresses that the bridge learns.
+// limitsLearning reports whether the kernel has stored the limit of limitLearning.
 func (n *network) limitsLearning(name string) (bool, error) {
 	r := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_ACK)
 	r.Sockets = n.sockets
@@ -63,6 +64,7 @@ func (n *network) limitsLearning(name string) (bool, error) {
 		return false, fmt.Errorf("cannot read the bridge %s: %w", name, err)
 	}
 	body := list[0][unix.SizeofIfInfomsg:]
+	// Each of these attributes is nested in the one before.
 	for _, kind := range []uint16{unix.IFLA_LINKINFO, nl.IFLA_INFO_DATA, fdbMaxLearned} {
 		attrs, err := nl.ParseRouteAttr(body)
 		if err != nil {
@@ -77,8 +79,8 @@ func (n *network) limitsLearning(name string) (bool, error) {
 	return len(body) >= 4 && binary.NativeEndian.Uint32(body) == maxLearned, nil
 }
 
-// segmentBetween connects two bridges by a pair of devices that splits large segments
-// from the first to the second into single packets.
+// segmentBetween connects two bridges by a veth pair, a and b, which splits large segments
+// from a to b into single packets. first and second are how a and b join their bridges.
 func (n *network) segmentBetween(a, b string, mtu int, first, second joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
@@ -106,9 +108,9 @@ func (n *network) segmentBetween(a, b string, mtu int, first, second joining) er
 	return n.join(first)
 }
 
-// smallPiece is the size in bytes from which a segment of several packets is split,
-// whatever number of packets its sender declares. The kernel accepts no less than the
-// size of all headers, which is below 400.
+// smallPiece is the size in bytes above which a segment is split, whatever number of
+// packets its sender declares. The kernel accepts no value below the size of all headers,
+// which is less than 400.
 const smallPiece = 512
 
 // pair creates two connected devices. Data from a to b is split into single packets,
@@ -122,7 +124,8 @@ func (n *network) pair(a, b string, mtu int) error {
 	return nil
 }
 
-// veth returns the parameters of a veth pair. mac may give the second device an address.
+// veth returns the parameters of a veth pair. mac is the address of the second device; nil
+// lets the kernel choose one.
 func veth(name, peer string, mac net.HardwareAddr, mtu int) *netlink.Veth {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, localMAC(name)

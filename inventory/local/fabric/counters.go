@@ -6,9 +6,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Counters returns the counters of a slice's attached ends, by id. A new interface starts
-// at zero. Dropped also restarts when the link changes, but frames over the inflow limit
-// and Overruns are counted for as long as the link has the end.
+// Counters returns the counters of a slice's attached ends, by the end's id. The counters
+// of a new interface start at zero. When a link changes, Dropped starts again at zero,
+// except for the frames over the inflow limit. Those frames and Overruns are counted for
+// as long as the link has the end.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -55,8 +56,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 	return m, nil
 }
 
-// dropped returns the packets dropped at each port, by the port's device name: by
-// shaping, and by the inflow limit.
+// dropped returns how many packets were dropped at each port, by the name of the port's
+// device. It adds those that shaping, the inflow limit and the vswitch have dropped.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
 	shapes := false

@@ -25,12 +25,12 @@
 //	bridge         p - b                   no properties
 //	bridge+tbf     p - b                   capacity: tbf at p, towards the node
 //	…+netem        p - q - u - s - b       latency and loss: netem at p
-//	vswitch        p - q - t               latency, loss, and pairs that differ; with
-//	                                       tbf at p for the capacity of an end
+//	vswitch        p - q - t               latency, loss, and properties that differ
+//	                                       between pairs; tbf at p for the capacity of an end
 //
-// A [Shape] holds the properties of frames from some ends to others. If they are equal
-// for all frames that arrive at an end, the end's port shapes them, and a capacity
-// applies to their sum. If they differ, the vswitch shapes each pair.
+// A [Shape] holds the properties of frames from some ends to others. If the properties are
+// equal for all frames that arrive at an end, the end's port shapes these frames, and a
+// capacity applies to their sum. If the properties differ, the vswitch shapes each pair.
 //
 // # Removal
 //
@@ -42,8 +42,8 @@
 // # Security
 //
 // Root of a node controls its side of an interface and nothing else. The fabric reads
-// nothing from a node's namespace. Shaping is on the host's side, no device of the
-// fabric has an address or answers, and bridges limit what they learn.
+// nothing from a node's namespace. Shaping is on the host's side. No device of the fabric
+// has an IP address or answers, and bridges limit how many addresses they learn.
 //
 // # Decisions
 //
@@ -51,10 +51,11 @@
 //     properties need the switch process: [decide].
 //   - loss: large segments are cut into packets before netem, so that single packets are lost:
 //     [network.segmentBetween].
-//   - learned addresses: a bridge learns 16,384, and none before Linux 6.8, because a node could
-//     fill the host's memory: [network.limitLearning].
-//   - circling frames: they are limited where they leave the node, because a ring of links would
-//     fill the host's processors: [inflowRate].
-//   - removal of devices: all together, bridges last and eight at a time, because the kernel holds
-//     its network lock for each: [Host.removeDevices].
+//   - learned addresses: a bridge learns at most 16,384, because a node could fill the host's
+//     memory. Linux before 6.8 has no such limit, and bridges learn none there:
+//     [network.limitLearning].
+//   - circling frames: frames that can circle are limited where they leave the node, because in a
+//     ring of links they would use up the host's processors: [inflowRate].
+//   - removal of devices: all together, but bridges last and eight at a time, because the kernel
+//     holds its network lock while it removes a bridge: [Host.removeDevices].
 package fabric

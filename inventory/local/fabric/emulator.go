@@ -15,13 +15,13 @@ const (
 	VSwitch = "vswitch"
 )
 
-// plan says how a link is made.
+// plan is how a link is made: its emulator, and what shapes which frames.
 type plan struct {
 	emulator string
-	vswitch  bool
-	paths    []vswitch.Path
-	segment  bool // frames must reach the vswitch as single packets
-	// ports are those of the ends, in order, and of the shared VLAN.
+	vswitch  bool           // the vswitch is part of the emulator
+	paths    []vswitch.Path // the properties that the vswitch applies
+	segment  bool           // frames must reach the vswitch as single packets
+	// ports has an element for each end, in order, and one for the shared VLAN, if any.
 	ports []port
 }
 
@@ -29,15 +29,15 @@ type plan struct {
 type port struct {
 	tbf   int64 // kbit/s
 	netem asked // latency and loss only
-	split bool  // large segments are split first
+	split bool  // large segments are split before they reach the port
 }
 
-// uplink is the id of the shared VLAN's port at the vswitch; ids of ends contain no
-// spaces.
+// uplink is the id of the shared VLAN's port. It differs from all ids of ends, because
+// those contain no spaces.
 const uplink = "shared VLAN"
 
-// decide plans a checked link for what this host supports and what the settings force.
-// The error is an *UnsupportedError.
+// decide returns the plan of a link that check has accepted. can is what this host
+// supports, and forced is the emulator of the settings. The error is an *UnsupportedError.
 func decide(l Link, can Features, forced string) (plan, error) {
 	if err := sane(l); err != nil {
 		return plan{}, err
@@ -82,20 +82,20 @@ func decide(l Link, can Features, forced string) (plan, error) {
 	return p, nil
 }
 
-// choose returns the emulator for latency, loss, and capacity that differs between pairs;
-// empty if none of these is requested.
+// choose returns the emulator for latency, for loss, and for capacities that differ
+// between pairs. It returns "" if none of these is requested.
 func (s *sum) choose(can Features, forced string) (string, error) {
 	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil
 	}
-	single := s.ratePort && s.restPort // the port of an end can do it
+	single := s.ratePort && s.restPort // the ports of the ends suffice
 	if forced != VSwitch && single && can.Netem {
 		return Netem, nil
 	}
 	if forced != Netem && can.VSwitch {
 		return VSwitch, nil
 	}
-	// property is the one that makes the link impossible.
+	// property is the requested property that makes the link impossible.
 	property := "capacity"
 	switch {
 	case s.delay:
@@ -118,7 +118,8 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 	return "", &UnsupportedError{property, reason, remedy}
 }
 
-// Lacks returns an error if this host does not support the emulator of the settings.
+// Lacks returns an error if this host does not support emulator, a value of
+// Options.Emulator.
 func (a Features) Lacks(emulator string) error {
 	module := ""
 	switch {
@@ -132,7 +133,8 @@ func (a Features) Lacks(emulator string) error {
 	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.reason(emulator), module)
 }
 
-// sane rejects values outside the possible range.
+// sane returns an error if a link has too many ends or pairs, or a property outside its
+// range.
 func sane(l Link) error {
 	if len(l.Ends) > maxEnds {
 		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a Linux bridge has at most %d; split the link", len(l.Ends), maxEnds), ""}
@@ -154,6 +156,8 @@ func sane(l Link) error {
 	return nil
 }
 
+// tooManyPairs returns the error for a link with more pairs than the vswitch
+// distinguishes.
 func tooManyPairs() error {
 	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the vswitch distinguishes at most %d pairs of a link; request the same properties for more of them, or split the link", maxPairs), ""}
 }

@@ -23,6 +23,7 @@ type Features struct {
 	limitsLearning bool // bridges limit the addresses that they learn
 }
 
+// reason returns why a feature is missing.
 func (a Features) reason(what string) string {
 	if why := a.Missing[what]; why != "" {
 		return why
@@ -30,8 +31,8 @@ func (a Features) reason(what string) string {
 	return "this host has no " + what
 }
 
-// Probe detects the features in a temporary namespace. The error is about what every link
-// needs, such as creating a namespace or a bridge.
+// Probe detects the features in a temporary namespace. It returns an error only if this
+// host lacks something that every link needs, such as namespaces or bridges.
 func Probe(ctx context.Context) (Features, error) {
 	a := Features{Missing: make(map[string]string)}
 	if err := ctx.Err(); err != nil {
@@ -49,6 +50,7 @@ func Probe(ctx context.Context) (Features, error) {
 	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.detect(n)) })
 }
 
+// detect tries each feature in the namespace of n, which is that of the calling thread.
 func (a *Features) detect(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)

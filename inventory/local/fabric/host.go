@@ -24,12 +24,12 @@ type Options struct {
 	Instance string
 	// Emulator is Auto, Netem or VSwitch; empty means Auto.
 	Emulator string
-	// VSwitch configures the switch processes, one for each slice that needs it. Its
-	// SetLimits and Ended are replaced by the fields below.
+	// VSwitch configures the switch processes, one for each slice that needs it. The
+	// fields SetLimits and Ended below replace those of VSwitch.
 	VSwitch vswitch.Options
-	// SetLimits, if not nil, applies resource limits to each new switch process before it
-	// starts its work. Ended, if not nil, is called when the process has ended and no
-	// other follows.
+	// SetLimits, if not nil, applies resource limits to each new switch process before
+	// the process starts its work. Ended, if not nil, is called when a slice has no switch
+	// process any more.
 	SetLimits func(slice string, pid int) error
 	Ended     func(slice string) error
 	Log       *slog.Logger
@@ -48,11 +48,12 @@ type Host struct {
 	sharing sync.Mutex // held while shared VLANs are created, joined or removed
 }
 
-// ErrClosed is returned after Close.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the networks of the slices were closed")
 
-// Open detects what this host supports, and creates the folder. Networks of an earlier
-// run stay until SetLink updates them or RemoveNetwork removes them.
+// Open detects what this host supports, creates the folder, and removes shared VLANs
+// without members. Networks of an earlier run stay until SetLink updates them or
+// RemoveNetwork removes them.
 func Open(o Options) (*Host, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -152,13 +153,13 @@ type slice struct {
 	// hasInflow means that nftables rules limit what comes from nodes.
 	hasInflow bool
 	log       *slog.Logger
-	forgotten bool // removed from Host.slices; get a new one
+	forgotten bool // no longer in Host.slices; lockSlice must get a new one
 
 	net     *network // nil until it is needed
 	links   map[string]*made
 	manager *vswitch.Manager
 	// own holds the MAC addresses that the rules allow, by port; nil after a restart.
-	own map[string]string
+	own map[string]string // see readOwn
 }
 
 // made is a link that SetLink has made.
@@ -215,8 +216,8 @@ func (h *Host) unlock(s *slice) {
 	<-s.lock
 }
 
-// open opens the network and reports whether it exists. With create, it creates a missing
-// one.
+// open opens the network of a slice, and reports whether it exists. If create is true,
+// open creates a missing network.
 func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {
 		there, err := s.isMounted()
@@ -235,7 +236,7 @@ func (s *slice) open(create bool) (bool, error) {
 	return n != nil, err
 }
 
-// isMounted reports whether the mount still refers to the open namespace.
+// isMounted reports whether the mount of the network still refers to the open namespace.
 func (s *slice) isMounted() (bool, error) {
 	f, err := netspace.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,9 +16,9 @@ import (
 
 // The kernel forwards frames for nodes without charging the nodes for the work. So no
 // limit of a node stops frames that circle in a ring of links. Frames that can circle are
-// therefore limited at the port where they come in: those to a group (broadcast,
-// multicast), and those from an address other than the port's own, which a node sends
-// that acts as a bridge.
+// therefore limited at the port where they come in. There are two kinds: frames to a group
+// (broadcast, multicast), and frames from an address other than that of the node's
+// interface, which a node sends if it acts as a bridge.
 
 const (
 	// inflowRate is the limit of a port in frames per second. A large segment counts as
@@ -29,9 +29,9 @@ const (
 
 const (
 	inflowTable = "inflow"
-	ownSet      = "own"  // ports with their addresses
-	paceSet     = "pace" // rate of each port
-	cutSet      = "cut"  // frames over the limit
+	ownSet      = "own"  // each port with the MAC address of its node's interface
+	paceSet     = "pace" // the present rate of each port
+	cutSet      = "cut"  // the number of frames over the limit, for each port
 	mostPorts   = 1 << 16
 	// paceTime is how long the kernel remembers the rate of a port.
 	paceTime = time.Minute
@@ -54,7 +54,8 @@ func newInflow() inflow {
 	}
 }
 
-// apply creates the rules. It keeps the elements of existing sets.
+// apply adds to c the messages that create the table, sets and rules. Existing sets keep
+// their elements.
 func (f inflow) apply(c *nftables.Conn) error {
 	c.AddTable(f.table)
 	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
@@ -102,8 +103,8 @@ func (f inflow) apply(c *nftables.Conn) error {
 	return nil
 }
 
-// nftables opens a netlink connection, which the caller closes. The library's own way
-// into a namespace panics where the kernel has no nftables.
+// nftables opens a connection to nftables in the network's namespace; the caller closes
+// it. The library's own way into a namespace panics if the kernel has no nftables.
 func (n *network) nftables() (c *nftables.Conn, err error) {
 	err = netspace.Inside(n.file, func() error {
 		c, err = nftables.New(nftables.AsLasting())
@@ -115,15 +116,17 @@ func (n *network) nftables() (c *nftables.Conn, err error) {
 	return c, nil
 }
 
+// portKey returns the key of a port in the sets.
 func portKey(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)
 	return b
 }
 
+// ownKey returns the key of a port with its address in the set own.
 func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
 
-// readOwn creates the rules, and returns the address of each port in them.
+// readOwn creates the rules, and returns the addresses in the set own, by port.
 func (n *network) readOwn() (map[string]string, error) {
 	c, err := n.nftables()
 	if err != nil {
@@ -150,10 +153,11 @@ func (n *network) readOwn() (map[string]string, error) {
 	return m, nil
 }
 
+// portName returns the port in a key of portKey or ownKey.
 func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
 
-// updateOwn changes the addresses of ports in one transaction, by name, and removes the
-// counters of the ports in gone.
+// updateOwn changes the set own in one transaction: add and remove hold addresses by port.
+// It also removes the counters of the ports in gone.
 func (n *network) updateOwn(add, remove map[string]string, gone []string) error {
 	c, err := n.nftables()
 	if err != nil {
@@ -227,8 +231,9 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 	return m, nil
 }
 
-// limitInflow updates the rules for the ports of a link: their addresses, and the ports
-// in gone. Other ports keep their state, also from before a restart.
+// limitInflow updates the inflow limit: it sets the addresses of the ports of m, which may
+// be nil, and removes the ports in gone. Other ports keep their state, also from before a
+// restart.
 func (s *slice) limitInflow(m *made, gone []string) error {
 	if !s.hasInflow {
 		return nil
@@ -277,8 +282,8 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 	return nil
 }
 
-// portsWithout returns the ports of a link that the other link does not have. Either may
-// be nil.
+// portsWithout returns the ports of m that other does not have, by device name. Either may
+// be nil, which means a link without ports.
 func (m *made) portsWithout(other *made) (names []string) {
 	if m == nil {
 		return nil

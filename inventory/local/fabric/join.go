@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node that sends from ever new addresses makes a learning bridge fill the host's
-// memory. Kernels since 6.8 limit what a bridge learns. On older kernels learning is off:
-// the bridge gets the address of each end, and frames to other addresses go to all ports,
-// as with a hub. Bridges with two ports never need to learn.
+// A bridge learns the source addresses of frames. So a node that sends from ever new
+// addresses could fill the host's memory. Kernels since 6.8 limit what a bridge learns. On
+// older kernels learning is off: the fabric gives the bridge the address of each end, and
+// frames to other addresses go to all ports, as with a hub. Bridges with two ports never
+// need to learn.
 
 // joining describes how a device becomes a port of a bridge.
 type joining struct {
 	index      int
-	master     int // interface index of the bridge; 0: none, the device is a bridge itself
+	master     int // interface index of the bridge; 0 if the device is a bridge itself
 	alias      string
 	noLearning bool             // learning is off
 	mac        net.HardwareAddr // the address behind the port, for a bridge that does not learn

@@ -47,16 +47,17 @@ type Shape struct {
 	// Rate is the capacity in kbit/s; 0 means no limit.
 	Rate  int64
 	Delay time.Duration
-	// Only means that for pairs that list both ends, less specific shapes do not apply,
-	// even to properties that this shape does not set.
+	// Only applies to pairs for which this shape lists both ends. It means that less
+	// specific shapes do not set any property of these pairs.
 	Only bool
 	// Loss is the fraction of packets that are lost, 0 to 1.
 	Loss float64
 }
 
-// Counters are the counters of an end, as its node sees it: Rx are packets to the node.
-// Dropped counts packets to it that shaping dropped, and packets from it over the inflow
-// limit. Overruns counts packets from it that the vswitch did not read in time.
+// Counters are the counters of an end as its node sees them: Rx are packets to the node.
+// Dropped counts packets to the node that shaping dropped, and packets from the node over
+// the inflow limit. Overruns counts packets from the node that the vswitch did not read in
+// time.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
@@ -69,7 +70,8 @@ const (
 	maxDelay     = time.Minute
 	// maxPairs is the most pairs that the vswitch distinguishes.
 	maxPairs = 4096
-	// maxListed limits the pairs that shapes list: all pairs of the largest link.
+	// maxListed limits the pairs that the shapes of a link list, to as many as the largest
+	// link has.
 	maxListed = maxEnds * maxEnds
 
 	usualMTU = 1500
@@ -96,7 +98,7 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// check returns an error for a link that no caller should request.
+// check returns an error if a link is malformed, which is a mistake of the caller.
 func (l *Link) check() error {
 	if !isSlice(l.Slice) {
 		return fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", l.Slice)
@@ -133,6 +135,7 @@ func (l *Link) check() error {
 	return nil
 }
 
+// check returns an error if an end is malformed.
 func (e *End) check() error {
 	switch {
 	case !isWord(e.ID, 128):
@@ -154,6 +157,7 @@ func (e *End) check() error {
 	return nil
 }
 
+// mtu returns the MTU of an end, with the default.
 func (e *End) mtu() int {
 	if e.MTU == 0 {
 		return usualMTU
@@ -161,18 +165,22 @@ func (e *End) mtu() int {
 	return e.MTU
 }
 
+// isSlice reports whether s is a valid id of a slice.
 func isSlice(s string) bool {
 	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
+// isWord reports whether s has 1 to most printable ASCII characters, none a space.
 func isWord(s string, most int) bool {
 	return isText(s, most) && !strings.Contains(s, " ")
 }
 
+// isText reports whether s has 1 to most printable ASCII characters.
 func isText(s string, most int) bool {
 	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
+// isInterface reports whether s is a valid name of a node's interface.
 func isInterface(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return len(s) >= 1 && len(s) <= 15 && strings.Trim(s, letters) == "" && s != "." && s != ".." && s != "lo"

@@ -7,10 +7,11 @@ type asked struct {
 	rate  int64
 	delay time.Duration
 	loss  float64
-	// only: less specific shapes do not apply.
+	// only means that less specific shapes do not set any property.
 	only bool
 }
 
+// add replaces the properties of a by those that a shape sets.
 func (a *asked) add(s Shape) {
 	if s.Rate != 0 {
 		a.rate = s.Rate
@@ -23,7 +24,7 @@ func (a *asked) add(s Shape) {
 	}
 }
 
-// over returns a, with unset properties taken from the less specific b.
+// over returns a, with unset properties taken from the less specific b unless a.only.
 func (a asked) over(b asked) asked {
 	if a.only {
 		a.only = false
@@ -41,15 +42,15 @@ func (a asked) over(b asked) asked {
 	return a
 }
 
-// matrix holds the requested properties of each pair of ends, source before destination.
-// The port to a shared VLAN is one more end, the last.
+// matrix holds the requested properties of each pair of ends. Ends are numbered; the port
+// to a shared VLAN, if any, has the last number.
 type matrix struct {
-	n     int
-	ports int // all ends, and the port to the shared VLAN
-	asks  bool
+	n     int  // ends
+	ports int  // all ends, and the port to the shared VLAN
+	asks  bool // the link has a shape
 	all   asked
-	from  []asked
-	to    []asked
+	from  []asked         // by source
+	to    []asked         // by destination
 	pairs []map[int]asked // by source, then destination
 }
 
@@ -107,14 +108,16 @@ func (m *matrix) pair(i, j int) asked {
 	return a
 }
 
-// sum summarizes the matrix of a link.
+// sum summarizes the matrix of a link: which properties any pair has, and whether the ports
+// of the ends can apply them.
 type sum struct {
 	delay, loss, rate bool
-	ports             []asked // properties of what arrives at each end, if equal for all sources
-	ratePort          bool    // the capacity is equal for all that arrives at an end
-	restPort          bool    // so are latency and loss
+	ports             []asked // properties of frames to each port, if equal for all sources
+	ratePort          bool    // at each port, the capacity is equal for all sources
+	restPort          bool    // at each port, latency and loss are equal for all sources
 }
 
+// sum returns the summary of a matrix.
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]asked, m.ports), ratePort: true, restPort: true}
 	if !m.asks {
@@ -140,6 +143,7 @@ func (m *matrix) sum() sum {
 	return s
 }
 
+// note records which properties a pair has.
 func (s *sum) note(a asked) {
 	s.rate = s.rate || a.rate != 0
 	s.delay = s.delay || a.delay != 0

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// deviceName returns the name of a link's device: its kind and 65 bits of a hash, since
-// the kernel allows 15 characters.
+// deviceName returns the name of a link's device: its kind, which is a letter, and 65 bits
+// of a hash, because the kernel allows only 15 characters.
 func deviceName(kind, link, end string) string {
 	h := sha256.Sum256([]byte(link + "\x00" + end))
 	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(h[:])[:13])
 }
 
-// localMAC returns the MAC address of a device of the fabric. It is always the same for
-// the same name.
+// localMAC returns the MAC address of a device of the fabric. The same name always gets
+// the same address.
 func localMAC(name string) net.HardwareAddr {
 	h := sha256.Sum256([]byte(name))
 	return append(net.HardwareAddr{0x06}, h[:5]...)

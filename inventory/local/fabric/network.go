@@ -25,8 +25,8 @@ type network struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// openNetwork opens the namespace at path. If it is missing, openNetwork creates it with
-// create, and returns nil otherwise.
+// openNetwork opens the namespace at path. If the namespace is missing, openNetwork creates
+// it if create is true, and else returns nil.
 func openNetwork(path string, create bool) (*network, error) {
 	open := netspace.Open
 	if create {
@@ -39,8 +39,8 @@ func openNetwork(path string, create bool) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Existing namespaces, too: modules that were loaded later have set their own
-	// defaults.
+	// Existing namespaces are configured again, because kernel modules that were loaded
+	// later have set their own defaults.
 	if err := netspace.Inside(f, quiet); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -56,6 +56,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	return n, nil
 }
 
+// newNetwork opens netlink in a namespace. The network owns f if there is no error.
 func newNetwork(f *os.File) (*network, error) {
 	h, err := netlink.NewHandleAt(netns.NsHandle(f.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -92,7 +93,7 @@ type device struct {
 	alias  string
 	up     bool
 	ready  bool // it transmits
-	peer   int  // interface index of its other side
+	peer   int  // interface index of the pair's other side
 	peerNS int  // namespace id of the other side, -1 for none
 }
 
@@ -101,6 +102,7 @@ func (d device) isBridge() bool {
 	return strings.HasPrefix(d.name, kindBridge) || strings.HasPrefix(d.name, kindOwn)
 }
 
+// asDevice returns the attributes of a device that the kernel has listed.
 func asDevice(l netlink.Link) device {
 	a := l.Attrs()
 	return device{
@@ -130,8 +132,8 @@ func (n *network) mustDevice(name string) (device, error) {
 	return d, err
 }
 
-// devices returns all devices of a slice's network. It removes devices without an alias,
-// which a crash left incomplete.
+// devices returns all complete devices of a slice's network, by name. It removes devices
+// without an alias, which a crash left incomplete, except TAPs.
 func (n *network) devices() (map[string]device, error) {
 	list, err := n.links()
 	if err != nil {
@@ -166,12 +168,12 @@ func (n *network) queues() ([]netlink.Qdisc, error) {
 const (
 	kindPort   = "p"
 	kindBridge = "b"
-	kindOwn    = "q" // the small bridge of an end
-	kindCut    = "s"
-	kindCutEnd = "u"
+	kindOwn    = "q" // the bridge of one end
+	kindCut    = "s" // the side of a segmenting pair at the link's bridge
+	kindCutEnd = "u" // the other side of kindCut, at the bridge of an end
 	kindTAP    = "t"
-	kindUplink = "x"
-	kindFar    = "y" // its other side, in the shared VLAN's namespace
+	kindUplink = "x" // the port to a shared VLAN
+	kindFar    = "y" // the other side of kindUplink, in the shared VLAN's namespace
 )
 
 // alias returns the description of a device, from which its name is made.
@@ -183,8 +185,8 @@ func ofLink(alias, link string) bool {
 	return ok && name == link
 }
 
-// awaitReady waits until the device transmits. The kernel notices with a delay that the
-// other side was switched on, and drops everything until then.
+// awaitReady waits until a device transmits, for at most half a second. The kernel notices
+// with a delay that the other side was switched on, and drops everything until then.
 func (n *network) awaitReady(name string) error {
 	const most = 500 * time.Millisecond
 	pause := 50 * time.Microsecond
@@ -220,9 +222,10 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// remove removes devices and waits until they are gone. The kernel removes hundreds
-// almost as fast as one, except for bridges: for each it waits for all processors while
-// it holds the lock of all networks of the host. So bridges go last and a few at a time.
+// remove removes devices and waits until they are gone. The kernel removes hundreds of
+// devices almost as fast as one. Bridges are the exception: for each bridge the kernel
+// waits for all processors, and holds the lock of all networks of the host meanwhile. So
+// bridges go last and a few at a time.
 func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)
@@ -236,6 +239,7 @@ func (n *network) remove(list []device) error {
 	return err
 }
 
+// removeAtOnce removes devices in one request.
 func (n *network) removeAtOnce(list []device) error {
 	for _, d := range list {
 		err := n.request(unix.RTM_NEWLINK, 0, about(d.index), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
@@ -252,6 +256,7 @@ func (n *network) removeAtOnce(list []device) error {
 // doomed is the device group of devices that are being removed.
 const doomed = 2
 
+// removeDoomed removes all devices in the group doomed.
 func (n *network) removeDoomed() error {
 	err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 	if err != nil && !errors.Is(err, unix.ENODEV) {

@@ -7,10 +7,10 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// paths returns the vswitch paths of a link, and reports false if there are too many.
-// Properties that are equal for all that arrives at an end make one path. Otherwise pairs
-// of one source with equal properties share a path, but each pair with a rate has its
-// own.
+// paths returns the vswitch paths of a link, and reports false if there are too many. If
+// the ports of the ends can apply all properties, each end gets one path. Otherwise the
+// pairs of a source that have equal properties share a path, but each pair with a rate has
+// a path of its own.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -64,6 +64,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	return list, true
 }
 
+// path returns the vswitch path from one port to others.
 func path(a asked, from string, to []string) vswitch.Path {
 	return vswitch.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

@@ -10,8 +10,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// RemoveLinks removes links, also from the nodes. Missing links are no error. Devices are
-// listed once for all links.
+// RemoveLinks removes links with their interfaces in nodes. Missing links are no error.
+// One call for many links is faster than many calls, because it lists all devices only
+// once.
 func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) error {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -85,8 +86,8 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		return err
 	}
 	if there {
-		// Remove all devices here: the namespace dies later, and not while a process has
-		// it open; and the vswitch would close one TAP after the other.
+		// Remove all devices here. The kernel removes the namespace later, and not while a
+		// process has it open; and the vswitch would close one TAP after the other.
 		if err := s.net.clear(); err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		s.manager = nil
 	}
 	clear(s.links)
-	h.vswitchEnded(slice) // also for a process of before a crash
+	h.vswitchEnded(slice) // a process from before a crash has limits, too
 	return errors.Join(s.close(), netspace.Remove(s.path), h.removeUnusedShared())
 }
 

@@ -7,9 +7,9 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// SetLink creates a link, or changes the existing one, and returns the emulator that
-// makes it. Attached ends stay attached, and ends that the link no longer has are
-// removed. It can be repeated after an interruption at any point. It returns an
+// SetLink creates a link, or changes an existing one, and returns the emulator that makes
+// the link. Attached ends stay attached. Ends that the link no longer has are removed.
+// After an interruption at any point, SetLink can be repeated. It returns an
 // *UnsupportedError if this host cannot make the link.
 func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error) {
 	if err := l.check(); err != nil {
@@ -34,7 +34,8 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 	return p.emulator, nil
 }
 
-// makeLink creates devices before it moves ports to them, and removes unneeded ones last.
+// makeLink creates or changes a link. It first creates the devices, then moves the ports
+// to them, and last removes the devices that are no longer needed.
 func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 	have, err := s.net.devices()
 	if err != nil {
@@ -83,7 +84,7 @@ func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 // device returns the name of a device of the link.
 func (m *made) device(kind, end string) string { return deviceName(kind, m.link.Name, end) }
 
-// parent returns the bridge of the end's port, or that of the shared VLAN's port.
+// parent returns the bridge that port i joins.
 func (m *made) parent(i int) string {
 	if m.plan.vswitch || m.plan.ports[i].split {
 		return m.device(kindOwn, m.id(i))
@@ -91,7 +92,7 @@ func (m *made) parent(i int) string {
 	return m.device(kindBridge, "")
 }
 
-// id returns the end's id, or uplink for the shared VLAN's port.
+// id returns the id of port i: that of its end, or uplink for the shared VLAN's port.
 func (m *made) id(i int) string {
 	if i == len(m.link.Ends) {
 		return uplink
@@ -99,7 +100,8 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu returns the MTU of the end, or the largest MTU for the shared VLAN's port.
+// mtu returns the MTU of port i: that of its end, or the largest MTU of all ends for the
+// shared VLAN's port.
 func (m *made) mtu(i int) int {
 	if i < len(m.link.Ends) {
 		return m.link.Ends[i].mtu()
@@ -111,13 +113,14 @@ func (m *made) mtu(i int) int {
 	return most
 }
 
-// shaper returns the shaping of the end's port.
+// shaper returns the shaping of port i.
 func (m *made) shaper(i int) shaper {
 	p := m.plan.ports[i]
 	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
 }
 
-// makeBridges creates the bridges of a link and the devices between them.
+// makeBridges creates the missing bridges of a link and the devices between them. have are
+// the existing devices. makeBridges adds to wanted the names of those that the link needs.
 func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		wanted[name] = true
@@ -159,7 +162,8 @@ func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]b
 	return nil
 }
 
-// placePort adds a port to its bridge and applies its shaping.
+// placePort applies the shaping of port i, and makes its device p join its bridge. It
+// leaves out what is done already.
 func (s *slice) placePort(m *made, i int, p device) error {
 	master, err := s.net.mustDevice(m.parent(i))
 	if err != nil {
@@ -179,7 +183,8 @@ func (s *slice) placePort(m *made, i int, p device) error {
 	return s.net.join(s.joining(m, i, p.index, master.index, master.name))
 }
 
-// joining returns how a device of end i joins one of the link's bridges.
+// joining returns how a device of port i joins one of the link's bridges. master is the
+// bridge's interface index, and bridge its name.
 func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	j := joining{index: index, master: master, alias: alias(m.link.Name, m.id(i))}
 	switch middle := bridge == m.device(kindBridge, ""); {
@@ -194,6 +199,7 @@ func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	return j
 }
 
+// knows reports whether the shaping of a port is known, as it is not after a restart.
 func (m *made) knows(name string) bool {
 	_, ok := m.shaped[name]
 	return ok

@@ -21,18 +21,21 @@ type shaper struct {
 	mtu   int
 }
 
+// shapes reports whether anything must be shaped.
 func (s shaper) shapes() bool { return s.rate != 0 || s.netem() }
 
+// netem reports whether netem is needed.
 func (s shaper) netem() bool { return s.delay != 0 || s.loss != 0 }
 
 const (
-	// frameOverhead is what tbf counts in addition to the MTU: addresses, type, a VLAN
-	// tag.
+	// frameOverhead is the bytes that tbf counts in addition to the MTU: addresses, type,
+	// and a VLAN tag.
 	frameOverhead = 18
-	// burstTime is the delay of tbf that does not reduce its rate: the processor has
-	// other work, too.
+	// burstTime is how late tbf may run without sending less than its rate: the processor
+	// has other work, too.
 	burstTime = 10 * time.Millisecond
-	// queueTime is how much traffic may wait before more is dropped.
+	// queueTime sets how much traffic may wait before more is dropped: what the rate sends
+	// in that time.
 	queueTime = 50 * time.Millisecond
 	// queueFrames is the least queue length, even on a slow link, since senders begin
 	// with ten frames.
@@ -44,15 +47,18 @@ const (
 	netemBytes = 64 << 20
 )
 
+// frame returns the bytes of the largest frame.
 func (s shaper) frame() int64 { return int64(s.mtu + frameOverhead) }
 
-// bytes returns the amount of data at a rate during d.
+// bytes returns how many bytes a rate of kbits kbit/s transfers during d.
 func bytes(kbits int64, d time.Duration) int64 {
 	return int64(float64(kbits) * 125 * d.Seconds())
 }
 
+// burst returns the bytes that tbf may send at once.
 func (s shaper) burst() int64 { return max(bytes(s.rate, burstTime), 2*s.frame()) }
 
+// queue returns the limit of tbf's queue in bytes.
 func (s shaper) queue() int64 {
 	return min(max(bytes(s.rate, queueTime), queueFrames*s.frame())+s.burst(), math.MaxUint32)
 }
@@ -72,7 +78,7 @@ func (s shaper) packets() uint32 {
 // shape sets the shaping of a port and replaces the previous one.
 func (n *network) shape(index int, s shaper) error {
 	err := n.request(unix.RTM_DELQDISC, 0, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: netlink.HANDLE_ROOT})
-	// The kernel returns one of these if the port has no discipline of ours.
+	// The kernel returns one of these errors if the port has no shaping.
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("cannot remove the shaping of a port: %w", err)
 	}
@@ -109,8 +115,8 @@ func (s shaper) qdiscs() []qdisc {
 	return list
 }
 
-// tbfOptions returns TCA_OPTIONS of tbf. It uses the 64-bit rate and byte-based burst
-// attributes, since the older fields end at 34 Gbit/s and 275 s.
+// tbfOptions returns TCA_OPTIONS of tbf. It uses the attributes for a 64-bit rate and for
+// a burst in bytes, because the older fields cannot hold more than 34 Gbit/s and 275 s.
 func tbfOptions(s shaper) *nl.RtAttr {
 	rate := uint64(s.rate) * 125
 	limits := nl.TcTbfQopt{Limit: uint32(s.queue())}
@@ -136,8 +142,9 @@ func netemOptions(s shaper) *nl.RtAttr {
 	return nl.NewRtAttr(nl.TCA_OPTIONS, slices.Concat(fields.Serialize(), nl.NewRtAttr(latency64, delay).Serialize()))
 }
 
-// tickShift converts nanoseconds to the kernel's queue ticks.
+// tickShift converts nanoseconds to the ticks of the kernel's queueing disciplines, of
+// which each is 64 ns.
 const tickShift = 6
 
-// chance converts a fraction to a 32-bit threshold.
+// chance converts a fraction from 0 to 1 to netem's scale, on which 2^32-1 is 1.
 func chance(share float64) uint32 { return uint32(math.Round(share * math.MaxUint32)) }

@@ -16,7 +16,7 @@ const (
 	inside                        // port 22 in a node
 	jump                          // the gateway account itself
 	relayed                       // through the gateway account to an Address
-	raw                           // through a node's own port to an Address
+	raw                           // at the own port of a node with an Address
 )
 
 // origin is the listener that accepted a connection.
@@ -49,9 +49,9 @@ func (g *gateway) accept(l net.Listener, at origin) {
 		}
 		source := sourceOf(nc.RemoteAddr())
 		if at.kind == inside {
-			source = at.node // insideKeys a node the source address can be forged
+			source = at.node // root of a node can forge source addresses
 		}
-		// This is called in order of arrival, because the oldest is evicted first.
+		// Connections are added in order of arrival, because the oldest is evicted first.
 		guest := g.pending.add(source, nc)
 		go func() {
 			defer g.removeConnection()
@@ -60,7 +60,8 @@ func (g *gateway) accept(l net.Listener, at origin) {
 	}
 }
 
-// handleConnection serves a new connection.
+// handleConnection serves a new connection: it forwards the connection if the node has an
+// Address, and else runs the SSH server on it.
 func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	nc := guest.nc
 	defer nc.Close()
@@ -79,8 +80,9 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	g.serve(guest, at)
 }
 
-// endpointOf returns the endpoint that a connection is for, or nil. A connection inside a
-// node may be for another node of the slice, by its destination address.
+// endpointOf returns the endpoint that a connection is for, or nil if there is none. A
+// connection to port 22 inside a node is for the node of the slice that has its
+// destination address, and else for that node itself.
 func (g *gateway) endpointOf(nc net.Conn, at origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,9 +130,9 @@ func sourceOf(a net.Addr) string {
 	return addr.String()
 }
 
-// Limits of connections that have not logged in: in all, and for each source. At the
-// limit, the oldest connection of the source with the most is closed. An honest client
-// needs little time, and a flood evicts its own connections.
+// Limits of connections that have not logged in: in all, and for each source. At a limit,
+// the source with the most such connections loses its oldest one. An honest client needs
+// little time, and a flood evicts its own connections.
 const (
 	maxPending       = 512
 	maxSourcePending = 128
@@ -143,6 +145,7 @@ type pendingConns struct {
 	by map[string][]*pendingConn // by source, the oldest first
 }
 
+// pendingConn is a connection that has not logged in.
 type pendingConn struct {
 	source string
 	nc     net.Conn
@@ -171,6 +174,7 @@ func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	return g
 }
 
+// evict removes and closes a connection. The lock is held.
 func (w *pendingConns) evict(g *pendingConn) {
 	w.removeLocked(g)
 	go g.nc.Close() // closing a channel of the gateway account sends a message
@@ -183,6 +187,7 @@ func (w *pendingConns) remove(g *pendingConn) {
 	w.removeLocked(g)
 }
 
+// removeLocked is remove; the lock is held.
 func (w *pendingConns) removeLocked(g *pendingConn) {
 	list := w.by[g.source]
 	for i, other := range list {

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Received data that is not yet taken stays in the heap. The SSH library accepts 2 MB on
-// each channel and stores them as messages, of which small ones need more memory than
-// their data. These limits count bytes on the wire: for all connections of a share, and
-// in all. Uncollected garbage adds up to half of that.
+// Received data stays in the heap until its receiver takes it. The SSH library accepts
+// 2 MB on each channel and stores them as messages; a small message needs more memory than
+// its data. These limits count bytes on the wire: for all connections of a share (see
+// shareFor), and in all. Uncollected garbage adds up to half of that.
 const (
 	maxUnread      = 128 << 20
 	maxSliceUnread = 48 << 20
@@ -21,12 +21,13 @@ const leastMessage = 32
 type backlogs struct {
 	mu  sync.Mutex // also guards each backlog and flow
 	all int
-	by  map[string]int // bytes by share
-	of  map[*backlog]struct{}
+	by  map[string]int        // bytes by share
+	of  map[*backlog]struct{} // the connections with a waiting flow
 }
 
-// backlog is the data that a connection has received and that is not yet taken. It is
-// counted only while a flow waits; otherwise data is read at once.
+// backlog is the data that a connection has received and that its receivers have not yet
+// taken. It is counted only while a flow waits for its receiver; otherwise data is read at
+// once.
 type backlog struct {
 	of     *backlogs
 	c      *login
@@ -39,15 +40,17 @@ type backlog struct {
 type flow struct {
 	b     *backlog
 	c     *login
-	n     int
-	empty bool
-	to    io.Closer
+	n     int       // bytes that were read and wait to be written
+	empty bool      // these bytes were all that had arrived
+	to    io.Closer // the writer; nil until it is known
 }
 
+// flow returns the flow of a new channel of c.
 func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 
-// received counts n received bytes. If the total exceeds a limit, the connection with the
-// largest backlog is ended.
+// received counts n received bytes. If the connection's share exceeds its limit, received
+// ends the connection of that share with the largest backlog. If the sum of all exceeds
+// its limit, it takes the share with the most bytes.
 func (b *backlog) received(n int) {
 	s := b.of
 	s.mu.Lock()
@@ -76,8 +79,9 @@ func (b *backlog) received(n int) {
 	worst.drop()
 }
 
-// add adds n bytes to the counters. Data from before the counting started may be
-// subtracted, so a counter never goes below zero. The lock is held.
+// add adds n bytes, which may be negative, to the counters. Data that arrived before the
+// counting started may be subtracted, so add lets no counter go below zero. The lock is
+// held.
 func (b *backlog) add(n int) {
 	n = max(n, -b.bytes)
 	if n == 0 || b.closed {
@@ -107,8 +111,8 @@ func (b *backlog) drop() {
 	}
 }
 
-// begin records that n bytes of f were read and wait to be written. empty reports whether
-// they were all that had arrived.
+// begin records that n bytes of f were read and wait to be written. empty means that they
+// were all that had arrived.
 func (f *flow) begin(n int, empty bool) {
 	b, s := f.b, f.b.of
 	s.mu.Lock()
@@ -125,7 +129,7 @@ func (f *flow) begin(n int, empty bool) {
 	s.of[b] = struct{}{}
 }
 
-// end records that the data was written.
+// end records that the data of begin was written.
 func (f *flow) end() {
 	s := f.b.of
 	s.mu.Lock()
@@ -149,6 +153,8 @@ func (f *flow) close() {
 	f.leave()
 }
 
+// leave records that f does not wait. Without a waiting flow, the backlog is empty. The
+// lock is held.
 func (f *flow) leave() {
 	if delete(f.b.flows, f); len(f.b.flows) == 0 && f.b.c != nil {
 		f.b.add(-f.b.bytes)

@@ -11,14 +11,14 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// maxChannels is the most channels of a connection that are open or that the peer has not
-// closed.
+// maxChannels is the most channels of a connection. A channel counts until the peer has
+// closed it.
 const maxChannels = 128
 
 // maxExtra is the most bytes of extra data with which a channel may be opened.
 const maxExtra = 8 << 10
 
-// agentTime limits the work of an agent before a channel is open.
+// agentTime limits each call of a node's agent.
 const agentTime = 10 * time.Second
 
 // serveChannels serves the channels that the peer opens.

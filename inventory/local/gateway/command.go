@@ -20,7 +20,7 @@ import (
 // errNoAgent is reported to a user when a node's agent cannot be reached.
 var errNoAgent = errors.New("the node does not answer: it is stopped, or the testbed is")
 
-// run runs the command of a session.
+// run runs the command of a session and ends the session.
 func (s *session) run(cmd agent.Command) {
 	cmd.Env = append(s.c.environment(), s.env...)
 	if s.forward {
@@ -54,7 +54,8 @@ func (s *session) run(cmd agent.Command) {
 }
 
 // environment returns the variables that describe the connection. A login of VerifyLogin
-// gets none: they make bash read the user's start-up files, which may be broken.
+// gets none, because SSH_CLIENT makes bash read the user's start-up files, which may be
+// broken.
 func (c *login) environment() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)
@@ -68,8 +69,8 @@ func (c *login) environment() []string {
 	}
 }
 
-// exec starts a command in the node. files are our ends of its stdin, stdout and stderr,
-// unless it has a terminal.
+// exec starts a command in the node. files are our ends of its stdin, stdout and stderr;
+// a command with a terminal has none.
 func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -110,7 +111,7 @@ func pipes() (ours, theirs []*os.File, err error) {
 			r, w = w, r
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
-		w.Fd() // makes it blocking, as programs expect
+		w.Fd() // makes the file blocking, as programs expect
 	}
 	return ours, theirs, nil
 }
@@ -148,15 +149,15 @@ func (s *session) transfer(p command, files []*os.File) {
 	s.sendExit(e)
 }
 
-// How long and how much a terminal is read after its command has ended: until it is
-// silent for lastTime, and at most lastBytes.
+// After its command has ended, a terminal is read until it is silent for lastTime, and at
+// most lastBytes.
 const (
 	lastTime  = 250 * time.Millisecond
 	lastBytes = 1 << 20
 )
 
-// terminalReader reads a terminal. A terminal only reports its end when no process holds
-// it open.
+// terminalReader reads a terminal until some time after its command has ended. The
+// terminal itself reports its end only when no process holds it open.
 type terminalReader struct {
 	f     *os.File
 	ended atomic.Bool
@@ -186,8 +187,8 @@ func (l *terminalReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readRemaining reads available data after the deadline, since this process itself may
-// have been delayed.
+// readRemaining reads the data that is available after the deadline, and returns io.EOF if
+// there is none. Data may have arrived in time if this process itself was delayed.
 func (l *terminalReader) readRemaining(b []byte) (n int, err error) {
 	err = withDescriptor(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
 	if err != nil || n <= 0 {
@@ -213,14 +214,16 @@ func (s *session) sendExit(e agent.Exit) {
 	s.ch.Close()
 }
 
-// setSize sets the window size of a terminal.
+// setSize sets the window size of a terminal, and reports whether it could. The terminal
+// may be nil.
 func setSize(terminal *os.File, size *unix.Winsize) bool {
 	return terminal != nil && withDescriptor(terminal, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)
 	}) == nil
 }
 
-// withDescriptor calls f with the descriptor of a file, which keeps its mode.
+// withDescriptor calls f with the descriptor of a file. Unlike File.Fd, it does not make
+// the file blocking.
 func withDescriptor(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

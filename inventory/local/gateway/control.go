@@ -14,14 +14,14 @@ import (
 // connections. Both use one socket. Each order is replied to with its number; each
 // request is answered with an order of kind "connection".
 
-// Most bytes of a message. The limit towards the Manager is small: the gateway sends
-// nothing long.
+// The most bytes of a message. The limit for messages to the Manager is small, because the
+// gateway sends nothing long.
 const (
 	maxOrder          = 16 << 20
 	maxGatewayMessage = 4 << 10
 )
 
-// Most connection requests that may be open at the same time, in all and for one node.
+// The most connection requests that may be open at the same time, in all and for one node.
 const (
 	maxAsks     = 256
 	maxNodeAsks = 8
@@ -38,7 +38,8 @@ const (
 	orderPing       = "ping" // the reply shows that the gateway's lock is free
 )
 
-// What an order to set an endpoint does with a listener.
+// Values of order.Public and order.Inside: what an order to set an endpoint does with the
+// endpoint's listener.
 const (
 	listenNone = ""     // the endpoint has none
 	listenSame = "same" // keep the present one
@@ -69,8 +70,8 @@ type beginning struct {
 // The kinds of gateway messages.
 const (
 	replyDone   = "done"
-	askAgent    = "agent"    // serveRequests a connection to the node's agent, or to its Address
-	askEndpoint = "endpoint" // serveRequests a connection to the node's public endpoint
+	askAgent    = "agent"    // requests a connection to the node's agent, or to its Address
+	askEndpoint = "endpoint" // requests a connection to the node's public endpoint
 )
 
 // gatewayMessage is a message from the gateway to the Manager.
@@ -81,7 +82,7 @@ type gatewayMessage struct {
 	Error  string `json:",omitempty"`
 }
 
-// sender sends messages of several goroutines on one connection.
+// sender sends messages on one connection. Several goroutines may use it.
 type sender struct {
 	mu sync.Mutex
 	c  *fdsocket.Conn
@@ -110,7 +111,7 @@ type connectionRequests struct {
 // nodeQueue counts the requests for one node.
 type nodeQueue struct {
 	slots chan struct{}
-	users int // serveRequests that wait or are open; guarded by connectionRequests.mu
+	users int // requests that wait or are open; guarded by connectionRequests.mu
 }
 
 // pendingRequest is a request without an answer yet.
@@ -119,6 +120,7 @@ type pendingRequest struct {
 	answer chan connectionResult
 }
 
+// connectionResult is the answer to a request: a connection or an error.
 type connectionResult struct {
 	file *os.File
 	err  error
@@ -189,7 +191,7 @@ func (a *connectionRequests) acquire(ctx context.Context, node string) error {
 	}
 }
 
-// release releases both slots.
+// release releases the slots of acquire.
 func (a *connectionRequests) release(node string) {
 	a.mu.Lock()
 	q := a.nodes[node]
@@ -199,7 +201,8 @@ func (a *connectionRequests) release(node string) {
 	a.dropUser(node)
 }
 
-// dropUser removes a user of a node's queue, and the queue with its last user.
+// dropUser counts one request less in a node's queue, and removes the queue with its last
+// request.
 func (a *connectionRequests) dropUser(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -40,9 +40,9 @@ func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net
 	<-out
 }
 
-// copyIn copies the peer's data to the writer that to returns; to may wait until there is
-// one. When the writer fails or is nil, the rest is discarded, so that the channel can
-// end.
+// copyIn copies the peer's data to the writer that to returns. It calls to with the first
+// data, and to may wait until there is a writer. If the writer is nil or fails, copyIn
+// discards the rest, so that the channel can end.
 func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	f := c.flow()
 	defer f.close()
@@ -70,16 +70,18 @@ func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	}))
 }
 
+// reader is a function as an io.Reader.
 type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }
 
+// writer is a function as an io.Writer.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// copyGrowing copies from r to w. Its buffer starts small and grows with the amount of
-// data.
+// copyGrowing copies from r to w until one of them fails, and returns that error, which is
+// io.EOF at the end of r. Its buffer starts small and grows with the amount of data.
 func copyGrowing(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
 	for {
@@ -98,6 +100,8 @@ func copyGrowing(w io.Writer, r io.Reader) error {
 	}
 }
 
+// closeWrite ends the output of a connection. It closes the whole connection if that has
+// no separate output.
 func closeWrite(nc net.Conn) {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -123,9 +127,9 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	copyBothWays(nc, to, drainTime)
 }
 
-// copyBothWays copies in both directions, and closes both connections when both
-// directions have ended. It waits at most drain after the first end, since the other end
-// may never come.
+// copyBothWays copies in both directions until both have ended, and closes both
+// connections. After the first direction has ended, the other one has at most the time
+// drain, since it may never end.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()

@@ -22,14 +22,14 @@
 //
 // # Decisions
 //
-//   - open files: the gateway opens none. up opens agents, addresses and listeners, so that a
-//     captured gateway reaches nothing else: [Manager.connect].
+//   - open files: the gateway opens none. "up" opens the connections to agents and addresses, and
+//     the listeners, so that a captured gateway reaches nothing else: [Manager.connect].
 //   - unread data: 48 MB for a slice and 128 MB in all; beyond that the connection with the most
 //     is closed: [maxUnread].
 //   - proof of a login: it uses the endpoint's own listener, and a key that only the gateway
 //     process knows: [Manager.VerifyLogin].
-//   - hanging gateway: it is killed after 10 s, and the next one gets all endpoints:
-//     [Manager.SetEndpoint].
-//   - time to log in: 20 s, and 2 min after a right key was offered, because its owner may have to
+//   - hanging gateway: a gateway that does not reply to a change of endpoints within 10 s is
+//     killed, and the next one gets all endpoints: [Manager.SetEndpoint].
+//   - time to log in: 20 s, and 2 min after a valid key was offered, because its owner may have to
 //     unlock it: [unlockTime].
 package gateway

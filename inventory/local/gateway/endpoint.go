@@ -25,6 +25,7 @@ type endpoint struct {
 // maxLine is the most bytes of a line with a key; an RSA key of 16384 bits needs 2,800.
 const maxLine = 8 << 10
 
+// newEndpoint parses an Endpoint. The result has no listeners yet.
 func newEndpoint(d *Endpoint) (*endpoint, error) {
 	n := &endpoint{
 		node: d.Node, slice: d.Slice, address: d.Address, names: d.Names,
@@ -42,7 +43,7 @@ func newEndpoint(d *Endpoint) (*endpoint, error) {
 	return n, err
 }
 
-// hostKeys parses one or more private keys in PEM. Text without a key is an error.
+// parseHostKeys parses one or more private keys in PEM. Text without a key is an error.
 func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 	var all []ssh.Signer
 	for {
@@ -58,10 +59,9 @@ func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 	}
 }
 
-// keys returns the public keys in lines of authorized_keys. It skips certificates, since
-// they would be judged by their content and not by being listed. It also skips keys with
-// options: an option restricts a key or makes it an authority, and the gateway would not
-// enforce that.
+// parseKeys returns the public keys in lines of authorized_keys, in wire format. It skips
+// invalid lines and certificates. It also skips keys with options: an option restricts a
+// key or makes it a certificate authority, and the gateway would not enforce that.
 func parseKeys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {
@@ -84,7 +84,8 @@ func (d *endpoint) allowsLogin(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
-// allowsInsideLogin reports whether key opens the account login at port 22 in a node.
+// allowsInsideLogin reports whether key opens the account login at port 22 inside a node
+// of the slice. The keys that open it from outside do, too.
 func (d *endpoint) allowsInsideLogin(login string, key []byte) bool {
 	list, is := d.accounts[login]
 	return is && (contains(d.insideKeys, key) || contains(list, key))
@@ -99,7 +100,8 @@ func (d *endpoint) hasKey(key []byte) bool {
 	return found
 }
 
-// contains reports whether list has key. Its time does not depend on the position of key.
+// contains reports whether list has key. The time that it takes does not depend on where
+// key is.
 func contains(list [][]byte, key []byte) bool {
 	found := 0
 	for _, k := range list {
@@ -132,10 +134,11 @@ func (d *endpoint) displayName() string {
 // fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
-// index holds the nodes that each key opens, with the number of accounts, for the gateway
-// account.
+// index holds, for each key, the nodes that it opens, and at each node the number of
+// accounts. The gateway account uses it.
 type index map[fingerprint]map[string]int
 
+// add adds the accounts of an endpoint if by is 1, and removes them if it is -1.
 func (x index) add(d *endpoint, by int) {
 	for _, list := range d.accounts {
 		for _, k := range list {

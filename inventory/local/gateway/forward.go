@@ -31,9 +31,9 @@ const (
 	maxHost     = 255
 )
 
-// listenTime is how long a connection waits, in total, for nodes that are slow to listen.
-// Requests are handled in order, so a slow one delays all others. Calls shorter than
-// quickTime do not count.
+// listenTime is how long a connection waits, in total, for a node that is slow to listen.
+// A connection's requests are handled in order, so a slow one delays the others. Calls
+// shorter than quickTime do not count.
 const (
 	listenTime = agentTime
 	quickTime  = 100 * time.Millisecond
@@ -59,6 +59,7 @@ func (c *login) directUnix(n ssh.NewChannel) {
 	c.direct(n, "unix", to.Path)
 }
 
+// direct connects a new channel to an address inside the node.
 func (c *login) direct(n ssh.NewChannel, network, address string) {
 	nc, err := c.dial(network, address)
 	if err != nil {
@@ -134,12 +135,13 @@ func (f tcpForward) key() string { return net.JoinHostPort(f.Host, strconv.Itoa(
 // unixForward is the payload of streamlocal-forward@openssh.com.
 type unixForward struct{ Path string }
 
-// forwards are the listeners of a connection in the node.
+// forwards are the listeners in the node that a connection has requested.
 type forwards struct {
-	listeners map[string]net.Listener
-	left      time.Duration // remaining time, see listenTime
+	listeners map[string]net.Listener // by host:port, or by path
+	left      time.Duration           // remaining time, see listenTime
 }
 
+// cancel closes a listener, and reports whether there was one.
 func (f *forwards) cancel(key string) bool {
 	l := f.listeners[key]
 	if l == nil {
@@ -224,7 +226,8 @@ func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 }
 
 // acceptForward forwards connections at l to the peer, as channels of type name, until l
-// is closed. It waits while the peer has the most channels allowed.
+// is closed. payload returns the extra data of a channel. While the peer has maxChannels
+// open, acceptForward waits.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
 	cancelled := make(chan struct{})
 	defer close(cancelled)

@@ -45,24 +45,24 @@ type gateway struct {
 	failures, evictions rateLimit // limit how often these are logged
 
 	mu               sync.Mutex
-	hostKeys         []ssh.Signer // hostKeys keys of the gateway account
+	hostKeys         []ssh.Signer // of the gateway account
 	jumpListener     net.Listener
 	endpoints        map[string]*endpoint
 	keys             index
-	peers            map[string]map[netip.Addr]string
-	verificationKeys map[string]map[fingerprint]bool // by node: keys that VerifyLogin uses
+	peers            map[string]map[netip.Addr]string // by slice: address to node
+	verificationKeys map[string]map[fingerprint]bool  // by node: keys that VerifyLogin uses
 	conns            map[*login]struct{}
 	loginsByLimit    map[string]int // logins by limit: node, account, key
 	logins           int            // without logins of VerifyLogin
 	loginsByShare    map[string]int // logins by share, see shareFor
 	loginCount       uint64         // logins since the start
-	connections      int            // connections connections of any kind
+	connections      int            // of any kind, also before a login
 	ending           bool
 	drained          chan struct{} // closed when the gateway is ending and no connection is open
 }
 
-// run serves the Manager until the Manager ends, and then the open sessions until they
-// end.
+// run carries out the Manager's orders until the Manager ends. Then it serves the open
+// sessions until the last one ends. confine drops the rights of the process.
 func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *slog.Logger) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -92,7 +92,8 @@ func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *
 	return nil
 }
 
-// begin drops all rights before anything from outside is read.
+// begin handles the Manager's first order: it drops all rights, before anything from
+// outside is read, and opens the gateway account.
 func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) error {
 	var o order
 	files, err := c.Receive(&o, maxOrder, 1)
@@ -169,7 +170,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// listener returns a listener for a file, and closes the file.
+// listenerOf returns a listener for a file, and closes the file.
 func listenerOf(f *os.File) (net.Listener, error) {
 	defer f.Close()
 	return net.FileListener(f)
@@ -210,6 +211,7 @@ func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 		return errors.New("an order keeps a listener that the gateway does not have")
 	}
 	next := 0
+	// take returns the listener that how selects, and whether it is new.
 	take := func(how string, of func(*endpoint) net.Listener) (l net.Listener, isNew bool) {
 		switch {
 		case how == listenSame:
@@ -255,7 +257,7 @@ func (g *gateway) replaceEndpoint(node string, d *endpoint) {
 	}
 	for c := range g.conns {
 		if !g.isAllowed(c) {
-			go c.end() // it may wait for a peer that does not read
+			go c.end() // may wait for a peer that does not read
 		}
 	}
 }
@@ -293,8 +295,8 @@ func (g *gateway) shutDown() {
 	}
 }
 
-// addConnection counts a connection, and reports whether the gateway still takes any. The
-// caller must call removeConnection if it does.
+// addConnection counts a connection, and reports whether the gateway still accepts any. If
+// so, the caller must call removeConnection at the end of the connection.
 func (g *gateway) addConnection() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,18 +22,18 @@ func (c *login) explain(n ssh.NewChannel) {
 	}
 	go io.Copy(io.Discard, ch)
 	go io.Copy(io.Discard, ch.Stderr())
-	told := false
+	explained := false
 	for r := range requests {
 		c.transport.charge()
 		switch r.Type {
 		case "pty-req", "env":
 			r.Reply(true, nil)
 		case "shell", "exec", "subsystem":
-			r.Reply(!told, nil)
-			if told {
+			r.Reply(!explained, nil)
+			if explained {
 				continue
 			}
-			told = true
+			explained = true
 			io.WriteString(ch.Stderr(), c.explanation())
 			ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{1}))
 			ch.Close()
@@ -46,6 +46,8 @@ func (c *login) explain(n ssh.NewChannel) {
 // maxListed is how many nodes the explanation lists.
 const maxListed = 40
 
+// explanation returns how the gateway account is used, and the nodes that the peer's key
+// opens.
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
@@ -77,7 +79,9 @@ func printable(s string) string {
 	}, s)
 }
 
-// jump serves a connection through the gateway account to port 22 of a node.
+// jump serves a channel of the gateway account that leads to port 22 of a node: it runs
+// the SSH server of the node on the channel, or forwards the channel to the node's
+// Address.
 func (c *login) jump(n ssh.NewChannel) {
 	var to tcpOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
@@ -110,8 +114,9 @@ func (c *login) jump(n ssh.NewChannel) {
 	c.refuseRequests(ch, requests)
 }
 
-// findEndpoint returns the endpoint that has the name, among those that the peer's key
-// opens.
+// findEndpoint returns the endpoint with a name, among those that the peer's key opens. An
+// id goes before a full name, and a full name before a short one. If several endpoints have
+// the name, findEndpoint returns an error that lists them.
 func (c *login) findEndpoint(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.endpointsFor(c.key)
@@ -170,9 +175,9 @@ func (c *login) forwardChannel(n ssh.NewChannel, d *endpoint) {
 	c.joinChannel(ch, requests, nc)
 }
 
-// channelConn is a net.Conn over a channel. It has no deadlines, so its user must close
-// it in time. Its user must also read it continuously: data that is not read counts as
-// backlog of the carrier.
+// channelConn is a net.Conn over a channel of the connection carrier. It has no deadlines,
+// so its user must close it in time. Its user must also read it continuously: data that is
+// not read counts as backlog of the carrier.
 type channelConn struct {
 	ssh.Channel
 	carrier *login

@@ -38,13 +38,14 @@ func (k *Manager) logLine(line []byte) {
 	k.options.Log.Log(context.Background(), level, "gateway: "+message, attrs...)
 }
 
-// rateLimit reports true at most once a second, because users can cause failures at any
+// rateLimit limits how often an event is logged, because users can cause failures at any
 // rate. The zero value is ready.
 type rateLimit struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
+// allow reports true at most once a second.
 func (s *rateLimit) allow() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	probeTime = 60 * time.Second // after this silence a keepalive is sent
 	maxProbes = 3
 
-	maxLogins         = 4096 // insideListener all; beyond that the share with the most logins loses its oldest
+	maxLogins         = 4096 // in all; beyond that the share with the most logins loses its oldest
 	maxNodeLogins     = 256
 	maxAccountLogins  = 128 // of an account at a node, or of a key at the gateway account
 	maxSourceForwards = 64  // connections of one source forwarded to a node's Address
@@ -40,11 +40,11 @@ type login struct {
 	slice    string // the node's slice
 	user     string
 	key      []byte
-	to       string // the Address, if the connection is forwarded
-	held     []string
+	to       string       // the Address, if the connection is forwarded
+	held     []string     // the limits that count it, see loginsByLimit
 	share    string       // see shareFor
 	sequence uint64       // increases with each login
-	evicted  bool         // evicted: it is ended and no longer counted
+	evicted  bool         // ended by evictOldest, and no longer counted
 	stop     func() error // closes the connection
 
 	conn           *ssh.ServerConn
@@ -67,7 +67,7 @@ var errDenied = errors.New("the key does not open this account")
 // keyUsed is the key of ssh.Permissions.ExtraData under which the public key is stored.
 type keyUsed struct{}
 
-// attempt records a handshake.
+// attempt is what the server learns during a handshake.
 type attempt struct {
 	user string // of the last offered key, for the log
 	// offered is called when a valid key is offered. The peer has not yet proven that it
@@ -75,7 +75,8 @@ type attempt struct {
 	offered func()
 }
 
-// config returns the server configuration of a handshake.
+// config returns the server configuration of a handshake, which records the keys that the
+// client offers in tried.
 func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
@@ -107,7 +108,7 @@ func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.Serv
 	return c
 }
 
-// isAllowed reports whether the endpoints still allow c. The lock is held.
+// isAllowed reports whether the present endpoints allow c. The lock is held.
 func (g *gateway) isAllowed(c *login) bool {
 	d := g.endpoints[c.node]
 	switch c.kind {
@@ -151,7 +152,7 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 	g.mu.Unlock()
 	from := source
 	if at.kind == public {
-		from = sourceOf(nc.RemoteAddr()) // the client's address, not the gateway account's
+		from = sourceOf(nc.RemoteAddr()) // for a login through the gateway account, source is its key
 	}
 	w := &throttledConn{Conn: nc, backlog: &backlog{of: &g.backlogs}}
 	if in, is := nc.(*channelConn); is {
@@ -191,7 +192,8 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 	c.working.Wait()
 }
 
-// admit registers c if the endpoints allow it and no limit is exceeded.
+// admit registers c, or returns an error if the endpoints do not allow it or a limit is
+// reached. At maxLogins it ends another login instead.
 func (g *gateway) admit(c *login) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,7 +224,7 @@ func (g *gateway) admit(c *login) error {
 		}
 	}
 	c.share = g.shareFor(c)
-	if !c.isVerification { // readRemaining are never many of these
+	if !c.isVerification { // there are at most maxVerifications of those
 		if g.logins >= maxLogins {
 			g.evictOldest()
 		}
@@ -239,10 +241,11 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
-// shareFor returns the share of c, by which logins are limited: the slice of its node. At
-// the gateway account it is the slice that the key opens. A key that opens several slices
-// has a share of its own, because any user may list the key of another user. Forwarded
-// connections share by source. The lock is held.
+// shareFor returns the share of c: logins with the same share count together at a limit.
+// The share is the slice of the login's node. At the gateway account it is the slice that
+// the key opens. A key that opens several slices has a share of its own, because any user
+// may list the key of another user. The share of a connection of kind raw is its source.
+// The lock is held.
 func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:
@@ -281,7 +284,8 @@ func (g *gateway) evictOldest() {
 	go oldest.end()
 }
 
-// releaseLogin removes a login from all counters. The lock is held.
+// releaseLogin removes a login from the counters of logins and shares, unless it was
+// evicted or never counted. The lock is held.
 func (g *gateway) releaseLogin(c *login) {
 	if c.isVerification || c.evicted {
 		return
@@ -292,6 +296,7 @@ func (g *gateway) releaseLogin(c *login) {
 	}
 }
 
+// removeLogin removes a login that admit has registered.
 func (g *gateway) removeLogin(c *login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -327,7 +332,7 @@ func (c *login) sendKeepalives(done <-chan struct{}) {
 		}
 		select {
 		case asked <- struct{}{}:
-			go func() { // it waits for the answer, or for the end of the connection
+			go func() { // SendRequest waits for the answer, or for the end of the connection
 				c.conn.SendRequest("keepalive@openssh.com", true, nil)
 				<-asked
 			}()

@@ -63,7 +63,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// ErrClosed is returned after Close.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the gateway was closed")
 
 // patience is how long a change of endpoints waits for the gateway to reply, and then for
@@ -136,12 +136,12 @@ func Start(ctx context.Context, o Options) (*Manager, error) {
 	return k, nil
 }
 
-// SetEndpoint adds or replaces the endpoint of a node. Listener public is the node's own
-// port, inside is port 22 in the node; either may be nil. The Manager owns the listeners
-// and closes those that are replaced; the same listener may be passed again. Sessions of
-// keys that were removed are ended. After an error the previous state remains: the
-// Manager keeps the previous listeners, and new ones belong to the caller. Calls for the
-// same node must not overlap.
+// SetEndpoint adds or replaces the endpoint of a node. The listener public is at the
+// node's own port, inside at port 22 in the node; either may be nil. The Manager owns the
+// listeners and closes those that are replaced; the same listener may be passed again.
+// Sessions whose key was removed are ended. After an error, the previous endpoint and its
+// listeners remain, and new listeners belong to the caller. Calls for the same node must
+// not overlap.
 func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	if err := checkEndpoint(d, public, inside); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (d *servedEndpoint) closeListenersExcept(next *servedEndpoint) {
 	}
 }
 
-// SetPeers sets the addresses of the nodes of a slice, as the nodes see them. An empty
-// map removes the slice.
+// SetPeers sets the addresses of the nodes of a slice: those that the nodes use to reach
+// each other, with the node's id. An empty map removes the slice.
 func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	at = maps.Clone(at)
 	k.mu.Lock()
@@ -247,9 +247,9 @@ func (k *Manager) RemoveEndpoint(node string) error {
 	return k.waitForReply(wait)
 }
 
-// waitForReply waits until the gateway has replied to a change of endpoints. A gateway
-// that does not reply is killed, because it would still accept removed keys. Its
-// successor receives all endpoints, so the successor's start is a reply, too.
+// waitForReply waits until the gateway has replied to a change of endpoints. It kills a
+// gateway that does not reply, because that one would still accept removed keys. The next
+// gateway process receives all endpoints, so its start counts as the reply.
 func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
 	case <-a.done:
@@ -273,7 +273,8 @@ func (k *Manager) waitForReply(a *pendingReply) error {
 	return errors.New("the gateway died and could not be started again")
 }
 
-// waitForReady returns the gateway process that has received all endpoints.
+// waitForReady waits until a running gateway process has received all endpoints, and
+// returns it.
 func (k *Manager) waitForReady(ctx context.Context) (*process, error) {
 	for {
 		k.mu.Lock()
@@ -297,10 +298,10 @@ func (k *Manager) waitForReady(ctx context.Context) (*process, error) {
 	}
 }
 
-// VerifyLogin logs in through the node's endpoint as a client would, as each account,
-// with a temporary key. It starts a program of ours in the node as that user and runs
-// none of the user's files. For an endpoint with an Address it checks that an SSH server
-// answers there.
+// VerifyLogin tests the logins of a node: it logs in at the node's endpoint as a client
+// would, with a temporary key, as each account. Root is tested only if there is no other
+// account. In each login the account's shell runs an empty command. For an endpoint with
+// an Address, VerifyLogin checks that an SSH server answers there.
 func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	p, err := k.waitForReady(ctx)
 	if err != nil {
@@ -324,7 +325,8 @@ func (k *Manager) Close() error {
 	return nil
 }
 
-// end stops the Manager, and also all sessions if kill is true. It may be called again.
+// end stops the Manager. It kills the gateway process with all its sessions if kill is
+// true, and else waits at most endTime for that process. It may be called again.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

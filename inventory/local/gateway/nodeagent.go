@@ -43,6 +43,7 @@ func (localAgents) listen(ctx context.Context, c *fdsocket.Conn, network, addres
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
+// started is an agent.Process as a command.
 type started struct{ *agent.Process }
 
 func (s started) terminal() *os.File { return s.Terminal }

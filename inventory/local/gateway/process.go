@@ -20,7 +20,7 @@ import (
 // for.
 const connectTime = 5 * time.Second
 
-// backoff is the pause before a gateway process that died is replaced.
+// backoff sets the pause between the end of a gateway process and the next start.
 var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
 // process is one gateway process, with the orders that it has not replied to.
@@ -79,11 +79,12 @@ func (k *Manager) run() {
 	select {
 	case <-p.dead:
 	default:
-		close(p.dead) // it was never started
+		close(p.dead) // p was never started
 	}
 }
 
-// serve starts p and serves it until it ends or the Manager is closed.
+// serve starts p, sends it all endpoints, and handles its messages until it ends or the
+// Manager is closed. It returns why p ended, or ErrClosed.
 func (k *Manager) serve(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
@@ -147,8 +148,8 @@ func (p *process) started() *supervisor.Process {
 // errSilent means that a gateway did not reply in time.
 var errSilent = errors.New("the gateway does not answer")
 
-// fail kills a process that does not work, and records the reason. A process that was
-// asked to end with its sessions records none.
+// fail kills a process that does not work, and records the reason. It does nothing to a
+// process whose sessions may continue after the Manager was closed.
 func (p *process) fail(reason error) {
 	if p.keepSessions.Load() {
 		return
@@ -164,7 +165,8 @@ func (p *process) fail(reason error) {
 	}
 }
 
-// sendState sends everything that the Manager holds to a new gateway.
+// sendState sends a new gateway its first order, all peers and all endpoints. When the
+// gateway has replied to all, sendState closes p.ready.
 func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.options.UID, k.options.GID, k.options.HostKey}}
 	k.mu.Lock()
@@ -206,7 +208,8 @@ func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	close(p.ready)
 }
 
-// sendEndpoint orders the gateway to set endpoint d; old is the gateway's present one.
+// sendEndpoint orders the gateway to set endpoint d. old is the one that the gateway has
+// now, or nil; listeners that both have are not sent again.
 func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
 	if old == nil {
 		old = &servedEndpoint{}
@@ -228,9 +231,10 @@ func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
 	return p.sendOrder(o, files...)
 }
 
-// sendOrder sends an order with listeners. Before the gateway has received the endpoints
-// nothing is sent, because sendState will include the change; its result is then the
-// reply. The caller of an order that changes endpoints holds the Manager's lock.
+// sendOrder sends an order with listeners, and returns the reply to wait for. Before
+// sendState has begun, sendOrder sends nothing, because sendState will include the change;
+// the reply is then that p is ready. The caller of an order that changes endpoints holds
+// the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {
@@ -259,7 +263,7 @@ func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	return a
 }
 
-// ping waits until the gateway has replied to a ping, or accepts no more orders.
+// ping sends a ping, and waits until the gateway has replied or accepts no more orders.
 func (p *process) ping() {
 	a := p.sendOrder(order{Kind: orderPing})
 	select {
@@ -268,8 +272,8 @@ func (p *process) ping() {
 	}
 }
 
-// send sends an order. It ignores errors: the heartbeat finds a gateway that hangs, and
-// receiveMessages one that is gone.
+// send sends an order. If that fails, it kills the gateway process; serve then returns
+// the reason.
 func (p *process) send(o order, files ...*os.File) {
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)
@@ -340,8 +344,9 @@ func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 	p.send(o, f)
 }
 
-// connect connects to a node's agent, to its Address, or to its public endpoint. It
-// refuses nodes without an endpoint.
+// connect opens a connection for the gateway: to a node's public endpoint if kind is
+// askEndpoint, else to the node's Address or, if it has none, to its agent. It refuses
+// nodes without an endpoint.
 func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
 	d := k.endpoints[node]

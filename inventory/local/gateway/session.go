@@ -35,18 +35,18 @@ type session struct {
 	forward bool // forwarding of the peer's authentication agent is requested
 	started bool
 
-	signalling chan struct{}
-	known      sync.Once
+	signalling chan struct{} // full while a signal is sent
+	known      sync.Once     // for setInput
 	ready      chan struct{} // closed when in is set
-	in         *os.File      // setInput the peer's input; nil: input is discarded
+	in         *os.File      // receives the peer's input; nil: input is discarded
 
 	mu            sync.Mutex // guards the fields below
 	cmd           command    // nil before it runs
 	closed        bool
 	size          *unix.Winsize // requested before the command runs
-	files         []*os.File    // our ends of its pipes, without its terminal
+	files         []*os.File    // our ends of the command's pipes; none if it has a terminal
 	agentListener net.Listener  // leads to the peer's authentication agent
-	agentDir      string        // folder of that socket
+	agentDir      string        // folder of agentListener's socket
 }
 
 // session serves a session channel until the peer has closed it.
@@ -99,7 +99,8 @@ func (s *session) setInput(in *os.File) {
 	})
 }
 
-// handleRequest handles all requests except those that start the command.
+// handleRequest handles a request that does not start the command, and reports whether it
+// succeeded.
 func (s *session) handleRequest(r *ssh.Request) bool {
 	switch r.Type {
 	case "pty-req":
@@ -130,7 +131,8 @@ func (s *session) handleRequest(r *ssh.Request) bool {
 	return false
 }
 
-// signal sends a signal to the command, and reports whether the node accepted it.
+// signal starts to send a signal to the command. It reports false if the signal or the
+// command does not exist, or if an earlier signal is still being sent.
 func (s *session) signal(name string) bool {
 	number := signalNumber(name)
 	s.mu.Lock()
@@ -191,8 +193,8 @@ func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	return cmd, true
 }
 
-// end releases the command and everything of the session. A command with a terminal gets
-// a hang-up; the pipes of another are closed.
+// end releases the command and everything else of the session. A command with a terminal
+// gets a hang-up; for a command without one, end closes the pipes.
 func (s *session) end() {
 	s.mu.Lock()
 	already := s.closed
@@ -216,7 +218,8 @@ func (s *session) end() {
 // existing modes need 300 bytes.
 const maxModes = 4 << 10
 
-// pty handles the request for a terminal (RFC 4254, 6.2).
+// pty handles the request for a terminal (RFC 4254, 6.2), and reports whether the session
+// gets one.
 func (s *session) pty(payload []byte) bool {
 	var p struct {
 		Term                      string
@@ -230,9 +233,11 @@ func (s *session) pty(payload []byte) bool {
 	return true
 }
 
+// clampSize limits a size of a window to what the kernel can store.
 func clampSize(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
 
-// resize handles a change of the window size.
+// resize handles a change of the window size (RFC 4254, 6.7), and reports whether it
+// succeeded.
 func (s *session) resize(payload []byte) bool {
 	var w struct{ Cols, Rows, Width, Height uint32 }
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
@@ -258,7 +263,8 @@ func hasSignalName(number int) bool {
 	return false
 }
 
-// signalName returns the name of a signal in the protocol.
+// signalName returns the name of a signal in the SSH protocol. A signal that RFC 4254 does
+// not name gets a private name, which ends in "@openssh.com".
 func signalName(number int) string {
 	name := strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
 	switch {
@@ -270,7 +276,7 @@ func signalName(number int) string {
 	return name + "@openssh.com"
 }
 
-// signalNumber returns the signal that a peer may send by name, or 0.
+// signalNumber returns the number of a signal that RFC 4254 names, or 0 for another name.
 func signalNumber(name string) int {
 	if len(name) > 8 {
 		return 0

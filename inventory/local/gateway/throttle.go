@@ -13,19 +13,21 @@ const (
 	burst = 400
 )
 
-// throttledConn delays reading while its peer has made too many requests. Requests that
-// were read are served, so nothing accumulates. It also records when the peer last sent
-// data.
+// throttledConn delays reading while its peer has made too many requests. A request that
+// was read is always served, so no requests accumulate. throttledConn also records when
+// the peer last sent data.
 type throttledConn struct {
 	net.Conn
 	lastReceived atomic.Int64 // nanoseconds
 	// carrier is the connection in whose channel this one runs, or nil. Requests are
-	// charged to it, because unread data would accumulate in that channel.
+	// charged to carrier, because unread data would accumulate in that channel.
 	carrier *throttledConn
 	backlog *backlog
 
-	mu        sync.Mutex
-	paidUntil time.Time // when all requests so far are paid for
+	mu sync.Mutex
+	// paidUntil is when a peer with rate requests per second would have made as many
+	// requests as this one has.
+	paidUntil time.Time
 }
 
 // charge counts a request of the peer.

@@ -78,9 +78,9 @@ func (g *gateway) verifyEndpoint(node string) error {
 // noCommand is the exit status for a command that could not be started, as with OpenSSH.
 const noCommand = 255
 
-// verifyAccount logs in and lets the account's shell run an empty command. Any status
-// other than noCommand is success: what users do in their shell's start-up files is their
-// business.
+// verifyAccount logs in and lets the account's shell run an empty command. Any exit status
+// other than noCommand is success, because a user's start-up files may make the shell
+// fail.
 func (g *gateway) verifyAccount(d *endpoint, login string, key ssh.Signer) error {
 	nc, err := g.connectToEndpoint(d)
 	if err != nil {
@@ -98,22 +98,22 @@ func (g *gateway) verifyAccount(d *endpoint, login string, key ssh.Signer) error
 		return err
 	}
 	defer s.Close()
-	var said bytes.Buffer
-	s.Stderr = limitedBuffer{&said}
+	var stderr bytes.Buffer
+	s.Stderr = limitedBuffer{&stderr}
 	err = s.Run(":")
 	if ended, ok := errors.AsType[*ssh.ExitError](err); ok && ended.ExitStatus() != noCommand {
 		return nil
 	}
 	if err != nil {
-		if said.Len() > 0 {
-			return fmt.Errorf("%w: %s", err, printable(strings.TrimSpace(said.String())))
+		if stderr.Len() > 0 {
+			return fmt.Errorf("%w: %s", err, printable(strings.TrimSpace(stderr.String())))
 		}
 		return err
 	}
 	return nil
 }
 
-// limitedBuffer keeps the first bytes that are written.
+// limitedBuffer keeps the first 200 bytes that are written.
 type limitedBuffer struct{ b *bytes.Buffer }
 
 func (l limitedBuffer) Write(b []byte) (int, error) {
@@ -121,8 +121,8 @@ func (l limitedBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// connectToEndpoint connects to a node's public endpoint as from outside, or within this
-// process if it has none.
+// connectToEndpoint connects to a node's public endpoint as a client from outside would.
+// If the node has no public endpoint, the connection stays within this process.
 func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	if d.publicListener == nil {
 		near, far, err := newPipeConn()
