@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// argumentCount checks the number of arguments: at least least and at most most, where -1
-// means no limit. names are those of the arguments.
+// argumentCount returns a check that there are at least least and at most most arguments;
+// a most of -1 means no limit. names are the names of the arguments in the error.
 func argumentCount(least, most int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

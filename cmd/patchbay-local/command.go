@@ -10,6 +10,7 @@ import (
 	"patchbay/inventory/simulated"
 )
 
+// command returns the program with all its commands.
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "patchbay-local",
@@ -64,6 +65,7 @@ func versionCommand() *cobra.Command {
 // version is set by the linker (-X main.version=…) in a release.
 var version string
 
+// buildVersion returns the version of a release, or else that of the Go module.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -44,16 +44,16 @@ exit status is 0 if nodes can run here.`,
 				}
 			}
 			out := c.OutOrStdout()
-			tell := func(f doctor.Finding) { printFinding(out, f) }
+			report := func(f doctor.Finding) { printFinding(out, f) }
 			if quiet {
-				tell = nil
+				report = nil
 			}
 			if len(args) == 1 && !quiet {
 				if lacks := local.Outdated(args[0]); lacks != "" {
-					tell(doctor.Finding{Name: "settings", Message: args[0], Remedy: lacks})
+					report(doctor.Finding{Name: "settings", Message: args[0], Remedy: lacks})
 				}
 			}
-			err := doctor.CheckNeeded(doctor.Examine(c.Context(), place, tell))
+			err := doctor.CheckNeeded(doctor.Examine(c.Context(), place, report))
 			if quiet && err != nil {
 				fmt.Fprintln(out, err)
 				return exitStatus(1)
@@ -84,6 +84,7 @@ func isRunning(ctx context.Context, instance string) bool {
 	return !errors.Is(err, local.ErrDown)
 }
 
+// printFinding prints the result of one check, with its remedy.
 func printFinding(out io.Writer, f doctor.Finding) {
 	mark := "ok     "
 	switch {

@@ -68,7 +68,7 @@ background, type 'COMMAND >/dev/null 2>&1 &'.`,
 	return c
 }
 
-// inTerminal runs cmd on a terminal of the node, connected to this one.
+// inTerminal runs cmd on a terminal of the node, and connects this terminal with it.
 func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	p, err := agent.Exec(ctx, conn, cmd, nil)
 	if err != nil {
@@ -95,6 +95,7 @@ func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) err
 	return waitExit(p)
 }
 
+// setSize sets the window size of a terminal.
 func setSize(f *os.File, size *unix.Winsize) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -162,7 +163,8 @@ func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) erro
 	return waitExit(p)
 }
 
-// waitExit waits for the end of p and returns its exit status as an error.
+// waitExit waits for the end of p. It returns an exitStatus unless p succeeded; a signal
+// counts as 128 plus its number.
 func waitExit(p *agent.Process) error {
 	exit, err := p.Wait()
 	switch {

@@ -93,6 +93,7 @@ func countNodes(n int) string {
 	return fmt.Sprintf("%d nodes", n)
 }
 
+// printList prints the nodes and endpoints of a testbed.
 func printList(out io.Writer, l local.List) error {
 	fmt.Fprintf(out, "Testbed %s: %s; gateway %s\n", l.Instance, countNodes(len(l.Nodes)), l.Gateway)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -120,8 +121,8 @@ func printList(out io.Writer, l local.List) error {
 	return nil
 }
 
-// printable returns an experimenter's text without characters that could control a
-// terminal.
+// printable returns an experimenter's text with "?" for characters that could control a
+// terminal, or "-" if it is empty.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -132,6 +133,7 @@ func printable(s string) string {
 	return dash(s)
 }
 
+// dash returns s, or "-" if it is empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"
@@ -139,6 +141,7 @@ func dash(s string) string {
 	return s
 }
 
+// dashZero returns n as text, or "-" if it is 0.
 func dashZero(n int) string {
 	if n == 0 {
 		return "-"
@@ -146,6 +149,7 @@ func dashZero(n int) string {
 	return fmt.Sprint(n)
 }
 
+// lastPart returns the name at the end of a URN.
 func lastPart(urn string) string { return urn[strings.LastIndexByte(urn, '+')+1:] }
 
 func formatMegabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -37,12 +37,13 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 	return w.Flush()
 }
 
-// maxShown is the maximum number of properties of an interface, and of names in each, in
-// a line.
+// maxShown is how many properties of an interface a line shows, and how many names of each
+// property.
 const maxShown = 3
 
 // formatProperties formats the requested properties of frames that leave an interface.
-func formatProperties(properties []local.ListedProperty, untold int) string {
+// omitted is how many more there are than the testbed's answer has.
+func formatProperties(properties []local.ListedProperty, omitted int) string {
 	var all []string
 	for _, p := range properties[:min(len(properties), maxShown)] {
 		var words []string
@@ -64,8 +65,8 @@ func formatProperties(properties []local.ListedProperty, untold int) string {
 	if more := len(properties) - len(all); more > 0 {
 		all = append(all, fmt.Sprintf("%d more (--json)", more))
 	}
-	if untold > 0 {
-		all = append(all, fmt.Sprintf("%d more that the answer leaves out", untold))
+	if omitted > 0 {
+		all = append(all, fmt.Sprintf("%d more that the answer leaves out", omitted))
 	}
 	return strings.Join(all, "; ")
 }

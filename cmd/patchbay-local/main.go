@@ -21,13 +21,13 @@ import (
 func main() {
 	// Memory holds private keys, which must not get into a core file.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	// Inside nodes the program is installed setuid as sudo. Such a process may only be
-	// sudo, whatever its name.
+	// Inside nodes the program is installed as sudo, with the setuid bit. A process with
+	// these rights must only act as sudo, whatever its name is.
 	if os.Getuid() != os.Geteuid() {
 		agent.RunCommand(agent.SudoName, os.Args[1:])
 	}
-	// The program runs again as each of its parts. Functions named Main or Stage without
-	// result do not return.
+	// This binary also runs as each process of the testbed, which its name selects.
+	// Functions Main and Stage without a result do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()

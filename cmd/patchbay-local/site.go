@@ -18,6 +18,7 @@ type siteFlags struct {
 	state string
 }
 
+// add adds the flags to a command.
 func (f *siteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.state, "state", "", "folder of the nodes' state (default: "+testbed.Root+"/INSTANCE)")
 }
@@ -34,8 +35,8 @@ func (f *siteFlags) read(path string) (s local.Settings, state string, err error
 	return s, state, err
 }
 
-// readSettings is local.ReadSettings of a file that must exist: without it the
-// defaults would name another testbed.
+// readSettings is local.ReadSettings for a file that must exist. With the defaults of a
+// missing file, commands would act on another testbed.
 func readSettings(path string) (local.Settings, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return local.Settings{}, fmt.Errorf("%s does not exist; SETTINGS is the local.yaml in the folder providers of a site", path)
@@ -43,6 +44,7 @@ func readSettings(path string) (local.Settings, error) {
 	return local.ReadSettings(path)
 }
 
+// needRoot returns an error unless this process is root.
 func needRoot() error {
 	if os.Geteuid() != 0 {
 		return errors.New("this needs root: run it with sudo")

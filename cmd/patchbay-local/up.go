@@ -56,8 +56,8 @@ nodes. The log goes to standard error.`,
 	return c
 }
 
-// checkListenAddress returns an error unless this host has the address listen of the
-// settings at path; the zero address means all.
+// checkListenAddress returns an error if this host does not have the address a, which is
+// listen in the settings at path. The zero address means all addresses.
 func checkListenAddress(path string, a netip.Addr) error {
 	if !a.IsValid() {
 		return nil

@@ -14,9 +14,9 @@ import (
 // node loses a process, or cannot start one, before a program outside does. The rest is
 // for the host and the programs that make nodes.
 const (
-	memoryPart  = 8 // this fraction of the memory is kept for the host
-	memoryLeast = 512 << 20
-	pidsPart    = 4
+	memoryPart  = 8         // an eighth of the memory is kept for the host,
+	memoryLeast = 512 << 20 // and at least this much, up to half of the memory
+	pidsPart    = 4         // a fourth of the processes is kept for the host
 )
 
 // sharedLimits returns the limits of all nodes together on a host of this size.
@@ -25,7 +25,7 @@ func sharedLimits(memory, pids int64) Limits {
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
 }
 
-// limitAll sets the limits of the group of all nodes in one hierarchy.
+// limitAll sets the limits of the group of all nodes, dir, in one hierarchy.
 func limitAll(h hierarchy, dir string) error {
 	memory, pids := hostMemory(), int64(math.MaxInt64)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
@@ -50,8 +50,8 @@ func limitAll(h hierarchy, dir string) error {
 	return nil
 }
 
-// SharedLimits returns the limits of all nodes of the host together, including other
-// instances.
+// SharedLimits returns the limits of all nodes of the host together, including those of
+// other testbeds.
 func (t *Tree) SharedLimits() (Limits, error) {
 	m, err := t.bounds("..")
 	pids, e := number(t.dir(t.with("pids"), ".."), "pids.max")
@@ -67,7 +67,8 @@ func hostMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// readLimit returns the limit in a file, or none if the file is missing.
+// readLimit returns the limit in a file, or the largest number if the file has none or is
+// missing.
 func readLimit(path string) int64 {
 	b, err := os.ReadFile(path)
 	if n, bad := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && bad == nil && n > 0 {

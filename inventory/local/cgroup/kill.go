@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill kills all processes of id and does not wait for their end.
+// Kill kills all processes in the groups of id. It does not wait for their end.
 func (t *Tree) Kill(ctx context.Context, id string) error {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -24,13 +24,13 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("cannot end the processes of %s: %w", id, err)
 		}
-		return nil // all processes started there
+		return nil // this hierarchy has all processes of id
 	}
 	return t.killEach(ctx, id)
 }
 
-// killEach kills the processes of a group of version 1. Frozen groups cannot start new
-// processes meanwhile.
+// killEach kills the processes of id one by one, for hosts with version 1 only. It freezes
+// the group meanwhile, so that no new processes start.
 func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {
@@ -49,6 +49,7 @@ func (t *Tree) killEach(ctx context.Context, id string) error {
 	return err
 }
 
+// freeze freezes a group, and retries until ctx ends. A missing group is no error.
 func freeze(ctx context.Context, dir string) error {
 	for {
 		err := write(dir, "freezer.state", "FROZEN")

@@ -28,11 +28,12 @@ type Usage struct {
 // period is the CPU quota period in microseconds.
 const period = 100_000
 
-// socketShare is the divisor for the memory of sockets, where it is counted separately.
+// socketShare is the divisor for the limit of the memory of sockets in version 1, which
+// counts that memory separately.
 const socketShare = 4
 
-// reserve is how many processes of a node are not available to jobs: PID 1 has up to ten
-// threads, and each login needs some.
+// reserve returns how many processes of a node are not available to jobs, but are kept for
+// PID 1, which has up to ten threads, and for logins.
 func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 
 // Update sets the limits of id.
@@ -53,6 +54,7 @@ func (t *Tree) Update(id string, l Limits) error {
 	return errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs))
 }
 
+// setCPU limits the processors of a group; 0 means no limit.
 func setCPU(h hierarchy, dir string, cpus float64) error {
 	quota := int64(cpus * period)
 	if cpus > 0 {
@@ -80,6 +82,7 @@ func setWeight(h hierarchy, dir string, times int) error {
 	return write(dir, "cpu.shares", strconv.Itoa(1024*times))
 }
 
+// setMemory limits the memory of a group, with swap included; 0 means no limit.
 func setMemory(h hierarchy, dir string, bytes int64) error {
 	if h.v2 {
 		most, swap := "max", "max"
@@ -128,6 +131,7 @@ func (t *Tree) Usage(id string) (Usage, error) {
 	return Usage{Memory: m.Used, Files: m.Files, PIDs: int(pids)}, errors.Join(err, e)
 }
 
+// number reads a file that holds a number.
 func number(dir, file string) (int64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

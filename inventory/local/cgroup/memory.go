@@ -22,14 +22,15 @@ type Memory struct {
 	Stalled float64
 }
 
-// IsNearlyFull reports whether id uses at least 97 % of its memory limit, including
-// cached files, which is normal for most groups. It costs less than Memory. Not all
-// kernels count how often the limit was reached.
+// IsNearlyFull reports whether id uses at least 97 % of its memory limit. Cached files
+// count, so this is normal for many groups. IsNearlyFull costs less than Memory, so it can
+// be called first.
 func (t *Tree) IsNearlyFull(id string) (bool, error) {
 	m, err := t.bounds(id)
 	return m.Limit > 0 && m.Used >= m.Limit-m.Limit/32, err
 }
 
+// bounds returns the memory limit of id and how much id uses.
 func (t *Tree) bounds(id string) (Memory, error) {
 	h := t.with("memory")
 	dir := t.dir(h, id)
@@ -64,8 +65,8 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled returns Memory.Stalled. Groups of version 2 have it, whichever version the
-// memory controller has.
+// stalled returns Memory.Stalled. It reads the value from the groups of version 2, which
+// have it even if the memory controller is of version 1.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -82,7 +83,7 @@ func (t *Tree) stalled(id string) float64 {
 	return 0
 }
 
-// numbers parses a file of names with a number each.
+// numbers parses a file whose lines have a name and a number.
 func numbers(dir, file string) (map[string]int64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	found := map[string]int64{}
@@ -114,8 +115,8 @@ func (t *Tree) OOMKills(id string) (int64, error) {
 	return all, nil
 }
 
-// KillLargest kills the job of id that uses most memory, and returns its pid and name.
-// PID 1 is no job. The error is fs.ErrNotExist if there is none.
+// KillLargest kills the job of id that uses the most memory, and returns its pid and name.
+// PID 1 is no job. The error wraps fs.ErrNotExist if there is no job.
 func (t *Tree) KillLargest(id string) (pid int, name string, err error) {
 	procs := filepath.Join(t.dir(t.with("pids"), id, jobsLeaf), "cgroup.procs")
 	pids, err := readPIDs(procs)

@@ -14,12 +14,14 @@ import (
 type hierarchy struct {
 	path        string // where it is mounted
 	v2          bool
-	controllers []string // those that we use
+	controllers []string // those that this package uses
 }
 
+// has reports whether this package uses a controller of the hierarchy.
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
-// leafControllers are those with different settings for init and jobs.
+// leafControllers returns the controllers of the hierarchy that have different settings for
+// the groups init and jobs.
 func (h hierarchy) leafControllers() (list []string) {
 	for _, c := range []string{"cpu", "pids"} {
 		if h.has(c) {
@@ -32,9 +34,9 @@ func (h hierarchy) leafControllers() (list []string) {
 // limiting are the controllers that are required to limit nodes.
 var limiting = [...]string{"cpu", "memory", "pids"}
 
-// detect finds the required hierarchies in a mountinfo file: those with limiting
-// controllers, version 2 if present, and else the freezer. The one in which nodes are
-// started comes first.
+// detect finds the required hierarchies in a mountinfo file: that of version 2, if there
+// is one, and those of version 1 with a limiting controller. Without version 2 it also
+// requires the freezer. The hierarchy of version 2 comes first.
 func detect(mountinfo io.Reader) ([]hierarchy, error) {
 	var two *hierarchy
 	var one []hierarchy

@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a process in the groups of PID 1 of id; it is never outside of them.
-// Version 2 supports that. In version 1, where threads have groups, a thread moves there,
-// starts the process and ends. Moving the process itself can take up to 15 ms, because
-// the kernel synchronizes all processes.
+// Start starts a process in the groups of PID 1 of id; the process is never outside of
+// these groups. Version 2 supports that. In version 1, where threads have groups, a thread
+// of this process moves to the groups, starts the process and ends. Moving the new process
+// instead could take up to 15 ms, because the kernel synchronizes all processes.
 func (t *Tree) Start(id string, c *exec.Cmd) error {
 	done := make(chan error, 1)
 	go onThread(func() { done <- t.start(id, c) })
 	return <-done
 }
 
+// start is Start on a thread that will end.
 func (t *Tree) start(id string, c *exec.Cmd) error {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -67,10 +68,10 @@ func (t *Tree) Join(id string, pid int) error {
 	return nil
 }
 
-// Jobs returns files through which PID 1 of id moves a process to the group of its jobs:
-// it writes the pid to each before the process has a second thread. Those of version 1
-// are for threads: a thread that writes 0 moves itself, which is fast, and its children
-// start there.
+// Jobs returns files through which PID 1 of id moves processes to the groups of its jobs.
+// PID 1 writes the pid of a process to each file before the process has a second thread.
+// The files of version 1 are for threads: a thread that writes 0 moves itself, which is
+// fast, and its children start in its groups.
 func (t *Tree) Jobs(id string) ([]*os.File, error) {
 	var files []*os.File
 	for _, h := range t.all {

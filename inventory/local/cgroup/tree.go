@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The groups of all instances: of nodes, which share limits, and of other programs, which
-// must continue when nodes have reached these limits.
+// The parents of the groups of all testbeds: one for nodes, which share limits, and one
+// for other programs, which must continue when nodes have reached these limits.
 const (
 	nodesParent    = "patchbay-local"
 	programsParent = "patchbay-local-programs"
@@ -26,8 +26,8 @@ const (
 	jobsLeaf = "jobs"
 )
 
-// Tree holds the groups of one instance. Its state is in the kernel only, so several
-// Trees may work on one instance.
+// Tree manages the groups of one testbed, its instance. Its state is in the kernel only,
+// so several Trees may work on one instance.
 type Tree struct {
 	parent   string
 	instance string
@@ -40,10 +40,11 @@ type Tree struct {
 // caller checks the names of instances and groups, because they become names of folders.
 func Open(instance string) (*Tree, error) { return openBelow(nodesParent, instance) }
 
-// OpenPrograms is like Open, for programs that are not nodes. Each has its own limits,
-// without a shared one.
+// OpenPrograms is like Open, for programs that are not nodes. Each program has limits of
+// its own; there is no limit for all of them together.
 func OpenPrograms(instance string) (*Tree, error) { return openBelow(programsParent, instance) }
 
+// openBelow is Open for one of the two parents.
 func openBelow(parent, instance string) (*Tree, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -90,7 +91,8 @@ func (t *Tree) leaf(h hierarchy, id string) string {
 	return t.dir(h, id)
 }
 
-// retryMissing calls f again if another instance removed the common parent during f.
+// retryMissing calls f, and repeats that while f fails with os.ErrNotExist: another testbed
+// may remove the common parent during f.
 func retryMissing(f func() error) (err error) {
 	for range 100 {
 		if err = f(); !errors.Is(err, os.ErrNotExist) {
@@ -100,6 +102,8 @@ func retryMissing(f func() error) (err error) {
 	return err
 }
 
+// makeParents creates the missing parents of the instance's groups, and sets the limits of
+// all nodes.
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
@@ -151,6 +155,7 @@ func (t *Tree) Make(id string, limits Limits) error {
 	})
 }
 
+// createGroup creates the groups of id with limits. After an error some may exist.
 func (t *Tree) createGroup(id string, limits Limits) error {
 	for _, h := range t.all {
 		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {
@@ -197,8 +202,8 @@ func (t *Tree) IDs() ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// Remove removes the groups of id once its processes are gone; it waits until ctx ends.
-// Missing groups are no error.
+// Remove waits until the processes of id are gone, or ctx ends, and removes the groups of
+// id. Missing groups are no error.
 func (t *Tree) Remove(ctx context.Context, id string) error {
 	pause := 200 * time.Microsecond
 	for {

@@ -26,7 +26,7 @@ const patience = 20 * time.Second
 
 const scratchPrefix = ".patchbay-doctor-"
 
-// groups is the instance name of the examinations' cgroups.
+// groups is the name under which examinations create cgroups, in place of a testbed's.
 const groups = "doctor"
 
 var serial atomic.Int64
@@ -38,13 +38,14 @@ type resources struct {
 	dir   string // temporary folder, once it was requested
 }
 
-// processName identifies this process, also after its end.
+// processName returns a name that only this process has on this host, even after its end.
 func processName() string {
 	pid := os.Getpid()
 	return strconv.Itoa(pid) + "-" + started(pid)
 }
 
-// alive reports whether the process that created the named resource still runs.
+// alive reports whether the process that created the named resource still runs. It reports
+// true for a name that is not of the form of id.
 func alive(name string) bool {
 	part := strings.Split(name, "-")
 	if len(part) != 3 {
@@ -61,7 +62,7 @@ func started(pid int) string {
 	return at
 }
 
-// id returns the name for resources of this examination.
+// id returns the name for resources of this examination: PID-START-NUMBER.
 func (b *resources) id() string {
 	if b.name == "" {
 		b.name = processName() + "-" + strconv.FormatInt(serial.Add(1), 10)
@@ -69,7 +70,8 @@ func (b *resources) id() string {
 	return b.name
 }
 
-// stateDisk returns the folder that determines the disk of the state.
+// stateDisk returns the folder of the state, or the closest parent that exists. Its disk
+// will hold the state.
 func (b *resources) stateDisk() string {
 	dir := b.place.State
 	for dir != "" && dir != "/" && dir != "." {
@@ -81,7 +83,9 @@ func (b *resources) stateDisk() string {
 	return "/"
 }
 
-// scratch returns an empty folder on the disk of the state, accessible to root only.
+// scratch returns the temporary folder of this examination, on the disk of the state,
+// accessible to root only. The first call creates it, and removes those of examinations
+// that have ended.
 func (b *resources) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil
@@ -110,7 +114,8 @@ func (b *resources) clear() {
 	}
 }
 
-// tree opens the cgroups of examinations, and removes those whose processes are gone.
+// tree opens the cgroups of examinations, and removes those of examinations that have
+// ended.
 func (b *resources) tree(ctx context.Context) (*cgroup.Tree, error) {
 	t, err := cgroup.Open(groups)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package doctor tests what this host can do for nodes, and reports how to enable
-// the rest. It does each thing once and never relies on a version: kernels are
-// patched, and containers around us forbid what the kernel supports.
+// the rest. It tries each thing once and never relies on a version: kernels are
+// patched, and a container around this program may forbid what the kernel supports.
 //
 // Each test removes what it creates. Mounts, devices and namespaces belong to
 // children (Argv0, ChildMain) and end with them, also when this program is killed.

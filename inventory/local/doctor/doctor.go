@@ -13,8 +13,8 @@ type Finding struct {
 	Name   string // one word
 	Action string // what was tried: "mounting an overlay on …"
 	OK     bool
-	// Needed means that nodes need it, or that the settings request it. Other checks are
-	// about links and outgoing traffic.
+	// Needed means that nodes need what was tested, or that the settings request it. Other
+	// checks are about links and outgoing traffic.
 	Needed bool
 	// Note means that nothing was tested: the message is a hint.
 	Note bool
@@ -28,8 +28,8 @@ type Finding struct {
 type Place struct {
 	// State is the folder of the instance's state; it need not exist yet.
 	State string
-	// Address and the ports First to Last are those of nodes' logins; with First 0 ports
-	// are not tested. An empty address means all of the host's.
+	// Address and the ports First to Last are those of nodes' logins. If First is 0, ports
+	// are not tested. An empty address means all addresses of the host.
 	Address     string
 	First, Last int
 	// Gateway is the port of the gateway, or 0 for any.
@@ -42,14 +42,14 @@ type Place struct {
 	PIDs int
 	// Misfits are conflicting settings.
 	Misfits []string
-	// Running means that the instance runs, so it uses some of the ports itself.
+	// Running means that the testbed runs, so it uses some of the ports itself.
 	Running bool
 }
 
 // trouble is why a check failed, with the remedy.
 type trouble struct{ Words, Remedy string }
 
-// check is one test. Its message is for success.
+// check is one test. try returns the message of a success, or the trouble.
 type check struct {
 	name, doing string
 	needed      bool
@@ -57,6 +57,7 @@ type check struct {
 	try         func(context.Context, *resources) (words string, t *trouble)
 }
 
+// checks returns all checks, in order.
 func checks() []check {
 	return []check{
 		{"root", "checking for root", true, false, tryRoot},
@@ -91,6 +92,7 @@ func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding
 	return examine(ctx, place, checks(), progress)
 }
 
+// examine is Examine with a list of checks.
 func examine(ctx context.Context, place Place, list []check, progress func(Finding)) []Finding {
 	if progress == nil {
 		progress = func(Finding) {}

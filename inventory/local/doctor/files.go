@@ -19,6 +19,7 @@ import (
 // ownMounts are the attributes of a child with its own mount namespace.
 func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
+// tryOverlay tests an overlay on files whose owners are shifted, as nodes have it.
 func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -34,8 +35,8 @@ func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// mountShifted mounts path again at to, with the owners mapped by the user namespace in
-// descriptor 3.
+// mountShifted mounts path again at to, read-only. There the owners of files are mapped by
+// the user namespace in descriptor 3.
 func mountShifted(path, to string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -63,6 +64,8 @@ func mountShifted(path, to string) *trouble {
 	return nil
 }
 
+// probeOverlay mounts overlays below the folder in its argument, and checks the owners of
+// files that are read and written through them.
 func probeOverlay(args []string) (string, *trouble) {
 	dir := filepath.Join(args[0], "overlay")
 	for _, d := range []string{"", "lower", "shifted", "usr", "upper", "work", "merged"} {
@@ -113,6 +116,7 @@ func probeOverlay(args []string) (string, *trouble) {
 	return "overlays on files with shifted owners work, also on /usr", nil
 }
 
+// tryDisk tests a file as a node's disk.
 func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	for _, name := range []string{"mke2fs", "e2fsck"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -129,6 +133,8 @@ func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 // diskSize is the size of the test disk.
 const diskSize = 8 << 20
 
+// probeDisk formats and mounts a file below the folder in its argument, writes more than
+// fits, and checks the file system.
 func probeDisk(args []string) (string, *trouble) {
 	path, at := filepath.Join(args[0], "disk"), filepath.Join(args[0], "mounted")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -173,6 +179,7 @@ func probeDisk(args []string) (string, *trouble) {
 	return "files can be mounted as disks of limited size", nil
 }
 
+// tryUsr checks the layout of this host's /usr.
 func tryUsr(context.Context, *resources) (string, *trouble) {
 	if err := image.CheckMerged("/"); err != nil {
 		return "", &trouble{err.Error(), "apt install usrmerge"}

@@ -10,6 +10,7 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
+// tryKernel checks the kernel's limits that all nodes share.
 func tryKernel(context.Context, *resources) (string, *trouble) {
 	limits, err := sysctl.Limits()
 	if err != nil {
@@ -18,7 +19,8 @@ func tryKernel(context.Context, *resources) (string, *trouble) {
 	return checkKernel(limits, os.Geteuid() == 0)
 }
 
-// meanings are the consequences of each exhausted limit.
+// meanings are the consequences of an exhausted limit, for limits whose name contains
+// part.
 var meanings = []struct{ part, words string }{
 	{"kernel.", "processes: those of one node can keep all others, and this host, from starting any"},
 	{"file-max", "open files: those of one node can keep all others, and users of this host other than root, from opening any"},
@@ -27,12 +29,13 @@ var meanings = []struct{ part, words string }{
 	{"gc_thresh", "neighbours: in large LANs some nodes cannot be reached"},
 }
 
-// checkKernel checks which limits "up" raises, and which it cannot.
+// checkKernel sorts the limits that are too low into those that "up" will raise, which is
+// a success, and those that it cannot raise. root means that this process is root.
 func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {
 		switch {
-		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // or it belongs to another owner
+		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // a missing limit belongs to another host
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
 			words := l.Name
 			if l.Now != "" { // it is readable

@@ -22,11 +22,13 @@ const (
 	tryCPUs   = 0.2
 )
 
+// tryLimits tests cgroups.
 func tryLimits(ctx context.Context, b *resources) (string, *trouble) {
 	return checkLimits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
 }
 
-// checkLimits tests a group with limits l.
+// checkLimits creates a cgroup with limits l, and tests each limit with a process that
+// exceeds it.
 func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -38,7 +40,7 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	}
 	defer t.Close()
 	g := group{t, b.id()}
-	if err := t.Make(g.id, l); err != nil { // also the first write, if another doctor created the tree
+	if err := t.Make(g.id, l); err != nil { // may be the first write, if another examination created the tree
 		return "", &trouble{err.Error(), cgroupRemedy(err, "find out what else manages groups here: systemd-cgls")}
 	}
 	defer func() {
@@ -62,7 +64,8 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	return words, nil
 }
 
-// cgroupRemedy returns the remedy for read-only groups, or the other one.
+// cgroupRemedy returns the remedy for read-only groups if err means that, and otherwise
+// other. It adds the remedy for containers.
 func cgroupRemedy(err error, other string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
 		other = "mount -o remount,rw /sys/fs/cgroup"
@@ -91,6 +94,7 @@ func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
 // disabled is the remedy for a limit without effect.
 const disabled = "boot the kernel without cgroup_disable (cat /proc/cmdline), or use one with that controller, such as Debian's"
 
+// checkMemory checks that a process that takes too much memory is killed.
 func (g group) checkMemory(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "eat", strconv.Itoa(3*tryMemory))
 	if t != nil {
@@ -106,6 +110,7 @@ func (g group) checkMemory(ctx context.Context) *trouble {
 	return nil
 }
 
+// checkNumber checks that a group cannot have more processes than its limit.
 func (g group) checkNumber(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "fork", strconv.Itoa(4*tryPIDs))
 	if t != nil {
@@ -118,6 +123,7 @@ func (g group) checkNumber(ctx context.Context) *trouble {
 	return nil
 }
 
+// checkTime checks that a group gets no more processor time than its limit.
 func (g group) checkTime(ctx context.Context) *trouble {
 	const spin = 400 * time.Millisecond
 	c, t := g.start(ctx, "spin", spin.String())
@@ -137,6 +143,7 @@ func (g group) checkTime(ctx context.Context) *trouble {
 	return nil
 }
 
+// checkKill checks that the processes of a group can be killed and the group removed.
 func (g group) checkKill(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "hold")
 	if t != nil {
@@ -154,7 +161,7 @@ func (g group) checkKill(ctx context.Context) *trouble {
 	return nil
 }
 
-// probeEat allocates and uses memory.
+// probeEat allocates and uses as many bytes of memory as its argument says.
 func probeEat(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -170,8 +177,9 @@ func probeEat(args []string) (string, *trouble) {
 // refused is the output of probeFork at the limit.
 const refused = "refused"
 
-// probeFork starts processes that end at once, and waits for them only after it has
-// started all: a zombie counts until then.
+// probeFork starts as many processes as its argument says. They end at once, but probeFork
+// waits for them only after it has started all, since a zombie counts until then. It
+// prints refused if it could not start all.
 func probeFork(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	words := ""
@@ -192,7 +200,7 @@ func probeFork(args []string) (string, *trouble) {
 	}
 }
 
-// probeSpin keeps several processors busy.
+// probeSpin keeps several processors busy for the time in its argument.
 func probeSpin(args []string) (string, *trouble) {
 	d, _ := time.ParseDuration(args[0])
 	end := time.Now().Add(d)

@@ -26,12 +26,14 @@ func inOwnNetwork(name string) func(context.Context, *resources) (string, *troub
 	}
 }
 
+// tryOutside tests the access of nodes to the outside network.
 func tryOutside(ctx context.Context, _ *resources) (string, *trouble) {
-	// In the host's own network, whose firewall is read.
+	// The probe runs in the host's own network, because it reads the host's firewall.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
 }
 
-// remedyFor returns a module to load, if nothing forbids that.
+// remedyFor returns the remedy for containers if the error text says that permissions are
+// missing, and otherwise module, the command that loads a module.
 func remedyFor(words, module string) string {
 	for _, e := range []error{unix.EPERM, unix.EACCES} {
 		if strings.Contains(words, e.Error()) {
@@ -41,6 +43,7 @@ func remedyFor(words, module string) string {
 	return module
 }
 
+// probeLinks tests what every link needs.
 func probeLinks([]string) (string, *trouble) {
 	if _, err := fabric.Probe(context.Background()); err != nil {
 		return "", &trouble{fmt.Sprintf("nodes cannot be linked: %v", err), remedyFor(err.Error(), "modprobe veth bridge")}
@@ -48,7 +51,9 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// probeMechanism tests a mechanism of links; what is its name in fabric.
+// probeMechanism returns the probe of a mechanism of links. what is its name in
+// fabric.Features.Missing, words the message of a success, module the command that loads
+// its module, and without what happens without it.
 func probeMechanism(what, words, module, without string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())
@@ -66,6 +71,7 @@ func probeMechanism(what, words, module, without string) func([]string) (string,
 // measureTime is how long the capacity of links is measured.
 const measureTime = 200 * time.Millisecond
 
+// probeTunnel tests TAP devices, and measures how much the vswitch carries.
 func probeTunnel([]string) (string, *trouble) {
 	f, err := vswitch.OpenTAP("probe0", true)
 	if err != nil {
@@ -85,6 +91,8 @@ func probeTunnel([]string) (string, *trouble) {
 	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, more is lost", frames*1514*8/1e9), nil
 }
 
+// probeOutside tests the access to an outside network, and looks for filters of the host
+// that block it.
 func probeOutside([]string) (string, *trouble) {
 	if err := egress.SelfTest(); err != nil {
 		return "", &trouble{

@@ -24,7 +24,7 @@ type child struct {
 	err strings.Builder
 }
 
-// start starts a probe, which waits.
+// start starts the probe that args name, with its arguments. The probe waits for wait.
 func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, "/proc/self/exe")}
 	c.cmd.Args = append([]string{Argv0}, args...)
@@ -43,7 +43,8 @@ func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, arg
 	return c, c.cmd.Start()
 }
 
-// wait releases the probe and waits for its end.
+// wait lets the probe begin, waits for its end, and returns its answer. The error means
+// that the probe failed without an answer.
 func (c *child) wait() (words string, t *trouble, err error) {
 	c.in.Write([]byte{'\n'})
 	defer c.in.Close()
@@ -63,8 +64,8 @@ type answer struct {
 	Trouble *trouble
 }
 
-// probe runs a probe until its end. The goroutine keeps its thread meanwhile, since the
-// kernel's parent-death signal is bound to the thread.
+// probe runs a probe until its end, for at most the time patience. The goroutine keeps its
+// thread meanwhile, since the kernel's parent-death signal is bound to the thread.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
@@ -86,7 +87,7 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 	return words, t
 }
 
-// container is the remedy if something forbids what the kernel supports.
+// container is the remedy if a container may forbid what the kernel supports.
 const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
 
 // ChildMain is the main function of the children of an examination. It does not return.
@@ -140,7 +141,7 @@ func failedTo(step string, err error, remedy string) *trouble {
 	return &trouble{fmt.Sprintf("cannot %s: %v", step, err), remedy}
 }
 
-// forbidden reports whether permissions are missing, and not features.
+// forbidden reports whether an error means missing permissions, and not a missing feature.
 func forbidden(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
 }

@@ -13,6 +13,7 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
+// tryRoot checks whether this process is root.
 func tryRoot(context.Context, *resources) (string, *trouble) {
 	if uid := os.Geteuid(); uid != 0 {
 		return "", &trouble{fmt.Sprintf("this is user %d; nodes need root, and so does most of this examination", uid), "sudo patchbay-local doctor"}
@@ -20,6 +21,7 @@ func tryRoot(context.Context, *resources) (string, *trouble) {
 	return "this is root", nil
 }
 
+// tryConfinement tests the filter of system calls.
 func tryConfinement(context.Context, *resources) (string, *trouble) {
 	if err := sandbox.Check(); err != nil {
 		return "", &trouble{err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, as Debian's have; " + container}
@@ -27,12 +29,14 @@ func tryConfinement(context.Context, *resources) (string, *trouble) {
 	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil
 }
 
+// tryTracing checks whether processes may trace their children.
 func tryTracing(context.Context, *resources) (string, *trouble) {
 	return checkTracing("/proc/sys/kernel/yama/ptrace_scope")
 }
 
-// checkTracing reads who may trace processes. A node's processes trace their children at the
-// start, so a restriction to root of the host would stop them all.
+// checkTracing reads the setting ptrace_scope in a file. The processes of a node trace
+// their children when they start them. So nodes cannot run programs if only root of the
+// host may trace (2), or no process may (3).
 func checkTracing(file string) (string, *trouble) {
 	text, err := os.ReadFile(file)
 	scope := strings.TrimSpace(string(text))
@@ -74,6 +78,8 @@ func inNamespaces(flags uintptr) *syscall.SysProcAttr {
 	return a
 }
 
+// tryNamespaces tests the namespaces of a node, all together. If that fails, it finds the
+// kind that fails.
 func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	var all uintptr
 	for _, k := range kinds {
@@ -83,7 +89,7 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	if t == nil {
 		return words, nil
 	}
-	// Find the one that fails.
+	// Find the kind of namespace that fails.
 	for _, k := range kinds {
 		if _, one := probe(ctx, inNamespaces(k.flag), nil, "namespaces", k.name); one == nil {
 			continue
@@ -96,7 +102,8 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	return "", t
 }
 
-// probeNamespaces checks all namespaces of a node, or the named one.
+// probeNamespaces runs in new namespaces of a node, and checks what works there. With an
+// argument it checks nothing: it shows that the process could be started.
 func probeNamespaces(args []string) (string, *trouble) {
 	if len(args) > 0 {
 		return "", nil
@@ -122,6 +129,7 @@ func probeNamespaces(args []string) (string, *trouble) {
 	return "user, pid, net, mount, uts, ipc and cgroup namespaces work", nil
 }
 
+// trySeparation tests whether another user is kept from root's files and rights.
 func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -134,6 +142,8 @@ func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: base, Gid: base}}, nil, "separation", secret)
 }
 
+// probeSeparation runs as a user without rights. It checks that it cannot read the file in
+// its argument, nor become root.
 func probeSeparation(args []string) (string, *trouble) {
 	if unix.Getuid() != base || unix.Getgid() != base {
 		return "", &trouble{"a process that became another user did not", container}
@@ -148,7 +158,8 @@ func probeSeparation(args []string) (string, *trouble) {
 	return fmt.Sprintf("user %d has no rights", base), nil
 }
 
-// probeUserNamespace returns the user namespace of probes, which lives as long as the child.
+// probeUserNamespace starts a child in a new user namespace, and returns that namespace.
+// The caller must call end, which ends both.
 func probeUserNamespace(ctx context.Context) (ns *os.File, end func(), t *trouble) {
 	c, err := start(ctx, inNamespaces(unix.CLONE_NEWUSER), nil, "hold")
 	if err != nil {

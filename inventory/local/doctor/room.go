@@ -15,16 +15,19 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// The least space: for the skeleton and one small node.
+// The least memory and disk: for the files that all nodes share, and one small node.
 const (
 	leastMemory = 128 << 20
 	leastDisk   = 512 << 20
 )
 
+// tryRoom checks the free memory and disk of this host.
 func tryRoom(_ context.Context, b *resources) (string, *trouble) {
 	return checkRoom(b.stateDisk(), "/proc/meminfo", leastMemory, leastDisk)
 }
 
+// checkRoom checks that at least memory bytes are available according to the file meminfo,
+// and at least disk bytes on the disk of dir.
 func checkRoom(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	text, err := os.ReadFile(meminfo)
 	if err != nil {
@@ -66,6 +69,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
+// tryPorts counts the free ports for logins, and checks the gateway's port.
 func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	p := b.place
 	if p.First == 0 {
@@ -115,7 +119,8 @@ func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	return words + outgoing(p.First, p.Last), nil
 }
 
-// outgoing warns of ports that outgoing connections of this host use, too.
+// outgoing returns a warning if outgoing connections of this host use some of the ports,
+// and otherwise "".
 func outgoing(first, last int) string {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -133,9 +138,11 @@ func outgoing(first, last int) string {
 	return fmt.Sprintf("; outgoing connections of this host may use some of them, unless reserved: sysctl -w net.ipv4.ip_local_reserved_ports=%d-%d", first, last)
 }
 
+// tryClock checks the host's clock.
 func tryClock(context.Context, *resources) (string, *trouble) { return checkClock(time.Now(), built()) }
 
-// built returns a time that is surely past: when this program was written to the disk.
+// built returns a time that is in the past if the clock is right: when this program was
+// written to the disk. It returns the zero time if that is unknown.
 func built() time.Time {
 	path, err := os.Executable()
 	if err != nil {
@@ -148,6 +155,7 @@ func built() time.Time {
 	return i.ModTime()
 }
 
+// checkClock checks that now is after 2024, and not long before past.
 func checkClock(now, past time.Time) (string, *trouble) {
 	// A file may come from a host whose clock is slightly ahead.
 	if now.Year() < 2025 || now.Before(past.Add(-48*time.Hour)) {
@@ -157,6 +165,7 @@ func checkClock(now, past time.Time) (string, *trouble) {
 	return "it is " + now.UTC().Format(time.RFC3339), nil
 }
 
+// tryNothing returns what this examination does not test.
 func tryNothing(context.Context, *resources) (string, *trouble) {
 	return "whether nodes return after a boot of this host, what happens when its memory is full, and whether clients reach its ports through your firewall", nil
 }

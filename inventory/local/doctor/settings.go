@@ -23,7 +23,9 @@ func (p *Place) requests(name string) bool {
 	return false
 }
 
-// addAlternative returns the remedy and the alternative in the settings.
+// addAlternative returns the remedy of a failed check that the settings request, and the
+// alternative: to change the settings. It cuts off what the remedy says about other
+// settings.
 func (p *Place) addAlternative(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)
@@ -34,6 +36,7 @@ func (p *Place) addAlternative(name, remedy string) string {
 	return remedy + "; or set emulator: auto, for the settings ask for " + p.Emulator
 }
 
+// trySettings reports conflicting settings.
 func trySettings(_ context.Context, b *resources) (string, *trouble) {
 	if len(b.place.Misfits) > 0 {
 		return "", &trouble{"some settings conflict", strings.Join(b.place.Misfits, "\n         ")}
@@ -52,9 +55,11 @@ var tools = [...][2]string{
 	{"ethtool", "ethtool"}, {"tc", "iproute2"}, {"sudo", "sudo"}, {"vim", "vim"},
 }
 
+// tryTools reports the missing tools of this host.
 func tryTools(context.Context, *resources) (string, *trouble) { return missingTools("/usr"), nil }
 
-// missingTools returns the tools that are missing below usr, which nodes share.
+// missingTools returns a message about the tools that are missing below the folder usr,
+// which nodes share.
 func missingTools(usr string) string {
 	var all, lack, packages []string
 	for _, tool := range tools {

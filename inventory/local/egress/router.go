@@ -29,8 +29,8 @@ type Options struct {
 	// Folder is created and holds only files of the Router.
 	Folder   string
 	Instance string
-	// Number is the number of the uplink, below MaxUplinks. No other instance uses it,
-	// and IsFree reported true when it was chosen.
+	// Number is the number of the uplink, below MaxUplinks. It must be free (see IsFree),
+	// and no other testbed of this host may use it.
 	Number uint32
 	// Servers are the name servers; empty means those of the host's resolv.conf.
 	Servers []netip.Addr
@@ -45,7 +45,7 @@ type Options struct {
 	interval time.Duration // interval of checks of the host; 0: the default
 }
 
-// Router connects an instance's nodes with the Internet. Its methods may be called
+// Router connects the nodes of a testbed with the Internet. Its methods may be called
 // concurrently.
 type Router struct {
 	options Options
@@ -70,12 +70,13 @@ type Router struct {
 	own, guards      *nftables.Set
 }
 
+// pinFile is the mount of the egress namespace, in Options.Folder.
 const pinFile = "space"
 
 const defaultInterval = 2 * time.Second
 
-// Open creates the egress namespace, or repairs an existing one, and keeps it correct
-// until Close.
+// Open creates the egress namespace, or repairs an existing one. Until Close, the Router
+// repairs the namespace and the host's side again and again.
 func Open(o Options) (*Router, error) {
 	if o.Number >= MaxUplinks {
 		return nil, fmt.Errorf("invalid uplink number %d; use 0 to %d", o.Number, MaxUplinks-1)
@@ -90,7 +91,7 @@ func Open(o Options) (*Router, error) {
 	return start(o, space)
 }
 
-// start sets up the egress in a namespace, and closes the namespace after an error.
+// start sets up the egress in the namespace space, and closes space after an error.
 func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -142,6 +143,7 @@ func (e *Router) onHost(f func() error) error {
 	return netspace.Inside(e.options.host, f)
 }
 
+// tableName returns the name of a testbed's nftables table on the host.
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
 // prepare configures a new egress namespace. The calling thread must be in it.
@@ -170,13 +172,15 @@ func prepare(h *netlink.Handle) error {
 	return switchOn(h, lo)
 }
 
-// repair restores everything that is missing or wrong. The calling thread is on the host.
+// repair restores everything that is missing or wrong in the egress namespace and on the
+// host. The calling thread must be in the host's network namespace.
 func (e *Router) repair() error {
-	// First the filters, then the routes.
+	// The filters come before the routes, so that nothing passes unfiltered.
 	err := netspace.Inside(e.space, func() error {
 		was, err := e.table.install()
 		e.hostSetEmpty = e.hostSetEmpty || !was
-		// For connections that no side closes. Each namespace has its own timeouts.
+		// Connections that no side closes are forgotten after two hours. Each namespace has
+		// its own timeouts.
 		_ = setSysctls([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
 		return err
 	})
@@ -191,7 +195,8 @@ func (e *Router) repair() error {
 	if err := e.connect(); err != nil {
 		return err
 	}
-	// Before readHost: the kernel finds no route through a device without forwarding.
+	// This comes before readHost, because the kernel finds no route from a device without
+	// forwarding.
 	if err := setForwarding(e.device, "1"); err != nil {
 		return err
 	}
@@ -212,7 +217,8 @@ func (e *Router) repair() error {
 	return e.forward(seen.devices)
 }
 
-// watch repairs what others change, and follows changes of the host.
+// watch calls repair every few seconds until ctx ends, because other programs change the
+// host's network. It logs when repair begins to fail and when it works again.
 func (e *Router) watch(ctx context.Context) {
 	var last string
 	for {
@@ -251,8 +257,8 @@ func mostConnections() uint32 {
 	return uint32(min(n/4, most))
 }
 
-// Remove removes everything of an instance, in folder and on the host, and undoes its
-// changes of the host. No Router may use it.
+// Remove removes everything that a testbed's Router has created, in folder and on the
+// host, and undoes its changes of the host. The Router must be closed.
 func Remove(folder, instance string) error {
 	name := device(instance)
 	if err := undo(folder, name); err != nil {
@@ -272,8 +278,8 @@ func Remove(folder, instance string) error {
 	return os.RemoveAll(folder) // an interrupted write leaves a temporary file there
 }
 
-// empty deletes all devices of the namespace at once, since the kernel deletes those of a
-// dying namespace late.
+// empty deletes all veth devices of a namespace. Otherwise they would exist until the
+// kernel has removed the namespace, which it does late.
 func empty(h *netlink.Handle) error {
 	all, err := links(h)
 	for _, l := range all {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Parts of rules. Each part loads a field into register 1, and continues with the next
-// part if the field matches.
-
+// part is a part of an nftables rule. Most parts load a field of a packet into register 1;
+// only if the field matches does the kernel continue with the next part of the rule.
 type part = []expr.Any
 
+// meta matches a property of the packet other than its content, such as its device.
 func meta(key expr.MetaKey, op expr.CmpOp, value []byte) part {
 	return part{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: value}}
 }
@@ -27,15 +27,18 @@ func name(device string) []byte {
 	return b
 }
 
+// from, notFrom, to and notTo match the device by which a packet came or will leave.
 func from(device string) part    { return meta(expr.MetaKeyIIFNAME, expr.CmpOpEq, name(device)) }
 func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNeq, name(device)) }
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny compare a prefix of the name.
+// toAny and notToAny match the start of the name of the device by which a packet will
+// leave.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
+// protocol matches the protocol after IP, such as TCP.
 func protocol(p byte) part { return meta(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{p}) }
 
 // Offsets of the addresses in an IPv4 header.
@@ -44,18 +47,22 @@ const (
 	destination = 16
 )
 
+// load loads four bytes of the IPv4 header, such as an address.
 func load(offset uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
 }
 
+// is matches if the address at an offset of the header is a.
 func is(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a.AsSlice()}}
 }
 
+// isNot matches if the address at an offset of the header is not a.
 func isNot(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: a.AsSlice()}}
 }
 
+// isOutside matches if the address at an offset of the header is outside network p.
 func isOutside(offset uint32, p netip.Prefix) part {
 	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
 	return part{
@@ -65,14 +72,17 @@ func isOutside(offset uint32, p netip.Prefix) part {
 	}
 }
 
+// isIn matches if the address at an offset of the header is in a set.
 func isIn(offset uint32, s *nftables.Set) part {
 	return part{load(offset), &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
+// fromOneOf matches if the packet came by a device in a set.
 func fromOneOf(s *nftables.Set) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
+// toPort matches the destination port of TCP and UDP.
 func toPort(p uint16) part {
 	return part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
@@ -84,7 +94,7 @@ func toPort(p uint16) part {
 func echo() part {
 	return slices.Concat(protocol(unix.IPPROTO_ICMP), part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{8}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{8}}, // ICMP: echo request
 	})
 }
 
@@ -92,12 +102,14 @@ func echo() part {
 func fragment() part {
 	return part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 6, Len: 2},
+		// more fragments, or an offset
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: []byte{0x3f, 0xff}, Xor: make([]byte, 2)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 2)},
 	}
 }
 
-// fromElsewhere matches if the route to the source is through another device, or missing.
+// fromElsewhere matches if the route to the packet's source leads through another device
+// than the one by which the packet came, or does not exist.
 func fromElsewhere() part {
 	return part{
 		&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true},
@@ -114,38 +126,46 @@ func state(bits uint32) part {
 	}
 }
 
+// known are the states of packets that belong to an existing connection.
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 
-// faster matches if a source sends more of these packets per second than rate.
+// faster matches if a source address sends more than rate of these packets per second. s
+// holds the present rates.
 func faster(s *nftables.Set, rate uint64) part {
 	return each(s, above(rate), unix.NFT_DYNSET_OP_UPDATE)
 }
 
-// more matches if a source has more connections than count.
+// more matches if a source address has more than count connections. s holds the present
+// numbers.
 func more(s *nftables.Set, count uint32) part {
 	return each(s, &expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}, unix.NFT_DYNSET_OP_ADD)
 }
 
-// fasterDevice matches if more of these packets per second come from a device than rate.
+// fasterDevice matches if more than rate of these packets per second come from a device.
 func fasterDevice(s *nftables.Set, rate uint64) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Dynset{
 		SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: part{above(rate)},
 	}}
 }
 
+// above is true for packets beyond rate packets per second; twice the rate may come at
+// once.
 func above(rate uint64) *expr.Limit {
 	return &expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Over: true, Unit: expr.LimitTimeSecond, Burst: uint32(2 * rate)}
 }
 
+// each applies e separately to each source address, and stores its state in s.
 func each(s *nftables.Set, e expr.Any, operation uint32) part {
 	return part{load(source), &expr.Dynset{SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: operation, Exprs: part{e}}}
 }
 
-// moreInAll matches if more than count connections that passed the rule are open.
+// moreInAll matches if more than count of the connections that have reached this part are
+// open.
 func moreInAll(count uint32) part {
 	return part{&expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}}
 }
 
+// verdict ends the rule with a decision about the packet.
 func verdict(k expr.VerdictKind) part { return part{&expr.Verdict{Kind: k}} }
 
 func accept() part { return verdict(expr.VerdictAccept) }
@@ -157,5 +177,8 @@ func refuse() part {
 	return part{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: prohibited}}
 }
 
+// translate replaces the packet's source address by that of the outgoing device.
 func translate() part { return part{&expr.Masq{}} }
-func untrack() part   { return part{&expr.Notrack{}} }
+
+// untrack keeps the packet out of conntrack.
+func untrack() part { return part{&expr.Notrack{}} }

@@ -67,7 +67,8 @@ func SelfTest() error {
 // tryTime limits one step of SelfTest.
 const tryTime = 3 * time.Second
 
-// joinSpaces connects a host with an Internet.
+// joinSpaces connects the namespaces of a host and an Internet by a pair of devices, with
+// the addresses ours and theirs.
 func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {
@@ -96,7 +97,8 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	})
 }
 
-// connected connects from the node to a server outside.
+// connected returns an error if the node cannot connect to a server at an address of the
+// Internet.
 func connected(node, internet *os.File, address netip.Addr) error {
 	at := netip.AddrPortFrom(address, 9).String()
 	var server net.Listener
@@ -120,9 +122,9 @@ func connected(node, internet *os.File, address netip.Addr) error {
 // Obstacle is something on the host that blocks nodes.
 type Obstacle struct{ Message, Remedy string }
 
-// Obstacles returns filters of the host that drop unknown forwarded packets and have no
-// rule for our devices. The calling thread is in the host's network. Rules of
-// iptables-legacy cannot be read.
+// Obstacles returns the filters of the host that drop unknown forwarded packets and have
+// no rule for the uplinks of Patchbay. The calling thread must be in the host's network
+// namespace. Rules of iptables-legacy cannot be read.
 func Obstacles() (all []Obstacle) {
 	c, err := nftables.New()
 	if err != nil {
@@ -160,7 +162,7 @@ func Obstacles() (all []Obstacle) {
 	return all
 }
 
-// hasRuleForUs reports whether a chain has a rule about our devices.
+// hasRuleForUs reports whether a chain has a rule about the uplinks of Patchbay.
 func hasRuleForUs(c *nftables.Conn, chain *nftables.Chain) bool {
 	rules, err := c.GetRules(chain.Table, chain)
 	return err == nil && slices.ContainsFunc(rules, func(r *nftables.Rule) bool {

@@ -15,21 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ruleset is one of our nftables tables. It is installed in one transaction. Its version
-// is the name of an empty chain in it, so an equal table is recognized and keeps its
-// counters.
+// ruleset is an nftables table of this package. It is installed in one transaction. The
+// table has an empty chain whose name is the version of the rules. By that name the next
+// install recognizes an equal table, and leaves it with its counters.
 type ruleset struct {
 	table  *nftables.Table
 	sets   []*nftables.Set
 	fixed  map[*nftables.Set][]nftables.SetElement
 	chains []*nftables.Chain
 	rules  []*nftables.Rule
-	// unread is a chain that the library can write but not read: it decodes the direction
-	// of a connection as four bytes, and the kernel sends one. The read error shows that
-	// the rules exist.
+	// unread is a chain that the library can write but not read, because it decodes the
+	// direction of a connection as four bytes, and the kernel sends one. The error while
+	// reading shows that the rules exist.
 	unread *nftables.Chain
 }
 
+// newRuleset returns a table without rules.
 func newRuleset(name string) *ruleset {
 	return &ruleset{
 		table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
@@ -37,13 +38,15 @@ func newRuleset(name string) *ruleset {
 	}
 }
 
+// set adds a set with fixed elements.
 func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables.Set {
 	s.Table, s.ID = r.table, uint32(len(r.sets)+1)
 	r.sets, r.fixed[&s] = append(r.sets, &s), elements
 	return &s
 }
 
-// meter returns a set that holds a limit for each source.
+// meter adds a set that holds a rate or a number for each source address. If forgets is
+// true, an element is removed after meterTime.
 func (r *ruleset) meter(name string, forgets bool) *nftables.Set {
 	s := nftables.Set{Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: 1 << 16}
 	if forgets {
@@ -52,12 +55,15 @@ func (r *ruleset) meter(name string, forgets bool) *nftables.Set {
 	return r.set(s)
 }
 
+// chain adds a chain; at is its priority, and otherwise applies to packets without a
+// verdict.
 func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, at nftables.ChainPriority, otherwise nftables.ChainPolicy) *nftables.Chain {
 	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &at, Policy: &otherwise}
 	r.chains = append(r.chains, c)
 	return c
 }
 
+// rule adds a rule to a chain.
 func (r *ruleset) rule(c *nftables.Chain, parts ...part) {
 	r.rules = append(r.rules, &nftables.Rule{Table: r.table, Chain: c, Exprs: slices.Concat(parts...)})
 }
@@ -93,8 +99,8 @@ func filters() (*nftables.Conn, error) {
 	return c, nil
 }
 
-// install installs the table in the namespace of the calling thread. It reports whether
-// an equal one was there.
+// install installs the table in the network namespace of the calling thread. It changes
+// nothing, and reports true, if an intact table of the same version exists.
 func (r *ruleset) install() (was bool, err error) {
 	c, err := filters()
 	if err != nil {
@@ -125,7 +131,8 @@ func (r *ruleset) install() (was bool, err error) {
 	return false, nil
 }
 
-// isIntact reports whether no rules or networks were removed from the installed table.
+// isIntact reports whether each chain of the installed table has as many rules as it must
+// have, and each set with fixed elements as many elements.
 func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0
@@ -184,6 +191,7 @@ func dropTable(name string) error {
 	return nil
 }
 
+// addresses returns addresses as elements of an nftables set.
 func addresses(all []netip.Addr) (elements []nftables.SetElement) {
 	for _, a := range all {
 		elements = append(elements, nftables.SetElement{Key: a.AsSlice()})
@@ -191,8 +199,8 @@ func addresses(all []netip.Addr) (elements []nftables.SetElement) {
 	return elements
 }
 
-// intervals returns the set elements of networks. A last one that ends with the highest
-// address has no end element.
+// intervals returns networks as elements of an nftables set: a start and an end for each
+// range of addresses. A range that ends with the highest address has no end element.
 func intervals(networks []netip.Prefix) (elements []nftables.SetElement) {
 	key := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 	for _, s := range spans(networks) {

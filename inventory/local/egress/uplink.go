@@ -16,10 +16,10 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// devicePrefix is the prefix of our devices on the host.
+// devicePrefix begins the names of all uplinks on the host.
 const devicePrefix = "pbo-"
 
-// device returns the name of the instance's device on the host.
+// device returns the name of a testbed's uplink on the host.
 func device(instance string) string {
 	sum := sha256.Sum256([]byte(instance))
 	return devicePrefix + hex.EncodeToString(sum[:5])
@@ -108,8 +108,8 @@ func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 	})
 }
 
-// connect creates the pair of devices between host and egress namespace, unless it is
-// complete.
+// connect creates the uplink, which is the pair of devices between the host and the egress
+// namespace, unless it exists and is complete.
 func (e *Router) connect() error {
 	h, err := handle()
 	if err != nil {
@@ -139,7 +139,7 @@ func (e *Router) connect() error {
 	if err := h.LinkAdd(pair); err != nil {
 		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
 	}
-	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // tells an administrator what it is for
+	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // says what the device is for
 	_ = setSysctls([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		if err := configure(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {
@@ -163,8 +163,8 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete reports whether our device is on, has its address, and has its other end in
-// the egress namespace.
+// isComplete reports whether the uplink is complete: ours, its device on the host, is on
+// and has its address, and its other end is in the egress namespace.
 func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -184,7 +184,8 @@ func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
 	return err == nil && there
 }
 
-// configure sets the address of a device and its neighbour entry, and switches it on.
+// configure gives a device the address own, switches it on, and adds the neighbour entry of
+// its other end, which has the address other and the MAC address at.
 func configure(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
 	l, err := mustLink(h, name)
 	if err != nil {
@@ -199,8 +200,8 @@ func configure(h *netlink.Handle, name string, own netip.Prefix, other netip.Add
 	return neighbour(h, l, other, at)
 }
 
-// neighbour adds a permanent entry for the other end. Permanent entries do not count in
-// the neighbour table, which all namespaces share.
+// neighbour adds a permanent neighbour entry for the other end of a device. Permanent
+// entries do not count towards the limit of neighbour entries, which all namespaces share.
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
 	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
 	if err != nil {
@@ -209,8 +210,8 @@ func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareA
 	return nil
 }
 
-// awaitCarrier waits until a device transmits. The kernel drops packets for up to a
-// second after it is switched on. A longer wait is no error.
+// awaitCarrier waits until a device transmits, for at most 1.5 s. The kernel drops packets
+// for up to a second after a device was switched on.
 func awaitCarrier(h *netlink.Handle, name string) {
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if l, err := h.LinkByName(name); err != nil || l.Attrs().OperState == netlink.OperUp {
@@ -219,7 +220,7 @@ func awaitCarrier(h *netlink.Handle, name string) {
 	}
 }
 
-// remove deletes a device of the thread's namespace, if it exists.
+// remove deletes a device in the network namespace of the calling thread, if it exists.
 func remove(name string) error {
 	h, err := handle()
 	if err != nil {
@@ -236,7 +237,8 @@ func remove(name string) error {
 	return nil
 }
 
-// hardware returns a MAC address for an end of a pair and a node's number.
+// hardware returns the MAC address for one end of a pair of devices. Each kind of end has
+// a number: 1 and 2 for the uplink, 3 and 4 for a node, 5 and 6 for SelfTest.
 func hardware(end byte, number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
 }

@@ -19,6 +19,7 @@ import (
 // MaxFiles is the most files in one message.
 const MaxFiles = 64
 
+// header is the size of the length before a message.
 const header = 4
 
 // ErrTooBig means that a message is larger than the receiver allows.
@@ -63,17 +64,19 @@ func FromFile(f *os.File) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// SetDeadline limits sends and receives from now on; zero means no limit.
+// SetDeadline sets the time after which sends and receives fail; the zero time means no
+// limit.
 func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
 // File returns another descriptor of the socket, for another process.
 func (c *Conn) File() (*os.File, error) { return c.c.File() }
 
-// Peer returns the user and process at the other end at the time of the connection.
+// Peer returns the user and the process that had the other end when the connection was
+// made.
 func (c *Conn) Peer() (*unix.Ucred, error) { return Peer(c.c) }
 
-// Peer returns the user and process at the other end of a Unix socket at the time of the
-// connection.
+// Peer returns the user and the process that had the other end of a Unix socket when the
+// connection was made.
 func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -109,8 +112,8 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	})
 }
 
-// message returns the frame of v. It has no HTML escapes, which could make JSON six times
-// larger than the receiver accepts.
+// message returns v as a message: its length and its JSON text. The text has no HTML
+// escapes, which could make it six times longer.
 func message(v any) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, header))
@@ -138,9 +141,9 @@ func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	return errors.Join(controlled, err)
 }
 
-// Receive reads one message of at most limit bytes into v. At most files open files may
-// come with it, which belong to the caller; more are an error. At the end of the
-// connection the error is io.EOF.
+// Receive reads one message of at most limit bytes into v, and returns the open files that
+// come with it. They belong to the caller. More files than the number files are an error.
+// At the end of the connection the error is io.EOF.
 func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -187,7 +190,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 // firstRoom is the most memory allocated before a peer has sent the announced bytes.
 const firstRoom = 64 << 10
 
-// read reads exactly so many bytes.
+// read reads exactly size bytes.
 func (c *Conn) read(size int) ([]byte, error) {
 	text := make([]byte, 0, min(size, firstRoom))
 	for len(text) < size {
@@ -201,7 +204,8 @@ func (c *Conn) read(size int) ([]byte, error) {
 	return text, nil
 }
 
-// unexpectedEOF returns the error for an end within a message.
+// unexpectedEOF returns err, or io.ErrUnexpectedEOF if err is io.EOF: the connection has
+// ended within a message.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -209,8 +213,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// receivedFiles returns the files of control messages. They are close-on-exec and not blocking,
-// unless the other end made them blocking.
+// receivedFiles returns the files of control messages, also after an error. The returned
+// error joins err with its own.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

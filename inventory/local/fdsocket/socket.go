@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket's path may exceed the kernel's limit of 107 bytes, so both ends use a
-// descriptor of its folder.
+// The path of a socket may exceed the kernel's limit of 107 bytes. So Connect and Listen
+// use a short path, through a descriptor of the socket's folder.
 
 // Dial connects to the socket at path.
 func Dial(ctx context.Context, path string) (*Conn, error) {
@@ -24,7 +24,8 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	return New(c), nil
 }
 
-// Connect is Dial for bytes. Its error does not contain the path.
+// Connect connects to the socket at path, for bytes instead of messages. Its error does
+// not contain the path.
 func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var c net.Conn
 	err := withShortPath(path, func(short string) (err error) {
@@ -47,7 +48,8 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	// The new file gets the mode of the socket, less the umask: never more than mode.
+	// The new file gets the mode of the socket without the bits of the umask. So it never
+	// has more permissions than mode.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		controlled := raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), uint32(mode.Perm())) })
 		return errors.Join(controlled, err)
@@ -73,6 +75,7 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
+// withShortPath calls f with a short path of the same file, which is valid until f returns.
 func withShortPath(path string, f func(short string) error) error {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package hostalloc allocates numbers that are unique on this host: user ids,
 // ports and networks. Each claim is a dangling symbolic link: its name is the
-// number and its text is the holder. So it is created atomically, outlives the
-// program, and can be read with ls -l. A released port rests before it is given out
-// again, unless no other is left.
+// number and its text is the holder. So a claim is created atomically, remains when
+// the program ends, and can be read with ls -l. A released port rests, which means
+// that it is not given out for some time, unless no other port is left.
 //
 // A holder is INSTANCE/NODE, or INSTANCE:WHAT for the instance itself. Only root
 // may write in the folders. Files there that are no claims are reported, and their

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrTaken means that a number has another holder, or rests.
+// ErrTaken means that a number has another holder, rests, or is outside the range.
 var ErrTaken = errors.New("is taken")
 
 // ErrNone means that no number is free.
@@ -24,22 +24,22 @@ var ErrNone = errors.New("no number is free")
 // the same time.
 type Folder struct {
 	dir         string
-	what        string // in errors
+	what        string // what the numbers are, for error messages
 	first, last uint32
-	step        uint32
-	rest        time.Duration // before a released number is free again
-	avoid       []span
+	step        uint32        // how many numbers belong to a claim
+	rest        time.Duration // how long a released number is not used
+	avoid       []span        // numbers that are never allocated
 	now         func() time.Time
 
-	mu   sync.Mutex // held while in the folder; guards next
-	next uint32     // where the search begins
+	mu   sync.Mutex // held while the folder is locked; guards next
+	next uint32     // where the search for a free number begins
 }
 
 // span is a range of numbers from first on, before end.
 type span struct{ first, end uint64 }
 
-// Ports returns the folder of claims on the ports first to last, below root. Released
-// ports rest.
+// Ports returns the folder of claims on the ports first to last, below root. A released
+// port is not used again for the time rest, unless no other is free.
 func Ports(root string, first, last int, rest time.Duration) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
@@ -47,9 +47,9 @@ func Ports(root string, first, last int, rest time.Duration) *Folder {
 	}
 }
 
-// withLock calls do while it holds the lock of the folder, against other processes and
-// goroutines. It creates a missing folder, and passes its descriptor. The folder is
-// accessible to root only, because any process that can open a folder can lock it.
+// withLock calls do with the open folder, while it holds the folder's lock against other
+// processes and goroutines. It creates a missing folder. The folder is accessible to root
+// only, because any process that can open a folder can lock it.
 func (f *Folder) withLock(do func(dir *os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,8 @@ func (f *Folder) withLock(do func(dir *os.File) error) error {
 	}
 }
 
-// lockPatience is far longer than a process needs the lock, unless it was stopped.
+// lockPatience limits the wait for the lock. It is far longer than a process holds the
+// lock, unless that process was stopped.
 var lockPatience = 20 * time.Second
 
 // lock waits for the lock of the folder, and reports whether the folder is still at its
@@ -108,9 +109,9 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Allocate gives the holder a free number that fits; nil accepts any. If none is free, it
-// takes the resting number with the shortest time left. The error wraps ErrNone if all
-// are taken.
+// Allocate gives the holder a free number for which fits returns true; a nil fits accepts
+// any. If none is free, Allocate takes the resting number with the shortest time left. The
+// error wraps ErrNone if all numbers are taken.
 func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
@@ -118,7 +119,7 @@ func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error)
 	var taken uint32
 	err := f.withLock(func(dir *os.File) error {
 		ok, err := f.takeNext(holder, fits, &taken)
-		if !ok && err == nil { // the rest of some may be over
+		if !ok && err == nil { // the rest of some numbers may be over
 			_, err = f.each(dir, instanceOf(holder), nil)
 			if err == nil {
 				ok, err = f.takeNext(holder, fits, &taken)
@@ -138,7 +139,8 @@ func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error)
 	return taken, err
 }
 
-// takeNext tries all numbers once.
+// takeNext takes the next free number that fits, stores it in taken, and reports whether
+// there is one.
 func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
 	n := f.next
 	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
@@ -154,7 +156,8 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) 
 	return false, nil
 }
 
-// takeResting takes the resting number with the shortest time left.
+// takeResting takes the resting number that fits with the shortest time left, stores it in
+// taken, and reports whether there is one.
 func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
@@ -218,7 +221,7 @@ func (f *Folder) claims(dir *os.File) (all []claim, err error) {
 	return all, err
 }
 
-// tryNumber gives n to the holder if it is free and fits.
+// tryNumber gives n to the holder if n is free and fits, and reports whether it did.
 func (f *Folder) tryNumber(n uint32, holder string, fits func(uint32) bool) (bool, error) {
 	if f.isAvoided(n) {
 		return false, nil
@@ -262,8 +265,7 @@ func (f *Folder) Claim(n uint32, holder string) error {
 	})
 }
 
-// Release releases n, which is then not reused for some time. If the holder does not hold
-// n, nothing happens.
+// Release releases n, which then rests. If the holder does not hold n, nothing happens.
 func (f *Folder) Release(n uint32, holder string) error {
 	return f.withLock(func(dir *os.File) error {
 		c, err := f.read(strconv.FormatUint(uint64(n), 10))
@@ -277,8 +279,8 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free starts the rest of a number, or removes its claim. If the program is killed here,
-// the number does not rest.
+// free replaces a claim by a rest, or only removes the claim if released numbers do not
+// rest here. If the program is killed in between, the number does not rest.
 func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
@@ -288,9 +290,9 @@ func (f *Folder) free(c claim) error {
 	return f.link(c.n, rest{now.Add(f.rest), now, instanceOf(c.holder)}.text())
 }
 
-// Sweep releases the numbers of an instance for which keep returns false, and frees
-// released numbers whose time is over, by the instance's present setting. problems lists
-// files that are no claims; they stay.
+// Sweep releases the numbers of an instance for which keep returns false. It also frees
+// numbers whose rest is over; for those of the instance, its present setting counts (see
+// isResting). problems lists files that are no claims; they stay.
 func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
 	err = f.withLock(func(dir *os.File) error {
 		problems, err = f.each(dir, instance, func(c claim) error {
@@ -304,7 +306,8 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each calls do with every claim, and frees released numbers whose time is over.
+// each calls do, if not nil, with every claim, and frees numbers whose rest is over.
+// instance is that of the caller, see isResting.
 func (f *Folder) each(dir *os.File, instance string, do func(claim) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
@@ -338,6 +341,7 @@ func (f *Folder) Close() error {
 	})
 }
 
+// isAvoided reports whether n, or a number of its block, must not be allocated.
 func (f *Folder) isAvoided(n uint32) bool {
 	first, end := uint64(n), uint64(n)+uint64(f.step)
 	for _, s := range f.avoid {
@@ -348,9 +352,9 @@ func (f *Folder) isAvoided(n uint32) bool {
 	return false
 }
 
-// isResting reports whether a rest is not over. A rest longer than longestRest was
-// written with another clock, so it does not count. A rest of the instance itself ends by
-// the instance's present setting, which may be shorter.
+// isResting reports whether a rest is not over. A rest longer than longestRest was written
+// with a wrong clock, so it does not count. If the number was released by the caller's
+// instance, its rest lasts f.rest from the release, if that is shorter.
 func (f *Folder) isResting(r rest, instance string) bool {
 	until := r.until
 	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {
@@ -360,10 +364,12 @@ func (f *Folder) isResting(r rest, instance string) bool {
 	return left > 0 && left <= longestRest
 }
 
+// path returns the path of the claim on n.
 func (f *Folder) path(n uint32) string {
 	return filepath.Join(f.dir, strconv.FormatUint(uint64(n), 10))
 }
 
+// link creates the claim on n. The error is os.ErrExist if there is one already.
 func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
 
 // instanceOf returns the instance of a holder.

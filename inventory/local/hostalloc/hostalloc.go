@@ -20,23 +20,24 @@ const maxHolder = 128
 // claim is one parsed claim.
 type claim struct {
 	n      uint32
-	holder string // empty if it rests
+	holder string // empty if the number rests
 	rest   rest
 }
 
-// rest is the rest of a released number. The text of its claim is restMark, the end of
-// the rest and the time of release, in seconds, and the instance:
-// ~UNTIL,RELEASED,INSTANCE. Earlier versions wrote ~UNTIL.
+// rest is the time during which a released number is not used. The text of its claim is
+// ~UNTIL,RELEASED,INSTANCE: restMark, the end of the rest and the time of release in
+// seconds, and the instance that released the number. Earlier versions wrote ~UNTIL.
 type rest struct {
 	until, released time.Time
 	instance        string // empty: not known
 }
 
+// text returns the text of the claim.
 func (r rest) text() string {
 	return fmt.Sprintf("%s%d,%d,%s", restMark, r.until.Unix(), r.released.Unix(), r.instance)
 }
 
-// readRest reads the text of a rest.
+// readRest parses the text of a rest, and reports whether text is one.
 func readRest(text string) (r rest, ok bool) {
 	text, ok = strings.CutPrefix(text, restMark)
 	if !ok {
@@ -67,7 +68,7 @@ func (c claim) String() string {
 	return "it belongs to " + c.holder
 }
 
-// read reads the claim in a file of the folder.
+// read reads the claim in a file of the folder. A file that is no claim is an error.
 func (f *Folder) read(name string) (claim, error) {
 	path := filepath.Join(f.dir, name)
 	text, err := os.Readlink(path)
@@ -92,4 +93,5 @@ func isHolder(s string) bool {
 	return len(s) <= maxHolder && i > 0 && i < len(s)-1 && isWord(s[:i]) && isWord(s[i+1:])
 }
 
+// isWord reports whether s has only small letters, digits and hyphens.
 func isWord(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" }

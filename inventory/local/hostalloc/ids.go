@@ -22,9 +22,9 @@ const (
 	lastID  = 0x7ffd0000
 )
 
-// IDs returns the folder of claims on blocks of Size user and group ids, below root. A
-// block is named by its first id. Blocks that overlap those of accounts in /etc/subuid
-// and /etc/subgid are not given out.
+// IDs returns the folder of claims on blocks of Size user and group ids, below root. The
+// number of a block is its first id. Blocks that overlap ids of an account in /etc/subuid
+// or /etc/subgid are not given out.
 func IDs(root string) (*Folder, error) {
 	f := &Folder{
 		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,

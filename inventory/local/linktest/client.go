@@ -15,15 +15,15 @@ import (
 // Port is the default TCP and UDP port of servers.
 const Port = 7373
 
-// client measures one server.
+// client measures the link to one server.
 type client struct {
-	address string // with the port
+	address string // host:port
 	peer    netip.AddrPort
-	boot    string // the server's
+	boot    string // the server's answer.Boot
 }
 
-// connect opens a connection, sends the request, and calls f with the server's first
-// answer. It closes the connection when f returns or ctx ends.
+// connect opens a connection, sends the request, and reads the server's first answer. Then
+// it calls f with the session. It closes the connection when f returns or ctx ends.
 func (c *client) connect(ctx context.Context, r request, f func(*session) error) error {
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
@@ -103,6 +103,7 @@ func (s *session) reset() {
 	s.Close()
 }
 
+// stream returns the rates of a measured stream.
 func (c *client) stream(s stream) (Stream, error) {
 	if err := s.check(); err != nil {
 		return Stream{}, err
@@ -168,6 +169,7 @@ func (c *client) receiveDatagrams(ctx context.Context, p pace) (t DatagramStats,
 
 var errInvalidResult = errors.New("the other side sent an invalid result")
 
+// request returns the request for a measurement with this pace.
 func (p pace) request(kind string) request {
 	return request{Kind: kind, Time: p.time, Packets: p.packets, Size: p.size, Burst: p.burst, Rate: p.rate}
 }

@@ -22,7 +22,7 @@ import (
 //	8  token    8 bytes: identifies the measurement
 //	16 number   8 bytes
 //	24 arrived  8 bytes: when an echo arrived at the server, ns since 1970
-//	32 left     8 bytes: when the answer left
+//	32 left     8 bytes: when the answer left the server
 const headerSize = 40
 
 const magic = "pbg1"
@@ -34,12 +34,14 @@ const (
 	typeNumbered
 )
 
+// header is the content of a datagram's header.
 type header struct {
 	kind          byte
 	token, number uint64
 	arrived, left int64
 }
 
+// marshal writes the header to the start of b.
 func (h header) marshal(b []byte) {
 	copy(b, magic)
 	b[4], b[5], b[6], b[7] = h.kind, 0, 0, 0
@@ -49,6 +51,7 @@ func (h header) marshal(b []byte) {
 	binary.BigEndian.PutUint64(b[32:], uint64(h.left))
 }
 
+// parseHeader reads the header at the start of b, and reports whether there is one.
 func parseHeader(b []byte) (header, bool) {
 	if len(b) < headerSize || string(b[:4]) != magic {
 		return header{}, false
@@ -63,11 +66,12 @@ func parseHeader(b []byte) (header, bool) {
 type socket struct {
 	*net.UDPConn
 	oob      [128]byte
-	overflow atomic.Uint32 // datagrams dropped because its buffer was full
+	overflow atomic.Uint32 // datagrams dropped because the socket's buffer was full
 }
 
 const receiveBuffer = 8 << 20 // bytes
 
+// listenUDP opens a socket with a large buffer; nil means any port of all addresses.
 func listenUDP(at *net.UDPAddr) (*socket, error) {
 	c, err := net.ListenUDP("udp", at)
 	if err != nil {
@@ -93,7 +97,7 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 // port returns the local port.
 func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
 
-// receive reads one datagram into b; at is when the kernel got it.
+// receive reads one datagram into b; at is when the kernel received it.
 func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
 	return n, from, s.readControl(s.oob[:oobn]), err
@@ -143,6 +147,7 @@ func bootID() string {
 // headers of UDP, IP and Ethernet, and without checksum and gap.
 func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
 
+// ipHeader returns the size of the IP header in packets to an address.
 func ipHeader(a netip.Addr) int {
 	if a.Unmap().Is4() {
 		return 20

@@ -11,8 +11,9 @@
 //
 //   - a TCP stream without the first third of its time. The rate on the line is
 //     computed from the size of segments and their headers;
-//   - echoes, with the kernel's time of arrival. The server's own time is
-//     subtracted. On one host, with one clock, each direction has its own result;
+//   - echoes, with the kernel's time of arrival. The time that the server took to
+//     answer is subtracted. If both ends are on one host, and so have one clock, each
+//     direction has its own result;
 //   - paced datagrams, also as bursts that the kernel cuts into packets
 //     (UDP_SEGMENT). The average number of packets lost in a row shows whether
 //     single packets or whole bursts were lost.
@@ -23,6 +24,6 @@
 //
 // # Decisions
 //
-//   - datagrams of the server: it sends them only to the address of the TCP connection, so that it
-//     cannot be used against others: [Serve].
+//   - datagrams from the server: it sends them only to the address of the client's TCP connection,
+//     so that no client can direct them at another host: [Serve].
 package linktest

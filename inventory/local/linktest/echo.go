@@ -11,13 +11,13 @@ import (
 // echoes holds the results of echoes, by number.
 type echoes struct {
 	token uint64
-	left  []time.Time
-	done  []bool
-	trip  []time.Duration // both ways, without the server's own time
-	out   []time.Duration // by the server's clock and ours
-	in    []time.Duration
+	left  []time.Time     // when each echo was sent
+	done  []bool          // which echoes were answered
+	trip  []time.Duration // both ways, without the time that the server took to answer
+	out   []time.Duration // to the server, by both clocks
+	in    []time.Duration // from the server, by both clocks
 
-	longest time.Duration // of trip
+	longest time.Duration // the longest trip, with the server's time
 }
 
 // add records an answer that arrived at a given time. It ignores invalid and repeated
@@ -47,8 +47,8 @@ const (
 	echoSize   = 64 // bytes
 )
 
-// echo measures the delay of datagrams. The first ones do not count, because address
-// resolution delays them.
+// echo measures the delay of datagrams, by one echo in each echoSpace for the time d.
+// Before that it calls learn, because address resolution delays the first datagrams.
 func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	s, err := listenUDP(nil)
 	if err != nil {
@@ -130,6 +130,7 @@ func (c *client) learn(s *socket) error {
 	return errors.New("TCP goes through, but no UDP echo comes back")
 }
 
+// spreadOf returns the distribution of delays.
 func spreadOf(all []time.Duration) Spread {
 	if len(all) == 0 {
 		return Spread{}

@@ -41,6 +41,7 @@ func Main(args []string, out io.Writer) error {
 	return run(ctx, args, out)
 }
 
+// run is Main until ctx ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o Options
 	var udp, only string

@@ -27,7 +27,8 @@ type Options struct {
 // burst is the number of packets in a burst.
 const burst = 20
 
-// Result is what was measured of a link. Out is from the client to the server.
+// Result is the result of a measurement. Parts that were not requested are nil. Out is the
+// direction from the client to the server.
 type Result struct {
 	Server string                       `json:"server"`
 	TCP    *PerDirection[Stream]        `json:"tcp,omitempty"`
@@ -137,7 +138,7 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 	return r, nil
 }
 
-// inBothDirections measures out, then in.
+// inBothDirections calls out and then in, each with a, and returns both results.
 func inBothDirections[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*PerDirection[T], error) {
 	var w PerDirection[T]
 	var err error
@@ -150,7 +151,8 @@ func inBothDirections[A, T any](ctx context.Context, a A, out, in func(context.C
 	return &w, nil
 }
 
-// pace returns how to send datagrams, from the options and the measured TCP rate.
+// pace returns how to send datagrams, in bursts of burst packets. The rate is that of the
+// options, or half of the measured TCP rate, up to 10 Mbit/s.
 func (c *client) pace(o Options, r *Result, burst int) pace {
 	rate := o.Rate
 	if rate == 0 {

@@ -40,7 +40,7 @@ type request struct {
 	Burst   int           `json:"burst,omitempty"` // datagrams a system call
 	Rate    float64       `json:"rate,omitempty"`  // on the line, bit/s
 	Port    int           `json:"port,omitempty"`  // where datagrams go
-	Token   uint64        `json:"token,omitempty"` // their token
+	Token   uint64        `json:"token,omitempty"` // the token of these datagrams
 }
 
 // answer is a line of the server.
@@ -48,12 +48,13 @@ type answer struct {
 	Error  string         `json:"error,omitempty"`
 	Boot   string         `json:"boot,omitempty"`  // identifies the boot of the server's kernel
 	Port   int            `json:"port,omitempty"`  // where the client's datagrams go
-	Token  uint64         `json:"token,omitempty"` // their token
+	Token  uint64         `json:"token,omitempty"` // the token of these datagrams
 	Stream *stream        `json:"stream,omitempty"`
 	Tally  *DatagramStats `json:"tally,omitempty"`
 	Sent   int            `json:"sent,omitempty"`
 }
 
+// check returns an error if a request exceeds the limits.
 func (r request) check() error {
 	paced := r.Kind == kindCount || r.Kind == kindDatagram
 	switch {

@@ -21,10 +21,12 @@ type pace struct {
 	token   uint64
 }
 
+// paceOf returns the pace that a request asks for.
 func paceOf(r request) pace {
 	return pace{packets: r.Packets, size: r.Size, burst: max(r.Burst, 1), rate: r.Rate, time: r.Time, token: r.Token}
 }
 
+// check returns an error if a pace exceeds the limits.
 func (p pace) check() error {
 	switch {
 	case p.packets < 1 || p.packets > maxPackets:
@@ -39,11 +41,12 @@ func (p pace) check() error {
 	return nil
 }
 
-// lag is the delay that a sender makes up for. After a longer pause of a busy host it
-// does not, because queues on the way would drop the burst.
+// lag is the longest delay that a sender makes up for by sending faster. It does not make
+// up for a longer pause of a busy host, because queues on the way would drop the burst.
 const lag = 2 * time.Millisecond
 
-// send sends numbered datagrams and returns their number. It stops when ctx ends.
+// send sends numbered datagrams and returns how many it has sent. It stops when ctx ends,
+// or after twice the planned time.
 func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent int, err error) {
 	if p.burst > 1 {
 		err := withDescriptor(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
@@ -81,7 +84,8 @@ func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent
 	return sent, nil
 }
 
-// sendOne sends a datagram, and waits while the system's queues are full.
+// sendOne sends a datagram. While the system's queues are full it retries, for about a
+// second, and then returns errNoRoom.
 func sendOne(c *net.UDPConn, b []byte, to netip.AddrPort) error {
 	for range 1000 {
 		_, err := c.WriteToUDPAddrPort(b, to)

@@ -16,12 +16,12 @@ import (
 // Limits of a server.
 const (
 	maxClients = 32
-	quiet      = 250 * time.Millisecond // after that, no datagram is on the way any more
+	quiet      = 250 * time.Millisecond // after this silence, no datagram is on the way any more
 	patience   = 3 * time.Second        // limit for all waiting for datagrams on the way
 )
 
-// server answers clients. Echoes come to one socket, and each connection has a
-// goroutine.
+// server answers clients. One socket receives the echoes of all clients, and each
+// connection has a goroutine.
 type server struct {
 	listener *net.TCPListener
 	udp      *socket
@@ -90,7 +90,7 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	}
 }
 
-// serve handles one connection.
+// serve carries out the request of one connection.
 func (s *server) serve(ctx context.Context, c *net.TCPConn) error {
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
 		return err
@@ -206,6 +206,7 @@ func (s *server) echo() {
 	}
 }
 
+// newToken returns a random token, which identifies a measurement.
 func newToken() (uint64, error) {
 	var b [8]byte
 	_, err := rand.Read(b[:])

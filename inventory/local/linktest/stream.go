@@ -18,10 +18,10 @@ type stream struct {
 	Stamps   bool          `json:"stamps"`   // segments have the timestamp option
 }
 
-// rates returns the rates of the payload and on the line, in bit/s. On the line full
-// segments count, with the headers of Ethernet, IP and TCP, but without checksum and gap,
-// as in the kernel's queues. A lost segment delays the delivery of later ones, so over a
-// short time the payload rate of a slow link is too low.
+// rates returns the rate of the payload and the rate on the line, in bit/s. The rate on
+// the line counts each segment as a full one, with the headers of Ethernet, IP and TCP, but
+// without checksum and gap, as the kernel's queues do. A lost segment delays the delivery
+// of later ones, so over a short time the payload rate of a slow link is too low.
 func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Time <= 0 || s.Segment <= 0 {
 		return 0, 0
@@ -34,6 +34,7 @@ func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	return goodput, float64(s.Segments) * float64(s.Segment+headers) * 8 / s.Time.Seconds()
 }
 
+// check returns an error if the other side's result is impossible.
 func (s stream) check() error {
 	if s.Bytes < 0 || s.Time < 0 || s.Time > 2*maxTime || s.Segments < 0 || s.Segment < 0 || s.Segment > 1<<20 {
 		return errInvalidResult
@@ -43,8 +44,8 @@ func (s stream) check() error {
 
 const streamBuffer = 256 << 10 // bytes
 
-// receiveStream reads from c for d after the first bytes. The first third does not count,
-// because TCP is still increasing its rate.
+// receiveStream reads from c until d has passed since the first bytes came. The first
+// third of that time does not count, because TCP is still increasing its rate.
 func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	buffer := make([]byte, streamBuffer)
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
@@ -89,6 +90,7 @@ type sample struct {
 	info  *unix.TCPInfo
 }
 
+// takeSample returns the progress of a stream now; bytes were received so far.
 func takeSample(c *net.TCPConn, bytes int64) (s sample, err error) {
 	s.bytes = bytes
 	err = withDescriptor(c, func(fd int) (err error) {
@@ -99,8 +101,8 @@ func takeSample(c *net.TCPConn, bytes int64) (s sample, err error) {
 	return s, err
 }
 
-// sendStream writes to c until the other side closes the connection, at most for d and
-// lineTime.
+// sendStream writes to c until the other side closes the connection, but no longer than d
+// plus lineTime.
 func sendStream(c *net.TCPConn, d time.Duration) {
 	// Unsent data waits here, not in the kernel's memory.
 	_ = withDescriptor(c, func(fd int) error {

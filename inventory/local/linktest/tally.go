@@ -21,15 +21,15 @@ type DatagramStats struct {
 
 // counter counts numbered datagrams as they arrive.
 type counter struct {
-	seen     []uint64 // a bit for each
-	packets  int
+	seen     []uint64 // a bit for each datagram that has arrived
+	packets  int      // how many numbers there are
 	received int
 	twice    int
 	began    time.Time // arrival of the first
 	mark     time.Time // arrival of the first that counts for the rate
 	marked   int       // how many had arrived by then
 	last     time.Time
-	skip     time.Duration // from the first on, for the rate
+	skip     time.Duration // datagrams within this time after the first do not count for the rate
 }
 
 // newCounter returns a counter for packets with numbers below n.
@@ -37,6 +37,7 @@ func newCounter(n int, skip time.Duration) *counter {
 	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
 }
 
+// add counts a datagram that arrived at a given time.
 func (c *counter) add(number uint64, at time.Time) {
 	if number >= uint64(c.packets) {
 		return
@@ -57,8 +58,8 @@ func (c *counter) add(number uint64, at time.Time) {
 	c.last = at
 }
 
-// tally returns the statistics of the first sent packets, each of which takes frame bytes
-// on the line.
+// tally returns the statistics after sent datagrams were sent. Each takes frame bytes on
+// the line.
 func (c *counter) tally(sent, frame int) DatagramStats {
 	sent = min(sent, c.packets)
 	t := DatagramStats{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
@@ -80,8 +81,8 @@ func (c *counter) tally(sent, frame int) DatagramStats {
 	return t
 }
 
-// collect counts the datagrams of a measurement from an address. It ends when sent has
-// returned how many were sent, and no more arrive.
+// collect counts the datagrams of a measurement that come from an address. sent waits until
+// all are sent, and returns their number. After that, collect ends when no more arrive.
 func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
 		return DatagramStats{}, err

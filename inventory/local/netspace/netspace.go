@@ -16,8 +16,9 @@ import (
 // ownNamespace is the path of the calling thread's network namespace.
 const ownNamespace = "/proc/thread-self/ns/net"
 
-// Inside calls f on a thread in the network namespace, or in a new one if space is nil.
-// The thread ends with f. Inside does not use the main thread, which cannot end.
+// Inside calls f on a thread in the network namespace space, or in a new namespace if
+// space is nil, and returns the error of f. The thread ends with f. Inside does not use
+// the main thread, which cannot end.
 func Inside(space *os.File, f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -77,9 +78,9 @@ func Make(path string) (*os.File, error) {
 	return Open(path)
 }
 
-// Open opens the namespace that is mounted at path. If the file has no mount, the error
-// is fs.ErrNotExist: so it is after a boot, and after the end of the mount namespace that
-// held the mount.
+// Open opens the namespace that is mounted at path. The error wraps fs.ErrNotExist if the
+// file is missing or nothing is mounted on it. Mounts end with a boot, and with the mount
+// namespace that holds them.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -124,7 +125,8 @@ func Equal(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// List reads a list from the kernel, and repeats that if the list changed meanwhile.
+// List reads a list from the kernel, and repeats that, at most ten times, if the list
+// changed meanwhile. what names the list in the error.
 func List[T any](what string, read func() ([]T, error)) ([]T, error) {
 	const times = 10
 	for try := 1; ; try++ {

@@ -11,10 +11,10 @@ import (
 
 // options are the parsed command line.
 type options struct {
-	count    int           // 0: until it is interrupted
+	count    int           // of requests; 0: until ping is interrupted
 	interval time.Duration // between requests
-	deadline time.Duration // -w: of all; 0 is none
-	wait     time.Duration // -W: for the last answers
+	deadline time.Duration // -w: limit of the whole run; 0 means none
+	wait     time.Duration // -W: how long to wait for the last answers
 	size     int           // bytes after the header
 	ttl      int           // 0: the system's
 	from     string        // an interface, or an address of this host
@@ -70,6 +70,7 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
+// flag sets an option without a value.
 func (o *options) flag(c byte) error {
 	switch c {
 	case '4', '6':
@@ -83,6 +84,7 @@ func (o *options) flag(c byte) error {
 	return nil
 }
 
+// value sets an option with a value.
 func (o *options) value(c byte, text string) (err error) {
 	switch c {
 	case 'c':
@@ -103,6 +105,7 @@ func (o *options) value(c byte, text string) (err error) {
 	return err
 }
 
+// number parses a number from least to most. Its errors are those of iputils.
 func number(text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -114,6 +117,7 @@ func number(text string, least, most int) (int, error) {
 	return n, nil
 }
 
+// seconds parses a time in seconds; a time below least counts as least.
 func seconds(text string, least time.Duration) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(s) || s < 0 || s > 1e6 {

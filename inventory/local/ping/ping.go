@@ -17,8 +17,8 @@ import (
 // Argv0 is the name under which the testbed's binary runs this program.
 const Argv0 = "ping"
 
-// Main runs the program with its arguments, and returns its exit status: 0 if an answer
-// came, 1 if none did, 2 for other errors. It ends on SIGINT.
+// Main runs the program with its arguments, and returns its exit status: 0 if enough
+// answers came (see run), 1 if not, 2 for other errors. It ends on SIGINT and SIGTERM.
 func Main(args []string, out, complaints io.Writer) int {
 	o, err := parse(args)
 	if err != nil {
@@ -38,8 +38,9 @@ func Main(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
-// loginNetwork has the addresses of nodes without a common link, in each node's /etc/hosts.
-// They lead to the SSH servers of these nodes, but are this node's own.
+// loginNetwork is the network of addresses in each node's /etc/hosts for those nodes with
+// which it shares no link. These addresses belong to the node itself; only its port 22
+// leads on, to the SSH server of the other node.
 var loginNetwork = netip.MustParsePrefix("127.64.0.0/16")
 
 // resolve finds the address of the host.
@@ -78,13 +79,14 @@ type pinger struct {
 	sent     int
 	left     map[uint16]time.Time // when each unanswered request left
 	done     map[uint16]bool      // recently answered requests
-	received int
-	twice    int
-	wrong    int
-	trips    []float64 // in ms
+	received int                  // answers, without repeated ones
+	twice    int                  // repeated answers
+	wrong    int                  // ICMP errors
+	trips    []float64            // in ms
 }
 
-// run sends requests until -c or -w ends it. It reports whether enough answers came.
+// run sends requests until the options or ctx end the run. It reports whether enough
+// answers came: with -w and -c as many as -c says, otherwise at least one.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
@@ -127,7 +129,7 @@ func (p *pinger) loop(ctx context.Context) error {
 	next := p.begun
 	for ctx.Err() == nil {
 		now := time.Now()
-		all := p.count > 0 && p.sent >= p.count && p.deadline == 0 // with a deadline, answers count
+		all := p.count > 0 && p.sent >= p.count && p.deadline == 0 // with a deadline, -c counts answers
 		switch {
 		case p.deadline > 0 && now.Sub(p.begun) >= p.deadline, p.count > 0 && p.received >= p.count:
 			return nil

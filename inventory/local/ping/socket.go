@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is an ICMP socket that needs no privileges: the kernel sets the identifier and
-// delivers only answers with it.
+// socket is an ICMP socket that needs no privileges: the kernel sets the identifier of
+// requests, and delivers only answers with this identifier.
 type socket struct {
 	fd int
 	v6 bool
@@ -25,7 +25,7 @@ const (
 	request6, reply6 = 128, 129
 )
 
-// headerSize is that of an ICMP echo message.
+// headerSize is the size of the header of an ICMP echo message.
 const headerSize = 8
 
 // open opens a socket to an address.
@@ -46,6 +46,7 @@ func open(to netip.Addr, o *options) (*socket, error) {
 	return s, nil
 }
 
+// prepare sets the options of a socket and connects it to an address.
 func (s *socket) prepare(to netip.Addr, o *options) error {
 	level, ttl, errs, hops := unix.IPPROTO_IP, unix.IP_RECVTTL, unix.IP_RECVERR, unix.IP_TTL
 	if s.v6 {
@@ -77,6 +78,7 @@ func errorText(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
+// sockaddr converts an address for the unix package.
 func sockaddr(a netip.Addr) unix.Sockaddr {
 	if a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4()}
@@ -109,8 +111,8 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until a time. It returns nil if none came, whatever else
-// arrives.
+// receive waits for an answer until a time. It returns nil if none came, even if other
+// messages arrive, and after a signal.
 func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	for {
 		left := time.Until(until)
@@ -162,6 +164,7 @@ func (s *socket) read(b []byte, flags int) (*answer, error) {
 	return a, nil
 }
 
+// addrOf converts an address of the unix package.
 func addrOf(from unix.Sockaddr) netip.Addr {
 	switch a := from.(type) {
 	case *unix.SockaddrInet4:
@@ -172,8 +175,9 @@ func addrOf(from unix.Sockaddr) netip.Addr {
 	return netip.Addr{}
 }
 
-// extendedError reads struct sock_extended_err: errno, origin, type, code, and, after 16
-// bytes, the address of the sender.
+// extendedError parses struct sock_extended_err: errno, origin, type and code of an ICMP
+// error, and after 16 bytes the address of its sender. It returns the error's text and the
+// sender, which is invalid if the error comes from this host.
 func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 	if len(b) < 16 {
 		return "", netip.Addr{}
@@ -197,9 +201,9 @@ func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 
 // reason returns the meaning of an ICMP error in the words of iputils.
 func reason(kind, code byte, v6 bool) string {
-	unreachable, exceeded := byte(3), byte(11)
+	unreachable, exceeded := byte(3), byte(11) // types of ICMP
 	codes := []string{"Destination Net Unreachable", "Destination Host Unreachable", "Destination Protocol Unreachable", "Destination Port Unreachable", "Frag needed and DF set"}
-	filtered := []byte{9, 10, 13}
+	filtered := []byte{9, 10, 13} // codes: network, host or communication prohibited
 	if v6 {
 		unreachable, exceeded = 1, 3
 		codes = []string{"Destination unreachable: No route", "Destination unreachable: Administratively prohibited", "Destination unreachable: Beyond scope of source address", "Destination unreachable: Address unreachable", "Destination unreachable: Port unreachable"}
@@ -210,7 +214,7 @@ func reason(kind, code byte, v6 bool) string {
 		return "Time exceeded: Hop limit"
 	case kind == exceeded:
 		return "Time to live exceeded"
-	case v6 && kind == 2:
+	case v6 && kind == 2: // ICMPv6: packet too big
 		return "Packet too big"
 	case kind != unreachable:
 		return fmt.Sprintf("ICMP type %d code %d", kind, code)

@@ -14,9 +14,9 @@ type capability struct {
 	why    string
 }
 
-// capabilities returns all capabilities. They only work in the node's own namespaces,
-// which is why so many can stay. Those that are dropped would do nothing there, or reach
-// the agent or parts of the kernel that tenants need not reach.
+// capabilities returns all capabilities. In a node they work only in the node's own
+// namespaces, which is why so many can stay. Those that are dropped would have no effect
+// there, or would reach the agent or parts of the kernel that users do not need.
 func capabilities() []capability {
 	const keep, drop = true, false
 	return []capability{
@@ -65,9 +65,9 @@ func capabilities() []capability {
 	}
 }
 
-// dropCapabilities leaves this thread only the kept capabilities, in the permitted,
-// effective and bounding sets. None is inheritable or ambient: programs of root get the
-// bounding set anyway, and those of other users must get none.
+// dropCapabilities removes from this thread all capabilities but the kept ones, which stay
+// in the permitted, effective and bounding sets. None stays inheritable or ambient:
+// programs of root get the bounding set anyway, and those of other users must get none.
 func dropCapabilities() error {
 	kept := make(map[int]bool)
 	for _, c := range capabilities() {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WithNamespaceOwner runs f so that uid owns the user namespaces that f creates, as by
-// starting a process in one. It needs root.
+// WithNamespaceOwner runs f so that uid owns the user namespaces that f creates, for
+// example by starting a process in a new one. It needs root.
 //
 // The kernel charges inotify instances, pending signals, bytes in message queues and so
 // on to a namespace's users and also to its owner, under the host's limits for one user.
-// If the owner were root, one node could use up the limits of the host's root (by default
-// 128 inotify instances), and of all other nodes. uid is best the first id of the node,
-// which owns nothing outside of it.
+// If root were the owner, all nodes and root of the host would share root's limits (by
+// default 128 inotify instances), and one node could use them up. uid should be the first
+// id of the node, which owns nothing outside the node.
 //
 // f runs on its own thread with effective user id uid and all capabilities; files that it
 // creates belong to uid. The thread ends with f, so a process that f starts must not have
@@ -30,6 +30,8 @@ func WithNamespaceOwner(uid int, f func() error) error {
 	})
 }
 
+// setEffectiveUID sets the effective user id of the calling thread, which keeps its
+// capabilities.
 func setEffectiveUID(uid int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

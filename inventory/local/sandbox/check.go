@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check tests whether this kernel supports Node and Gateway, on a thread that ends
-// afterwards. It returns what is not supported.
+// Check tests whether this kernel supports Node and Gateway. The error says what is not
+// supported. The test runs on a thread that ends afterwards.
 func Check() error { return onThread(check) }
 
+// check restricts the calling thread as Node does, and checks that a forbidden call fails.
 func check() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs cannot be set: %w", err)

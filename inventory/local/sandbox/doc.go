@@ -11,9 +11,9 @@
 //	anything else         ENOSYS, as if the kernel were older; programs fall back
 //	another architecture  kills the process, because its numbers mean other calls
 //
-// The lists of the gateway and of the vswitch (servercalls.go) are short subsets
-// of the nodes' lists. There the rest is EPERM. Calls that are forbidden in nodes
-// kill the process, and so do exec and ptrace.
+// The gateway and the vswitch may make only a few of the calls that nodes may make
+// (servercalls.go). Their other calls fail with EPERM. Calls that are forbidden in
+// nodes kill them, and so do exec and ptrace.
 //
 // A test compares the lists with all numbers that golang.org/x/sys/unix has, so
 // that each new call is decided on.

@@ -2,14 +2,14 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// newSpaces are the flags of clone that create namespaces. The flag for a time namespace
-// is missing: clone uses that bit for the signal.
+// newSpaces are the flags of clone that create namespaces. CLONE_NEWTIME is missing,
+// because clone uses that bit for the signal at the end of the child.
 const newSpaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
 // examined returns the rules for calls that nodes may make with some arguments only.
-// clone3 is missing: its flags are in memory, which a filter cannot read. So it returns
-// ENOSYS, and the C library falls back to clone.
+// clone3 is missing, because its flags are in memory, which a filter cannot read. So
+// clone3 fails with ENOSYS, and the C library falls back to clone.
 func examined() []rule {
 	return []rule{
 		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, refuse(unix.EPERM), allow()))},
@@ -27,8 +27,8 @@ func examined() []rule {
 			personalityFixed, // debuggers
 			personalityFixed | personalityLinux32,
 		}, allow(), refuse(unix.EPERM)))},
-		// Only its own limits: with those of PID 1, root could make logins to the node
-		// impossible. Threads of PID 1 have other numbers.
+		// A process may change only its own limits (pid 0). If root of the node could change
+		// those of PID 1, it could make logins to the node impossible.
 		{unix.SYS_PRLIMIT64, argument(0, branch(ifEqual, 0, allow(), refuse(unix.EPERM)))},
 		{unix.SYS_SOCKET, argument(0,
 			// For example, AF_VSOCK has no namespace: it leads to the hypervisor.
@@ -40,8 +40,8 @@ func examined() []rule {
 	}
 }
 
-// netlink filters by protocol. From this error libaudit concludes that there is no audit,
-// and programs continue.
+// netlink allows some netlink protocols. For others it refuses with EPROTONOSUPPORT, from
+// which libaudit concludes that there is no audit, so that programs continue.
 func netlink() block {
 	return oneOf([]uint32{
 		unix.NETLINK_ROUTE,

@@ -11,9 +11,9 @@ import (
 // the end to the start, so a jump needs only the length of the block that it skips.
 type block []unix.SockFilter
 
-// Offsets in struct seccomp_data. Of arguments only the low half is read, which is at the
-// lower address on both architectures: all compared arguments are int or unsigned int, so
-// the kernel also ignores the high half.
+// Offsets in struct seccomp_data. Filters read only the low half of an argument, because
+// all compared arguments are int or unsigned int, and the kernel also ignores their high
+// half. On both architectures the low half is at the lower address.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -30,11 +30,15 @@ const (
 	longestBranch = 255
 )
 
+// answer ends the filter with a SECCOMP_RET_ value. allow, kill and refuse return such
+// blocks.
 func answer(v uint32) block { return block{{Code: codeReturn, K: v}} }
 
 func allow() block              { return answer(unix.SECCOMP_RET_ALLOW) }
 func kill() block               { return answer(unix.SECCOMP_RET_KILL_PROCESS) }
 func refuse(e unix.Errno) block { return answer(unix.SECCOMP_RET_ERRNO | uint32(e)) }
+
+// load loads a field of struct seccomp_data for the conditions of b.
 func load(off uint32, b block) block {
 	return append(block{{Code: codeLoad, K: off}}, b...)
 }
@@ -55,7 +59,7 @@ func branch(condition uint16, v uint32, yes, no block) block {
 	return append(append(b, no...), yes...)
 }
 
-// oneOf continues with yes if the loaded value is one of values.
+// oneOf continues with yes if the loaded value is one of values, else with no.
 func oneOf(values []uint32, yes, no block) block {
 	b := no
 	for _, v := range values {
@@ -106,7 +110,8 @@ func filter(rules []rule, rest block) block {
 	return load(offArch, branch(ifEqual, auditArch, load(offNumber, tree(ranges)), kill()))
 }
 
-// tree returns a binary search for the range of the loaded number.
+// tree returns a binary search for the range that contains the loaded number. A range
+// starts at its call and ends before that of the next range.
 func tree(ranges []rule) block {
 	if len(ranges) == 1 {
 		return ranges[0].then
@@ -115,9 +120,10 @@ func tree(ranges []rule) block {
 	return branch(ifAtLeast, ranges[half].call, tree(ranges[half:]), tree(ranges[:half]))
 }
 
-// serverFilter returns the filter of a server process. It may make the calls in these and
-// those that rules allow. The calls in deadly, and those that are forbidden to nodes,
-// kill it.
+// serverFilter returns the filter of a server process: the gateway or the vswitch. The
+// process may make the calls in these, and those that rules allow. The calls in deadly, and
+// those that are forbidden to nodes, kill it. Other calls of nodes fail with EPERM, and
+// unknown ones with ENOSYS.
 func serverFilter(rules []rule, deadly []uint32, these ...[]uint32) block {
 	settled := make(map[uint32]bool)
 	for _, r := range rules {

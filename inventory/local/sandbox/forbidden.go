@@ -2,12 +2,12 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// forbidden returns the calls that nodes are refused with EPERM, although the kernel has
-// them. Each reaches the host, or parts of the kernel that nodes do not need and that
-// often have vulnerabilities.
+// forbidden returns the calls that fail with EPERM in nodes, although the kernel has them.
+// Each call reaches the host, or a part of the kernel that nodes do not need and that
+// often has vulnerabilities.
 func forbidden() []uint32 {
 	return []uint32{
-		// Mounts, and other roots than the one we made; chroot is allowed.
+		// Mounts, and a root other than the node's; chroot is allowed.
 		unix.SYS_FSCONFIG,
 		unix.SYS_FSMOUNT,
 		unix.SYS_FSOPEN,

@@ -8,6 +8,7 @@ import (
 
 const unlimited = unix.RLIM_INFINITY
 
+// limit is one resource limit, see setrlimit(2).
 type limit struct {
 	name       string
 	resource   int
@@ -37,8 +38,8 @@ func limits() []limit {
 	}
 }
 
-// SetLimits sets the resource limits of nodes for this process and its children. If the
-// host's maximum is lower, that stays.
+// SetLimits sets the resource limits of nodes for this process and its children. If this
+// process has a lower hard limit and may not raise it, that limit stays.
 func SetLimits() error {
 	for _, l := range limits() {
 		err := unix.Prlimit(0, l.resource, &unix.Rlimit{Cur: l.soft, Max: l.hard}, nil)

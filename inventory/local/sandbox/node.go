@@ -10,9 +10,9 @@ import (
 // CAP_SYS_ADMIN in the user namespace. With it, the filter can be installed without
 // no_new_privs, under which sudo, su and ping would not work.
 //
-// The goroutine stays on its thread, which must exec next, because only this thread is
-// restricted. Create all mounts and namespaces before. Open files stay open (see
-// CloseOnExec).
+// Node locks the goroutine to its thread. This thread must call exec next, because only
+// it is restricted. Create all mounts and namespaces before the call. Open files stay open
+// (see CloseOnExec).
 func Node() error {
 	runtime.LockOSThread()
 	if err := install(nodeFilter(), 0); err != nil {

@@ -12,10 +12,11 @@ import (
 )
 
 // Gateway restricts the whole process, with all its threads, to what the SSH gateway may
-// do: user uid and group gid, both not 0, no other groups, no capabilities, no_new_privs,
-// not dumpable, and the gateway's filter. It can use its descriptors and receive others,
-// and create threads and pipes, but no files and no sockets. Any exec kills it. Gateway
-// needs root. After an error the process is partly restricted and must end.
+// do. The process gets user uid and group gid, which must not be 0, no other groups, no
+// capabilities, no_new_privs, and the gateway's filter. It is not dumpable. It can use its
+// descriptors, receive others, and create threads and pipes, but no files and no sockets.
+// Any exec kills it. Gateway needs root. After an error the process is partly restricted
+// and must end.
 func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayFilter(os.Getpid())) }
 
 // VSwitch is like Gateway, with the vswitch's filter: the process can use its
@@ -60,8 +61,8 @@ func restrict(name string, uid, gid int, b block) error {
 	return nil
 }
 
-// checkNoCapabilities returns an error if the process still has capabilities. They go
-// with the user id, unless secure bits prevent it.
+// checkNoCapabilities returns an error if the process still has capabilities. The change
+// of the user id removes them, unless secure bits prevent that.
 func checkNoCapabilities() error {
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {

@@ -45,9 +45,10 @@ func serverAllowed() []uint32 {
 	}
 }
 
-// gatewayAllowed returns the other calls that the gateway may make, for open sockets,
-// pipes and terminals. The Manager passes it listeners and connections, also those to
-// agents. An attacker who controls the gateway can open nothing.
+// gatewayAllowed returns the other calls that the gateway may make with any arguments, for
+// open sockets, pipes and terminals. The Manager passes the gateway its listeners and
+// connections, also those to agents. So an attacker that controls the gateway can open
+// nothing.
 func gatewayAllowed() []uint32 {
 	return []uint32{
 		unix.SYS_ACCEPT4,
@@ -73,8 +74,8 @@ func gatewayAllowed() []uint32 {
 	}
 }
 
-// vswitchAllowed returns the other calls that the vswitch may make: it answers its
-// Manager, and sets its timers.
+// vswitchAllowed returns the other calls that the vswitch may make with any arguments: to
+// answer its Manager, and to set its timers.
 func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
@@ -94,13 +95,13 @@ func serverKilled() []uint32 {
 	}
 }
 
-// gatewayExamined returns the rules for calls with arguments; pid is the gateway's
-// process.
+// gatewayExamined returns the rules for calls that the gateway may make with some arguments
+// only; pid is the gateway's process.
 func gatewayExamined(pid int) []rule {
 	no := refuse(unix.EPERM)
 	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
 	return append(ownThreads(pid), []rule{
-		// Without owner of signals, leases and notifications.
+		// Not F_SETOWN, F_SETLEASE and F_NOTIFY, which make the kernel send signals.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
 		// The size of a terminal, and whether it is one.
@@ -125,7 +126,7 @@ func ownThreads(pid int) []rule {
 		// Threads, but no processes.
 		{unix.SYS_CLONE, argument(0, branch(ifAnyBit, newSpaces, no,
 			branch(ifAnyBit, unix.CLONE_THREAD, allow(), no)))},
-		// The runtime preempts its threads with it.
+		// The runtime preempts its threads by signals.
 		{unix.SYS_TGKILL, argument(0, branch(ifEqual, uint32(pid), allow(), no))},
 		{unix.SYS_MMAP, notExecutable},
 		{unix.SYS_MPROTECT, notExecutable},
@@ -139,8 +140,8 @@ func gatewayFilter(pid int) block {
 	return serverFilter(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
 }
 
-// vswitchExamined returns the rules for calls with arguments; pid is the vswitch's
-// process.
+// vswitchExamined returns the rules for calls that the vswitch may make with some arguments
+// only; pid is the vswitch's process.
 func vswitchExamined(pid int) []rule {
 	return append(ownThreads(pid), rule{unix.SYS_FCNTL, argument(1, oneOf(
 		[]uint32{unix.F_DUPFD_CLOEXEC, unix.F_GETFL, unix.F_SETFL}, allow(), refuse(unix.EPERM)))})

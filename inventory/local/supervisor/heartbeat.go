@@ -3,8 +3,8 @@ package supervisor
 import "time"
 
 // Heartbeat finds out whether a process still answers. It sends a ping and checks for the
-// answer once every Every. A process hangs if Limit checks in a row found the same ping
-// unanswered.
+// answer at intervals of Every. A process hangs if Limit checks in a row found the same
+// ping unanswered.
 //
 // Heartbeat counts checks, not the time between them. So a process does not count as
 // hanging when the clock jumps, when the whole machine is suspended, or when this process

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lastOutputTime is how long Wait waits for the output of a process that has ended: its
-// children may hold the other end of the pipe.
+// lastOutputTime limits how long Wait waits for the output of a process that has ended. Its
+// children may still hold the other end of the pipe.
 const lastOutputTime = 100 * time.Millisecond
 
 const (
@@ -20,12 +20,13 @@ const (
 	defaultMaxLine = 64 << 10
 )
 
-// Command describes how to start a child process. It runs in the folder /.
+// Command describes how to start a child process. The process runs in the folder /.
 type Command struct {
 	Path string
 	Args []string // with the name of the program first
 	Env  []string
-	// Files are its descriptors from 3 on. Start closes them, also after an error.
+	// Files are the descriptors of the process from 3 on. Start closes them here, also
+	// after an error.
 	Files []*os.File
 	// Attr may have Pdeathsig: then the process ends with this one, and not with
 	// the thread that started it.
@@ -33,7 +34,8 @@ type Command struct {
 	// Stdout adds the standard output to the log. The standard error is always logged.
 	Stdout bool
 	// Log is called with each line of output. The rest of a line beyond MaxLine bytes is
-	// dropped, and so are lines beyond LinesPerSecond. Zero means 64 KiB and no limit.
+	// dropped, and so are lines beyond LinesPerSecond. A MaxLine of 0 means 64 KiB, and a
+	// LinesPerSecond of 0 no limit.
 	Log            func(line []byte)
 	MaxLine        int
 	LinesPerSecond int
@@ -101,10 +103,11 @@ func (p *Process) wait(output *os.File, c Command) {
 	<-logged
 }
 
-// PID is the id of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended and its output is logged.
+// Exited returns a channel that is closed when the process has ended and its output is
+// logged.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // IsRunning reports whether the process has not ended yet.
@@ -131,12 +134,12 @@ func (p *Process) RunTime() time.Duration {
 }
 
 // Kill ends the process at once. It does not wait for the end.
-func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // it may have ended by itself
+func (p *Process) Kill() { _ = p.cmd.Process.Kill() } // fails if the process has ended
 
 // Stop sends SIGTERM, and kills the process after patience. It waits for the end, and
 // reports whether it had to kill the process.
 func (p *Process) Stop(patience time.Duration) (killed bool) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails if the process has ended
 	select {
 	case <-p.exited:
 		return false
@@ -165,9 +168,9 @@ func (b *Backoff) Next(lived time.Duration) time.Duration {
 	return b.last
 }
 
-// Run calls run, which runs a process until it ends, again and again, with pauses
-// between, until stop is closed or ended returns false. It calls ended after each run
-// with the error of run and the pause that follows.
+// Run calls run again and again; run must run a process until it ends. After each run it
+// calls ended with the error and the pause that follows, and then waits for that pause. Run
+// returns when ended returns false, or stop is closed during a pause.
 func (b Backoff) Run(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
 	for {
 		started := time.Now()
@@ -214,7 +217,9 @@ func logLines(output io.Reader, c Command) {
 // process has ended.
 type pipeReader struct {
 	*os.File
-	left int // bytes to read after the deadline; the limit is for a pipe into which another process still writes
+	// left is how many more bytes to read after the deadline. Without this limit, reading
+	// would not end while another process still writes into the pipe.
+	left int
 }
 
 func (r *pipeReader) Read(b []byte) (int, error) {

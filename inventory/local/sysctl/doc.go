@@ -1,5 +1,5 @@
 // Package sysctl raises kernel limits that all nodes of a host share, and restores
-// them.
+// the old values.
 //
 // Each setting has the same value for every testbed of the host, computed from the
 // host's memory alone. So it does not matter which testbed raises it first, or

@@ -37,9 +37,9 @@ type setting struct {
 // settings returns the settings for a host with so many bytes of memory.
 func settings(memory int64) []setting {
 	const (
-		mostPIDs = 1 << 22  // the kernel takes no more
-		thread   = 32 << 10 // a thread takes at least that much
-		openFile = 256
+		mostPIDs = 1 << 22  // the kernel accepts no more
+		thread   = 32 << 10 // the least bytes of memory of a thread
+		openFile = 256      // bytes of memory of an open file
 		// filters leaves an eighth of the 1008 MiB to the kernel's modules, which on
 		// amd64 live in the same region. Other architectures have a larger region, and
 		// their default, half of it, is above this limit.
@@ -84,22 +84,22 @@ func hostSettings() ([]setting, error) {
 	return settings(int64(info.Totalram) * int64(info.Unit)), nil
 }
 
-// record lists the raised settings. It is written before they are raised. A power failure
-// undoes both, so it is not synced.
+// record lists the raised settings. It is written to a file before they are raised.
 type record struct {
 	// Boot is the kernel's boot_id. After a reboot the record no longer holds.
 	Boot   string            `json:"boot"`
 	Raised map[string]raised `json:"raised"`
 }
 
+// raised is the value of a setting before and after it was raised.
 type raised struct {
 	Was values `json:"was"`
 	Set values `json:"set"`
 }
 
 // Raise raises settings that are too low. It logs them, and records the old values in the
-// folder for Restore. It skips missing settings, which belong to another host, as in a
-// container. The error has a line for each setting that could not be raised.
+// folder for Restore. It skips missing settings: in a container these belong to the host.
+// The error has a line for each setting that could not be raised.
 func Raise(folder string, log *slog.Logger) error {
 	list, err := hostSettings()
 	if err != nil {
@@ -108,6 +108,7 @@ func Raise(folder string, log *slog.Logger) error {
 	return raise(root, list, folder, log)
 }
 
+// raise is Raise for a list of settings below root.
 func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -153,6 +154,7 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 // Restore restores the values before Raise, except for settings that were changed since.
 func Restore(folder string) error { return restore(root, folder) }
 
+// restore is Restore for settings below root.
 func restore(root, folder string) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -185,12 +187,12 @@ func restore(root, folder string) error {
 // A Limit is the current state of a setting.
 type Limit struct {
 	Name, Now, Want string
-	// Enough means that Raise leaves it as it is.
+	// Enough means that Raise does not change the setting.
 	Enough bool
-	// Err is why it cannot be read or changed. It is fs.ErrNotExist if the setting
-	// belongs to another host. Limits finds it out without a change.
+	// Err is why the setting cannot be read or changed. It wraps fs.ErrNotExist if the
+	// setting belongs to another host. Limits tests this without a change.
 	Err error
-	// Remedy is the command that raises it.
+	// Remedy is the command that raises the setting.
 	Remedy string
 }
 
@@ -203,6 +205,7 @@ func Limits() ([]Limit, error) {
 	return limits(root, list), nil
 }
 
+// limits is Limits for a list of settings below root.
 func limits(root string, list []setting) (all []Limit) {
 	for _, s := range list {
 		now, err := read(root, s.name)
@@ -222,6 +225,7 @@ func limits(root string, list []setting) (all []Limit) {
 // command returns the command with which an operator raises the setting.
 func (s setting) command() string { return fmt.Sprintf("sysctl -w %s='%s'", s.name, s.want) }
 
+// atLeast returns the larger of each pair of numbers in v and want.
 func (v values) atLeast(want values) values {
 	set := slices.Clone(v)
 	for i := range min(len(set), len(want)) {
@@ -238,8 +242,10 @@ func (v values) String() string {
 	return strings.Join(words, " ")
 }
 
+// path returns the file of a setting.
 func path(root, name string) string { return filepath.Join(root, strings.ReplaceAll(name, ".", "/")) }
 
+// read reads the numbers of a setting.
 func read(root, name string) (v values, err error) {
 	b, err := os.ReadFile(path(root, name))
 	if err != nil {
@@ -255,6 +261,7 @@ func read(root, name string) (v values, err error) {
 	return v, nil
 }
 
+// write sets a setting.
 func (v values) write(root, name string) error {
 	if err := os.WriteFile(path(root, name), []byte(v.String()), 0); err != nil {
 		return fmt.Errorf("cannot set %s to %s: %w", name, v, err)
@@ -283,6 +290,7 @@ func readRecord(folder string) (record, error) {
 	return n, nil
 }
 
+// write stores the record in folder.
 func (n record) write(folder string) error {
 	b, err := json.Marshal(n)
 	if err != nil {

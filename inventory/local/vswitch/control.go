@@ -2,10 +2,10 @@ package vswitch
 
 import "encoding/json"
 
-// The Manager sends orders to the switch process, one after the other over one socket,
-// and each gets a reply.
+// The Manager sends orders to the switch process over one socket. It sends an order only
+// after the reply to the previous one.
 
-// Most bytes of a message. Replies are short.
+// The most bytes of a message, and of a plan in an order.
 const (
 	maxPlan   = 16 << 20
 	maxOrder  = maxPlan + 1<<20
@@ -19,7 +19,7 @@ const (
 	orderSet    = "put"
 	orderRemove = "remove"
 	orderCount  = "count"
-	orderPing   = "ping" // replied to while all loops carry frames
+	orderPing   = "ping" // replied to once every loop has run a function
 )
 
 // order is a message from the Manager to the switch process.

@@ -11,10 +11,10 @@ type device struct {
 	fd     int
 	lan    *lan
 	port   *port
-	polled bool // it is in the loop's epoll
+	polled bool // the loop's epoll has the device
 	closed bool
-	retry  int64 // when to poll it again
-	pause  int64
+	retry  int64 // when to poll a paused device again
+	pause  int64 // the length of the last pause, in ns
 }
 
 // A device with read errors is paused; each further pause is twice as long.
@@ -23,9 +23,9 @@ const (
 	maxRest   = int64(time.Second)
 )
 
-// A turn ends after this many frames or bytes were read, or this many frames were
-// written, since one frame may go to all ports. Then the next device gets its turn, or
-// frames that are due.
+// The turn of a device ends after turnReads frames or turnBytes bytes were read. It also
+// ends after turnWrites frames were written, because one frame may go to all ports. Then
+// frames that are due are sent, and the next device gets its turn.
 const (
 	turnReads  = 16
 	turnBytes  = 128 << 10
@@ -53,7 +53,8 @@ func (l *loop) unpoll(d *device) {
 	}
 }
 
-// read reads frames from a device.
+// read reads and forwards the frames of a device for one turn. events are those of the
+// device's epoll.
 func (l *loop) read(d *device, events uint32) {
 	bytes, before := 0, l.writes
 	for n := 0; n < turnReads && bytes < turnBytes && l.writes-before < turnWrites; n++ {
@@ -80,7 +81,7 @@ func (l *loop) read(d *device, events uint32) {
 	}
 }
 
-// pauseDevice stops reading a device for some time.
+// pauseDevice stops reading a device until its pause has ended.
 func (l *loop) pauseDevice(d *device) {
 	l.unpoll(d)
 	d.pause = min(max(firstRest, 2*d.pause), maxRest)
@@ -102,7 +103,8 @@ func (l *loop) resumeDevices() {
 	l.paused = still
 }
 
-// write writes a frame to a device. An error loses only this frame.
+// write writes a frame to a port's device, and reports whether the device accepted it.
+// After an error, only this frame is lost.
 func (l *loop) write(p *port, b []byte) bool {
 	l.writes++
 	for {
@@ -113,8 +115,8 @@ func (l *loop) write(p *port, b []byte) bool {
 	}
 }
 
-// openDevice makes a device of a descriptor, which the loop then owns. If polling fails
-// it is retried.
+// openDevice makes a device of a descriptor, which the loop then owns. If the device cannot
+// be polled, the loop tries again later.
 func (l *loop) openDevice(fd int, lan *lan, p *port) *device {
 	d := &device{fd: fd, lan: lan, port: p}
 	l.devices[int32(fd)] = d

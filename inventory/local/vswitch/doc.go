@@ -12,16 +12,16 @@
 // replaces a process that died by one with the same devices and links; frames in
 // flight are lost, and counters restart.
 //
-// A link belongs to one of up to maxLoops loops (loop.go). Each loop is a goroutine
-// that waits for all its devices and for the next due time in one epoll. A port needs
-// no goroutine and no buffer. The switch itself (lan.go) is pure, so tests use a clock
-// of their own.
+// A link belongs to one of up to maxLoops loops (loop.go). Each loop is a goroutine. It
+// waits in one epoll for all its devices, and for the time at which the next frame must
+// be sent. A port needs no goroutine and no buffer. The switch itself (lan.go) is pure, so
+// tests use a clock of their own.
 //
-// Loss comes first, so that lost frames use no capacity. If a frame goes to several
-// ports of a path, loss is drawn for each. Then comes the rate, exact to the
-// nanosecond and without bursts, behind a queue of up to 50 ms, or 16 KiB if that is
-// more. The delay comes last. No frame is early, and none overtakes another on its
-// path.
+// On a path, loss comes first, so that lost frames use no capacity. If a frame goes to
+// several ports of a path, loss is drawn for each port when the frame arrives there. Then
+// comes the rate, exact to the nanosecond and without bursts, behind a queue of up to
+// 50 ms, or 16 KiB if that is more. The delay comes last. No frame is early, and none
+// overtakes another on its path.
 //
 // Frames and their headers come from nodes and are untrusted. Invalid frames are
 // dropped and counted, and headers are rewritten before the kernel reads them again.
@@ -32,8 +32,8 @@
 //
 // # Decisions
 //
-//   - waiting: it has its own epoll and timer, because behind Go's poller two flooding ports
-//     delayed all timers: [loop.arm].
+//   - waiting: each loop has its own epoll and timer, because in the Go runtime's poller two
+//     flooding ports delayed all timers: [loop.arm].
 //   - loss before rate: lost frames are chosen first, so that they use no capacity:
 //     [path.enqueue].
 package vswitch

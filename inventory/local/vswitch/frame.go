@@ -50,9 +50,10 @@ const tcpSum = 16
 // minSegment is the least payload into which Linux splits TCP.
 const minSegment = 8
 
-// normalize checks the header before a frame that may leave in pieces of mtu. It rewrites
-// the header so that only understood fields remain, because the kernel reads it again at
-// the next device. It returns false if the frame must not be forwarded.
+// normalize checks the header before a frame. The frame may be a large segment, which
+// will leave in pieces that fit mtu. normalize rewrites the header so that only fields
+// that it understands remain, because the kernel reads the header again at the next
+// device. It reports whether the frame may be forwarded.
 func normalize(header, frame []byte, mtu int) bool {
 	get := func(at int) int { return int(binary.NativeEndian.Uint16(header[at:])) }
 	needsSum := header[atFlags]&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0
@@ -86,8 +87,9 @@ func normalize(header, frame []byte, mtu int) bool {
 	return true
 }
 
-// tcpHeaders returns, for a frame that will be split, where its network header starts and
-// where the TCP header ends. The TCP header must start at transport.
+// tcpHeaders returns where the network header of a large segment starts, and where its TCP
+// header ends. It reports false unless a TCP header starts at transport, and the network
+// header is of the given kind (VIRTIO_NET_HDR_GSO_TCPV4 or TCPV6).
 func tcpHeaders(frame []byte, transport int, kind byte) (network, end int, ok bool) {
 	protocol, network := etherType(frame)
 	switch {
@@ -105,8 +107,8 @@ func tcpHeaders(frame []byte, transport int, kind byte) (network, end int, ok bo
 	return network, end, size >= least && end <= len(frame)
 }
 
-// etherType returns the protocol after VLAN tags and where its packet starts; 0 if there
-// is none.
+// etherType returns the protocol after the VLAN tags, and where the protocol's packet
+// starts. The protocol is 0 if the frame is too short or has too many tags.
 func etherType(frame []byte) (protocol uint16, at int) {
 	at = ethernetSize
 	for range maxTags + 1 {
@@ -122,12 +124,14 @@ func etherType(frame []byte) (protocol uint16, at int) {
 	return 0, len(frame)
 }
 
-// isIPv4TCP reports whether a TCP header starts at offset at of the packet.
+// isIPv4TCP reports whether the IPv4 header of a packet ends at offset at, where TCP
+// follows.
 func isIPv4TCP(packet []byte, at int) bool {
 	return len(packet) >= 20 && packet[0]>>4 == 4 && int(packet[0]&15)*4 == at && at >= 20 && packet[9] == unix.IPPROTO_TCP
 }
 
-// isIPv6TCP reports whether a TCP header starts at offset at of the packet.
+// isIPv6TCP reports whether the IPv6 header of a packet and its extension headers end at
+// offset at, where TCP follows.
 func isIPv6TCP(packet []byte, at int) bool {
 	if len(packet) < 40 || packet[0]>>4 != 6 {
 		return false
@@ -144,7 +148,8 @@ func isIPv6TCP(packet []byte, at int) bool {
 	return next == unix.IPPROTO_TCP && end == at
 }
 
-// pieces returns into how many frames a frame with a normalized header is split.
+// pieces returns into how many frames a frame with a normalized header will be split. header
+// is the header's size; 0 means that there is none.
 func pieces(b []byte, header int) int {
 	if header == 0 || b[atKind] == unix.VIRTIO_NET_HDR_GSO_NONE {
 		return 1

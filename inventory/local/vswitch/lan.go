@@ -1,18 +1,18 @@
 package vswitch
 
-// lan is the switch of one link. It is pure: time and randomness are parameters, and
-// frames leave through send. One goroutine uses it.
+// lan is the switch of one link. It reads no clock: its callers pass the time, draw is its
+// source of randomness, and frames leave through send. Only one goroutine uses it.
 type lan struct {
 	ports    []*port
-	pathOf   [][]*path // by source and destination; nil: no path, send at once
+	pathOf   [][]*path // by source and destination; nil: no path, frames leave at once
 	paths    []*path
 	table    *table
 	schedule *schedule
-	header   int // bytes before each frame
-	draw     func() float64
+	header   int                      // size of the header before each frame, or 0
+	draw     func() float64           // returns a random number from 0 to 1
 	send     func(*port, []byte) bool // reports false if the device did not accept the frame
-	round    uint64
-	touched  []*path // scratch space
+	round    uint64                   // number of the present call of flood
+	touched  []*path                  // memory of flood
 }
 
 // port is a Port of a running link.
@@ -24,8 +24,8 @@ type port struct {
 	device *device
 }
 
-// receive forwards a frame, with its header, that a port received. It changes the buffer,
-// which is free again when it returns.
+// receive forwards a frame, with its header, that has come from a port. It changes the
+// buffer b, and does not use b after its return.
 func (l *lan) receive(now int64, from *port, b []byte) {
 	to, source, ok := l.inspect(from, b)
 	if !ok {
@@ -85,8 +85,8 @@ func (l *lan) sendTo(now int64, from, to *port, b []byte) {
 	l.schedule.update(p)
 }
 
-// flood sends a frame to all other ports, once on each path, regardless of how many ports
-// the path leads to.
+// flood sends a frame to all other ports. On each path it sends the frame once, even if
+// the path leads to several ports.
 func (l *lan) flood(now int64, from *port, b []byte) {
 	l.round++
 	l.touched = l.touched[:0]
@@ -140,7 +140,8 @@ func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	})
 }
 
-// isLost draws whether p loses a frame to a port.
+// isLost decides at random, by p's loss, whether a frame to a port is lost. It counts a
+// lost frame.
 func (l *lan) isLost(p *path, to *port) bool {
 	if p.loss == 0 || l.draw() >= p.loss {
 		return false
@@ -149,7 +150,7 @@ func (l *lan) isLost(p *path, to *port) bool {
 	return true
 }
 
-// sendFirst transmits the first frame of a path.
+// sendFirst transmits the first waiting frame of a path.
 func (l *lan) sendFirst(p *path) {
 	e := p.queue.peek()
 	if e.to == everyone {

@@ -29,10 +29,11 @@ type Port struct {
 	MTU int
 }
 
-// Path holds the properties of frames from some ports to others. It is one queue: its
-// frames keep their order and share its rate. A path that lists both ends of a pair
-// precedes one that lists one end, which precedes one that lists none; among equals the
-// first wins. Frames of a pair without a path are forwarded at once.
+// Path holds the properties of frames from some ports to others. A path is one queue: its
+// frames keep their order and share its rate. If several paths apply to a pair of ports,
+// one that lists both ports goes before one that lists one port, and that goes before one
+// that lists none. Among equals the first wins. Frames of a pair without a path are
+// forwarded at once.
 type Path struct {
 	// From and To are IDs of ports; empty means all others.
 	From, To []string
@@ -63,7 +64,7 @@ type Counters struct {
 const (
 	maxPorts = 1024
 	maxPaths = 8192
-	maxPairs = 8 << 20 // of all paths together
+	maxPairs = 8 << 20 // pairs of ports in all paths together
 	maxID    = 256
 	maxDelay = 10 * time.Minute
 	minRate  = 100       // bit/s
@@ -72,7 +73,8 @@ const (
 	maxMTU   = 65535
 )
 
-// plan returns the link without its devices.
+// plan returns the link as the switch process receives it, without its devices. It returns
+// an error if the link is invalid.
 func (l *Link) plan() (plan, error) {
 	p := plan{Paths: l.Paths}
 	for _, n := range l.Ports {
@@ -144,4 +146,5 @@ func (p *Path) check(known map[string]bool) error {
 	return nil
 }
 
+// errSegments means that frames of a path with loss or rate may be large segments.
 var errSegments = errors.New("loss and rate need ports that were opened with segment; else one loss would drop many packets")

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop forwards the frames of some links. It waits for all their devices and for the next
-// due time in an epoll of its own: in the Go runtime's poller, two flooding ports delayed
-// all timers by up to 10 ms, and each port would need a goroutine.
+// loop forwards the frames of some links. It waits in an epoll of its own, for all their
+// devices and for the time at which the next frame must be sent. In the Go runtime's
+// poller, two flooding ports delayed all timers by up to 10 ms, and each port would need a
+// goroutine.
 type loop struct {
-	epoll, timer, bell int
+	epoll, timer, bell int // descriptors; bell wakes the loop for jobs
 	start              time.Time
 
 	mu   sync.Mutex
@@ -27,12 +28,13 @@ type loop struct {
 	paused   []*device
 	buffer   []byte
 	armed    int64 // when the timer fires; 0: it is off
-	writes   int   // so far
+	writes   int   // frames written since the start
 }
 
 // idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
+// newLoop returns a loop that does not run yet; r is the memory for waiting frames.
 func newLoop(r *memoryBudget) (l *loop, err error) {
 	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), stock: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
@@ -88,6 +90,7 @@ func (l *loop) run(f func()) {
 	<-done
 }
 
+// runJobs runs the functions that run has passed.
 func (l *loop) runJobs() {
 	l.mu.Lock()
 	jobs := l.jobs
@@ -132,7 +135,7 @@ func (l *loop) serve() error {
 	}
 }
 
-// sendDue transmits frames that are due, at most twice as many as a turn receives.
+// sendDue transmits frames that are due, at most twice as many as a device's turn allows.
 func (l *loop) sendDue() {
 	bytes, before := 0, l.writes
 	for n := 0; n < 2*turnReads && bytes < 2*turnBytes && l.writes-before < 2*turnWrites; n++ {
@@ -146,8 +149,8 @@ func (l *loop) sendDue() {
 	}
 }
 
-// arm sets the timer to the next due frame, and returns how many milliseconds to wait for
-// other events; -1 means no limit.
+// arm sets the timer to when the next frame is due. It returns how many milliseconds the
+// loop may wait for an event: -1 for no limit, and 0 if a frame is due already.
 func (l *loop) arm() int {
 	wait := -1
 	due, ok := l.schedule.due()
@@ -159,7 +162,7 @@ func (l *loop) arm() int {
 		}
 		when := unix.ItimerSpec{Value: unix.NsecToTimespec(left)}
 		if unix.TimerfdSettime(l.timer, 0, &when, nil) != nil {
-			return 1 // late is better than never
+			return 1 // without a timer, frames are up to 1 ms late
 		}
 		l.armed = due
 	case !ok && l.stock.kept > 0:

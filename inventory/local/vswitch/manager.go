@@ -18,8 +18,8 @@ const Argv0 = "patchbay-vswitch"
 type Options struct {
 	// Program is the path of this binary, which is run as the switch process.
 	Program string
-	// UID is the user and group id of the switch process, which own nothing else. With 0
-	// it keeps root and its capabilities, which is for tests.
+	// UID is the user and group id of the switch process; nothing else may have this id.
+	// If it is 0, the process keeps root and its capabilities, which is for tests.
 	UID uint32
 	// SetLimits, if not nil, applies resource limits to each new switch process before it
 	// starts its work.
@@ -30,15 +30,16 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// ErrClosed is returned after Close.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the vswitch was closed")
 
-// attempts is how often a change is sent to switch processes that die before they reply.
+// attempts is to how many switch processes, one after the other, a change is sent if each
+// dies before it replies.
 const attempts = 3
 
-// Manager runs the switch process of a slice while it has links. It holds their devices,
-// and gives them to the successor of a process that died. Its methods may be called
-// concurrently; changes are serialized.
+// Manager runs the switch process of a slice while the slice has links. The Manager holds
+// the devices of the links, and gives them to the next process if one dies. Its methods
+// may be called concurrently; changes are serialized.
 type Manager struct {
 	options Options
 	closing chan struct{} // closed by Close
@@ -56,6 +57,7 @@ type servedLink struct {
 	ports []servedPort
 }
 
+// servedPort is a port with its device.
 type servedPort struct {
 	id   string
 	open func() (*os.File, error)
@@ -86,9 +88,9 @@ func (k *Manager) lock(ctx context.Context) error {
 
 func (k *Manager) unlock() { <-k.turn }
 
-// SetLink adds a link, or changes the one with its ID. Ports with the same ID keep their
-// devices and counters. If all ports stay, frames in flight arrive, too, unless their
-// path changes. After an error the previous state remains. ctx limits the wait for other
+// SetLink adds a link, or changes the link with the same ID. Ports with the same ID keep
+// their devices and counters. If no port is removed, frames in flight arrive unless their
+// path changes. After an error the previous link remains. ctx limits the wait for other
 // changes.
 func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	p, err := l.plan()
@@ -121,8 +123,8 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	return nil
 }
 
-// openPorts returns the link of a plan, with devices of old that still exist and new
-// devices for the other ports.
+// openPorts returns the link of a plan. Its ports keep the devices of the link old that
+// still exist; openPorts opens the devices of the other ports.
 func openPorts(ports []Port, p plan, old *servedLink) (next *servedLink, err error) {
 	had := make(map[string]*os.File)
 	if old != nil {
@@ -160,8 +162,8 @@ func openPorts(ports []Port, p plan, old *servedLink) (next *servedLink, err err
 	return next, err
 }
 
-// openDevice opens the port's device unless it is open and exists. headers reports
-// whether its frames have headers.
+// openDevice opens the port's device, unless it is open and was not deleted. headers
+// reports whether the device's frames have headers.
 func (p *servedPort) openDevice() (headers bool, err error) {
 	if p.file != nil {
 		if _, headers, err = tapOf(p.file); err == nil {
@@ -212,13 +214,13 @@ func (k *Manager) RemoveLink(ctx context.Context, id string) error {
 		return nil
 	}
 	if _, err := k.process.sendOrder(order{Kind: orderRemove, Link: id}); err != nil {
-		k.process.end() // its successor does not get the link
+		k.process.end() // the next process does not get the link
 	}
 	delete(k.process.sent, id)
 	return nil
 }
 
-// Counters returns the counters by link and port.
+// Counters returns the counters of all ports, by the ids of link and port.
 func (k *Manager) Counters(ctx context.Context) (map[string]map[string]Counters, error) {
 	if err := k.lock(ctx); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ const maxPool = 4 << 20
 // memoryBudget is the memory that the process may still use for frames.
 type memoryBudget struct{ left atomic.Int64 }
 
+// newMemoryBudget returns a budget of bytes.
 func newMemoryBudget(bytes int64) *memoryBudget {
 	r := new(memoryBudget)
 	r.left.Store(bytes)
@@ -39,7 +40,7 @@ func (r *memoryBudget) reserve(bytes int) bool {
 type chunk struct {
 	memory     []byte
 	class      int
-	begin, end int // bounds of its content
+	begin, end int // bounds of the content in memory
 	next       *chunk
 }
 
@@ -47,6 +48,7 @@ type chunk struct {
 // small.
 const classes = 3
 
+// classSize returns the size of chunks of a class: 4, 32 or 256 KiB.
 func classSize(class int) int { return 4 << 10 << (3 * class) }
 
 // chunkPool keeps unused chunks of one loop for reuse.
@@ -102,6 +104,7 @@ func (s *chunkPool) trim() {
 	s.kept = 0
 }
 
+// release returns the memory of a chunk to the kernel and to the budget.
 func (s *chunkPool) release(c *chunk) {
 	s.room.left.Add(int64(len(c.memory)))
 	// The mapping has this length, so Munmap cannot fail.

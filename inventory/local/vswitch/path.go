@@ -2,8 +2,8 @@ package vswitch
 
 import "time"
 
-// The queue before a rate holds what the rate forwards in queueTime, and at least
-// queueBytes: about ten long frames, so that TCP works at low rates.
+// The queue before a rate holds what the rate forwards in the time patience, and at least
+// leastPatient bytes: about ten long frames, so that TCP works at low rates.
 const (
 	patience     = int64(50 * time.Millisecond)
 	leastPatient = 16 << 10
@@ -15,24 +15,26 @@ type path struct {
 	delay int64
 	loss  float64
 	rate  int64
-	key   string // equal keys mean that a path is unchanged
+	key   string // all properties as text; a path with an equal key is unchanged
 
-	busy      int64 // when the rate has sent all queued frames
-	remainder int64 // the part of a nanosecond left over, in bits/10⁹
-	last      int64 // when the last frame is due
+	busy      int64 // when the rate will have sent all queued frames
+	remainder int64 // the fraction of a nanosecond that busy lacks, in units of 1/rate ns
+	last      int64 // when the last queued frame is due
 	queue     queue
-	at        int // index in the schedule; -1: it is not in it
+	at        int // index in the schedule; -1 if the path is not in the schedule
 
-	// For a frame that goes to many ports, see lan.flood.
-	round     uint64
-	receivers int
-	one       uint16
+	// Used by lan.flood.
+	round     uint64 // the last call of flood that has used the path
+	receivers int    // ports to which the path leads in that call
+	one       uint16 // the first of them
 }
 
-// isImmediate reports whether frames need not wait.
+// isImmediate reports whether frames leave at once: the path has no delay, no rate and no
+// waiting frame.
 func (p *path) isImmediate() bool { return p.delay == 0 && p.rate == 0 && p.queue.first == nil }
 
-// enqueue queues a frame with its size on the line, and reports whether there was room.
+// enqueue queues a frame and computes when it is due. bytes is its size on the line. enqueue
+// reports whether the queue had room.
 func (p *path) enqueue(now int64, e entry, bytes int) bool {
 	sent := now
 	busy, rest := p.busy, p.remainder

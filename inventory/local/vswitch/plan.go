@@ -11,18 +11,19 @@ type plan struct {
 	ID    string
 	Ports []plannedPort
 	Paths []Path
-	// Headers means that frames come with a header; that holds for all ports or for none.
+	// Headers means that the frames of all ports have a header; else none has.
 	Headers bool
 }
 
+// plannedPort is a Port without its device.
 type plannedPort struct {
 	ID  string
 	MTU int
 }
 
-// configure changes the link to a checked plan. Ports that stay keep their counters. If
-// none is removed, learned addresses stay, and so do frames in flight whose path is
-// unchanged.
+// configure changes the switch to a plan that check has accepted. Ports that stay keep
+// their counters. If no port is removed, learned addresses stay, and so do frames in
+// flight whose path is unchanged.
 func (l *lan) configure(p plan, s *chunkPool) {
 	old := make(map[string]*port)
 	for _, o := range l.ports {
@@ -76,6 +77,7 @@ func (l *lan) configure(p plan, s *chunkPool) {
 	}
 }
 
+// headerOf returns the size of the header before each frame of a plan.
 func headerOf(p plan) int {
 	if p.Headers {
 		return headerSize
@@ -89,7 +91,8 @@ func (p *path) takeQueue(o *path) {
 	p.queue, o.queue = o.queue, queue{stock: o.queue.stock}
 }
 
-// makePaths creates the paths, and returns the path of each pair of ports.
+// makePaths creates the planned paths, and returns for each pair of ports its path, by the
+// numbers of source and destination. numbers holds the ports' numbers by id.
 func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, ways [][]*path) {
 	ways = make([][]*path, len(numbers))
 	if len(planned) == 0 {

@@ -13,13 +13,13 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// backoff is the pause before a switch process that died is replaced.
+// backoff sets the pause between the end of a switch process and the next start.
 var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
 // process is one switch process.
 type process struct {
 	*supervisor.Process
-	sent map[string]map[*os.File]bool // devices that it has received, by link
+	sent map[string]map[*os.File]bool // devices that the process has received, by link
 
 	asking sync.Mutex // guards the fields below; held until an order has its reply
 	conn   *fdsocket.Conn
@@ -52,7 +52,7 @@ func (p *process) ping() {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	if p.begun {
-		_, _ = p.sendOrderLocked(order{Kind: orderPing}) // watch notices its end
+		_, _ = p.sendOrderLocked(order{Kind: orderPing}) // watch notices if the process ends
 	}
 }
 
@@ -95,8 +95,9 @@ func (p *process) setLink(id string, l *servedLink) error {
 	return nil
 }
 
-// sendLink sends one of the Manager's links to the switch process, or starts a process,
-// which gets all links. The caller holds the lock.
+// sendLink sends one of the Manager's links to the switch process. If no process runs, it
+// starts one, which gets all links. It makes several attempts if processes die. The caller
+// holds the lock.
 func (k *Manager) sendLink(id string) error {
 	var err error
 	for range attempts {
@@ -180,8 +181,8 @@ func (k *Manager) sendAll(p *process) error {
 	return nil
 }
 
-// reopen opens deleted devices again. A device that cannot be opened loses its port's
-// traffic, but other ports work.
+// reopen opens the deleted devices of a link again. A port whose device cannot be opened
+// has no traffic, but other ports work.
 func (k *Manager) reopen(id string, l *servedLink) {
 	for i := range l.ports {
 		p := &l.ports[i]
@@ -195,7 +196,8 @@ func (k *Manager) reopen(id string, l *servedLink) {
 	}
 }
 
-// watch waits for the end of a process, and replaces it while there are links.
+// watch waits for the end of a process. If there are still links then, it starts a new
+// process, and retries until one starts.
 func (k *Manager) watch(p *process) {
 	cause := p.Wait()
 	for lived := p.RunTime(); ; lived = 0 {
@@ -220,7 +222,8 @@ func (k *Manager) watch(p *process) {
 	}
 }
 
-// stop ends the process, since there are no links. The caller holds the lock.
+// stop ends the process and calls Options.Ended. There are no links any more. The caller
+// holds the lock.
 func (k *Manager) stop() {
 	if p := k.process; p != nil {
 		k.process = nil

@@ -19,6 +19,7 @@ type entry struct {
 // everyone is the port number of a frame for all ports of its path.
 const everyone = 1<<16 - 1
 
+// entrySize is the size of an entry in a chunk, without the frame.
 const entrySize = 8 + 2 + 2 + 4
 
 // push appends an entry and copies its frame. It reports whether there was room.

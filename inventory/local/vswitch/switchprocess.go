@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// maxLoops is the most loops, and so processors, of a process. Each link belongs to one
-// loop.
+// maxLoops is the most loops of a process, and so the most processors that forward frames.
+// Each link belongs to one loop.
 const maxLoops = 4
 
 // Main is the main function of the switch process. It does not return.
@@ -45,7 +45,8 @@ type servedLAN struct {
 	plan plan
 }
 
-// run executes the Manager's orders until the Manager ends.
+// run carries out the Manager's orders until the Manager ends. giveUp drops the rights of
+// the process.
 func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -76,7 +77,7 @@ func run(control *os.File, giveUp func(uid, gid int) error) error {
 	}
 }
 
-// begin drops all rights and starts the loops.
+// begin handles the first order: it drops all rights and starts the loops.
 func (r *switchProcess) begin(o order, giveUp func(uid, gid int) error) error {
 	if o.Kind != orderBegin {
 		return errors.New("the first order is not \"begin\"")
@@ -144,8 +145,8 @@ func (r *switchProcess) execute(o order, files []*os.File) error {
 	return fmt.Errorf("unknown order %q", o.Kind)
 }
 
-// stage stores devices for a link. It duplicates the descriptors, since the received ones
-// are in the Go runtime's epoll.
+// stage stores devices for the next orderSet of a link. It duplicates the descriptors,
+// because the received ones are in the Go runtime's epoll.
 func (r *switchProcess) stage(o order, files []*os.File) error {
 	if len(files) != len(o.Ports) {
 		return fmt.Errorf("received %d devices for %d ports", len(files), len(o.Ports))
@@ -168,6 +169,7 @@ func (r *switchProcess) stage(o order, files []*os.File) error {
 	return nil
 }
 
+// duplicate returns a duplicate of a file's descriptor.
 func duplicate(f *os.File) (fd int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -178,6 +180,7 @@ func duplicate(f *os.File) (fd int, err error) {
 	return fd, errors.Join(err, inner)
 }
 
+// unstage closes the staged devices of a link that were not used.
 func (r *switchProcess) unstage(link string) {
 	for _, fd := range r.staged[link] {
 		unix.Close(fd)
@@ -185,7 +188,8 @@ func (r *switchProcess) unstage(link string) {
 	delete(r.staged, link)
 }
 
-// setLink configures a link by a plan, with its present devices and the staged ones.
+// setLink configures a link by a plan. Its ports use staged devices, and else keep those
+// that they have.
 func (r *switchProcess) setLink(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
@@ -272,7 +276,7 @@ func (r *switchProcess) remove(id string) {
 	})
 }
 
-// count returns the counters of a link's ports.
+// count returns the counters of a link's ports, in the order of the plan.
 func (r *switchProcess) count(id string) []Counters {
 	w := r.links[id]
 	of := make(map[string]Counters)

@@ -3,8 +3,8 @@ package vswitch
 import "time"
 
 const (
-	// maxLearned is how many addresses are stored for one port. A further one replaces
-	// one of the same port, so that no port displaces the addresses of others.
+	// maxLearned is how many addresses are stored for one port. A further address replaces
+	// the oldest one of the same port, so that no port displaces the addresses of others.
 	maxLearned = 256
 	// maxSilence is how long an address is stored without a frame from it.
 	maxSilence = int64(5 * time.Minute)
@@ -16,15 +16,17 @@ type table struct {
 	ports map[uint16]*learnedRing
 }
 
+// learnedAddress is where and when an address was last seen.
 type learnedAddress struct {
 	port uint16
 	seen int64
 }
 
-// learnedRing holds the addresses that a port was the last to use, in a ring.
+// learnedRing holds the addresses that were learned at a port, the newest maxLearned of
+// them. Some of these may have moved to another port since.
 type learnedRing struct {
 	ring []mac
-	next int
+	next int // index of the oldest
 }
 
 func newTable() *table {
@@ -60,7 +62,8 @@ func (t *table) learn(m mac, port uint16, now int64) {
 	of.next = (of.next + 1) % maxLearned
 }
 
-// find returns the port of address m.
+// find returns the port of address m, and reports whether it is known and was seen within
+// maxSilence.
 func (t *table) find(m mac, now int64) (port uint16, ok bool) {
 	l := t.known[m]
 	if l == nil || now-l.seen > maxSilence {

@@ -8,10 +8,11 @@ import (
 )
 
 // OpenTAP opens the TAP with a name in the calling thread's network namespace, and
-// creates it if it is missing. The TAP is deleted when its last file is closed. With
-// segment, the kernel splits large segments and computes checksums, so that each frame
-// comes alone; loss and rate need that. Without it, a segment comes as one frame with a
-// header that says how to split it, which is much faster. It needs root.
+// creates a missing one. It needs root. The kernel deletes the TAP when its last file is
+// closed. If segment is true, the kernel splits large segments and computes checksums, so
+// that each packet comes in a frame of its own; loss and rate need that. If segment is
+// false, a large segment comes as one frame, with a header that says how to split it; this
+// is much faster.
 //
 // The file is blocking until the switch process has it. A non-blocking file would wake
 // the Go runtime for each frame in every process that holds it.
@@ -31,6 +32,7 @@ func OpenTAP(name string, segment bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// makeTAP makes a descriptor of /dev/net/tun a TAP.
 func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	flags, offload := uint16(unix.IFF_TAP|unix.IFF_NO_PI), 0
 	if !segment {
@@ -49,8 +51,8 @@ func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload)
 }
 
-// tapOf returns the name of the TAP behind f, and whether its frames have headers. It
-// fails if the TAP was deleted.
+// tapOf returns the name of the TAP that f belongs to, and whether its frames have
+// headers. It returns an error if the TAP was deleted, or was not opened by OpenTAP.
 func tapOf(f *os.File) (name string, headers bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
