@@ -256,6 +256,7 @@ func (l *Log) checkFile() bool {
 	return err == nil
 }
 
+// reopenIfMoved opens a new file if the present one was moved away, or if none is open.
 func (l *Log) reopenIfMoved() error {
 	if l.file != nil {
 		there, err := os.Stat(l.path)
@@ -277,8 +278,8 @@ func (l *Log) reopenIfMoved() error {
 	return l.begin(Mark{l.writtenUpTo(), l.seen})
 }
 
-// begin writes a mark into an empty file, so that a start need not search other files
-// for it.
+// begin writes an open line with the mark m into an empty file, so that the next start need
+// not search older files for a mark.
 func (l *Log) begin(m Mark) error {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() > 0 {
@@ -289,7 +290,7 @@ func (l *Log) begin(m Mark) error {
 	return appendTo(l.file, x.encode(), lockTimeout)
 }
 
-// failed records why lines cannot be written, and logs it at most once a minute.
+// failed records the reason why lines cannot be written, and logs it at most once a minute.
 func (l *Log) failed(err error) {
 	l.failure = err
 	if now := l.opt.Now(); l.loggedAt.IsZero() || now.Sub(l.loggedAt) >= time.Minute {
@@ -299,13 +300,14 @@ func (l *Log) failed(err error) {
 	}
 }
 
-// Err returns why lines cannot be written; nil if they can.
+// Err returns the reason why lines cannot be written; nil if they can.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err()
 }
 
+// err is Err for a caller that holds mu.
 func (l *Log) err() error {
 	if l.failure == nil {
 		return nil
@@ -390,6 +392,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
+// maintain tries again to write waiting lines, or writes a sign of life if it is due.
 func (l *Log) maintain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -72,6 +72,7 @@ type tail struct {
 	enough bool
 }
 
+// addLine notes the journal entries of a line, and whether earlier lines are needed.
 func (t *tail) addLine(x *Line) {
 	for _, id := range x.Journal {
 		if rev, ok := store.JournalRev(id); ok && rev > t.Settled {

@@ -81,6 +81,7 @@ type query struct {
 	kept map[string]*Holder
 }
 
+// read processes one line of the audit. Lines must be given in order.
 func (q *query) read(text []byte) {
 	stamp, event, ok := peek(text)
 	if !ok {
@@ -191,6 +192,8 @@ func (q *query) addHolder(h *Holder) {
 	q.kept[key] = h
 }
 
+// finish classifies the slivers that still hold something after the last line, and sorts the
+// holders by time.
 func (q *query) finish() {
 	for _, h := range q.open {
 		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // and no line shows that the site was alive

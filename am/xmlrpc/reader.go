@@ -253,6 +253,7 @@ func (r *reader) syntax(err error) {
 	}
 }
 
+// invalid records a FaultInvalid error.
 func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, format, args...) }
 
 // refuse records an error, unless there is one already.
@@ -263,8 +264,8 @@ func (r *reader) refuse(code int, format string, args ...any) {
 	}
 }
 
-// maxTag is the longest tag read, in bytes. No XML-RPC tag has a use for
-// attributes, and the tokenizer spends far more on one than its bytes.
+// maxTag is the maximum length of a tag, in bytes. No XML-RPC tag needs attributes, and the
+// tokenizer uses far more memory for attributes than their length.
 const maxTag = 4096
 
 // input feeds the tokenizer, and fails inside a tag that is too long.
@@ -278,6 +279,7 @@ type tagTooLong struct{}
 
 func (tagTooLong) Error() string { return "tag too long" }
 
+// ReadByte returns the next byte, or tagTooLong inside a tag longer than maxTag.
 func (in *input) ReadByte() (byte, error) {
 	if in.pos >= len(in.b) {
 		return 0, io.EOF
@@ -305,6 +307,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
+// label returns a name with its prefix, for messages.
 func label(n xml.Name) string {
 	if n.Space != "" {
 		return n.Space + ":" + n.Local
