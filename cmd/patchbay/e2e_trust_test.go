@@ -214,7 +214,7 @@ func TestTrustChangesWhileServing(t *testing.T) {
 	s.trust("other.pem", readFile(t, nameless.cert))
 	refused("an anchor without URN", "stranger", "which covers no authority on this server")
 	s.trust("other.authorities", "other.example.com\n")
-	refused("another authority listed", "stranger", "speaks only for other.example.com")
+	refused("another authority listed", "stranger", "covers only other.example.com")
 	s.trust("other.authorities", "# whom it speaks for\nother.example.net\n")
 	works("the authority is listed", "stranger")
 	s.trust("other.authorities", "other.example.netx\n")
@@ -265,7 +265,7 @@ func TestChainsOverTheWire(t *testing.T) {
 		{"the authority between is the anchor", []string{"i.example", "i.example:p"}, 1, "", "i.example:p", 0, am.Success, ""},
 		{"the lowest is the anchor, leaf only", []string{"j.example", "j.example", "j.example:p"}, 2, "", "j.example:p", 1, am.Success, ""},
 		{"root without URN, listed", []string{"", "m.example"}, 0, "m.example", "m.example", 0, am.Success, ""},
-		{"root without URN, a part of the name listed", []string{"", "n.example:pq"}, 0, "n.example:p", "n.example:pq", 0, am.Forbidden, "speaks only for n.example:p"},
+		{"root without URN, a part of the name listed", []string{"", "n.example:pq"}, 0, "n.example:p", "n.example:pq", 0, am.Forbidden, "covers only n.example:p"},
 		{"root without URN, one below listed", []string{"", "o.example:p"}, 0, "o.example", "o.example:p", 0, am.Success, ""},
 	}
 	users := make([]identity, len(table)) // full is the file they send
