@@ -117,9 +117,9 @@ func refusal(answer string) string {
 	return "accepted"
 }
 
-// TestUpWithstandsHostileCallers attacks "up" as the manager's user, as other users, and
+// TestHostileCallers attacks "up" as the manager's user, as other users, and
 // as a node with a hostile PID 1.
-func TestUpWithstandsHostileCallers(t *testing.T) {
+func TestHostileCallers(t *testing.T) {
 	a := newArena(t, "escape-up")
 	if err := os.Chown(a.settings, managerUser, 0); err != nil {
 		t.Fatal(err)
