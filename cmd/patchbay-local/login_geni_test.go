@@ -95,7 +95,7 @@ func loginGeni(t *testing.T, s *loginSite) {
 		}
 	})
 	t.Run("OtherSlicesManifest", func(t *testing.T) { // the stand-in knows the sliver of a only
-		if r := bob.ssh("c", "geni-get manifest"); r.status == 0 || r.out != "" || !strings.Contains(r.err, "does not tell the manifest") {
+		if r := bob.ssh("c", "geni-get manifest"); r.status == 0 || r.out != "" || !strings.Contains(r.err, "did not send the manifest") {
 			t.Errorf("%+v", r)
 		}
 	})
