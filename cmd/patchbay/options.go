@@ -54,7 +54,7 @@ type siteFlag struct {
 
 // isGiven reports whether the user named the site, by the flag or its variable.
 func (f *siteFlag) isGiven() bool {
-	return f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
+	return f.flags != nil && f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
 }
 
 func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
