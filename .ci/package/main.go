@@ -1,8 +1,3 @@
-// Package makes what `make package` puts into dist/: a Debian package, a tarball with static
-// programs, a container image, a list of the parts of others (SBOM), and checksums. It is a
-// module of its own, so that the packaging libraries are no dependencies of Patchbay.
-//
-// The same inputs make the same bytes: all times are -date, and all lists are sorted.
 package main
 
 import (
@@ -17,7 +12,7 @@ import (
 	"time"
 )
 
-// release is what all packages have in common.
+// release holds the version, the date and the folders, which all packages share.
 type release struct {
 	version string    // of the program, by semantic versioning
 	date    time.Time // of the commit

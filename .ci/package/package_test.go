@@ -86,7 +86,7 @@ func TestPackage(t *testing.T) {
 func TestSameBytesTwice(t *testing.T) {
 	sums, err := os.ReadFile("../../dist/SHA256SUMS")
 	if err != nil {
-		t.Skip("run make package first")
+		t.Fatal("run make package first")
 	}
 	if again := filepath.Join(repackage(t, release{source: "../..", built: "../../.cache/package"}, ""), "SHA256SUMS"); string(read(t, again)) != string(sums) {
 		t.Errorf("the checksums differ:\n%s\n%s", sums, read(t, again))
@@ -97,7 +97,7 @@ func TestSameBytesTwice(t *testing.T) {
 // nothing but its own files, as its own user. Its programs are those of the tarball.
 func TestImage(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Fatal("this test needs root")
 	}
 	root := t.TempDir()
 	sh(t, "tar -xf "+glob(t, "../../dist/*-image.tar")+" -C "+root+" --wildcards '*.tar.gz' && cat "+root+"/*.tar.gz | tar -xz -C "+root+" && mkdir "+root+"/proc")
@@ -199,10 +199,10 @@ exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /sbin/init
 func boot(t *testing.T) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("needs root")
+		t.Fatal("this test needs root")
 	}
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		t.Skip("needs mmdebstrap")
+		t.Fatal("this test needs mmdebstrap")
 	}
 	m := &machine{t: t, root: filepath.Join(t.TempDir(), "debian")}
 	base := "../../.cache/debian.tar"

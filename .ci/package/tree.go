@@ -28,7 +28,7 @@ var installedLinks = strings.NewReplacer(
 	"[ARCHITECTURE.md](ARCHITECTURE.md)", "ARCHITECTURE.md of the source",
 )
 
-// tree is what gets installed. Programs are those in the folder programs of r.built;
+// tree returns the files to install. Programs come from the folder programs of r.built;
 // texts are compressed where Debian's policy demands it.
 func tree(r release, programs string, compress bool) ([]entry, error) {
 	source := filepath.Join(r.source, "cmd/patchbay")

@@ -7,7 +7,7 @@
 //	event      written
 //	start      when the site begins to serve; all holds lines are repeated after it,
 //	           and after lost
-//	told       when they have been repeated; a holding that was not has ended meanwhile
+//	told       after the repeated holds lines; a holding without such a line has ended
 //	call       before the answer to a call that may change something is sent; refused
 //	           calls without a trusted certificate share one line a minute and address
 //	act        when an operator does something

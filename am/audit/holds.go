@@ -15,7 +15,7 @@ import (
 type holdings struct {
 	log    *Log
 	staged []held
-	// held is what was written, by the key of the sliver's record.
+	// held maps the key of each sliver's record to the state last written for it.
 	held map[string]recordedState
 	// again means that the next lines may repeat earlier ones.
 	again bool

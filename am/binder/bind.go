@@ -150,7 +150,7 @@ type binding struct {
 	closed    map[*class][]string              // results of closedIn
 }
 
-// claim is what the request has taken of a component so far.
+// claim counts the capacity of a component that the request has taken so far.
 type claim struct {
 	amount  am.Amount
 	slivers int32

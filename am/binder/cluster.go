@@ -270,7 +270,7 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	return links
 }
 
-// traffic is what a node takes of the physical link that it must use: the sum of its
+// traffic is the capacity that a node takes of the physical link it must use: the sum of its
 // ends, and the largest single end in each direction.
 type traffic struct{ total, most amount }
 

@@ -60,7 +60,7 @@ func (h hold) equal(o hold) bool {
 	return alike && h == o
 }
 
-// usage is what all slivers of one component take together.
+// usage is the capacity that all slivers of one component take together.
 type usage struct {
 	used      am.Amount
 	slivers   int32
