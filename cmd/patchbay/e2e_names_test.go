@@ -86,7 +86,7 @@ func TestOnHostNamesOfDocumentsStayNames(t *testing.T) {
 		w = strings.ReplaceAll(w, "%c", canary)
 		write(t, request, namesRequest([]string{w}))
 		code, out := runCommand(t, "call", "--url", s.url, "--user", filepath.Join(s.dir, "users", "alice"), "--slice", "first", "Allocate", request)
-		if code == 0 || !strings.Contains(out, "client_id is not one line") || strings.Contains(out, w) {
+		if code == 0 || !strings.Contains(out, "client_id must be one line of at most 1024 bytes") || strings.Contains(out, w) {
 			t.Errorf("%q: %d\n%s", w, code, out)
 		}
 	}

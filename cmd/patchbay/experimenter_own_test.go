@@ -486,7 +486,7 @@ func TestOnHostUpToDown(t *testing.T) {
 		t.Errorf("%d: %s", code, out)
 	}
 	p.kill()
-	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "does not run, as after a boot of the host; start it with: sudo") {
+	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "your own site is not running, as after a reboot; start it with: sudo") {
 		t.Errorf("%d: %s", code, out)
 	}
 	if out, code := p.run("ssh", "server"); code == 0 || !strings.Contains(out, "start it with: sudo") || !strings.Contains(out, "Connection refused") {
