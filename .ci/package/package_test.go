@@ -76,9 +76,7 @@ func TestPackage(t *testing.T) {
 		if page == last[0] {
 			m.run("another host", `systemctl disable --now patchbay patchbay-local; rm -r `+site+`; systemd-tmpfiles --create patchbay.conf`)
 		}
-		for i, block := range commands(t, page) {
-			m.run(fmt.Sprintf("%s, block %d", filepath.Base(page), i+1), block)
-		}
+		m.run(filepath.Base(page), "set -x\n"+sh(t, "../guide package "+page))
 	}
 }
 
@@ -147,16 +145,6 @@ func repackage(t *testing.T, r release, version string) string {
 		t.Fatal(err)
 	}
 	return r.dist
-}
-
-// commands are those of a page that are for installed systems: its fenced blocks
-// with the info string "sh package".
-func commands(t *testing.T, page string) []string {
-	var all []string
-	for _, m := range regexp.MustCompile("(?ms)^```sh package\n(.*?)^```$").FindAllSubmatch(read(t, page), -1) {
-		all = append(all, string(m[1]))
-	}
-	return all
 }
 
 // machine is a Debian of its own, with systemd, in namespaces of this host.
