@@ -80,7 +80,7 @@
 //
 // # Decisions
 //
-//   - cached verifications: only successes are cached, within one generation of anchors. Owner,
+//   - cached verifications: only successes are cached, apart from IdentifyCheaply, within one generation of anchors. Owner,
 //     target and time are checked on every call: [Authorizer.SetAnchors].
 //   - signature checks: a call has one budget, weighed by key size. A caller without a trusted
 //     certificate has a fifth of it: [callBudget].

@@ -11,9 +11,9 @@
 //	           ├── VLAN tags, shared VLANs, addresses of links, public addresses
 //	           └── policies: unknown images, exclusive use of shared components, …
 //
-// A file is accepted completely or not at all. All mistakes are reported with their line
-// and a remedy; an unknown key is a mistake. Named things are entries of lists with the
-// key name, never keys themselves.
+// A file is accepted completely or not at all. All mistakes are reported with their line and a
+// remedy; an unknown key is a mistake. Everything with a name is a list entry with a key
+// called "name"; its name is never a YAML key.
 //
 // Compare lists the differences between two inventories. Consequences lists what an
 // inventory means for existing slivers, under whatever inventory they were reserved.
@@ -30,6 +30,6 @@
 //
 //   - changed component_id: the component is found by name and provider, so that no machine is
 //     offered twice. Manifests keep the old URN: [Consequences].
-//   - held interface, tag or address that left the inventory: it does not count until it returns;
+//   - reserved interface, tag or address that was removed from the inventory: it has no effect until it returns;
 //     start, check and reload warn: [Consequence].
 package inventory

@@ -47,7 +47,7 @@
 //     again does not grow: [splices].
 //   - size of a manifest: at most 64 MiB are added, because facts repeat in every node:
 //     [ErrTooLarge].
-//   - several requests of a slice: a prefix that is not taken is declared once on the
-//     root, a prefix that is taken for another namespace at each element
-//     that uses it: [commonRoot.declare].
+//   - several requests of a slice: an unused prefix is declared once on the root; a prefix
+//     that already means another namespace is declared at each element that uses it:
+//     [commonRoot.declare].
 package rspec

@@ -1,8 +1,8 @@
 // Package schemas embeds our XML schemas of GENI RSpec version 3 and its
 // extensions, and a catalogue of their namespaces.
 //
-// Findings are only reported; they never refuse a request. All documents that Patchbay
-// writes are valid.
+// Findings are only reported; they never refuse a request. Advertisements are valid, and so
+// is what Patchbay adds to a request in a manifest.
 //
 //	rspec/   the core: ad, request, manifest, and what they share
 //	ext/     one file per extension and spelling of its namespace; a file without

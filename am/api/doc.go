@@ -11,8 +11,8 @@
 // reports the first, in this order: arguments, caller, credentials, a slice that is shut
 // down, missing slivers, options, the method's own errors.
 //
-// The answer of ListResources is prepared: the first reader after a change makes the
-// complete body.
+// The answer of ListResources is cached: the first call after a change builds the complete
+// body.
 //
 // The package knows neither HTTP nor the store. It implements AM API v2 and v3, all
 // methods, and "Return struct".

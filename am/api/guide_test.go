@@ -181,8 +181,8 @@ change, or the code of the refusal. Status and Describe change nothing, and neit
 
 - For a whole slice, Provision takes the allocated slivers (12 if there is none), and the actions take the provisioned
   ones (13 if there is none). An unknown action is refused with 13.
-- ` + "`geni_update_users_cancel` is the same as `geni_updating_users_cancel`" + `. It ends the waiting; the new users
-  still take effect.
+- ` + "`geni_update_users_cancel` is the same as `geni_updating_users_cancel`" + `. The sliver is ready at once;
+  the new users still take effect.
 - Without ` + "`geni_best_effort`" + ` one refusal refuses the call. With it the other slivers are changed, and each
   refused one reports the reason in ` + "`geni_error`" + `.
 - Of several mistakes in a call the first in this order is reported: arguments (1), caller and credentials (3), a

@@ -5,11 +5,11 @@
 // time; the next line then begins a new file.
 //
 //	event      written
-//	start      when the site begins to serve; all holds lines are repeated after it,
-//	           and after lost
-//	told       after the repeated holds lines; a holding without such a line has ended
+//	start      when the site begins to serve; after a start or lost line, all current
+//	           holds lines are written again
+//	told       after these holds lines; a sliver without one of them no longer has addresses
 //	call       before the answer to a call that may change something is sent; refused
-//	           calls without a trusted certificate share one line a minute and address
+//	           calls without a trusted certificate share one line for each minute and address
 //	act        when an operator does something
 //	work       when the aggregate itself ends something: a lease, a task that failed
 //	holds      when the addresses, endpoints or outside ports of a sliver change
@@ -20,14 +20,15 @@
 //	stop       when the site stops
 //
 // The store's journal records each change in the same transaction. So a line that a
-// crash prevented is written at the next start, marked "recovered". To find these, a line
-// contains the ids of its journal entries, the revision up to which every entry has a
-// line (settled), and the last revision with an entry (seen):
+// crash prevented is written at the next start, marked "recovered". To find these lines,
+// each line contains the ids of its journal entries and two revisions of the store. Up to
+// the revision settled every journal entry has a line; seen is the last revision with an
+// entry:
 //
-//	journal ──┬── settled ──┬── some have a line, some not yet ──┬── seen
-//	          every entry   │  their lines come after the last   │
-//	          has a line    │  line whose seen is not after      │
-//	                        │  settled: the search ends there    │
+//	journal ──┬── settled ──┬── some entries have a line ──┬── seen
+//
+// The search for these lines runs backwards. It ends at the first line whose seen is not
+// after settled.
 //
 // A crash may lose the line of a refused call, which changed nothing.
 //
@@ -39,8 +40,8 @@
 //     write the missing lines, marked "recovered": [Log.recover].
 //   - several processes: each locks the file before it appends, and removes the half line that a
 //     crash left: [appendTo].
-//   - end of a holding that has no line: the log has a sign of life every 10 minutes, so the end
-//     lies between the last one and the next start: [query.end].
+//   - addresses without a gone line: a line is written at least every 10 minutes, so they ended
+//     between the last line and the next start: [query.end].
 //   - audit file that cannot be written: lines wait in memory. With audit_required, calls that
 //     change something are refused with 5: [Log.Admit].
 package audit

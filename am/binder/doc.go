@@ -37,17 +37,17 @@
 //     Advance). A node that names it is refused, with the end of the maintenance; other
 //     nodes skip it.
 //
-// For links, when all nodes have components that are wired (inventory):
+// The rules for links, if the inventory lists physical interfaces for all chosen components:
 //
-//   - A property takes outgoing capacity of the physical interface at its source, and
-//     incoming capacity of that at its destination. If several properties of one link
-//     leave an interface, or arrive there, only the largest counts; different links add
-//     up. A property between an interface and all others takes capacity of that
-//     interface only. Traffic inside one component takes nothing, and so do tunnels. If
-//     components are not wired, the provider decides.
-//   - One physical link must join all wired ends: the one whose interfaces the
-//     fewest links use, then the one with the most capacity left, then the first.
-//     An interface of the request may name its physical interface.
+//   - A property takes outgoing capacity of the physical interface at its source, and incoming
+//     capacity of that at its destination. If several properties of one link leave an
+//     interface, or arrive there, only the largest counts; different links add up. A property
+//     between an interface and all others takes capacity of that interface only. Traffic
+//     inside one component and tunnels take nothing. If components are not wired, the provider
+//     decides.
+//   - One physical link must join all wired ends. Bind prefers the one whose interfaces carry
+//     the fewest links, then the one with the most free capacity, then the first. An interface
+//     of the request may name its physical interface.
 //   - If there is no such link, the nodes that name no component are tried together
 //     on other physical links, a few times at most.
 //   - A link over a physical link gets the first free tag of the site's VLANs, and no
@@ -70,8 +70,8 @@
 //     constrained nodes choose first: [Bind].
 //   - order of hosts: those that the slice uses, then other used ones, then empty ones. So empty
 //     hosts remain for exclusive nodes: [ownHosts].
-//   - links that do not fit: up to 8 other placements of their free nodes are tried, and 2 for
-//     requests of 10,000 nodes, to bound the time: [maxTries].
+//   - links that do not fit: Bind tries up to 8 other placements of the nodes that name no
+//     component, and 2 for requests of 10,000 nodes, to limit the time: [maxTries].
 //   - capacity of a link: the records of the slivers at its ends hold it, because a record of the
 //     link could disagree with them: [portHold].
 //   - property between an interface and all others of its link: it takes capacity of that

@@ -35,7 +35,7 @@
 //   - corrections: the clock follows them up to clock_jump, and any in the first 15 minutes after
 //     a boot once the kernel reports a synchronized clock: [DefaultJump].
 //   - restarts: within one boot the steady clock continues the time. After a boot the last
-//     saved time continues until the host's clock is later: [Clock.Save].
-//   - leases after a boot: they follow the last saved time until a time service has set the clock,
-//     or two minutes have passed: [Clock.State].
+//     saved time continues until the host's clock is trusted: [Clock.Save].
+//   - leases after a boot: the host's clock is trusted if it is later than the last saved time, and
+//     a time service has set it or two minutes have passed: [Clock.State].
 package clock

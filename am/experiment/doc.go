@@ -6,17 +6,17 @@
 //	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
-// The caller stores the request from which the slivers were created, for the next Compare.
-// It stores the new request between Clear and Apply, when all slivers that are left are the
-// same in both.
+// The caller stores the request from which the slivers were created, for the next Compare. The
+// caller stores the new request after Clear and before Apply. The slivers that then remain are
+// the same in the old and the new request.
 //
 // A manifest and the answers come from an aggregate that may be hostile. So SSHConfig
 // contains their values only if these have no special meaning to OpenSSH.
 //
-// No RSpec extension contains the host keys of a node. So OpenSSH trusts the first key
-// that it sees of a sliver (StrictHostKeyChecking accept-new), keeps it under a name that
-// only this sliver has, and refuses another one. An attacker between client and node at
-// the first login is not detected.
+// No RSpec extension contains the host keys of a node. So OpenSSH trusts the first key that it
+// sees of a sliver (StrictHostKeyChecking accept-new), stores that key under a name that only
+// this sliver has, and refuses any other key. An attacker between client and node at the first
+// login is not detected.
 //
 // The package keeps no files.
 package experiment

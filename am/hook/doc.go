@@ -10,8 +10,8 @@
 //	                                                               │ send ─┬─ taken ─> note in the store ─> the next
 //	leases that will end ─> Sliver.NotifiedEnd ─> Outbox           │       └─ not ───> again, later
 //
-// A worker sends the events of its hook one by one, in order. An event that is not taken
-// delays only those of its slice, which take turns with the others. The next event of a
+// A worker sends the events of its hook one by one, in order. If a hook does not accept an
+// event, only later events of that slice wait. The slices take turns. The next event of a
 // slice is sent only after the store has recorded the last one. So after a crash a hook
 // receives at most the last event of a slice again, with the same id.
 //

@@ -15,11 +15,10 @@
 //	    since: 2030-01-31T08:00:00Z
 //	    by: root
 //
-// During a Lockdown the site accepts no new work. A Window applies from its start to its
-// end, to its components or to the whole site. No sliver is placed there during the window,
-// and leases that are granted before it end at its start. A Drain applies until it is
-// removed: its components keep their slivers and take no new ones. Running slivers always
-// continue.
+// During a Lockdown the site accepts no new work. A Window applies from its start to its end,
+// to its components or to the whole site. No sliver is placed there during the window, and a
+// lease that is granted before it ends when it starts. A Drain applies until it is removed:
+// its components keep their slivers and take no new ones. Running slivers always continue.
 //
 // A Plan never changes after it is read, so it may be used concurrently. The package reads
 // no clock; the time is an argument. Edits of the file keep its comments and the order of

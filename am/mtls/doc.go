@@ -2,10 +2,9 @@
 // peer's certificates byte for byte. It speaks TLS 1.2 and 1.3. net/http serves
 // its connections like any others.
 //
-// It exists because crypto/tls parses a client's certificates with crypto/x509
-// before any hook can run, and crypto/x509 cannot read those that the
-// authorities of this world issue: their authorityInfoAccess names an object
-// identifier with an arc of 128 bits.
+// It exists because crypto/tls parses a client's certificates with crypto/x509 before any hook
+// can run, and crypto/x509 cannot read some certificates that GENI authorities issue: their
+// authorityInfoAccess names an object identifier with an arc of 128 bits.
 //
 //	http.Server ── Conn ── session ── libssl
 //	                 │        └ memory BIOs: bytes in, bytes out, no sockets
@@ -28,11 +27,10 @@
 // A handshake takes a thousand times the work of anything else here. So at most one per
 // processor computes at a time, and addresses take turns.
 //
-// The main types are [Context] (keys, and what all connections share) and
-// [Conn]. A handler, whose http.Request.TLS is nil, gets the latter by
-// http.Server.ConnContext, before the handshake is done.
-// http.Server.ReadHeaderTimeout covers the handshake too, which is done by the
-// first Read; without it a silent peer stays for ever.
+// The main types are [Context] (keys, and what all connections share) and [Conn]. In a
+// handler, http.Request.TLS is nil. http.Server.ConnContext passes the Conn to it, before the
+// handshake is done. http.Server.ReadHeaderTimeout covers the handshake too, which is done by
+// the first Read; without it a silent peer stays for ever.
 //
 // It implements AM API v3, "Authentication": clients authenticate with SSL
 // certificates.

@@ -34,8 +34,9 @@
 //   - calls that change something: the rate of each user or tool is limited. That of callers
 //     without a trusted certificate is not: they would share one limit, so that one of them could
 //     lock out the others: [rates].
-//   - too many connections: of the address with the most waiting connections, the server closes
-//     the one that has waited longest, and never one with a call in progress: [connLimiter].
+//   - too many connections: the server finds the address with the most waiting connections,
+//     and closes the one of them that has waited longest, and never one with a call in
+//     progress: [connLimiter].
 //   - metrics for other hosts: they use Go's TLS with a token or a client certificate, because
 //     package mtls demands a certificate of every client: [Server.ServeRemote].
 package server

@@ -22,8 +22,9 @@
 //     30 s, because a machine may be in use since the backup: [restoredWait].
 //   - two servers for the same nodes: a lock on the folder of providers and a lock beside the
 //     socket of patchbay-local up prevent them: [lockProviders].
-//   - root serves another user's site: hooks and providers run as that user, and root starts only
-//     programs beside its own: [Testbed.trustedCommand].
+//   - root serves another user's site: hooks and providers run as that user, and as root, the
+//     server starts only programs in the folder of its own executable:
+//     [Testbed.trustedCommand].
 //   - local testbed that left the configuration: it runs until no sliver uses it: [retirePause].
 //   - missing store: a new one is made only if neither audit nor copies show that there was one:
 //     [Config.OpenState].

@@ -1,12 +1,11 @@
-// Package store keeps the records of the aggregate in one bbolt file: slices,
-// slivers, requests, tasks and the journal. A change is a Decision: a pure
-// function from a View to a ChangeSet. One goroutine, the committer, takes the
-// decisions that wait as a group, callers by turns, and opens one write
-// transaction for them. Each decision reads that transaction, so it sees the
-// accepted changes of those before it; a refused decision writes nothing. The
-// committer answers when the transaction is on the disk. If the commit fails,
-// nothing has changed and each member of the group gets ErrNotCommitted. A single
-// caller does not wait for others.
+// Package store keeps the records of the aggregate in one bbolt file: slices, slivers,
+// requests, tasks and the journal. A change is a Decision: a pure function from a View to a
+// ChangeSet. One goroutine, the committer, collects the waiting decisions into a group, one
+// caller after the other, and opens one write transaction for the group. Each decision reads
+// that transaction, so it sees the accepted changes of those before it; a refused decision
+// writes nothing. The committer answers when the transaction is on the disk. If the commit
+// fails, nothing has changed and each member of the group gets ErrNotCommitted. It never
+// delays a decision so that the group can grow.
 //
 //	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction, Observer.Stage
 //	Commit(decision) ─┼────────> ┤   …

@@ -23,12 +23,12 @@
 // resource before it sets it. A result counts only while its generation is the current
 // one, and no decision waits for a provider.
 //
-// One resource is in at most one set at a time, and a set holds resources of one slice.
-// A provider has one worker for each set that it accepts at once, and deletes go first. A set
-// that fails or does not end is followed by a get. Its resources are then set one by one,
-// by all workers except one, so that one bad node does not stop the others. While a set of
-// several takes long, a get polls them, and results are recorded before the set ends. The
-// next get does not wait for the end of a slow one.
+// One resource is in at most one set at a time, and a set holds resources of one slice. A
+// provider has one worker for each set that it accepts at the same time. Removals go first. A
+// set that fails or does not end is followed by a get. Its resources are then set one by one,
+// by all workers except one, so that one bad node does not stop the others. If a set of
+// several resources takes long, the runner polls them with get, and records results before the
+// set ends. The next get does not wait for the end of a slow one.
 //
 // The package never answers a client and imports no package that does. It implements
 // AM API v3, "Sliver operational states", and the rules of the API about expiry.

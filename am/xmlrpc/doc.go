@@ -31,6 +31,6 @@
 //
 //   - long tags: more than 4096 bytes are refused, because the decoder needs far more memory for
 //     their attributes: [maxTag].
-//   - unused XML: attributes and processing instructions are skipped; everything else means what
-//     libxml2 would read: [DecodeCall].
+//   - unused XML: attributes and processing instructions are skipped; the decoder reads
+//     everything else as libxml2 would: [DecodeCall].
 package xmlrpc

@@ -18,7 +18,7 @@
 //	check      find mistakes in a site or an RSpec
 //	reload     make a running server read its inventory again
 //	backup     back up the database; restore restores it
-//	move       make a copy of a site the site
+//	move       declare that a copied site is now the original
 //	clock      show which clock leases follow
 //
 // To operate a site:
@@ -48,9 +48,9 @@
 //	authority/             the trial authority: keep it private
 //	users/NAME/            the files of a trial user: keys, credentials, omni_config, aggregate.yaml
 //
-// In a user's folder up stores, for each slice, slices/NAME.request.xml and
-// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A user's own site is
-// the folder patchbay in XDG_STATE_HOME.
+// For each slice, the command "up" stores in the user's folder, slices/NAME.request.xml and
+// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A user's own site is the
+// folder patchbay in XDG_STATE_HOME.
 //
 // This package has the flags and the output; package am/site opens and serves the site.
 // Every subcommand is an options struct in a file of its own. The first word of a file's

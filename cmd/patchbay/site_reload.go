@@ -22,7 +22,8 @@ It lists the changes, and the existing slivers that differ from the new inventor
 their slices and the ends of their leases. A mistake in the inventory, a provider or
 the policy changes nothing. "patchbay check" shows all this in advance.
 
-SIGHUP does the same, and the server logs the result.`
+SIGHUP does the same, reads the certificates and the trust folder again, and logs the
+result.`
 
 type reloadOptions struct{ site siteFlag }
 

@@ -26,17 +26,16 @@
 // An anchor need not be a CA: the operator trusts each certificate in the folder
 // while it is within its dates and not revoked.
 //
-// Every NAME.crl contains certificate revocation lists: PEM blocks X509 CRL, or one
-// list in DER. A list applies to certificates that name its issuer as theirs and
-// were issued with the key that signed the list. That key belongs to an anchor or
-// to an authority between. The key usage of that key's certificate is not checked:
-// a key that may issue may also revoke, and a user chooses which of an issuer's
-// certificates to show. Several lists of one issuer all apply. A list that is older
-// than the one it replaces in its file is a Problem, and both apply. An outdated
-// list still revokes, because working logins matter more here than recent
-// revocations, and a late list withdraws no revocation. Lists that are not the
-// complete list of one issuer, or have critical extensions that are not evaluated
-// here, are not used and reported as Problems.
+// Every NAME.crl contains certificate revocation lists: PEM blocks X509 CRL, or one list in
+// DER. A list applies to a certificate if both have the same issuer name and were signed with
+// the same key. That key belongs to an anchor or to an intermediate authority. The key usage
+// of that key's certificate is not checked: a key that may issue may also revoke, and a user
+// chooses which of an issuer's certificates to show. Several lists of one issuer all apply. A
+// list that is older than the one it replaces in its file is a Problem, and both apply. An
+// outdated list still revokes, because working logins matter more here than recent
+// revocations, and a late list withdraws no revocation. Lists that are not the complete list
+// of one issuer, or have critical extensions that are not evaluated here, are ignored, and
+// each is reported as a Problem.
 //
 // The file named denied is the operator's own list, one entry per line, with #
 // before a comment:
@@ -49,14 +48,14 @@
 //
 // An authority is identified by the URN in its certificate, not by .authorities.
 // An issuer without a URN is named as openssl prints it with -nameopt RFC2253; no
-// comment can follow such a name. If no anchor has the URN of an issuer, several
-// certificates with different names may exist for its key. Then the serial number
-// is refused for every issuer of that authority that is not an anchor.
+// comment can follow such a name. If no anchor has the issuer's URN, the issuer may have
+// several certificates with different names. The line then refuses the serial number for
+// every issuer with that URN that is not an anchor.
 //
 // A revoked certificate is refused as a leaf and as an authority, and a revoked
 // anchor is not an anchor. A Folder is read again at every change. When a CRL or the
-// deny list is broken, or ends within a line, its former content also stays in force
-// until the file is correct or removed. An invalid line does not affect the others.
+// deny list is broken, or ends within a line, its previous content also stays in force
+// until the file is corrected or removed. An invalid line does not affect the others.
 // A truncated deny list that ends with a complete line cannot be recognized, so
 // write another file and rename it.
 //
@@ -71,9 +70,9 @@
 //
 //   - certificate without URN: in a chain it keeps the limits of the certificates above it:
 //     [isCovered].
-//   - scope of a CRL: it revokes certificates of any issuer with its subject and key. The key
-//     usage does not matter, because a user chooses which issuer certificate to show:
-//     [RevocationList].
+//   - scope of a CRL: a CRL covers every issuer that has the subject and key of the CRL's
+//     signer. The key usage does not matter, because a user chooses which issuer certificate
+//     to show: [RevocationList].
 //   - CRL older than its predecessor: both count until the newer one returns or the file is
 //     removed: [listFile].
 //   - revoked anchors: they are no anchors any more. The deny list also refuses everything that a

@@ -24,8 +24,8 @@
 //
 // # Decisions
 //
-//   - set without a free place: it does not count as an attempt, because the provider was not
-//     started: [ErrNoPlace].
+//   - set while "parallel" other sets run: it does not count as an attempt, because the provider
+//     was not started: [ErrNoPlace].
 //   - provider without the attribute state: every node that get reports counts as ready, so that a
 //     short script suffices: [AttrState].
 //   - arrays: they are compared as sets, and JSON items by the keys that Patchbay writes, so that

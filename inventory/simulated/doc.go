@@ -1,7 +1,7 @@
 // Package simulated is a provider of nodes that do not exist but behave like real ones.
-// Operations take realistic times, and nodes report endpoints, addresses and host keys.
-// The settings can make a component slow, or make its operations be refused, fail, hang,
-// kill the provider or lose the node.
+// Operations take realistic times, and nodes report endpoints, addresses and host keys. The
+// settings can make a component slow, or let its operations be refused, fail, hang, kill the
+// provider or lose the node.
 //
 // It is for trying out a site, for testing clients, and for testing the manager itself.
 // It opens no socket, starts no process, and sleeps only if the settings make it hang. It

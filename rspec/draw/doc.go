@@ -7,12 +7,11 @@
 //	bytes ── Read ── Picture ── scene (boxes, lines) ── layout ── SVG
 //	                    └── Text
 //
-// The scene is the graph that is drawn. A node is a box, a link with two ends
-// is a line, and any other link is a hub with spokes. An interface that the
-// document names but does not contain is a dashed box. Nodes of an
-// advertisement that differ only in their names share one box; with more boxes
-// than a page can hold, the nodes of any document do. In a document with
-// several managers each manager has a frame.
+// The scene is the graph that is drawn. A node is a box, a link with two ends is a line, and
+// any other link is a hub with spokes. An interface that the document names but does not
+// contain is a dashed box. Nodes of an advertisement that differ only in their names share one
+// box; if a page cannot hold all boxes, nodes of requests and manifests also share boxes. In a
+// document with several managers each manager has a frame.
 //
 // The layout proceeds from small to large. Nodes whose only link is one LAN
 // stand along its bus. Connected boxes are placed by their distances in the

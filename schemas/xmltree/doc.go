@@ -36,8 +36,8 @@
 //     elements: [scan].
 //   - hyphens in comments, forbidden namespace declarations: the scan refuses them, because
 //     libxml2 is slow on the first and accepts the second: [scan].
-//   - loading schemas: only the compiler of the embedded schemas may, on its own thread; documents
-//     load nothing: [isLoadable].
-//   - content after a misplaced element: it is validated too, without that element, at most 8 times:
+//   - only the compiler of the embedded schemas may load files, and only on its own thread;
+//     documents load nothing: [isLoadable].
+//   - after a misplaced element, validation runs again without it, at most 8 times:
 //     [Doc.Validate].
 package xmltree

@@ -5,13 +5,13 @@
 //	…
 //	hoststate.Await(t, before, 5*time.Second)
 //
-// Tests of several packages run at the same time. So Options.Only has marks,
-// which are parts of the names of the test's own things. A thing counts if it bears such a
-// mark, if the test process started it, or if no test may leave it on a host: a mount in the
+// Tests of several packages run at the same time. So Options.Only lists parts of names that
+// only this test uses. An item is compared if its name contains one of them, if the test
+// process started it, or if no test may leave it on a host: a mount in the
 // host's table (except pins of namespaces and mounts in the folder for temporary files), or
 // an interface in the host's network (except one whose alias names another owner).
 //
-// A namespace that no process is in, no descriptor holds and no mount keeps cannot be found.
+// It cannot find a namespace that has no process, no open descriptor and no mount.
 //
 // Only tests import it. It needs root, and Linux.
 package hoststate

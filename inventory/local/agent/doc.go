@@ -25,7 +25,8 @@
 //
 // The executable also contains several commands of nodes (RunCommand): geni-get and sudo;
 // nproc and free, which show the node's limits; reboot, systemctl, mount and others, which
-// explain why they do not work. A setuid copy of the executable is sudo under any name.
+// explain why they do not work. A setuid copy of the executable acts as sudo, whatever its
+// file name is.
 //
 // # Decisions
 //

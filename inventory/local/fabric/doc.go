@@ -13,8 +13,9 @@
 //	p  the host's side of an interface; the other side is the node's eth1, eth2, …
 //	b  the bridge of a link
 //	q  a bridge of one end, if there are devices between the end and the link
-//	s  a veth pair between b (s) and q (u) that splits large segments of the
-//	u  kernel into single packets
+//	s  the side in b of a veth pair that joins b and q; the pair splits large
+//	   segments of the kernel into single packets
+//	u  the side in q of that pair
 //	t  the port of the vswitch, a TAP device
 //	x  the port to a shared VLAN, whose bridge is in another namespace, at
 //	   Folder/shared

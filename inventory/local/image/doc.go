@@ -24,8 +24,8 @@
 //
 // # Decisions
 //
-//   - /etc: a list of the host's files, and only as their Debian packages ship them, so that no
-//     secret of the host gets in: [allowed].
+//   - /etc: only files of a list are copied, and only if they are as their Debian packages ship
+//     them, so that no secret of the host gets in: [allowed].
 //   - certificate authorities: only those of Debian's package that the host trusts, because an
 //     operator's own could vouch for any name: [skeleton.certificates].
 package image

@@ -4,12 +4,12 @@
 //
 // # From Start to the agent
 //
-//	Start  creates the cgroups and the agent's socket, and starts this executable as
-//	outer  in its own mount namespace and in the node's cgroup. It waits for its input on
-//	       a pipe, and ends if the pipe ends, since then its parent is dead. It checks the
-//	       disk and starts inner in new user, pid, net, uts and ipc namespaces. Then it
-//	       mounts the disk as an overlay above the image, which is read-only and mapped
-//	       to the node's ids, and passes the input to inner.
+//	Start  creates the cgroups and the agent's socket. It starts this executable as the
+//	       stage outer, in a new mount namespace and in the node's cgroup.
+//	outer  waits for its input on a pipe, and ends if the pipe ends, since then its parent
+//	       is dead. It checks the disk and starts the stage inner in new user, pid, net,
+//	       uts and ipc namespaces. Then it mounts the disk as an overlay above the image,
+//	       which is read-only and mapped to the node's ids, and passes the input to inner.
 //	inner  creates its own mount namespace, mounts /dev, /run, /proc and /sys, changes to
 //	       the node's root, drops its rights and executes the agent.
 //

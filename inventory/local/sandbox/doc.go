@@ -12,8 +12,8 @@
 //	another architecture  kills the process, because its numbers mean other calls
 //
 // The gateway and the vswitch may make only a few of the calls that nodes may make
-// (servercalls.go). Their other calls fail with EPERM. Calls that are forbidden in
-// nodes kill them, and so do exec and ptrace.
+// (servercalls.go). Their other calls fail with EPERM. The kernel kills these processes if
+// they make a call that is forbidden in nodes, or exec or ptrace.
 //
 // A test compares the lists with all numbers that golang.org/x/sys/unix has, so
 // that each new call is decided on.

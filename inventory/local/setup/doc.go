@@ -22,15 +22,15 @@
 // An archive is read twice. The first pass checks everything, so that an archive with names or
 // links that lead outside, with devices, or with more data than fits leaves nothing behind.
 // During the second pass, which unpacks it, other users of the node may rename folders. So each
-// name is opened relative to the target folder without following links. Below the account's
-// home, everything is done with the account's rights and belongs to it; elsewhere it belongs to
-// root. Set-id bits are dropped, since owners are not kept either. Times and other modes are
+// name is opened relative to the target folder without following links. Below the home of the
+// account that runs the steps, everything is done with the rights of that account and belongs
+// to it; elsewhere it belongs to root. Set-id bits are dropped, since owners are not kept either. Times and other modes are
 // kept.
 //
 // # Decisions
 //
 //   - steps: a step runs once, because the journal outside the node has it before it begins:
 //     [Assignment.run].
-//   - downloads: HTTP/1.1, 10 redirects, none from https to http, and at most 4 GiB, the disk, and
-//     10 minutes: [client].
+//   - downloads: HTTP/1.1, 10 redirects, none from https to http. It may take 4 GiB, the
+//     node's free disk, and 10 minutes at most: [client].
 package setup
