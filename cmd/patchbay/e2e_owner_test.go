@@ -150,6 +150,12 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	must(os.Rename(in("copy.db"), in("state.db")))
 	all(nil, []string{"move"})
 
+	must(os.WriteFile(in("metrics.token"), []byte("of root"), 0o600))
+	if out, err := exec.Command(filepath.Join(bin, "patchbay"), "check", "--config", s.dir).CombinedOutput(); err == nil || !strings.Contains(string(out), "metrics.token: the site's owner, user 65534, cannot read it; run: chown --reference=") {
+		t.Errorf("check by root: %v\n%s", err, out)
+	}
+	must(os.Remove(in("metrics.token")))
+
 	// The site's user continues.
 	s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
 	s.start()

@@ -56,6 +56,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 		}
 		return err == nil
 	}
+	k.ownersFiles(filepath.Dir(file))
 	there(c.CheckMetrics())
 	if there(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())

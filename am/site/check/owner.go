@@ -1,0 +1,46 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"patchbay/am/display"
+	"patchbay/am/fileowner"
+)
+
+// ownersFiles reports the files of a site that its owner cannot read. root can read them,
+// so only this finds them before the server, which runs as the owner, fails.
+func (k *Checker) ownersFiles(dir string) {
+	uid, _, another, err := fileowner.Other(dir)
+	if err != nil || !another {
+		return
+	}
+	var unreadable []string
+	err = fileowner.As(dir, func() error {
+		return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() {
+				var f *os.File
+				if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
+					f.Close()
+				}
+			}
+			if errors.Is(err, fs.ErrPermission) {
+				unreadable = append(unreadable, path)
+			}
+			return nil
+		})
+	})
+	if err != nil || len(unreadable) == 0 {
+		return
+	}
+	var more string
+	if n := len(unreadable) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %s)", display.Count(n, "other file"))
+	}
+	fix := display.ShellLine([]string{"chown", "--reference=" + dir, unreadable[0]})
+	k.bad(unreadable[0], "the site's owner, user %d, cannot read it%s; run: %s", uid, more, fix)
+}
