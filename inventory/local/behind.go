@@ -20,14 +20,15 @@ import (
 )
 
 // RunBehind runs one call of the provider called name in dir. This provider stands in
-// front of another one, the executable other: the nodes are other's, and users reach them
-// through the gateway of a local testbed. NAME.yaml names the testbed in the key instance;
-// its other keys are for other. RunBehind returns an error only if no answer can be
-// written.
+// front of another one, the executable other, which creates the nodes. Users reach
+// these nodes through the gateway of a local testbed. The key instance of NAME.yaml is
+// the name of the testbed; the other keys are settings of other. RunBehind returns an
+// error only if it cannot write an answer.
 //
-// describe returns other's metadata plus users, login, proxy and message. get replaces a
-// node's login by its endpoints. set stores users for the endpoints, and passes them on
-// if other declares users.
+// The action describe returns the metadata of other, with the attributes users, login,
+// proxy and message added. get replaces the logins of each node by its endpoints. set
+// stores the users of the endpoints, and passes them on to other if other declares the
+// attribute users.
 func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr, behind: true}
 	return c.runBehind(other, argument, in, out)
@@ -68,7 +69,7 @@ func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) 
 type behind struct {
 	*client
 	other    string
-	metadata map[string]any // the other provider's
+	metadata map[string]any // of the other provider, with the gateway's attributes
 	users    bool           // the other provider declares users
 }
 
@@ -131,30 +132,30 @@ func (b *behind) describe(ctx context.Context) error {
 	if metadata == nil {
 		text, err := b.call(ctx, "describe", nil)
 		if err != nil {
-			return fmt.Errorf("%w; it need not describe itself where %s or %s.yaml holds its metadata, under provider", err, filepath.Base(companion), b.name)
+			return fmt.Errorf("%w; or write its metadata into %s or %s.yaml, under provider, so that it need not describe itself", err, filepath.Base(companion), b.name)
 		}
 		var top map[string]any
 		if err := yaml.Unmarshal(text, &top); err != nil {
-			return fmt.Errorf("what %s describes: %s", filepath.Base(b.other), firstLine(err))
+			return fmt.Errorf("the metadata that %s describes are not YAML: %s", filepath.Base(b.other), firstLine(err))
 		}
 		metadata, _ = top["provider"].(map[string]any)
 	}
 	attributes, ok := metadata["attributes"].(map[string]any)
 	if !ok {
-		return fmt.Errorf("the provider %s, which is behind this one, describes no provider with attributes; write its metadata into %s, under provider",
+		return fmt.Errorf("the provider %s, which is behind this one, has no metadata with attributes; write its metadata into %s, under provider",
 			filepath.Base(b.other), filepath.Base(companion))
 	}
 	b.users = attributes[provider.AttrUsers] != nil
 	if !b.users {
-		attributes[provider.AttrUsers] = map[string]any{"type": "array[string]", "desc": "accounts that the gateway lets in"}
+		attributes[provider.AttrUsers] = map[string]any{"type": "array[string]", "desc": "accounts that may log in at the gateway"}
 	}
 	for name, kind := range map[string]string{provider.AttrLogin: "array[string]", provider.AttrProxy: "string"} {
 		attributes[name] = map[string]any{"type": kind, "kind": "r", "desc": "the node's endpoint at the gateway"}
 	}
 	if attributes[provider.AttrMessage] == nil {
-		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why it has no endpoint"}
+		attributes[provider.AttrMessage] = map[string]any{"type": "string", "kind": "r", "desc": "why the node has no endpoint"}
 	}
-	delete(metadata, "name") // the name is this provider's
+	delete(metadata, "name") // this provider has a name of its own
 	b.metadata = metadata
 	return nil
 }
@@ -179,7 +180,7 @@ func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) e
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
 		if name, _, _ := strings.Cut(line, ":"); attributes[name] == nil {
-			return fmt.Errorf("%s.yaml: the attributes lack %s; add the line %s, or move all that is under provider to %s, where it is added by itself", b.name, name, line, companion)
+			return fmt.Errorf("%s.yaml: the attributes lack %s; add the line %s, or move the key provider to %s, for which it is added automatically", b.name, name, line, companion)
 		}
 	}
 	return nil
@@ -200,7 +201,8 @@ func (b *behind) writeMetadata(out io.Writer) error {
 	return err
 }
 
-// entry is a resource or a change as the other provider wrote it.
+// entry is a resource, an update or a change. Its values are as the caller or the other
+// provider wrote them.
 type entry map[string]json.RawMessage
 
 // text returns the text of an attribute, or "" if it has none.
@@ -223,9 +225,9 @@ func (e entry) set(name string, v any) {
 	}
 }
 
-// get answers the action get: with the other provider's nodes, whose logins are replaced
-// by their endpoints at the testbed. It removes the endpoints of the requested nodes that
-// no longer exist.
+// get answers the action get with the nodes of the other provider. It replaces the
+// logins of each node by the node's endpoints at the testbed. It removes the endpoints
+// of requested nodes that no longer exist.
 func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	text, err := b.call(ctx, ActionGet, input)
 	if err != nil {
@@ -277,9 +279,10 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 // isSet reports whether a value is present and not null.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// addEndpoint replaces the logins in the entry of a node by its endpoint. Without an
-// endpoint, the entry gets no logins and the reason as its message. A node without a login
-// yet, or with a proxy of its own, keeps what it has.
+// addEndpoint replaces the logins in a node's entry by those of its endpoint. If the
+// endpoint has an error, the entry gets no logins and the error as its message. Logins
+// do not change if the node has none yet or has a proxy of its own. If the other
+// provider does not declare users, the entry also gets the endpoint's users.
 func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 	if !b.users && d.Users != nil {
 		e.set(provider.AttrUsers, d.Users)
@@ -294,16 +297,17 @@ func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 		e.set(provider.AttrMessage, d.Error)
 		e.set(provider.AttrLogin, []string{})
 	case len(d.Login) > 0:
-		e.set(provider.AttrLogin, through(logins, d.Login))
+		e.set(provider.AttrLogin, endpointLogins(logins, d.Login))
 		if d.Proxy != "" {
 			e.set(provider.AttrProxy, d.Proxy)
 		}
 	}
 }
 
-// through returns each endpoint as a login of each user in logins. Of logins it uses only
-// those with the address of the first one, which is the address behind the endpoint.
-func through(logins, endpoints []string) []string {
+// endpointLogins returns the login USER@ENDPOINT for each user in logins and each
+// endpoint. It skips logins whose address differs from the first one's, because an
+// endpoint forwards to that address only.
+func endpointLogins(logins, endpoints []string) []string {
 	all := []string{}
 	_, target := splitUser(logins[0])
 	for _, login := range logins {

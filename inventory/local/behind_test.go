@@ -238,9 +238,9 @@ func TestUsersAreRememberedForTheEndpoints(t *testing.T) {
 func TestOtherProviderThatBreaks(t *testing.T) {
 	_, _, dir, _ := behindOther(t, otherMetadata)
 	for script, want := range map[string]string{
-		"#!/bin/sh\nexit 3\n":              "exit status 3; it need not describe itself where rack.yaml or endpoints.yaml holds its metadata",
-		"#!/bin/sh\necho 'provider: {}'\n": "describes no provider with attributes; write its metadata into rack.yaml, under provider",
-		"#!/bin/sh\necho '['\n":            "what rack.prov describes",
+		"#!/bin/sh\nexit 3\n":              "exit status 3; or write its metadata into rack.yaml or endpoints.yaml",
+		"#!/bin/sh\necho 'provider: {}'\n": "has no metadata with attributes; write its metadata into rack.yaml, under provider",
+		"#!/bin/sh\necho '['\n":            "the metadata that rack.prov describes",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "rack.prov"), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
@@ -347,7 +347,7 @@ func TestInstanceOfAnotherProvider(t *testing.T) {
 	}
 	dead.Close()
 	for text, want := range map[string]string{
-		"instance: nosuch\nmachines: [a]\n": "rack.yaml names the testbed by its line instance: nosuch, which does not run; running here: lab\n",
+		"instance: nosuch\nmachines: [a]\n": "rack.yaml has the line instance: nosuch, but this testbed does not run; running here: lab\n",
 		"machines: [a]\n":                   "rack.yaml has no line instance: NAME",
 		"instance: ../x\n":                  `rack.yaml:1: instance is "../x" and must be the name of a testbed`,
 		"instance: [x]\n":                   `rack.yaml:1: instance is "[…]" and must be the name of a testbed`,

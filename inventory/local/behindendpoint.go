@@ -15,7 +15,7 @@ import (
 // Limits for resolving the host names of nodes.
 const (
 	lookupTime = 3 * time.Second
-	lookups    = 8 // at the same time
+	lookups    = 8 // that run at the same time
 )
 
 // endpoints returns the endpoints that the nodes need: one for each node that has a login

@@ -104,8 +104,9 @@ func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err 
 }
 
 // addUsers adds the changes of users to the answer of a provider that does not declare
-// users. users holds the requested users of each node, was the earlier ones, and refused
-// the error text of each node whose endpoint the testbed could not set.
+// the attribute users. The maps have the names of nodes as keys: users holds the
+// requested users, was the earlier users, and refused the reason why the testbed could
+// not set the node's endpoint.
 func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, refused map[string]string) {
 	byName := map[string]entry{}
 	for _, c := range a.Changes {
@@ -114,7 +115,7 @@ func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, r
 	for name, is := range users {
 		c := byName[name]
 		if c == nil && a.Derive && refused[name] == "" {
-			continue // without explicit changes the caller derives all of them
+			continue // the caller derives the changes of a node without an entry
 		}
 		if c == nil {
 			c = entry{}

@@ -23,8 +23,8 @@ func Socket(instance string) string { return Folder + "/" + instance + ".sock" }
 // nodes of the testbed at this socket. The testbed creates the file.
 func SiteLock(socket string) string { return socket + ".site" }
 
-// Actions of the socket. ActionGet and ActionSet have the input and output of
-// PROVIDER.md.
+// Actions of the socket. PROVIDER.md defines the input and output of ActionGet and
+// ActionSet.
 const (
 	ActionGet = "get"
 	ActionSet = "set"
@@ -59,7 +59,7 @@ type Answer struct {
 	// Error is for operators. If it is set, there is no output.
 	Error  string          `json:"error,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	// Files belong to the caller.
+	// Files are open files, which the caller must close.
 	Files []*os.File `json:"-"`
 }
 
@@ -88,7 +88,7 @@ func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	var a Answer
 	files, err := c.Receive(&a, MaxAnswer, 1)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return Answer{}, fmt.Errorf("%w: it ended before it had answered at %s", ErrDown, socket)
+		return Answer{}, fmt.Errorf("%w: it ended before it answered at %s", ErrDown, socket)
 	}
 	if err != nil {
 		return Answer{}, cause(ctx, err)
@@ -132,11 +132,11 @@ type Listed struct {
 // ListedLink is one interface of a node, with its link.
 type ListedLink struct {
 	SliceURN string
-	// Link and SharedVLAN are the experimenter's names. Either is empty if the interface
-	// is on none.
+	// Link and SharedVLAN are the experimenter's names. Link is empty if the interface
+	// is on no link, SharedVLAN if it is on no shared VLAN.
 	Link, SharedVLAN string
-	// Node and Interface are names inside the node; ClientID and InterfaceID are the
-	// experimenter's.
+	// Node is the node's id, and Interface the name of the interface inside the node.
+	// The experimenter chose ClientID and InterfaceID.
 	Node, ClientID, Interface, InterfaceID string
 	MAC                                    string
 	Addresses                              []string
@@ -150,8 +150,9 @@ type ListedLink struct {
 	Counters *Counters
 }
 
-// ListedProperty holds the properties of frames to the interfaces whose client_ids To
-// lists. If To is empty, they apply to all interfaces that no other property lists.
+// ListedProperty holds the properties of frames from one interface to others. To lists
+// the client_ids of those others. If To is empty, the properties apply to all
+// interfaces that no other ListedProperty lists.
 type ListedProperty struct {
 	To         []string `json:",omitempty"`
 	Capacity   int64    `json:",omitempty"` // kbit/s
@@ -159,8 +160,9 @@ type ListedProperty struct {
 	PacketLoss float64  `json:",omitempty"` // per cent
 }
 
-// Counters are the counters of an interface. Dropped are packets to the node that the
-// link lost. Overruns are packets from the node that this host could not process in time.
+// Counters are the counters of an interface. Dropped counts packets to the node that
+// the link lost. Overruns counts packets from the node that this host could not process
+// in time.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
@@ -192,7 +194,7 @@ type EndpointRequest struct {
 	Users []string `json:"users"`
 }
 
-// EndpointsOutput describes all endpoints that were set or asked for by name.
+// EndpointsOutput describes the endpoints in Set and in Names of an EndpointsInput.
 type EndpointsOutput struct {
 	Endpoints []EndpointStatus `json:"endpoints"`
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Misfits returns the conflicts between settings, each with a remedy. It does not compare
-// the settings with the inventory.
+// Misfits returns a text for each conflict between settings, with a remedy. It does not
+// compare the settings with the inventory.
 func (s *Settings) Misfits() []string {
 	var all []string
 	if !s.Outbound {
@@ -22,19 +22,19 @@ func (s *Settings) Misfits() []string {
 			idle = append(idle, "dns")
 		}
 		if len(idle) > 0 {
-			all = append(all, fmt.Sprintf("%s: without effect as long as outbound is no; set outbound: yes in the settings and in inventory.yaml, or drop it", strings.Join(idle, " and ")))
+			all = append(all, fmt.Sprintf("%s: no effect while outbound is no; set outbound: yes in the settings and in inventory.yaml, or remove the line", strings.Join(idle, " and ")))
 		}
 	}
 	address, err := netip.ParseAddr(s.PublicHost)
 	here := s.PublicHost == defaultHost || err == nil && address.IsLoopback()
 	switch {
 	case s.Listen.IsLoopback() && !here:
-		all = append(all, fmt.Sprintf("listen is %s, so nobody comes in at public_host %s; set listen to an address of this host, or leave it empty", s.Listen, s.PublicHost))
+		all = append(all, fmt.Sprintf("listen is %s, so no user can connect to public_host %s; set listen to an address of this host, or leave it empty", s.Listen, s.PublicHost))
 	case s.Listen.IsValid() && !s.Listen.IsUnspecified() && !s.Listen.IsLoopback() && here:
-		all = append(all, fmt.Sprintf("public_host is %s, and listen is %s, so logins do not work as they are told; set public_host: %s", s.PublicHost, s.Listen, s.Listen))
+		all = append(all, fmt.Sprintf("public_host is %s, but listen is %s, so the logins that experimenters get do not work; set public_host: %s", s.PublicHost, s.Listen, s.Listen))
 	}
 	if s.GatewayPort != 0 && s.Publish == Direct {
-		all = append(all, "gateway_port is not told to anybody as long as publish is direct; set publish: both, or drop it")
+		all = append(all, "gateway_port: no effect while publish is direct, because experimenters do not get the gateway's address; set publish: both, or remove the line")
 	}
 	return all
 }

@@ -35,7 +35,7 @@ func Outdated(path string) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "it was written for an earlier version, and nodes do not get what it does not declare; add " + strings.Join(all, ", and ")
+	return "it was written for an earlier version, and nodes do not get attributes that it does not declare; add " + strings.Join(all, ", and ")
 }
 
 // quoted quotes lines that must be copied exactly, with their indentation.

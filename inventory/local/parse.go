@@ -22,7 +22,7 @@ const (
 	maxNetworks    = 256
 	maxSharedVLANs = 4094
 	maxServers     = 3 // as many as a resolver uses
-	maxAppearances = 8 // public addresses of one host
+	maxAddresses   = 8 // public addresses of one host
 	maxName        = 64
 	firstFreePort  = 1024 // lower ports are for services of the host
 )
@@ -41,8 +41,8 @@ type parser struct {
 	Settings
 }
 
-// parseSettings parses the text over the defaults. The error is one line with a sentence
-// for each mistake, each starting with FILE:LINE.
+// parseSettings parses a settings file. Keys that the text lacks keep their defaults.
+// The error is one line with a sentence for each mistake, each starting with FILE:LINE.
 func parseSettings(text []byte, file string) (Settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -81,7 +81,7 @@ func (p *parser) top(n *yaml.Node) {
 		"sliver_types", "services_wait", "manifest_socket", "forward_to", "emulator", "shared_vlans", "outbound", "outbound_block", "outbound_addresses", "dns", "provider",
 	}
 	if what := anotherFile(yamlfile.Deref(n)); what != "" {
-		p.Wrong(n, "this is %s; the settings of a testbed are those beside its provider, such as providers/local.yaml", what)
+		p.Wrong(n, "this is %s; the settings of a testbed are in the file beside its provider, such as providers/local.yaml", what)
 		return
 	}
 	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
@@ -91,8 +91,8 @@ func (p *parser) top(n *yaml.Node) {
 				p.Wrong(n, "instance is %q and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first", value(n))
 			}
 		case "component":
-			if p.Component = p.Text(n, key); !plain(p.Component) {
-				p.Wrong(n, "component is %q and must be a name of the inventory", value(n))
+			if p.Component = p.Text(n, key); !isInventoryName(p.Component) {
+				p.Wrong(n, "component is %q and must be the name of a component in the inventory", value(n))
 			}
 		case "public_host":
 			if p.PublicHost = p.Text(n, key); p.PublicHost != "" && !isHost(p.PublicHost) {
@@ -108,13 +108,13 @@ func (p *parser) top(n *yaml.Node) {
 			p.Publish = oneOf(p, n, key, Both, Direct, Gateway)
 		case "gateway_port":
 			if p.GatewayPort = p.whole(n, key, 0, 65535); p.GatewayPort != 0 && p.GatewayPort < firstFreePort {
-				p.Wrong(n, "gateway_port is %d and must be 0, or from %d on", p.GatewayPort, firstFreePort)
+				p.Wrong(n, "gateway_port is %d and must be 0, or at least %d", p.GatewayPort, firstFreePort)
 			}
 		case "sliver_types":
 			p.types(n)
 		case "services_wait":
 			if p.ServicesWait = p.time(n, key); p.ServicesWait > maxServicesWait {
-				p.Wrong(n, "services_wait is %s and can be up to %.0fm: a node that is not ready within an hour is given up", value(n), maxServicesWait.Minutes())
+				p.Wrong(n, "services_wait is %s and must be at most %.0fm, because the manager waits at most an hour until a node is ready", value(n), maxServicesWait.Minutes())
 			}
 		case "manifest_socket":
 			p.ManifestSocket = p.Text(n, key)
@@ -139,10 +139,10 @@ func (p *parser) network(key string, n *yaml.Node) {
 		seen := map[string]bool{}
 		p.SharedVLANs = list(p, n, key, maxSharedVLANs, func(text string) (string, string) {
 			switch {
-			case text == "" || !plain(text):
-				return "", "which is no name of the inventory's shared_vlans"
+			case text == "" || !isInventoryName(text):
+				return "", "which cannot be a name in the inventory's shared_vlans"
 			case seen[text]:
-				return "", "which is there twice; drop one"
+				return "", "which is listed twice; remove one"
 			}
 			seen[text] = true
 			return text, ""
@@ -155,14 +155,14 @@ func (p *parser) network(key string, n *yaml.Node) {
 		p.OutboundBlock = p.networks(n, key)
 		for _, net := range p.OutboundBlock {
 			if !net.Addr().Is4() {
-				p.Wrong(n, "outbound_block has %s, but nodes reach nothing outside over IPv6; drop it", net)
+				p.Wrong(n, "outbound_block has %s, but nodes cannot reach outside networks over IPv6 anyway; remove it", net)
 			}
 		}
 	case "outbound_addresses":
-		p.OutboundAddresses = list(p, n, key, maxAppearances, func(text string) (netip.Addr, string) {
+		p.OutboundAddresses = list(p, n, key, maxAddresses, func(text string) (netip.Addr, string) {
 			a, err := netip.ParseAddr(text)
 			if err != nil || !a.Is4() || a.IsUnspecified() || a.IsMulticast() {
-				return a, "which is no IPv4 address as which nodes could be seen outside"
+				return a, "which cannot be a public IPv4 address of nodes"
 			}
 			return a, ""
 		})
@@ -170,7 +170,7 @@ func (p *parser) network(key string, n *yaml.Node) {
 		p.DNS = list(p, n, key, maxServers, func(text string) (netip.Addr, string) {
 			a, err := netip.ParseAddr(text)
 			if err != nil || a.IsUnspecified() || a.IsMulticast() {
-				return a, "which is no address of a name server"
+				return a, "which cannot be the address of a name server"
 			}
 			return a, ""
 		})
@@ -193,7 +193,7 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
 	if len(items) > most {
-		p.Wrong(n, "%s has %d entries, at most %d can be", key, len(items), most)
+		p.Wrong(n, "%s has %d entries; at most %d are allowed", key, len(items), most)
 		return nil
 	}
 	for _, item := range items {
@@ -224,8 +224,9 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	return T(n.Value)
 }
 
-// anotherFile returns what kind of file this is if it does not hold testbed settings:
-// another file of a site, or another provider's metadata. It returns "" otherwise.
+// anotherFile returns a description of the file if it is another file of a site or
+// holds another provider's metadata. It returns "" if the file can hold testbed
+// settings.
 func anotherFile(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode {
 		return ""
@@ -242,7 +243,7 @@ func anotherFile(n *yaml.Node) string {
 				continue
 			}
 			if _, ok := m.Attributes["slice_urn"]; !ok { // the testbed's metadata have it
-				return "of another provider"
+				return "the file of another provider"
 			}
 		}
 	}
@@ -278,7 +279,7 @@ func (p *parser) types(n *yaml.Node) {
 	seen := map[string]bool{}
 	items := p.Items(n, "sliver_types")
 	if len(items) > maxSliverTypes {
-		p.Wrong(n, "there are %d sliver_types, at most %d can be", len(items), maxSliverTypes)
+		p.Wrong(n, "there are %d sliver_types; at most %d are allowed", len(items), maxSliverTypes)
 		return
 	}
 	for _, item := range items {
@@ -287,8 +288,8 @@ func (p *parser) types(n *yaml.Node) {
 		p.Fields(item, "a sliver type", []string{"name", "cpus", "memory", "pids", "disk"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
-				if t.Name = p.Text(n, key); !plain(t.Name) {
-					p.Wrong(n, "name is %q and must be a sliver type of the inventory", value(n))
+				if t.Name = p.Text(n, key); !isInventoryName(t.Name) {
+					p.Wrong(n, "name is %q and must be the name of a sliver type in the inventory", value(n))
 				}
 			case "cpus":
 				cpus, err := strconv.ParseFloat(n.Value, 64)
@@ -309,18 +310,18 @@ func (p *parser) types(n *yaml.Node) {
 		case t.Name == "":
 			p.Wrong(item, "a sliver type has no name; add one, such as name: container")
 		case seen[t.Name]:
-			p.Wrong(item, "the sliver type %s is there twice; drop one", t.Name)
+			p.Wrong(item, "the sliver type %s is listed twice; remove one", t.Name)
 		default:
 			seen[t.Name] = true
 			p.SliverTypes = append(p.SliverTypes, t)
 		}
 	}
 	if p.Mistakes() == 0 && len(p.SliverTypes) == 0 {
-		p.Wrong(n, "sliver_types is empty, so there could be no node; add - name: container")
+		p.Wrong(n, "sliver_types is empty, so no node could be created; add - name: container")
 	}
 }
 
-// whole parses a whole number from least to most.
+// whole parses a whole number from least to most. After a mistake it returns least.
 func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
 	i, err := strconv.Atoi(n.Value)
 	if err != nil || i < least || i > most {
@@ -364,7 +365,7 @@ func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	return d
 }
 
-// value returns a scalar as it is written, shortened for messages.
+// value returns the text of a scalar, shortened for messages.
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -380,9 +381,8 @@ func IsInstance(s string) bool {
 	return len(s) <= 16 && s != "" && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// plain reports whether the inventory allows s as a name. The empty text counts as
-// allowed.
-func plain(s string) bool {
+// isInventoryName reports whether the inventory allows s as a name. An empty s is allowed.
+func isInventoryName(s string) bool {
 	for _, c := range s {
 		if c <= ' ' || c > '~' {
 			return false

@@ -14,8 +14,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// getTime and setTime limit the time for the testbed's answer. They are shorter than the
-// manager's limits for a provider, so that a late testbed still gets an answer: an error.
+// getTime and setTime limit the time for the testbed's answer. They are shorter than
+// the manager's limits for a provider, so that the manager still gets an error message
+// if the testbed is late.
 const (
 	getTime = provider.GetTimeout - 5*time.Second
 	setTime = provider.SetTimeout - time.Second
@@ -35,8 +36,8 @@ type client struct {
 	dir, name string
 	socket    func(instance string) string
 	stderr    io.Writer
-	// behind means that NAME.yaml belongs to another provider; of its keys, only instance
-	// is for this program.
+	// behind means that NAME.yaml belongs to another provider; this program reads only
+	// its key instance.
 	behind bool
 }
 
@@ -75,7 +76,7 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// requestTestbed sends a request to the testbed that the settings name, and returns the
+// requestTestbed sends a request to the testbed named in the settings, and returns the
 // output. The error is for experimenters; details for operators go to standard error.
 func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
@@ -95,15 +96,15 @@ func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage
 	case err == nil:
 		return a.Output, nil
 	case errors.Is(err, ErrDown) && c.behind:
-		fmt.Fprintf(c.stderr, "error: %s names the testbed by its line instance: %s, which does not run; running here: %s\n",
+		fmt.Fprintf(c.stderr, "error: %s has the line instance: %s, but this testbed does not run; running here: %s\n",
 			filepath.Base(path), instance, running(filepath.Dir(c.socket(instance))))
 		return nil, errDown()
 	case errors.Is(err, ErrDown):
-		fmt.Fprintf(c.stderr, "error: %v; start it as root: %s\n", err, upHere(path))
+		fmt.Fprintf(c.stderr, "error: %v; start it as root: %s\n", err, ownUpCommand(path))
 		return nil, errDown()
 	case errors.Is(err, os.ErrPermission):
-		fmt.Fprintf(c.stderr, "error: %v; only root and the owner of %s may: let the file belong to the user of the manager, and start patchbay-local up again\n", err, filepath.Base(path))
-		return nil, errors.New("the local testbed of this site does not let its manager in; ask its operators to look into the log")
+		fmt.Fprintf(c.stderr, "error: %v; only root and the owner of %s may call the testbed: make the manager's user the owner of the file, and restart patchbay-local up\n", err, filepath.Base(path))
+		return nil, errors.New("the local testbed of this site refuses calls of its manager; ask its operators to look into the log")
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, errors.New("the local testbed of this site did not answer in time; try again")
 	}
@@ -125,9 +126,9 @@ func (c *client) instance(path string) (string, error) {
 	return s.Instance, err
 }
 
-// upHere returns the command that starts the testbed of the settings at path by this
-// program.
-func upHere(path string) string {
+// ownUpCommand returns the command that starts the testbed of the settings at path with
+// the executable of this process.
+func ownUpCommand(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
@@ -157,7 +158,7 @@ func (c *client) action(argument string) (string, error) {
 // less in one call, unless a single node needs more.
 const maxInput = MaxRequest - 1024
 
-var errTooLarge = fmt.Errorf("what is asked takes more than %d bytes, the most that this testbed reads; ask for less of one node", maxInput)
+var errTooLarge = fmt.Errorf("the request has more than %d bytes, the most that this testbed reads; request less for one node", maxInput)
 
 // readInput reads the input, which must be JSON. It returns errTooLarge, whose text is for
 // experimenters, if the input has more than maxInput bytes.

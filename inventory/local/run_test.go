@@ -156,7 +156,7 @@ func TestInputArrivesAsItIs(t *testing.T) {
 		want string
 	}{
 		{"as much as can be", maxInput, "{}\n"},
-		{"more", maxInput + 1, `{"error":{"kind":"failed","message":"what is asked takes more than 16776192 bytes, the most that this testbed reads; ask for less of one node"}}` + "\n"},
+		{"more", maxInput + 1, `{"error":{"kind":"failed","message":"the request has more than 16776192 bytes, the most that this testbed reads; request less for one node"}}` + "\n"},
 	} {
 		var out strings.Builder
 		c := client{dir: dir, name: "local", socket: func(string) string { return socket }, stderr: io.Discard}

@@ -41,8 +41,8 @@ type Settings struct {
 	PublicHost string
 	// Listen is the address of the endpoints; the zero value means all addresses.
 	Listen netip.Addr
-	// FirstPort to LastPort are the ports of endpoints. A released port is not used again
-	// before PortRest has passed.
+	// FirstPort to LastPort are the ports of endpoints. A released port is not used
+	// again before PortRest has passed, unless no other port is free.
 	FirstPort, LastPort int
 	PortRest            time.Duration
 	Publish             Publish
@@ -71,8 +71,9 @@ type Settings struct {
 	DNS               []netip.Addr
 }
 
-// LoginPorts returns how many nodes can have a port of their own for logins, or 0 if none
-// needs one. The gateway uses one of the ports, too, unless gateway_port names another.
+// LoginPorts returns how many nodes can have a port of their own for logins, or 0 if
+// Publish is Gateway, since then no node needs one. The gateway uses one of the ports,
+// too, unless GatewayPort is outside of the range.
 func (s *Settings) LoginPorts() int {
 	if s.Publish == Gateway {
 		return 0
@@ -108,7 +109,7 @@ func (s *Settings) MayForward(a netip.Addr) bool {
 	return false
 }
 
-// maxSettings is the most bytes of a settings file.
+// maxSettings is the maximum size of a settings file in bytes.
 const maxSettings = 1 << 20
 
 // maxServicesWait leaves time for the install steps, since the manager waits an hour for a
@@ -128,13 +129,13 @@ func defaults() Settings {
 	}
 }
 
-// defaultType returns the values that a sliver type leaves out.
+// defaultType returns the default values of a sliver type.
 func defaultType() SliverType {
 	return SliverType{Name: "container", CPUs: 1, Memory: 512 << 20, PIDs: 1000, Disk: 4 << 30}
 }
 
-// ReadSettings parses the file at path over the defaults; a missing file means all
-// defaults. The error is one line, which names the file without its folder.
+// ReadSettings parses the file at path. Missing keys, and all keys of a missing file,
+// have their defaults. The error is one line, which names the file without its folder.
 func ReadSettings(path string) (Settings, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -104,7 +104,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 			rights = unix.UnixRights(fds...)
 		}
 		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-		if err != nil || n == len(b) { // an empty write would fail if the peer is gone
+		if err != nil || n == len(b) { // a write of no bytes would fail if the peer has closed
 			return err
 		}
 		_, err = c.c.Write(b[n:])
@@ -141,10 +141,10 @@ func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	return errors.Join(controlled, err)
 }
 
-// Receive reads one message of at most limit bytes into v, and returns the open files that
-// come with it. They belong to the caller. More files than the number files are an error.
-// At the end of the connection the error is io.EOF.
-func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
+// Receive reads one message of at most limit bytes into v, and returns the open files
+// that come with it, which the caller must close. More than maxFiles files are an
+// error. At the end of the connection the error is io.EOF.
+func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(got)
@@ -153,8 +153,8 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	}()
 	var head [header]byte
 	var room []byte
-	if files > 0 {
-		room = make([]byte, unix.CmsgSpace(4*files))
+	if maxFiles > 0 {
+		room = make([]byte, unix.CmsgSpace(4*maxFiles))
 	}
 	n, on, flags, _, err := c.c.ReadMsgUnix(head[:], room)
 	if on > 0 {
@@ -167,8 +167,8 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 		return got, io.EOF
 	case err != nil:
 		return got, err
-	case flags&unix.MSG_CTRUNC != 0 || len(got) > files: // the buffer is rounded up
-		return got, fmt.Errorf("more than %d files came with a message", files)
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > maxFiles: // CmsgSpace rounds up, so room may hold one more
+		return got, fmt.Errorf("more than %d files came with a message", maxFiles)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
 		return got, unexpectedEOF(err)
@@ -187,7 +187,7 @@ func (c *Conn) Receive(v any, limit, files int) (got []*os.File, err error) {
 	return got, nil
 }
 
-// firstRoom is the most memory allocated before a peer has sent the announced bytes.
+// firstRoom is the most memory allocated before the first bytes of a message have arrived.
 const firstRoom = 64 << 10
 
 // read reads exactly size bytes.
@@ -213,8 +213,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// receivedFiles returns the files of control messages, also after an error. The returned
-// error joins err with its own.
+// receivedFiles returns the files of control messages, even if it also returns an
+// error. That error joins err, the error of the read, with those of parsing.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

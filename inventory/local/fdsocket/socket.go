@@ -42,7 +42,7 @@ func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 }
 
 // Listen creates a listening socket at path with the permissions mode, replacing an
-// existing file. Close leaves the path.
+// existing file. Close does not remove the path.
 func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {

@@ -2,11 +2,11 @@
 // ports and networks. Each claim is a dangling symbolic link: its name is the
 // number and its text is the holder. So a claim is created atomically, remains when
 // the program ends, and can be read with ls -l. A released port rests, which means
-// that it is not given out for some time, unless no other port is left.
+// that it is not given out for some time, unless no other port is free.
 //
 // A holder is INSTANCE/NODE, or INSTANCE:WHAT for the instance itself. Only root
-// may write in the folders. Files there that are no claims are reported, and their
-// numbers are never given out.
+// may write in the folders. A file there that is no claim is reported, and the number in
+// its name is never given out.
 //
 // # Decisions
 //

@@ -27,7 +27,7 @@ type Folder struct {
 	what        string // what the numbers are, for error messages
 	first, last uint32
 	step        uint32        // how many numbers belong to a claim
-	rest        time.Duration // how long a released number is not used
+	rest        time.Duration // how long a released number rests
 	avoid       []span        // numbers that are never allocated
 	now         func() time.Time
 
@@ -35,11 +35,12 @@ type Folder struct {
 	next uint32     // where the search for a free number begins
 }
 
-// span is a range of numbers from first on, before end.
+// span is the range of numbers from first up to, but without, end.
 type span struct{ first, end uint64 }
 
-// Ports returns the folder of claims on the ports first to last, below root. A released
-// port is not used again for the time rest, unless no other is free.
+// Ports returns the folder ROOT/ports, for claims on the ports first to last. A
+// released port is not given out again until the duration rest has passed, unless no
+// other port is free.
 func Ports(root string, first, last int, rest time.Duration) *Folder {
 	return &Folder{
 		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
@@ -78,8 +79,8 @@ func (f *Folder) withLock(do func(dir *os.File) error) error {
 	}
 }
 
-// lockPatience limits the wait for the lock. It is far longer than a process holds the
-// lock, unless that process was stopped.
+// lockPatience limits the wait for the lock. Only a process that was stopped holds the
+// lock for so long.
 var lockPatience = 20 * time.Second
 
 // lock waits for the lock of the folder, and reports whether the folder is still at its
@@ -92,7 +93,7 @@ func lock(dir *os.File) (same bool, err error) {
 			break
 		}
 		if time.Now().After(end) {
-			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; lsof %s names it; end that process", dir.Name(), lockPatience, dir.Name())
+			return false, fmt.Errorf("cannot lock %s: another process has held it for %v; find that process with lsof %s, and end it", dir.Name(), lockPatience, dir.Name())
 		}
 	}
 	if err != nil {
@@ -109,9 +110,9 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Allocate gives the holder a free number for which fits returns true; a nil fits accepts
-// any. If none is free, Allocate takes the resting number with the shortest time left. The
-// error wraps ErrNone if all numbers are taken.
+// Allocate gives the holder a free number for which fits returns true; a nil fits
+// accepts any. If none is free, Allocate takes the resting number whose rest ends
+// first. The error wraps ErrNone if all numbers are taken.
 func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
@@ -156,8 +157,8 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) 
 	return false, nil
 }
 
-// takeResting takes the resting number that fits with the shortest time left, stores it in
-// taken, and reports whether there is one.
+// takeResting takes, of the resting numbers that fit, the one whose rest ends first. It
+// stores the number in taken, and reports whether there is one.
 func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
@@ -279,8 +280,9 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free replaces a claim by a rest, or only removes the claim if released numbers do not
-// rest here. If the program is killed in between, the number does not rest.
+// free replaces a claim by a rest. It only removes the claim if numbers of this folder
+// do not rest. If the program is killed between the two steps, the number is free at
+// once.
 func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
@@ -291,8 +293,8 @@ func (f *Folder) free(c claim) error {
 }
 
 // Sweep releases the numbers of an instance for which keep returns false. It also frees
-// numbers whose rest is over; for those of the instance, its present setting counts (see
-// isResting). problems lists files that are no claims; they stay.
+// numbers whose rest is over, as isResting decides for a call of this instance.
+// problems lists files that are no claims; Sweep does not remove them.
 func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
 	err = f.withLock(func(dir *os.File) error {
 		problems, err = f.each(dir, instance, func(c claim) error {
@@ -306,8 +308,8 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each calls do, if not nil, with every claim, and frees numbers whose rest is over.
-// instance is that of the caller, see isResting.
+// each calls do, if not nil, with every claim, and frees numbers whose rest is over. It
+// passes instance, the caller's, to isResting. problems lists files that are no claims.
 func (f *Folder) each(dir *os.File, instance string, do func(claim) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
@@ -352,9 +354,10 @@ func (f *Folder) isAvoided(n uint32) bool {
 	return false
 }
 
-// isResting reports whether a rest is not over. A rest longer than longestRest was written
-// with a wrong clock, so it does not count. If the number was released by the caller's
-// instance, its rest lasts f.rest from the release, if that is shorter.
+// isResting reports whether a rest is not over. A rest longer than longestRest was
+// written with a wrong clock, so it does not count. If instance, the caller's, released
+// the number, the number rests at most f.rest, because f.rest may have been shortened
+// since.
 func (f *Folder) isResting(r rest, instance string) bool {
 	until := r.until
 	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {
@@ -369,7 +372,7 @@ func (f *Folder) path(n uint32) string {
 	return filepath.Join(f.dir, strconv.FormatUint(uint64(n), 10))
 }
 
-// link creates the claim on n. The error is os.ErrExist if there is one already.
+// link creates the claim on n. The error wraps os.ErrExist if n has a claim already.
 func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
 
 // instanceOf returns the instance of a holder.

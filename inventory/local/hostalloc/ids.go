@@ -22,9 +22,9 @@ const (
 	lastID  = 0x7ffd0000
 )
 
-// IDs returns the folder of claims on blocks of Size user and group ids, below root. The
-// number of a block is its first id. Blocks that overlap ids of an account in /etc/subuid
-// or /etc/subgid are not given out.
+// IDs returns the folder ROOT/ids, for claims on blocks of Size user and group ids. The
+// number of a block is its first id. A block that overlaps the ids of an account in
+// /etc/subuid or /etc/subgid is not given out.
 func IDs(root string) (*Folder, error) {
 	f := &Folder{
 		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,
