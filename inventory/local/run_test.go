@@ -62,7 +62,7 @@ func TestCallsOfTheProvider(t *testing.T) {
 		{
 			rule: "it dies", argument: "ral_action=get", input: "{}", answer: func(*fdsocket.Conn, Request) {},
 			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
-			stderr: "error: the testbed does not run: it ended before it had answered at ",
+			stderr: "error: the testbed does not run: it ended before it answered at ",
 		},
 		{
 			rule: "it says no", argument: "ral_action=get", input: "{}",

@@ -41,9 +41,9 @@ type accountFiles struct {
 	noShadow bool              // the image has no shadow file
 }
 
-// setAccounts adds the wanted accounts, except system accounts of the image, and removes
-// those of the testbed that are no longer wanted. It returns the wanted accounts that exist,
-// and the removed ones, which may still have processes.
+// setAccounts adds the wanted accounts, except system accounts of the image, and
+// removes accounts of the testbed that are no longer wanted. It returns the wanted
+// accounts that exist, and the removed ones, which may still have processes.
 func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []accountRecord, err error) {
 	unlock := lockAccounts()
 	defer unlock()
@@ -75,7 +75,7 @@ func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []a
 	return present, removed, files.save()
 }
 
-// errSystem says that the image has a system account of that name.
+// errSystem means that the image has a system account of that name.
 var errSystem = errors.New("is a system account of the image; choose another login")
 
 // markRemoved records that removed accounts have no processes left.
@@ -192,8 +192,8 @@ func (files *accountFiles) addEntries(login string, uid uint32) {
 	files.passwd = addLine(files.passwd, strings.Join([]string{login, password, number, gid, "", "/home/" + login, shell()}, ":"))
 }
 
-// addShadowEntry adds the line of login to shadow. The account has no password and is not
-// locked, so that keys can open it.
+// addShadowEntry adds the line of login to shadow. The account has no password, but is
+// not locked, so that its user can log in with a key.
 func (files *accountFiles) addShadowEntry(login string) {
 	if !files.noShadow && !hasEntry(files.shadow, login) {
 		files.shadow = addLine(files.shadow, login+":*:::::::")

@@ -280,17 +280,17 @@ func TestHostileAgentAnswers(t *testing.T) {
 	t.Run("CancelEndsIt", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, cancel)
-		if err := WaitUntilGone(ctx, agentDouble(t, waitForClose)); !errors.Is(err, context.Canceled) {
+		if err := WaitForEnd(ctx, agentDouble(t, waitForClose)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
 	t.Run("HoldAnswered", func(t *testing.T) {
-		if err := WaitUntilGone(t.Context(), agentDouble(t, answerWith(answer{Node: "x"}))); err == nil {
+		if err := WaitForEnd(t.Context(), agentDouble(t, answerWith(answer{Node: "x"}))); err == nil {
 			t.Error("held")
 		}
 	})
 	t.Run("HoldEnds", func(t *testing.T) {
-		if err := WaitUntilGone(t.Context(), agentDouble(t, func(c *fdsocket.Conn) {})); err != nil {
+		if err := WaitForEnd(t.Context(), agentDouble(t, func(c *fdsocket.Conn) {})); err != nil {
 			t.Error(err)
 		}
 	})

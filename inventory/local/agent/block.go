@@ -41,7 +41,7 @@ func setBlock(text []byte, lines []string) []byte {
 	return append(before, after...)
 }
 
-// splitAtBlock returns the text before and after the first block, without any blocks.
+// splitAtBlock returns the text before and after the first block. It removes all blocks.
 func splitAtBlock(text []byte) (before, after []byte) {
 	before, after = []byte{}, []byte{}
 	kept := &before
@@ -60,8 +60,9 @@ func splitAtBlock(text []byte) (before, after []byte) {
 	return before, after
 }
 
-// skipBlock returns the text after the block whose begin mark was just read. If the block
-// has no end mark before the next begin mark, all of text is returned.
+// skipBlock returns the part of text after the end mark of a block; text starts after
+// its begin mark. If the end mark is missing before the next begin mark, skipBlock
+// returns all of text.
 func skipBlock(text []byte) []byte {
 	for rest := text; len(rest) > 0; {
 		var line []byte

@@ -33,17 +33,19 @@ type children struct {
 	ends map[int]chan Exit // by process id
 }
 
-// newChildren returns a starter of programs, which moves them into jobs: descriptors of
-// cgroup.procs files.
+// newChildren returns children that moves each program into the cgroups of jobs, which
+// are descriptors of cgroup.procs files.
 func newChildren(jobs []int) *children {
 	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
 }
 
-// starter is the thread that forks. It stays the same, since ptrace works per thread.
+// starter runs the functions of c.starts. It runs all of them on one thread, since
+// ptrace works per thread.
 func (c *children) starter() {
 	runtime.LockOSThread()
-	// This thread keeps its P while it waits for a fork, and killStopped needs another one. A
-	// larger number is kept: changing it later, as with taskset, would stop all threads.
+	// This thread keeps its P while it waits for a fork, and killStopped needs another
+	// one. The call also prevents that the runtime changes the number later, such as
+	// after taskset, since a change stops all threads.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
@@ -107,10 +109,10 @@ const gcThreshold = 512 << 10
 
 // pauseGC prevents garbage collections until resume is called. The kernel blocks the
 // forking thread until the child executes its program. A collection would wait for this
-// thread and stop all others, killStopped too; a user who stops the child could then keep
-// the node from starting programs. SetGCPercent prevents new collections, and GC returns
-// when a running one has ended. In most nodes none ever runs, so GC, which costs memory, is
-// not called.
+// thread and stop all others, killStopped too; a user who stops the child could then
+// keep the node from starting programs. SetGCPercent prevents new collections, and GC
+// returns when a running one has ended. In most nodes no collection ever runs. There
+// pauseGC does not call GC, which costs memory.
 func pauseGC() (resume func()) {
 	percent := debug.SetGCPercent(-1)
 	figures := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -188,8 +190,8 @@ func (c *children) signal(pid int, number int) {
 	}
 }
 
-// isEmpty reports whether the node has no other process: all of them descend from children
-// of PID 1.
+// isEmpty reports whether PID 1 has no children. Then the node has no other process,
+// since all of them descend from children of PID 1.
 func (c *children) isEmpty() bool {
 	c.reap()
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD

@@ -121,7 +121,7 @@ func nproc(args []string, out io.Writer) error {
 	return err
 }
 
-// freeTime bounds the time that free waits for the testbed, which may be restarting.
+// freeTime limits the time that free waits for the testbed, which may be restarting.
 const freeTime = 3 * time.Second
 
 // free prints the node's memory in the format of procps' free.

@@ -17,14 +17,14 @@ type Account struct {
 	Keys []string
 }
 
-// Configuration is everything that a node is configured with. It replaces the previous one
-// completely.
+// Configuration holds all settings of a node that the agent applies. It replaces the
+// previous Configuration completely.
 type Configuration struct {
 	Hostname string
 	// Accounts are added, with the rights of root through sudo, and root gets all their
-	// keys. An account of the previous Configuration that is not listed is removed with its
-	// processes. Its files stay, and it gets the same user id when it is listed again. Of
-	// the system's accounts only root may be listed, with its keys.
+	// keys. An account of the previous Configuration that is not listed is removed with
+	// its processes. Its files stay, and it gets the same user id when it is listed
+	// again. The only system account that may be listed is root, for its keys.
 	Accounts []Account
 	// Key is the experiment's private key (PEM), and PublicKey its public line. Each
 	// account gets both as ~/.ssh/id_rsa unless it has such a file.
@@ -37,9 +37,9 @@ type Configuration struct {
 	NameServer string
 }
 
-// Facts is what the agent reports about a configuration.
+// Facts is the agent's report about a configuration.
 type Facts struct {
-	// Problems describe errors in homes of accounts, which are not fatal: a user who
+	// Problems describe errors that are not fatal, such as those in homes: a user who
 	// breaks a home must not break the node. There are at most 100.
 	Problems []string
 }
@@ -77,7 +77,7 @@ func (cfg *Configuration) validate() error {
 		return fmt.Errorf("%q is not a host name", printable(cfg.Hostname))
 	}
 	if len(cfg.Accounts) > maxAccounts {
-		return fmt.Errorf("%d accounts, at most %d", len(cfg.Accounts), maxAccounts)
+		return fmt.Errorf("%d accounts are too many; at most %d are allowed", len(cfg.Accounts), maxAccounts)
 	}
 	seen := make(map[string]bool)
 	for _, a := range cfg.Accounts {
@@ -87,7 +87,7 @@ func (cfg *Configuration) validate() error {
 		case seen[a.Login]:
 			return fmt.Errorf("the login %s is listed twice", a.Login)
 		case len(a.Keys) > maxKeys:
-			return fmt.Errorf("%s has %d keys, at most %d", a.Login, len(a.Keys), maxKeys)
+			return fmt.Errorf("%s has %d keys; at most %d are allowed", a.Login, len(a.Keys), maxKeys)
 		}
 		seen[a.Login] = true
 		if err := checkLines("a key of "+a.Login, a.Keys); err != nil {
@@ -114,11 +114,11 @@ func checkNameServer(address string) error {
 	return nil
 }
 
-// checkLines refuses lines that are too many, too long, not single lines, or equal to a
-// mark of setBlock.
+// checkLines fails if there are too many lines, or if one is too long, contains control
+// characters, or equals a mark of setBlock.
 func checkLines(kind string, lines []string) error {
 	if len(lines) > maxLines {
-		return fmt.Errorf("%s: %d lines, at most %d", kind, len(lines), maxLines)
+		return fmt.Errorf("%s: %d lines are too many; at most %d are allowed", kind, len(lines), maxLines)
 	}
 	for _, line := range lines {
 		if len(line) > lineLimit || !isLine(line) || isMark(line) {

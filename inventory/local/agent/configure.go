@@ -41,10 +41,10 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 		return nil, err
 	}
 	if err := setLines(motdFile, cfg.Motd); err != nil {
-		facts.problem(motdFile, err) // the image may have anything there
+		facts.problem(motdFile, err) // the image may have a folder there
 	}
 	if err := setNameServer(cfg.NameServer); err != nil {
-		facts.problem(resolvFile, err) // the image may have anything there
+		facts.problem(resolvFile, err) // the image may have a folder there
 	}
 	accounts, removed, err := setAccounts(cfg.Accounts, &facts)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	return &facts, nil
 }
 
-// withRoot returns the accounts with root last, which has the keys of all.
+// withRoot returns the accounts, with root as the last one. Root has the keys of all.
 func withRoot(accounts []Account) []Account {
 	all := Account{Login: root.name}
 	var others []Account
@@ -164,8 +164,8 @@ func setSudo(accounts []Account) error {
 
 // HasSudo reports whether the node's image has a setuid sudo that reads sudoersFile.
 func HasSudo() bool {
-	// The file is opened since the node can execute it only if it can read it. In Fedora it
-	// has mode 4111, so that it cannot.
+	// A node can execute sudo only if it can read the file, so this opens it. Fedora's
+	// sudo has mode 4111, so it cannot be used.
 	program, err := os.Open("/usr/bin/sudo")
 	if err != nil {
 		return false

@@ -4,10 +4,10 @@
 // Each connection carries one operation. Programs are started by the agent, inside the
 // node, under its limits and seccomp filter: no process enters a node from outside.
 //
-// The host does not trust the agent's answers: they are bounded, and files that come with
-// them are checked before use. The agent does not trust the node: in a user's home or at a
-// Unix socket it acts with that user's rights (runAs), so that no symbolic link leads it
-// further than the user could go. Its own rights are those of root of the node.
+// The host does not trust the agent's answers: it limits their size, and checks files that
+// come with them before use. The agent does not trust the node: in a user's home or at a
+// Unix socket it acts with that user's rights (runAs). So a symbolic link there leads it only
+// to files that the user may open. Its own rights are those of root of the node.
 //
 // To start a program, one thread forks a traced child, which stops before its first
 // instruction. The child is then moved into the cgroup of the node's jobs and resumed

@@ -14,11 +14,12 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// hangUpTime is how long a command may keep its terminal after SIGHUP when its client is gone.
+// hangUpTime is how long a command may keep its terminal after SIGHUP when its client
+// has disconnected.
 const hangUpTime = time.Second
 
-// exec starts a command and reports its start and its end. files are its standard files;
-// with a terminal there are none.
+// exec starts a command and reports its start and its end. files are its standard
+// files; a command with a terminal has none.
 func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	defer func() { closeAll(files) }()
 	if cmd == nil {
@@ -65,9 +66,9 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	// The command's files are closed here, so that their readers see its end. The master
-	// stays open until the command has its SIGHUP: a shell whose terminal is closed before
-	// takes that for the end of its input, and does not end its jobs.
+	// The command's files are closed here, so that their readers see its end. The
+	// master stays open until the command has received SIGHUP: if a shell's terminal is
+	// closed earlier, the shell reads the end of its input, and does not end its jobs.
 	closeAll(files)
 	files = nil
 	c.SetDeadline(time.Now().Add(requestTime))
@@ -84,7 +85,7 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	return nil
 }
 
-// motdLimit bounds the shown part of /etc/motd, in bytes; a terminal can buffer as much.
+// motdLimit limits the shown part of /etc/motd, in bytes; a terminal can buffer as much.
 const motdLimit = 3 << 10
 
 // printMotd prints /etc/motd without the testbed's marks to the terminal of a login shell,
@@ -103,8 +104,9 @@ func printMotd(terminal *os.File, user account) {
 	terminal.Write(shown)
 }
 
-// awaitExit waits for the end of a command and reports it, or returns when the client is
-// gone. A command at a terminal gets SIGHUP when the client is gone or the node is halted.
+// awaitExit waits for the end of a command and reports it. It returns early when the
+// client has disconnected. A command at a terminal gets SIGHUP when the client has
+// disconnected or the node is halted.
 func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
 	if !terminal {

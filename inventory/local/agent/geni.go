@@ -46,7 +46,7 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, question+"\n"); err != nil {
-		return fmt.Errorf("the testbed does not accept the request: %w", err)
+		return fmt.Errorf("cannot send the request to the testbed: %w", err)
 	}
 	text, err := readReply(c)
 	if err != nil {

@@ -29,7 +29,7 @@ func (a *agent) halt() error {
 	return nil
 }
 
-// killUser kills all processes of a user and waits until none is left.
+// killUser kills all processes of a user and waits until they have ended.
 func (a *agent) killUser(uid uint32) error {
 	if uid < firstUserID {
 		return errors.New("processes of system accounts are not killed")

@@ -29,8 +29,9 @@ func Ping(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
 	return Identity{a.Node}, err
 }
 
-// WaitUntilGone waits until the agent has ended and returns nil, or until ctx ends.
-func WaitUntilGone(ctx context.Context, c *fdsocket.Conn) error {
+// WaitForEnd waits until the agent has ended, and then returns nil. If ctx ends
+// earlier, it returns an error.
+func WaitForEnd(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opWait}, nil, 0)
 	switch {

@@ -37,10 +37,11 @@ func init() {
 	}
 }
 
-// Main is PID 1: it serves operations at the inherited listening socket (descriptor 3) and
-// returns only on errors. The last stage of package node starts it with PATCHBAY_NODE, the
-// node's id, and PATCHBAY_JOBS, the comma-separated descriptors of the cgroup.procs files
-// for its jobs.
+// Main is the main function of PID 1 and of the helpers that PID 1 starts. It does not
+// return. PID 1 serves operations at the inherited listening socket (descriptor 3). The
+// last stage of package node starts it with PATCHBAY_NODE, the node's id, and
+// PATCHBAY_JOBS, the comma-separated descriptors of the cgroup.procs files for its
+// jobs.
 func Main() {
 	var err error
 	switch word := strings.Join(os.Args[1:], " "); word {
@@ -107,7 +108,7 @@ func serve() error {
 func (a *agent) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
-		if err != nil { // out of descriptors or memory: other connections will end
+		if err != nil { // out of descriptors or memory, until other connections end
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
@@ -137,13 +138,13 @@ func hideMemory() error {
 	return nil
 }
 
-// ignoreSignals makes signals harmless and returns a channel that reports ended children.
-// Most signals are caught and discarded. Signals that the runtime would take for its own
-// faults are ignored, so that only a real fault ends PID 1. Signals that the runtime does
-// not handle are discarded by the kernel, provided that the first thread does not block
-// them at that moment, as a signal handler would: so the first thread handles none.
-// Started programs get all defaults: exec drops handlers, and the runtime restores the
-// signals that it handled.
+// ignoreSignals makes signals harmless and returns a channel that reports ended
+// children. Most signals are caught and discarded. Signals that the runtime would take
+// for its own faults are ignored, so that only a real fault ends PID 1. The kernel
+// discards the signals that the runtime does not handle, unless the first thread blocks
+// them at that moment. It would do so in a signal handler, so it blocks all other
+// signals and runs no handler. Started programs get all defaults: exec drops handlers,
+// and the runtime restores the signals that it handled.
 func ignoreSignals() (<-chan os.Signal, error) {
 	signal.Notify(make(chan os.Signal, 1)) // the full channel drops all signals
 	ended := make(chan os.Signal, 1)
@@ -155,7 +156,7 @@ func ignoreSignals() (<-chan os.Signal, error) {
 			return nil, err
 		}
 	}
-	// The parent may have ignored these signals, as posix_spawn does.
+	// The runtime does not handle these signals. The parent may have set them to be ignored.
 	mask := ^uint64(0)
 	for _, s := range []unix.Signal{32, 33, 34} {
 		if err := setSignalAction(s, defaults); err != nil {

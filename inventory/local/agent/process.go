@@ -22,11 +22,13 @@ type Command struct {
 	// Argv starts a program without a shell instead of Line.
 	Argv []string
 	// Self starts this executable with these arguments instead of Line, so that nothing
-	// depends on the node's files. The first argument is the name of the program in it.
+	// depends on the node's files. The first argument selects the program in this
+	// executable.
 	Self []string `json:",omitempty"`
 	// Env is added to the account's environment: NAME=value.
 	Env []string
-	// Terminal describes its pseudo-terminal; nil: it gets three files.
+	// Terminal describes the command's pseudo-terminal; nil: the command gets three
+	// files.
 	Terminal *Terminal
 }
 
@@ -53,9 +55,9 @@ type Process struct {
 	c *fdsocket.Conn
 }
 
-// Exec starts a command. stdio are its three files, nil for a command with a terminal. The
-// caller still closes them. They are passed in blocking mode, since programs expect that.
-// ctx bounds only the start.
+// Exec starts a command. stdio are its three files, nil for a command with a terminal.
+// The caller must close them. They are passed in blocking mode, since programs expect
+// that. The end of ctx stops only the start, not the command.
 func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	p, err := start(ctx, c, cmd, stdio)
 	if err != nil {

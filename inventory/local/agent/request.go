@@ -29,7 +29,7 @@ const (
 const (
 	requestLimit = 16 << 20 // bytes: room for the keys of all accounts
 	answerLimit  = 64 << 10 // bytes
-	textLimit    = 400      // bytes of a message that the other side wrote
+	textLimit    = 400      // bytes of a text from the other side in our messages
 )
 
 // request is the first message of a connection and requests one operation. For a command,
@@ -65,20 +65,20 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 		err = context.DeadlineExceeded
 	}
 	if err != nil {
-		return answer{}, nil, fmt.Errorf("the node's agent, asked for %s: %w", r.Op, err)
+		return answer{}, nil, fmt.Errorf("the operation %s of the node's agent failed: %w", r.Op, err)
 	}
 	return a, got, nil
 }
 
 // exchange sends a request and receives its answer. An agent that refuses a request may
-// close the connection before it has read all, so a failed send is an error only without an
-// answer.
+// close the connection before it has read all. So a failed send is an error only if no
+// answer follows.
 func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		return answer{}, nil, err
 	}
-	a, got, failed := receive(c, want) // an agent that refuses a request does not read all of it
+	a, got, failed := receive(c, want)
 	if err != nil && errors.Is(failed, io.EOF) {
 		failed = err
 	}
@@ -99,8 +99,8 @@ func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
 	return a, got, nil
 }
 
-// applyContext makes sends and receives of c fail when ctx ends. The returned function ends
-// that, and removes the deadline of c.
+// applyContext makes sends and receives of c fail when ctx ends. The returned function
+// undoes this, and removes the deadline of c.
 func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	c.SetDeadline(time.Time{})
 	done := make(chan struct{})
@@ -116,8 +116,8 @@ func applyContext(ctx context.Context, c *fdsocket.Conn) func() {
 	}
 }
 
-// printable makes a text of the other side safe for our messages: one line of ASCII of
-// bounded length.
+// printable makes a text from the other side safe for our messages: one line of ASCII
+// of limited length.
 func printable(s string) string {
 	if len(s) > textLimit {
 		s = s[:textLimit] + "..."

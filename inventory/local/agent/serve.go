@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Bounds on simultaneous operations. Commands cannot use all operations, so that a node full
+// Limits of simultaneous operations. Commands cannot use all operations, so that a node full
 // of logins still answers Ping.
 const (
 	maxOperations = 512
@@ -17,7 +17,7 @@ const (
 	maxDials      = 64
 )
 
-// requestTime bounds the time to receive a request.
+// requestTime limits the time to receive a request or to send an answer.
 const requestTime = 10 * time.Second
 
 // agent serves the operations of a node.
@@ -47,7 +47,7 @@ func newAgent(node string, jobs []int) *agent {
 	}
 }
 
-// slots bounds simultaneous operations of one kind.
+// slots limits simultaneous operations of one kind.
 type slots chan struct{}
 
 // acquire takes a slot, or fails at once if none is free. kind names the operations in the

@@ -17,7 +17,8 @@ type stdio struct {
 // ServeSFTP is the SFTP server that Command.SFTP starts in the node. It serves standard input
 // and output, starts in the working folder and has only the rights of its account.
 func ServeSFTP() error {
-	// Without a working folder set here, the server leaves targets of links relative.
+	// The option for a working folder is not set, since it would make the relative
+	// targets of links absolute.
 	s, err := sftp.NewServer(stdio{os.Stdin, os.Stdout})
 	if err != nil {
 		return err

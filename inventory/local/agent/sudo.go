@@ -222,7 +222,8 @@ func (o *sudoOptions) target() (account, error) {
 	return user, nil
 }
 
-// program returns the program to execute, its arguments and its folder; empty: the current one.
+// program returns the program to execute, its arguments and its folder. An empty folder
+// means the current one.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
 	case o.login || o.shell:

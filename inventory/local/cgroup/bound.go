@@ -53,7 +53,7 @@ func limitAll(h hierarchy, dir string) error {
 // SharedLimits returns the limits of all nodes of the host together, including those of
 // other testbeds.
 func (t *Tree) SharedLimits() (Limits, error) {
-	m, err := t.bounds("..")
+	m, err := t.limitAndUse("..")
 	pids, e := number(t.dir(t.with("pids"), ".."), "pids.max")
 	return Limits{Memory: m.Limit, PIDs: int(pids)}, errors.Join(err, e)
 }

@@ -29,8 +29,8 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 	return t.killEach(ctx, id)
 }
 
-// killEach kills the processes of id one by one, for hosts with version 1 only. It freezes
-// the group meanwhile, so that no new processes start.
+// killEach kills the processes of id one by one, for hosts that have only version 1. It
+// freezes the group meanwhile, so that no new processes start.
 func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {

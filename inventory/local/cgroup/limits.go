@@ -18,7 +18,7 @@ type Limits struct {
 	Weight int
 }
 
-// Usage is what a group uses now.
+// Usage is a group's present use of resources.
 type Usage struct {
 	Memory int64 // bytes
 	Files  int64 // bytes of Memory that are cached files
@@ -28,15 +28,15 @@ type Usage struct {
 // period is the CPU quota period in microseconds.
 const period = 100_000
 
-// socketShare is the divisor for the limit of the memory of sockets in version 1, which
-// counts that memory separately.
+// In version 1, which counts the memory of sockets separately, sockets may use another
+// 1/socketShare of a group's memory limit.
 const socketShare = 4
 
-// reserve returns how many processes of a node are not available to jobs, but are kept for
-// PID 1, which has up to ten threads, and for logins.
+// reserve returns how many of a node's processes are reserved for PID 1, which has up
+// to ten threads, and for logins. Jobs cannot use them.
 func reserve(pids int) int { return min(max(pids/8, 16), 32, pids/2) }
 
-// Update sets the limits of id.
+// Update sets the limits of the groups of id.
 func (t *Tree) Update(id string, l Limits) error {
 	cpu, memory := t.with("cpu"), t.with("memory")
 	dir := t.dir(cpu, id)
@@ -104,8 +104,8 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 	if err := ignoreMissing(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
 		return err
 	}
-	// The limit with swap must never be below the limit without, so the order of writing
-	// depends on the old values.
+	// The kernel refuses a limit with swap below the limit without swap, so the order
+	// of writing depends on the old values.
 	const ram, both = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	if write(dir, ram, most) == nil {
 		return ignoreMissing(write(dir, both, most))
@@ -124,7 +124,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Usage returns what id uses.
+// Usage returns the present use of the groups of id.
 func (t *Tree) Usage(id string) (Usage, error) {
 	m, err := t.Memory(id)
 	pids, e := number(t.dir(t.with("pids"), id), "pids.current")

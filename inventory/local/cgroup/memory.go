@@ -26,12 +26,12 @@ type Memory struct {
 // count, so this is normal for many groups. IsNearlyFull costs less than Memory, so it can
 // be called first.
 func (t *Tree) IsNearlyFull(id string) (bool, error) {
-	m, err := t.bounds(id)
+	m, err := t.limitAndUse(id)
 	return m.Limit > 0 && m.Used >= m.Limit-m.Limit/32, err
 }
 
-// bounds returns the memory limit of id and how much id uses.
-func (t *Tree) bounds(id string) (Memory, error) {
+// limitAndUse returns a Memory with only the fields Limit and Used.
+func (t *Tree) limitAndUse(id string) (Memory, error) {
 	h := t.with("memory")
 	dir := t.dir(h, id)
 	if !h.v2 {
@@ -50,7 +50,7 @@ func (t *Tree) bounds(id string) (Memory, error) {
 
 // Memory returns the memory state of id.
 func (t *Tree) Memory(id string) (Memory, error) {
-	m, err := t.bounds(id)
+	m, err := t.limitAndUse(id)
 	if err != nil {
 		return Memory{}, err
 	}
@@ -65,8 +65,8 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled returns Memory.Stalled. It reads the value from the groups of version 2, which
-// have it even if the memory controller is of version 1.
+// stalled returns Memory.Stalled. It reads the value in the hierarchy of version 2,
+// which has it even if the memory controller is in one of version 1.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {

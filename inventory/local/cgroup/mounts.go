@@ -34,9 +34,9 @@ func (h hierarchy) leafControllers() (list []string) {
 // limiting are the controllers that are required to limit nodes.
 var limiting = [...]string{"cpu", "memory", "pids"}
 
-// detect finds the required hierarchies in a mountinfo file: that of version 2, if there
-// is one, and those of version 1 with a limiting controller. Without version 2 it also
-// requires the freezer. The hierarchy of version 2 comes first.
+// detect finds the required hierarchies in a mountinfo file: the one of version 2, if
+// any, and each of version 1 that has a limiting controller. Without version 2 it also
+// requires the controller freezer. The hierarchy of version 2 comes first.
 func detect(mountinfo io.Reader) ([]hierarchy, error) {
 	var two *hierarchy
 	var one []hierarchy
@@ -81,7 +81,7 @@ func detect(mountinfo io.Reader) ([]hierarchy, error) {
 	all = slices.DeleteFunc(all, func(h hierarchy) bool { return !h.v2 && len(h.controllers) == 0 })
 	for _, c := range wanted {
 		if !slices.ContainsFunc(all, func(h hierarchy) bool { return h.has(c) }) {
-			return nil, fmt.Errorf("no cgroup controller %s is mounted: mount cgroup2 at /sys/fs/cgroup, and if the kernel's command line has cgroup_disable=%s, take it out", c, c)
+			return nil, fmt.Errorf("no cgroup controller %s is mounted: mount cgroup2 at /sys/fs/cgroup, and if the kernel's command line has cgroup_disable=%s, remove it", c, c)
 		}
 	}
 	return all, nil

@@ -22,7 +22,7 @@ func (t *Tree) Start(id string, c *exec.Cmd) error {
 	return <-done
 }
 
-// start is Start on a thread that will end.
+// start is Start. The calling thread must end afterwards, since start may move it.
 func (t *Tree) start(id string, c *exec.Cmd) error {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -44,8 +44,8 @@ func (t *Tree) start(id string, c *exec.Cmd) error {
 	return c.Start()
 }
 
-// onThread calls f on a new thread that ends with f. The main thread is not used, since
-// it cannot end.
+// onThread calls f on a thread that ends after f. That is never the main thread, which
+// cannot end.
 func onThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

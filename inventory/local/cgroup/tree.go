@@ -26,8 +26,8 @@ const (
 	jobsLeaf = "jobs"
 )
 
-// Tree manages the groups of one testbed, its instance. Its state is in the kernel only,
-// so several Trees may work on one instance.
+// Tree manages the groups of one testbed, which the name instance identifies. The
+// groups are its only state, so several Trees may manage one instance.
 type Tree struct {
 	parent   string
 	instance string
@@ -37,7 +37,8 @@ type Tree struct {
 
 // Open detects the host's cgroup version and creates the parents of the groups of the
 // instance's nodes. All nodes of all instances share the limits of SharedLimits. The
-// caller checks the names of instances and groups, because they become names of folders.
+// caller must check the names of instances and groups, because they become names of
+// folders.
 func Open(instance string) (*Tree, error) { return openBelow(nodesParent, instance) }
 
 // OpenPrograms is like Open, for programs that are not nodes. Each program has limits of
@@ -91,8 +92,8 @@ func (t *Tree) leaf(h hierarchy, id string) string {
 	return t.dir(h, id)
 }
 
-// retryMissing calls f, and repeats that while f fails with os.ErrNotExist: another testbed
-// may remove the common parent during f.
+// retryMissing calls f again, up to 100 times, while f fails with os.ErrNotExist:
+// another testbed may remove the common parent during f.
 func retryMissing(f func() error) (err error) {
 	for range 100 {
 		if err = f(); !errors.Is(err, os.ErrNotExist) {
@@ -102,8 +103,8 @@ func retryMissing(f func() error) (err error) {
 	return err
 }
 
-// makeParents creates the missing parents of the instance's groups, and sets the limits of
-// all nodes.
+// makeParents creates the missing parents of the instance's groups, and sets the common
+// limits of all nodes.
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
@@ -138,7 +139,7 @@ func enable(h hierarchy, dir string, controllers []string) error {
 	return nil
 }
 
-// Make creates the groups of id with limits. They must not exist.
+// Make creates the groups of id with limits. The groups must not exist yet.
 func (t *Tree) Make(id string, limits Limits) error {
 	return retryMissing(func() error {
 		err := t.createGroup(id, limits)
@@ -202,8 +203,8 @@ func (t *Tree) IDs() ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// Remove waits until the processes of id are gone, or ctx ends, and removes the groups of
-// id. Missing groups are no error.
+// Remove removes the groups of id. It retries until their processes have ended, or
+// until ctx ends. Missing groups are no error.
 func (t *Tree) Remove(ctx context.Context, id string) error {
 	pause := 200 * time.Microsecond
 	for {
@@ -277,7 +278,7 @@ func write(dir, file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// RemoveEmpty removes the groups of id unless a process is in them.
+// RemoveEmpty removes those groups of id that contain no process.
 func (t *Tree) RemoveEmpty(id string) {
 	for _, h := range t.all {
 		removeAll(t.dir(h, id))

@@ -1,5 +1,5 @@
-// Package doctor tests what this host can do for nodes, and reports how to enable
-// the rest. It tries each thing once and never relies on a version: kernels are
+// Package doctor tests whether this host has everything that nodes need, and reports
+// how to enable what is missing. It tries each thing once and never relies on a version: kernels are
 // patched, and a container around this program may forbid what the kernel supports.
 //
 // Each test removes what it creates. Mounts, devices and namespaces belong to

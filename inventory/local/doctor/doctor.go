@@ -13,14 +13,14 @@ type Finding struct {
 	Name   string // one word
 	Action string // what was tried: "mounting an overlay on …"
 	OK     bool
-	// Needed means that nodes need what was tested, or that the settings request it. Other
-	// checks are about links and outgoing traffic.
+	// Needed means that every node needs the tested feature, or that the settings
+	// request it.
 	Needed bool
-	// Note means that nothing was tested: the message is a hint.
+	// Note means that the message is only a hint.
 	Note bool
 	// Message is the result.
 	Message string
-	// Remedy is what to do, with the command to type; empty if OK.
+	// Remedy is an instruction with the command to type; empty if OK.
 	Remedy string
 }
 
@@ -28,14 +28,14 @@ type Finding struct {
 type Place struct {
 	// State is the folder of the instance's state; it need not exist yet.
 	State string
-	// Address and the ports First to Last are those of nodes' logins. If First is 0, ports
-	// are not tested. An empty address means all addresses of the host.
+	// Address and the ports First to Last are for the endpoints of nodes. If First is
+	// 0, ports are not tested. An empty address means all addresses of the host.
 	Address     string
 	First, Last int
 	// Gateway is the port of the gateway, or 0 for any.
 	Gateway int
 	// Emulator is the emulator in the settings, or empty for any. Outbound means that
-	// nodes must reach the network outside.
+	// nodes must reach the outside network.
 	Emulator string
 	Outbound bool
 	// PIDs is the most processes of a node, or 0 if unknown.
@@ -46,7 +46,7 @@ type Place struct {
 	Running bool
 }
 
-// trouble is why a check failed, with the remedy.
+// trouble is the reason why a check failed, and the remedy.
 type trouble struct{ Words, Remedy string }
 
 // check is one test. try returns the message of a success, or the trouble.
@@ -81,13 +81,13 @@ func checks() []check {
 		{"outside", "connecting a node to an outside network", false, true, tryOutside},
 		{"tools", "checking which common programs nodes will lack", false, false, tryTools},
 		{"settings", "", false, false, trySettings},
-		{"untested", "", false, false, tryNothing},
+		{"untested", "", false, false, listUntested},
 	}
 }
 
-// Examine runs all checks, causes before effects. It passes each finding to progress, if
-// that is not nil, as soon as it is known. Without root it runs only the checks that do
-// not need root.
+// Examine runs all checks. A check comes after the checks of the features that it uses.
+// Examine passes each finding to progress, if that is not nil, as soon as it is known.
+// Without root it runs only the checks that do not need root.
 func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding {
 	return examine(ctx, place, checks(), progress)
 }

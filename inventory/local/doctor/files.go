@@ -35,8 +35,8 @@ func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// mountShifted mounts path again at to, read-only. There the owners of files are mapped by
-// the user namespace in descriptor 3.
+// mountShifted mounts path a second time, read-only, at the folder to. The user
+// namespace in descriptor 3 maps the owners of the files there.
 func mountShifted(path, to string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -111,7 +111,7 @@ func probeOverlay(args []string) (string, *trouble) {
 		return "", &trouble{fmt.Sprintf("a file that was written through an overlay belongs to %d instead of %d (%v)", uid, base+1000, err), wrong}
 	}
 	if b, err := os.ReadFile(file); err != nil || string(b) != "one" {
-		return "", &trouble{"what was written through an overlay changed the file below", wrong}
+		return "", &trouble{"a write through an overlay changed the file below it", wrong}
 	}
 	return "overlays on files with shifted owners work, also on /usr", nil
 }
@@ -165,7 +165,7 @@ func probeDisk(args []string) (string, *trouble) {
 		}
 		return "", failedTo("mount a file as a disk", err, remedy)
 	}
-	device.Close() // from now on the mount holds it
+	device.Close() // the mount keeps the loop device
 	filled := os.WriteFile(filepath.Join(at, "full"), make([]byte, 2*diskSize), 0o600)
 	if err := unix.Unmount(at, 0); err != nil {
 		return "", failedTo("unmount a disk", err, container)

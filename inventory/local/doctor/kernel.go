@@ -14,28 +14,27 @@ import (
 func tryKernel(context.Context, *resources) (string, *trouble) {
 	limits, err := sysctl.Limits()
 	if err != nil {
-		return "", failedTo("ask the kernel", err, "check whether /proc is mounted")
+		return "", failedTo("read the kernel's limits", err, "check whether /proc is mounted")
 	}
 	return checkKernel(limits, os.Geteuid() == 0)
 }
 
-// meanings are the consequences of an exhausted limit, for limits whose name contains
-// part.
+// meanings are the consequences when a limit whose name contains part is exhausted.
 var meanings = []struct{ part, words string }{
-	{"kernel.", "processes: those of one node can keep all others, and this host, from starting any"},
-	{"file-max", "open files: those of one node can keep all others, and users of this host other than root, from opening any"},
-	{"bpf_jit_limit", "filters: those of one node can keep all others, and users of this host other than root, from installing any; then no node starts"},
+	{"kernel.", "processes: if one node uses them up, no other node can start one, nor can this host"},
+	{"file-max", "open files: if one node uses them up, no other node can open one, nor can users of this host other than root"},
+	{"bpf_jit_limit", "memory of filters: if one node uses it up, no other node can start, and users of this host other than root cannot install filters"},
 	{"p_mem", "memory of sockets: unread data of some nodes can cut connections of others and of this host"},
 	{"gc_thresh", "neighbours: in large LANs some nodes cannot be reached"},
 }
 
-// checkKernel sorts the limits that are too low into those that "up" will raise, which is
-// a success, and those that it cannot raise. root means that this process is root.
+// checkKernel succeeds if the command "up" can raise all limits that are too low. root
+// means that this process is root.
 func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {
 		switch {
-		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // a missing limit belongs to another host
+		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // in a container, a missing limit is the outer host's
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
 			words := l.Name
 			if l.Now != "" { // it is readable

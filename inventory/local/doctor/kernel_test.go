@@ -25,7 +25,7 @@ func TestKernelLimitsAreExplained(t *testing.T) {
 		{"not to be read", []sysctl.Limit{{Name: "net.core.bpf_jit_limit", Want: "20", Err: fs.ErrPermission}}, false, "clean restores them: net.core.bpf_jit_limit", ""},
 		{"without root", []sysctl.Limit{limit("kernel.pid_max", false, fs.ErrPermission)}, false, "up makes it 20", ""},
 		{"of the machine around a container", []sysctl.Limit{limit("net.core.bpf_jit_limit", false, fs.ErrNotExist)}, true, "are high enough", ""},
-		{"not to be changed", []sysctl.Limit{limit("kernel.pid_max", false, syscall.EROFS)}, true, "keep all others, and this host, from starting any", "sysctl -w kernel.pid_max='20'"},
+		{"not to be changed", []sysctl.Limit{limit("kernel.pid_max", false, syscall.EROFS)}, true, "no other node can start one, nor can this host", "sysctl -w kernel.pid_max='20'"},
 		{"two of them", []sysctl.Limit{limit("net.ipv4.tcp_mem", false, syscall.EROFS), limit("net.ipv4.neigh.default.gc_thresh3", false, syscall.EACCES)}, true, "cut connections", "gc_thresh3='20'"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	}
 	defer t.Close()
 	g := group{t, b.id()}
-	if err := t.Make(g.id, l); err != nil { // may be the first write, if another examination created the tree
+	if err := t.Make(g.id, l); err != nil { // it may be the first write, if another examination created the tree
 		return "", &trouble{err.Error(), cgroupRemedy(err, "find out what else manages groups here: systemd-cgls")}
 	}
 	defer func() {
@@ -49,8 +49,8 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 		t.Kill(ctx, g.id)
 		t.Remove(ctx, g.id)
 	}()
-	for _, binds := range [...]func(context.Context) *trouble{g.checkMemory, g.checkTime, g.checkNumber, g.checkKill} {
-		if t := binds(ctx); t != nil {
+	for _, check := range [...]func(context.Context) *trouble{g.checkMemory, g.checkTime, g.checkNumber, g.checkKill} {
+		if t := check(ctx); t != nil {
 			return "", t
 		}
 	}
@@ -58,14 +58,14 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	if all, err := t.SharedLimits(); err == nil {
 		words += fmt.Sprintf("; all nodes together may have %s of memory and %d processes", size(all.Memory), all.PIDs)
 		if n := b.place.PIDs; n > 0 {
-			words += fmt.Sprintf(", as %d nodes full of processes have", all.PIDs/n)
+			words += fmt.Sprintf(", enough for %d nodes with all their processes", all.PIDs/n)
 		}
 	}
 	return words, nil
 }
 
-// cgroupRemedy returns the remedy for read-only groups if err means that, and otherwise
-// other. It adds the remedy for containers.
+// cgroupRemedy returns the remedy for read-only groups if err means that they are
+// read-only, and otherwise other. It adds the remedy for containers.
 func cgroupRemedy(err error, other string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
 		other = "mount -o remount,rw /sys/fs/cgroup"
@@ -177,9 +177,9 @@ func probeEat(args []string) (string, *trouble) {
 // refused is the output of probeFork at the limit.
 const refused = "refused"
 
-// probeFork starts as many processes as its argument says. They end at once, but probeFork
-// waits for them only after it has started all, since a zombie counts until then. It
-// prints refused if it could not start all.
+// probeFork starts as many processes as its argument says. They end at once, but count
+// as zombies until probeFork waits for them, which it does after the last start. It
+// returns refused if it could not start all.
 func probeFork(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	words := ""

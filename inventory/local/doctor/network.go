@@ -16,8 +16,8 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// The packages that make links and outgoing traffic test what they need, in a process and
-// in temporary network namespaces.
+// Packages fabric, vswitch and egress contain the tests of their own requirements. Here
+// these tests run in children with temporary network namespaces.
 
 // inOwnNetwork runs the named probe in a network namespace of its own.
 func inOwnNetwork(name string) func(context.Context, *resources) (string, *trouble) {
@@ -51,9 +51,9 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// probeMechanism returns the probe of a mechanism of links. what is its name in
-// fabric.Features.Missing, words the message of a success, module the command that loads
-// its module, and without what happens without it.
+// probeMechanism returns the probe of a mechanism of links. what is the mechanism's
+// name in fabric.Features.Missing, words the message of a success, module the command
+// that loads its kernel module, and without the consequence of its absence.
 func probeMechanism(what, words, module, without string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a probe process. It waits for release, and is killed when its parent dies.
+// child is a probe process. It begins when its parent calls wait, and is killed when
+// its parent dies.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -24,7 +25,8 @@ type child struct {
 	err strings.Builder
 }
 
-// start starts the probe that args name, with its arguments. The probe waits for wait.
+// start starts a process for the probe args[0], with the rest of args as arguments. The
+// probe begins when the caller calls wait.
 func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, "/proc/self/exe")}
 	c.cmd.Args = append([]string{Argv0}, args...)
@@ -64,8 +66,9 @@ type answer struct {
 	Trouble *trouble
 }
 
-// probe runs a probe until its end, for at most the time patience. The goroutine keeps its
-// thread meanwhile, since the kernel's parent-death signal is bound to the thread.
+// probe runs a probe until its end, but at most as long as patience. It locks its
+// goroutine to the thread meanwhile, since the kernel kills the child when the thread
+// that started it ends.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
@@ -87,7 +90,8 @@ func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, 
 	return words, t
 }
 
-// container is the remedy if a container may forbid what the kernel supports.
+// container is the remedy for a failure whose cause may be that this host is a
+// container with limited rights.
 const container = "if this host is a container, give it all rights (docker run --privileged --cgroupns=host), or use a host of its own"
 
 // ChildMain is the main function of the children of an examination. It does not return.
@@ -95,7 +99,7 @@ func ChildMain() {
 	runtime.LockOSThread()
 	var begin [1]byte
 	if _, err := os.Stdin.Read(begin[:]); err != nil || len(os.Args) < 2 {
-		os.Exit(1) // the parent is gone
+		os.Exit(1) // the parent has ended
 	}
 	p, ok := probes()[os.Args[1]]
 	if !ok {
@@ -107,7 +111,8 @@ func ChildMain() {
 	os.Exit(0)
 }
 
-// probes returns the probes by name. A map that is built on demand costs nodes no memory.
+// probes returns the probes by name. It builds the map on demand, because a package
+// variable would use memory in every node.
 func probes() map[string]func([]string) (string, *trouble) {
 	return map[string]func([]string) (string, *trouble){
 		"namespaces": probeNamespaces,

@@ -46,7 +46,7 @@ func checkTracing(file string) (string, *trouble) {
 	case scope == "2":
 		return "", &trouble{"kernel.yama.ptrace_scope is 2, so no program can be run in nodes", "sysctl kernel.yama.ptrace_scope=1"}
 	case scope == "3":
-		return "", &trouble{"kernel.yama.ptrace_scope is 3, so no program can be run in nodes", "it cannot be lowered before the next boot: write kernel.yama.ptrace_scope=1 into /etc/sysctl.d, where it is set, and boot"}
+		return "", &trouble{"kernel.yama.ptrace_scope is 3, so no program can be run in nodes", "it cannot be lowered before the next boot: write kernel.yama.ptrace_scope=1 into the file in /etc/sysctl.d that sets it, and reboot"}
 	}
 	return "processes may trace their children: kernel.yama.ptrace_scope is " + scope, nil
 }
@@ -95,15 +95,15 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 			continue
 		}
 		if n, err := os.ReadFile("/proc/sys/user/" + k.most); err == nil && strings.TrimSpace(string(n)) == "0" {
-			return "", &trouble{fmt.Sprintf("no %s namespace may be made: user.%s is 0", k.name, k.most), "sysctl -w user." + k.most + "=20000"}
+			return "", &trouble{fmt.Sprintf("no %s namespace can be created: user.%s is 0", k.name, k.most), "sysctl -w user." + k.most + "=20000"}
 		}
-		return "", &trouble{fmt.Sprintf("no process can be made in a new %s namespace: %s", k.name, t.Words), container}
+		return "", &trouble{fmt.Sprintf("no process can be started in a new %s namespace: %s", k.name, t.Words), container}
 	}
 	return "", t
 }
 
-// probeNamespaces runs in new namespaces of a node, and checks what works there. With an
-// argument it checks nothing: it shows that the process could be started.
+// probeNamespaces runs in new namespaces of a node, and checks what works there. With
+// an argument it checks nothing, because only the start of the process is the test.
 func probeNamespaces(args []string) (string, *trouble) {
 	if len(args) > 0 {
 		return "", nil
@@ -121,7 +121,7 @@ func probeNamespaces(args []string) (string, *trouble) {
 		return "", failedTo("give a uts namespace a name", err, container)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", failedTo("keep the mounts of a mount namespace apart", err, container)
+		return "", failedTo("make the mounts of a mount namespace private", err, container)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return "", failedTo("mount proc of a pid namespace", err, "something is mounted over parts of /proc, as containers do; "+container)
@@ -129,7 +129,7 @@ func probeNamespaces(args []string) (string, *trouble) {
 	return "user, pid, net, mount, uts, ipc and cgroup namespaces work", nil
 }
 
-// trySeparation tests whether another user is kept from root's files and rights.
+// trySeparation tests that another user cannot use root's files and rights.
 func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -146,7 +146,7 @@ func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 // its argument, nor become root.
 func probeSeparation(args []string) (string, *trouble) {
 	if unix.Getuid() != base || unix.Getgid() != base {
-		return "", &trouble{"a process that became another user did not", container}
+		return "", &trouble{"a process that was started as another user is not this user", container}
 	}
 	if f, err := os.Open(args[0]); err == nil {
 		f.Close()
@@ -158,8 +158,8 @@ func probeSeparation(args []string) (string, *trouble) {
 	return fmt.Sprintf("user %d has no rights", base), nil
 }
 
-// probeUserNamespace starts a child in a new user namespace, and returns that namespace.
-// The caller must call end, which ends both.
+// probeUserNamespace starts a child in a new user namespace, and returns that
+// namespace. The caller must call end, which ends the child and closes the namespace.
 func probeUserNamespace(ctx context.Context) (ns *os.File, end func(), t *trouble) {
 	c, err := start(ctx, inNamespaces(unix.CLONE_NEWUSER), nil, "hold")
 	if err != nil {

@@ -55,7 +55,7 @@ func checkRoom(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	case st.Files > 0 && st.Ffree < 10000:
 		return "", &trouble{fmt.Sprintf("only %d files can be made on the disk of %s", st.Ffree, dir), "remove files there, or choose another folder: patchbay-local up --state DIR SETTINGS"}
 	}
-	return words + "; no node is created with the last " + size(reserve) + " of the disk", nil
+	return words + "; no node is created while less than " + size(reserve) + " of the disk is free", nil
 }
 
 // size formats a number of bytes.
@@ -98,11 +98,11 @@ func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	}
 	switch {
 	case errors.Is(last, unix.EADDRNOTAVAIL):
-		return "", &trouble{fmt.Sprintf("%s is no address of this host", p.Address), "give one of those that this prints: ip -brief address"}
+		return "", &trouble{fmt.Sprintf("%s is no address of this host", p.Address), "give one of the addresses that this command prints: ip -brief address"}
 	case forbidden(last):
 		return "", &trouble{fmt.Sprintf("cannot listen on port %d of %s: %v", p.First, where, last), "give ports above 1023, such as 20000-29999"}
 	case last != nil && !errors.Is(last, unix.EADDRINUSE):
-		return "", &trouble{fmt.Sprintf("cannot listen on %s: %v", where, last), "give an address of this host, such as one that this prints: ip -brief address"}
+		return "", &trouble{fmt.Sprintf("cannot listen on %s: %v", where, last), "give one of the addresses that this command prints: ip -brief address"}
 	case p.Running && free == 0:
 		return fmt.Sprintf("none of the ports %d-%d is free on %s, but the testbed runs and uses some of them", p.First, p.Last, where), nil
 	case free == 0:
@@ -119,8 +119,8 @@ func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	return words + outgoing(p.First, p.Last), nil
 }
 
-// outgoing returns a warning if outgoing connections of this host use some of the ports,
-// and otherwise "".
+// outgoing returns a warning if outgoing connections of this host may use some of the
+// ports, and otherwise "".
 func outgoing(first, last int) string {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -141,8 +141,8 @@ func outgoing(first, last int) string {
 // tryClock checks the host's clock.
 func tryClock(context.Context, *resources) (string, *trouble) { return checkClock(time.Now(), built()) }
 
-// built returns a time that is in the past if the clock is right: when this program was
-// written to the disk. It returns the zero time if that is unknown.
+// built returns the time when this program was written to the disk. If the clock is
+// right, that time is in the past. built returns the zero time if it is unknown.
 func built() time.Time {
 	path, err := os.Executable()
 	if err != nil {
@@ -165,7 +165,7 @@ func checkClock(now, past time.Time) (string, *trouble) {
 	return "it is " + now.UTC().Format(time.RFC3339), nil
 }
 
-// tryNothing returns what this examination does not test.
-func tryNothing(context.Context, *resources) (string, *trouble) {
+// listUntested returns what this examination does not test.
+func listUntested(context.Context, *resources) (string, *trouble) {
 	return "whether nodes return after a boot of this host, what happens when its memory is full, and whether clients reach its ports through your firewall", nil
 }

@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// requests reports whether the settings request what a check tests.
+// requests reports whether the settings request the feature that the named check tests.
 func (p *Place) requests(name string) bool {
 	switch name {
 	case "delay":
@@ -23,9 +23,9 @@ func (p *Place) requests(name string) bool {
 	return false
 }
 
-// addAlternative returns the remedy of a failed check that the settings request, and the
-// alternative: to change the settings. It cuts off what the remedy says about other
-// settings.
+// addAlternative returns the remedy of a failed check that the settings request,
+// together with the alternative to change the settings. It cuts off the part of the
+// remedy that is for sites with other settings.
 func (p *Place) addAlternative(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)
@@ -33,7 +33,7 @@ func (p *Place) addAlternative(name, remedy string) string {
 	if name == "outside" {
 		return remedy + "; or set outbound: no"
 	}
-	return remedy + "; or set emulator: auto, for the settings ask for " + p.Emulator
+	return remedy + "; or set emulator: auto instead of " + p.Emulator
 }
 
 // trySettings reports conflicting settings.

@@ -25,8 +25,8 @@ func TestRequestedChecksAreNeeded(t *testing.T) {
 	}{
 		{Place{}, "", ""},
 		{Place{Emulator: "auto"}, "", ""},
-		{Place{Emulator: "netem"}, "delay", "make one; or set emulator: auto, for the settings ask for netem"},
-		{Place{Emulator: "vswitch"}, "tunnel", "make one; or set emulator: auto, for the settings ask for vswitch"},
+		{Place{Emulator: "netem"}, "delay", "make one; or set emulator: auto instead of netem"},
+		{Place{Emulator: "vswitch"}, "tunnel", "make one; or set emulator: auto instead of vswitch"},
 		{Place{Outbound: true}, "outside", "make one; or set outbound: no"},
 	} {
 		findings := examine(t.Context(), tt.place, list, nil)

@@ -400,7 +400,7 @@ func (nc *nodeController) trackRun(r node.Running) {
 func (nc *nodeController) waitForEnd(ctx context.Context) bool {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err == nil {
-		err = agent.WaitUntilGone(ctx, c)
+		err = agent.WaitForEnd(ctx, c)
 	}
 	if err == nil {
 		return true

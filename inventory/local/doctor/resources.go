@@ -35,7 +35,7 @@ var serial atomic.Int64
 type resources struct {
 	place Place
 	name  string // unique on this host; identifies the process that created a resource
-	dir   string // temporary folder, once it was requested
+	dir   string // temporary folder; empty until scratch creates it
 }
 
 // processName returns a name that only this process has on this host, even after its end.
@@ -44,19 +44,19 @@ func processName() string {
 	return strconv.Itoa(pid) + "-" + started(pid)
 }
 
-// alive reports whether the process that created the named resource still runs. It reports
-// true for a name that is not of the form of id.
+// alive reports whether the process that created the named resource still runs. It also
+// reports true for a name that id cannot have returned.
 func alive(name string) bool {
 	part := strings.Split(name, "-")
 	if len(part) != 3 {
-		return true // not ours
+		return true // not a resource of this package
 	}
 	pid, err := strconv.Atoi(part[0])
 	return err != nil || started(pid) == part[1]
 }
 
-// started returns the start time of a process in ticks since boot; empty if there is
-// none.
+// started returns the start time of a process in ticks since boot, or "" if the process
+// does not exist.
 func started(pid int) string {
 	at, _, _ := node.ProcessStat(pid)
 	return at
@@ -70,8 +70,8 @@ func (b *resources) id() string {
 	return b.name
 }
 
-// stateDisk returns the folder of the state, or the closest parent that exists. Its disk
-// will hold the state.
+// stateDisk returns the folder of the state or, if it does not exist, its closest
+// parent that exists. The state will be on the same disk.
 func (b *resources) stateDisk() string {
 	dir := b.place.State
 	for dir != "" && dir != "/" && dir != "." {
@@ -84,8 +84,8 @@ func (b *resources) stateDisk() string {
 }
 
 // scratch returns the temporary folder of this examination, on the disk of the state,
-// accessible to root only. The first call creates it, and removes those of examinations
-// that have ended.
+// accessible to root only. The first call creates it, and removes the folders of
+// examinations that have ended.
 func (b *resources) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil
@@ -114,8 +114,8 @@ func (b *resources) clear() {
 	}
 }
 
-// tree opens the cgroups of examinations, and removes those of examinations that have
-// ended.
+// tree opens the parent of all examinations' cgroups, and removes the cgroups of
+// examinations that have ended.
 func (b *resources) tree(ctx context.Context) (*cgroup.Tree, error) {
 	t, err := cgroup.Open(groups)
 	if err != nil {
