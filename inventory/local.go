@@ -22,7 +22,7 @@ type Host struct {
 	// Memory is its memory and Disk the free space for nodes, in bytes; unknown if not
 	// above zero.
 	Memory, Disk int64
-	// OutsideAccess reports whether nodes reach the network outside.
+	// OutsideAccess reports whether nodes reach the outside network.
 	OutsideAccess bool
 }
 

@@ -18,8 +18,8 @@ func NodeNetwork() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byt
 // MaxNumber is the largest number of a node; the smallest is 1.
 const MaxNumber = 256*254 - 1
 
-// Address returns the address of the node with a number, 1 to MaxNumber. None ends in 0
-// or 255, which old programs reject.
+// Address returns the address of the node with a number, 1 to MaxNumber. No address
+// ends in 0 or 255, because old programs reject these.
 func Address(number int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
 }
@@ -40,12 +40,12 @@ func numberOf(a netip.Addr) int {
 // MaxUplinks is the most uplinks of a host; their numbers start at 0.
 const MaxUplinks = 2 * perRange
 
-// perRange is how many /30s a /16 has.
+// perRange is how many /30 networks a /16 network contains.
 const perRange = 1 << 14
 
 // uplink returns the networks of an uplink's two ends, on the host and in the egress
-// namespace. They are /30s of 198.19.0.0/16, which is for device tests, and then of
-// 100.127.0.0/16, which is for providers' own use.
+// namespace. They are /30 networks: the first perRange uplinks use 198.19.0.0/16, which
+// is for device tests, the others 100.127.0.0/16, which is for providers' own use.
 func uplink(n uint32) (host, exit netip.Prefix) {
 	b := uint32(198<<24 | 19<<16)
 	if n >= perRange {

@@ -33,7 +33,7 @@ const (
 	mostStream    = 1 << 20 // bytes of a connection, in each direction
 	serverTime    = 2 * time.Second
 	mostServers   = 3
-	rounds        = 2 // attempts over all servers
+	rounds        = 2 // how often each server is tried
 	// waitingQuestions is the socket buffer for unread queries, in bytes.
 	waitingQuestions = 4 << 20
 )
@@ -69,9 +69,9 @@ type shares struct {
 // newShares returns shares with nothing in progress.
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// acquire counts a query of a node and its owner, if the limits allow it, and reports
-// whether they do. owner may be empty. If acquire reports true, the caller must call
-// release.
+// acquire reports whether the limits allow another query of the node with address a and
+// of its owner, which may be empty. If so, it counts the query, and the caller must
+// call release at its end.
 func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
@@ -84,7 +84,7 @@ func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	return true
 }
 
-// release counts the end of a query.
+// release counts the end of a query that acquire has counted.
 func (s *shares) release(a netip.Addr, owner string) {
 	s.all--
 	if s.each[a]--; s.each[a] == 0 {
@@ -146,7 +146,8 @@ func (n *dnsProxy) close() {
 	n.work.Wait()
 }
 
-// reread updates the list of servers: those of the settings, or else those of the host.
+// reread updates the list of servers: those in the settings or, if there are none,
+// those of the host.
 func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
@@ -206,8 +207,8 @@ func (n *dnsProxy) answered(by netip.AddrPort) {
 	}
 }
 
-// admit counts a new query or TCP connection from a node's address, and reports whether
-// the limits allow it. The caller must call done at its end.
+// admit reports whether the limits in s allow a new query or TCP connection from a
+// node's address. If so, it counts the query, and the caller must call done at its end.
 func (n *dnsProxy) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
 	number := numberOf(from)
 	n.mu.Lock()
@@ -249,12 +250,12 @@ func (n *dnsProxy) answer() {
 	}
 }
 
-// query returns the reply of the first server that replies, or nil. It asks the servers one
-// after the other, in several rounds.
+// query returns the reply of the first server that replies, or nil. It sends the query
+// to one server after the other, in several rounds.
 func (n *dnsProxy) query(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
-			if a := n.askOne(server, question); a != nil {
+			if a := n.queryServer(server, question); a != nil {
 				n.answered(server)
 				return a
 			}
@@ -263,8 +264,8 @@ func (n *dnsProxy) query(question []byte) []byte {
 	return nil
 }
 
-// askOne returns the reply of one server, or nil.
-func (n *dnsProxy) askOne(server netip.AddrPort, question []byte) []byte {
+// queryServer returns the reply of one server, or nil.
+func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	var c *net.UDPConn
 	err := n.e.onHost(func() (err error) {
 		c, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))

@@ -1,4 +1,4 @@
-// Package egress gives nodes access to the network outside, and to nothing else of the
+// Package egress gives nodes access to the outside network, and to nothing else of the
 // host or its surroundings.
 //
 // Each testbed has a network namespace of its own for this, the egress namespace:

@@ -30,8 +30,8 @@ const (
 // meterTime is how long a rate is remembered.
 const meterTime = time.Minute
 
-// guards is the name of the set of devices on which forwarding is on only because of a
-// Router.
+// guards is the name of an nftables set. It contains the devices on which only Routers
+// have switched on forwarding.
 const guards = "guarded"
 
 // Devices of the egress namespace.
@@ -40,10 +40,10 @@ const (
 	nodePrefix = "n" // followed by the node's number
 )
 
-// exitTable returns the nftables table of the egress namespace. number is that of the
-// uplink, blocked are the networks that no node reaches, and connections limits the open
-// connections of all nodes. The caller must fill the returned set with the host's
-// addresses.
+// exitTable returns the nftables table of the egress namespace. number is the number of
+// the uplink, blocked are the networks that no node may reach, and connections limits
+// the open connections of all nodes. The caller must fill the returned set with the
+// host's addresses.
 func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset("patchbay")
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
@@ -132,13 +132,13 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	return r, guarded
 }
 
-// beforeWhole is the priority before conntrack's reassembly.
+// beforeWhole is a priority before conntrack's reassembly of fragments.
 const beforeWhole nftables.ChainPriority = -450
 
-// afterNAT is the priority after source translation.
+// afterNAT is a priority after source translation.
 const afterNAT nftables.ChainPriority = 110
 
-// early is the priority before the host's own filters, which may accept more.
+// early is a priority before the host's own filters, which may accept more packets.
 const early nftables.ChainPriority = -10
 
 // deviceNames returns devices as elements of an nftables set.

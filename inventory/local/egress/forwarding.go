@@ -88,9 +88,10 @@ func setForwarding(device, to string) error {
 	return nil
 }
 
-// forward switches on forwarding for the devices ways, which receive replies from outside.
-// It first records each change, and adds the device to the guards: packets from there that
-// are no replies to nodes are dropped. Devices that forward already are not changed.
+// forward switches on forwarding for the devices ways, which receive replies from
+// outside. Before that it records each change, and adds the device to the set of
+// guards, so that a rule drops all forwarded packets from the device that do not go to
+// nodes. It does not change devices that forward already.
 func (e *Router) forward(ways []string) error {
 	c, err := readChanges(e.options.Folder)
 	if err != nil {
@@ -99,7 +100,7 @@ func (e *Router) forward(ways []string) error {
 	before := slices.Clone(c.Forwarding)
 	var off []string
 	if isForwarding("all") {
-		c.Forwarding = nil // somebody else has enabled it since we did
+		c.Forwarding = nil // another program has enabled it since
 	} else {
 		for _, way := range ways {
 			is := isForwarding(way)
@@ -160,21 +161,22 @@ func guardedByOthers(own, device string) bool {
 	return false
 }
 
-// forwardsOnOthers reports whether the host has the uplink of another testbed.
-func forwardsOnOthers(device string) bool {
+// hasOtherUplinks reports whether the host has the uplink of another testbed. device is
+// this testbed's uplink.
+func hasOtherUplinks(device string) bool {
 	all, _ := filepath.Glob("/proc/sys/net/ipv4/conf/" + devicePrefix + "*")
 	return slices.ContainsFunc(all, func(p string) bool { return filepath.Base(p) != device })
 }
 
-// undo switches off the forwarding that is recorded in folder, and removes the record. It
-// leaves forwarding on if the host now forwards on all devices, or if another testbed runs
-// here: that one has its own record. device is this testbed's uplink.
+// undo switches off the forwarding that is recorded in folder, and removes the record.
+// It leaves forwarding on if the host now forwards on all devices, or if another
+// testbed, which has its own record, runs here. device is this testbed's uplink.
 func undo(folder, device string) error {
 	c, err := readChanges(folder)
 	if err != nil {
 		return err
 	}
-	if !isForwarding("all") && !forwardsOnOthers(device) {
+	if !isForwarding("all") && !hasOtherUplinks(device) {
 		for _, d := range c.Forwarding {
 			err = errors.Join(err, setForwarding(d, "0"))
 		}
@@ -194,10 +196,10 @@ var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 
 // host is the observed state of the host's network.
 type host struct {
-	addresses []netip.Addr // its own, IPv4
-	sources   []netip.Addr // those of devices that lead outside, for outgoing connections
-	devices   []string     // devices that lead outside
-	mtu       int          // the smallest of these devices
+	addresses []netip.Addr // all its IPv4 addresses
+	sources   []netip.Addr // the primary addresses of devices that lead outside
+	devices   []string     // the devices that lead outside
+	mtu       int          // the smallest MTU of these devices
 }
 
 // readHost reads the state of the host's network. The calling thread must be in the host's

@@ -23,10 +23,10 @@ const Interface = "eth0"
 // Interface.
 var ErrOccupied = errors.New("the node has another device " + Interface + " already")
 
-// Attach connects a running node with the Internet; the node gets the address of its
-// number. node is the node's network namespace. A repeated call changes nothing, even if
-// root of the node has changed the interface. Attach replaces a pair of devices that leads
-// to another namespace, such as that of the node's previous run.
+// Attach connects a running node with the Internet. The node gets the address that
+// belongs to its number. node is the node's network namespace. A repeated call changes
+// nothing, even if root of the node has changed the interface. Attach replaces a pair
+// of devices that leads to another namespace, such as that of the node's previous run.
 func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	if number < 1 || number > MaxNumber {
 		return fmt.Errorf("invalid node number %d; use 1 to %d", number, MaxNumber)
@@ -107,7 +107,7 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 }
 
 // setNode configures the node's interface. Root of the node controls the namespace, so
-// setNode trusts what it reads there only about this interface.
+// setNode uses data from there only for this interface.
 func setNode(h *netlink.Handle, number int) error {
 	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (e *Router) Detach(number int) error {
 	if err := e.deletePort(number); err != nil {
 		return err
 	}
-	return e.forgets.forget(Address(number), func(all map[netip.Addr]bool) error {
+	return e.forgets.add(Address(number), func(all map[netip.Addr]bool) error {
 		return netspace.Inside(e.space, func() error { return forget(all) })
 	})
 }
@@ -168,29 +168,29 @@ func (e *Router) deletePort(number int) error {
 	return netspace.Inside(e.space, func() error { return remove(port(number)) })
 }
 
-// forgets combines concurrent calls of forget to batches, because the kernel lists all
-// connections for each batch.
-type forgets struct {
+// forgetBatches combines concurrent removals of conntrack entries into batches, because
+// the kernel lists all connections for each batch.
+type forgetBatches struct {
 	mu   sync.Mutex
-	next *forgetting // the batch that has not begun; nil for none
-	turn sync.Mutex  // held while a batch runs
+	next *forgetBatch // the batch that has not begun; nil for none
+	turn sync.Mutex   // held while a batch runs
 }
 
-// forgetting is one batch of addresses.
-type forgetting struct {
+// forgetBatch is one batch of addresses.
+type forgetBatch struct {
 	addresses map[netip.Addr]bool
 	done      chan struct{} // closed when err is set
 	err       error
 }
 
-// forget returns when do was called with a batch that contains the address, by this caller
-// or by another one, and returns the error of that call.
-func (f *forgets) forget(a netip.Addr, do func(map[netip.Addr]bool) error) error {
+// add adds an address to the next batch, and waits until do has handled that batch. The
+// first caller of a batch calls do; all of its callers return the error of do.
+func (f *forgetBatches) add(a netip.Addr, do func(map[netip.Addr]bool) error) error {
 	f.mu.Lock()
 	b := f.next
 	first := b == nil
 	if first {
-		b = &forgetting{addresses: map[netip.Addr]bool{}, done: make(chan struct{})}
+		b = &forgetBatch{addresses: map[netip.Addr]bool{}, done: make(chan struct{})}
 		f.next = b
 	}
 	b.addresses[a] = true

@@ -13,7 +13,7 @@ import (
 // removal together, and each gets its own error.
 func TestConntrackOfNodesIsRemovedTogether(t *testing.T) {
 	const many = 100
-	var f forgets
+	var f forgetBatches
 	var mu sync.Mutex
 	var lists []int
 	entered, goOn := make(chan struct{}), make(chan struct{})
@@ -32,14 +32,14 @@ func TestConntrackOfNodesIsRemovedTogether(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := f.forget(Address(1), do); err != nil {
+		if err := f.add(Address(1), do); err != nil {
 			t.Error(err)
 		}
 	})
 	<-entered
 	for n := range many {
 		all.Go(func() {
-			if err := f.forget(Address(2+n), do); !errors.Is(err, bad) {
+			if err := f.add(Address(2+n), do); !errors.Is(err, bad) {
 				t.Errorf("node %d: %v", n, err)
 			}
 		})

@@ -44,7 +44,7 @@ func (e *Router) SourceAddresses(number int) (all []string) {
 	return all
 }
 
-// portsOf is Ports for the router with an uplink.
+// portsOf is Ports for the router whose uplink has the number uplink.
 func portsOf(uplink uint32, number int) (first, last uint16) {
 	a := Address(number).As4()
 	return block(uplink, int(a[2])<<8|int(a[3]))

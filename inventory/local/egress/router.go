@@ -55,7 +55,7 @@ type Router struct {
 	names   *dnsProxy
 
 	attaching       sync.Mutex // held while a node's devices change
-	forgets         forgets
+	forgets         forgetBatches
 	mtu             atomic.Int32
 	sourceAddresses atomic.Pointer[[]netip.Addr] // the host's addresses for outgoing traffic
 	stop            context.CancelFunc
@@ -75,8 +75,8 @@ const pinFile = "space"
 
 const defaultInterval = 2 * time.Second
 
-// Open creates the egress namespace, or repairs an existing one. Until Close, the Router
-// repairs the namespace and the host's side again and again.
+// Open creates the egress namespace, or repairs an existing one. Until Close, the
+// Router checks the namespace and the host's side every few seconds, and repairs them.
 func Open(o Options) (*Router, error) {
 	if o.Number >= MaxUplinks {
 		return nil, fmt.Errorf("invalid uplink number %d; use 0 to %d", o.Number, MaxUplinks-1)
@@ -108,7 +108,7 @@ func start(o Options, space *os.File) (*Router, error) {
 			e.table, e.own = exitTable(e.options.Number, e.blocked, most)
 			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
 			for _, o := range Obstacles() {
-				e.options.Log.Warn(o.Message+", so nodes may not reach the network outside", "remedy", o.Remedy)
+				e.options.Log.Warn(o.Message+", so nodes may not reach the outside network", "remedy", o.Remedy)
 			}
 			return e.repair()
 		})
@@ -126,8 +126,8 @@ func start(o Options, space *os.File) (*Router, error) {
 	return e, nil
 }
 
-// Close stops the watching and the name service. Nodes still reach the Internet, but by
-// addresses only.
+// Close stops the repairs and the DNS proxy. Nodes still reach the Internet, but cannot
+// resolve names.
 func (e *Router) Close() error {
 	e.stop()
 	e.names.close()
@@ -243,7 +243,7 @@ func (e *Router) watch(ctx context.Context) {
 }
 
 // mostConnections returns the limit of open connections of all nodes: a quarter of the
-// host's conntrack table, so that the host's own connections are never lost.
+// host's conntrack table, so that nodes cannot fill the table.
 func mostConnections() uint32 {
 	const most = 1 << 16
 	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
@@ -252,7 +252,7 @@ func mostConnections() uint32 {
 	}
 	n, bad := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || bad != nil || n < 4 {
-		return most / 4 // conntrack is loaded with the first rule
+		return most / 4 // conntrack is not loaded before the first rule
 	}
 	return uint32(min(n/4, most))
 }

@@ -129,8 +129,8 @@ func state(bits uint32) part {
 // known are the states of packets that belong to an existing connection.
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 
-// faster matches if a source address sends more than rate of these packets per second. s
-// holds the present rates.
+// faster matches if more than rate packets of a source address reach this part per
+// second. s holds the present rates.
 func faster(s *nftables.Set, rate uint64) part {
 	return each(s, above(rate), unix.NFT_DYNSET_OP_UPDATE)
 }
@@ -141,20 +141,20 @@ func more(s *nftables.Set, count uint32) part {
 	return each(s, &expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}, unix.NFT_DYNSET_OP_ADD)
 }
 
-// fasterDevice matches if more than rate of these packets per second come from a device.
+// fasterDevice matches if more than rate packets from a device reach this part per second.
 func fasterDevice(s *nftables.Set, rate uint64) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Dynset{
 		SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: unix.NFT_DYNSET_OP_UPDATE, Exprs: part{above(rate)},
 	}}
 }
 
-// above is true for packets beyond rate packets per second; twice the rate may come at
-// once.
+// above matches the packets that exceed rate packets per second. A burst of twice as
+// many packets is allowed.
 func above(rate uint64) *expr.Limit {
 	return &expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Over: true, Unit: expr.LimitTimeSecond, Burst: uint32(2 * rate)}
 }
 
-// each applies e separately to each source address, and stores its state in s.
+// each applies e separately to each source address. It stores the state of e in s.
 func each(s *nftables.Set, e expr.Any, operation uint32) part {
 	return part{load(source), &expr.Dynset{SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: operation, Exprs: part{e}}}
 }
@@ -177,7 +177,7 @@ func refuse() part {
 	return part{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: prohibited}}
 }
 
-// translate replaces the packet's source address by that of the outgoing device.
+// translate replaces the packet's source address by the address of the outgoing device.
 func translate() part { return part{&expr.Masq{}} }
 
 // untrack keeps the packet out of conntrack.

@@ -47,7 +47,7 @@ func SelfTest() error {
 	}
 	err = e.Attach(context.Background(), 1, node)
 	if err == nil {
-		err = connected(node, internet, theirs.Addr())
+		err = checkConnection(node, internet, theirs.Addr())
 	}
 	if err == nil {
 		err = netspace.Inside(node, func() error {
@@ -97,9 +97,9 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	})
 }
 
-// connected returns an error if the node cannot connect to a server at an address of the
-// Internet.
-func connected(node, internet *os.File, address netip.Addr) error {
+// checkConnection returns an error if the node cannot connect to a server at an address
+// of the Internet.
+func checkConnection(node, internet *os.File, address netip.Addr) error {
 	at := netip.AddrPortFrom(address, 9).String()
 	var server net.Listener
 	err := netspace.Inside(internet, func() (err error) {
@@ -152,10 +152,10 @@ func Obstacles() (all []Obstacle) {
 		}
 		o := Obstacle{Message: fmt.Sprintf("the firewall of this host drops unknown forwarded packets (nftables, table %s %s, chain %s)", family, chain.Table.Name, chain.Name)}
 		if chain.Table.Name == "filter" && chain.Name == "FORWARD" {
-			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: iptables -I FORWARD -i %[1]s+ -j ACCEPT && iptables -I FORWARD -o %[1]s+ -j ACCEPT", devicePrefix)
+			o.Remedy = fmt.Sprintf("accept packets of nodes there, which Patchbay's own rules filter: iptables -I FORWARD -i %[1]s+ -j ACCEPT && iptables -I FORWARD -o %[1]s+ -j ACCEPT", devicePrefix)
 		} else {
 			where := fmt.Sprintf("%s %s %s", family, chain.Table.Name, chain.Name)
-			o.Remedy = fmt.Sprintf("let it leave to Patchbay what nodes may: nft insert rule %[1]s iifname '%[2]s*' accept && nft insert rule %[1]s oifname '%[2]s*' accept", where, devicePrefix)
+			o.Remedy = fmt.Sprintf("accept packets of nodes there, which Patchbay's own rules filter: nft insert rule %[1]s iifname '%[2]s*' accept && nft insert rule %[1]s oifname '%[2]s*' accept", where, devicePrefix)
 		}
 		all = append(all, o)
 	}

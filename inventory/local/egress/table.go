@@ -16,8 +16,8 @@ import (
 )
 
 // ruleset is an nftables table of this package. It is installed in one transaction. The
-// table has an empty chain whose name is the version of the rules. By that name the next
-// install recognizes an equal table, and leaves it with its counters.
+// table has an empty chain whose name is the version of the rules. If that chain
+// exists, the next install leaves the table with its counters.
 type ruleset struct {
 	table  *nftables.Table
 	sets   []*nftables.Set
@@ -25,8 +25,8 @@ type ruleset struct {
 	chains []*nftables.Chain
 	rules  []*nftables.Rule
 	// unread is a chain that the library can write but not read, because it decodes the
-	// direction of a connection as four bytes, and the kernel sends one. The error while
-	// reading shows that the rules exist.
+	// direction of a connection as four bytes, while the kernel sends one byte. So an
+	// error while reading this chain means that its rules exist.
 	unread *nftables.Chain
 }
 
@@ -45,18 +45,18 @@ func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables
 	return &s
 }
 
-// meter adds a set that holds a rate or a number for each source address. If forgets is
+// meter adds a set that holds a rate or a number for each source address. If expires is
 // true, an element is removed after meterTime.
-func (r *ruleset) meter(name string, forgets bool) *nftables.Set {
+func (r *ruleset) meter(name string, expires bool) *nftables.Set {
 	s := nftables.Set{Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: 1 << 16}
-	if forgets {
+	if expires {
 		s.HasTimeout, s.Timeout = true, meterTime
 	}
 	return r.set(s)
 }
 
-// chain adds a chain; at is its priority, and otherwise applies to packets without a
-// verdict.
+// chain adds a chain. at is its priority, and otherwise its policy for packets without
+// a verdict.
 func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, at nftables.ChainPriority, otherwise nftables.ChainPolicy) *nftables.Chain {
 	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &at, Policy: &otherwise}
 	r.chains = append(r.chains, c)
@@ -68,7 +68,7 @@ func (r *ruleset) rule(c *nftables.Chain, parts ...part) {
 	r.rules = append(r.rules, &nftables.Rule{Table: r.table, Chain: c, Exprs: slices.Concat(parts...)})
 }
 
-// version returns a name that depends on the rules.
+// version returns a name that is different for different rules.
 func (r *ruleset) version() string {
 	h := sha256.New()
 	for _, s := range r.sets {
@@ -90,8 +90,8 @@ func (r *ruleset) version() string {
 	return "version-" + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// filters opens nftables in the namespace of the calling thread.
-func filters() (*nftables.Conn, error) {
+// openNFTables opens nftables in the namespace of the calling thread.
+func openNFTables() (*nftables.Conn, error) {
 	c, err := nftables.New()
 	if err != nil {
 		return nil, fmt.Errorf("cannot open nftables: %w", err)
@@ -102,7 +102,7 @@ func filters() (*nftables.Conn, error) {
 // install installs the table in the network namespace of the calling thread. It changes
 // nothing, and reports true, if an intact table of the same version exists.
 func (r *ruleset) install() (was bool, err error) {
-	c, err := filters()
+	c, err := openNFTables()
 	if err != nil {
 		return false, err
 	}
@@ -131,8 +131,8 @@ func (r *ruleset) install() (was bool, err error) {
 	return false, nil
 }
 
-// isIntact reports whether each chain of the installed table has as many rules as it must
-// have, and each set with fixed elements as many elements.
+// isIntact reports whether each chain of the installed table has the required number of
+// rules, and each set with fixed elements the required number of elements.
 func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0
@@ -162,7 +162,7 @@ func (r *ruleset) isIntact(c *nftables.Conn) bool {
 
 // fill replaces all elements of a set.
 func fill(s *nftables.Set, elements []nftables.SetElement) error {
-	c, err := filters()
+	c, err := openNFTables()
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func fill(s *nftables.Set, elements []nftables.SetElement) error {
 
 // dropTable removes a table in the namespace of the calling thread, if it exists.
 func dropTable(name string) error {
-	c, err := filters()
+	c, err := openNFTables()
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// mustLink returns a device; a missing one is an error.
+// mustLink returns a device. It fails if the device does not exist.
 func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := link(h, name)
 	if err == nil && l == nil {
@@ -163,8 +163,8 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete reports whether the uplink is complete: ours, its device on the host, is on
-// and has its address, and its other end is in the egress namespace.
+// isComplete reports whether the uplink is complete: ours, the uplink's device on the
+// host, is on and has the right address, and the other end is in the egress namespace.
 func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -237,8 +237,8 @@ func remove(name string) error {
 	return nil
 }
 
-// hardware returns the MAC address for one end of a pair of devices. Each kind of end has
-// a number: 1 and 2 for the uplink, 3 and 4 for a node, 5 and 6 for SelfTest.
+// hardware returns the MAC address for one end of a pair of devices. end is the kind of
+// end: 1 and 2 for the uplink, 3 and 4 for a node, 5 and 6 for SelfTest.
 func hardware(end byte, number int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 'p', 'b', end, byte(number >> 8), byte(number)}
 }
