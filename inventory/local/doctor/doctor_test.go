@@ -196,7 +196,7 @@ func TestEachCheckReportsItsFailure(t *testing.T) {
 		{"NoDelay", "delay", nil, nil, []string{argument(unix.SYS_SOCKET, 0, unix.AF_NETLINK, unix.EAFNOSUPPORT)},
 			"address family not supported", "modprobe sch_netem"},
 		{"NoBoundForStorms", "storms", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
-			"nftables cannot bound what comes from nodes", "nft_limit; without it"},
+			"nftables cannot limit the frames that nodes send", "nft_limit; without it"},
 		{"NoWayOutside", "outside", nil, nil, []string{argument(unix.SYS_SOCKET, 2, unix.NETLINK_NETFILTER, unix.EPROTONOSUPPORT)},
 			"nodes cannot be connected", "nft_masq"},
 	} {

@@ -14,9 +14,9 @@ import (
 )
 
 // AttachEnd creates the interface of a link in a running node. It sets the interface's
-// name, MAC address, MTU and addresses, and switches it on. AttachEnd does not change an
-// interface that exists, even if root of the node has changed it. It removes another
-// device of the node that has the name.
+// name, MAC address, MTU and addresses, and switches it on. AttachEnd does not change
+// an interface that exists, even if root of the node has changed it. It removes any
+// other device of the node with the same name.
 func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Namespace) error {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -42,8 +42,9 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 
 // attachEnd is AttachEnd for the end with index i of a link.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
-	// Read the id of the node's namespace first: it does not change while the namespace
-	// exists, and the port to a namespace that is going away has none.
+	// The id of the node's namespace does not change while the namespace exists. A port
+	// to a namespace that the kernel is removing has no such id, so it is not taken for
+	// the port to this node.
 	number, err := s.net.number(node)
 	if err != nil {
 		return err

@@ -79,8 +79,9 @@ func (n *network) limitsLearning(name string) (bool, error) {
 	return len(body) >= 4 && binary.NativeEndian.Uint32(body) == maxLearned, nil
 }
 
-// segmentBetween connects two bridges by a veth pair, a and b, which splits large segments
-// from a to b into single packets. first and second are how a and b join their bridges.
+// segmentBetween connects two bridges by a veth pair, a and b, which splits large
+// segments from a to b into single packets. first and second describe how a and b join
+// their bridges.
 func (n *network) segmentBetween(a, b string, mtu int, first, second joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err

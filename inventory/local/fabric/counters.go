@@ -63,7 +63,7 @@ func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttr
 	shapes := false
 	for _, l := range s.links {
 		for _, p := range l.plan.ports {
-			shapes = shapes || p.tbf != 0 || p.netem != asked{}
+			shapes = shapes || p.tbf != 0 || p.netem != properties{}
 		}
 	}
 	if shapes {

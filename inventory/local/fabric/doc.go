@@ -1,9 +1,8 @@
 // Package fabric makes the network of a slice: bridges, interfaces, shaping and
 // counters.
 //
-// Each slice has a network
-// namespace with the bridges of its links and the host's side of all interfaces, where
-// root of a node cannot change the shaping.
+// Each slice has a network namespace with the bridges of its links and the host's side
+// of all interfaces. Root of a node cannot change the shaping there.
 //
 // # Devices
 //

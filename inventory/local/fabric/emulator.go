@@ -15,7 +15,7 @@ const (
 	VSwitch = "vswitch"
 )
 
-// plan is how a link is made: its emulator, and what shapes which frames.
+// plan describes how a link is made: its emulator, and the shaping of its frames.
 type plan struct {
 	emulator string
 	vswitch  bool           // the vswitch is part of the emulator
@@ -27,19 +27,20 @@ type plan struct {
 
 // port holds the shaping of frames to one end.
 type port struct {
-	tbf   int64 // kbit/s
-	netem asked // latency and loss only
-	split bool  // large segments are split before they reach the port
+	tbf   int64      // kbit/s
+	netem properties // latency and loss only
+	split bool       // large segments are split before they reach the port
 }
 
 // uplink is the id of the shared VLAN's port. It differs from all ids of ends, because
 // those contain no spaces.
 const uplink = "shared VLAN"
 
-// decide returns the plan of a link that check has accepted. can is what this host
-// supports, and forced is the emulator of the settings. The error is an *UnsupportedError.
+// decide returns the plan of a link that check has accepted. can are the features of
+// this host, and forced is the emulator in the settings. The error is an
+// *UnsupportedError.
 func decide(l Link, can Features, forced string) (plan, error) {
-	if err := sane(l); err != nil {
+	if err := checkRanges(l); err != nil {
 		return plan{}, err
 	}
 	m := newMatrix(l)
@@ -65,7 +66,7 @@ func decide(l Link, can Features, forced string) (plan, error) {
 	switch means {
 	case Netem:
 		for j, a := range s.ports {
-			p.ports[j].netem = asked{delay: a.delay, loss: a.loss}
+			p.ports[j].netem = properties{delay: a.delay, loss: a.loss}
 			// netem's queue counts packets, and an unsplit segment has up to 64 KiB.
 			p.ports[j].split = a.delay > 0 || a.loss > 0
 		}
@@ -103,7 +104,7 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 	case s.loss:
 		property = "packet_loss"
 	}
-	const differ = "it is not the same from all other interfaces of the link, and this testbed does not tell those apart"
+	const differ = "it differs between the other interfaces of the link, and this testbed cannot shape pairs of interfaces separately"
 	reason, remedy := can.reason("netem")+", and "+can.reason("vswitch"), "load the module sch_netem or tun"
 	switch {
 	case forced == VSwitch:
@@ -118,9 +119,9 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 	return "", &UnsupportedError{property, reason, remedy}
 }
 
-// Lacks returns an error if this host does not support emulator, a value of
+// CheckEmulator returns an error if this host does not support emulator, a value of
 // Options.Emulator.
-func (a Features) Lacks(emulator string) error {
+func (a Features) CheckEmulator(emulator string) error {
 	module := ""
 	switch {
 	case emulator == Netem && !a.Netem:
@@ -130,12 +131,12 @@ func (a Features) Lacks(emulator string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("emulator is %s, and %s; type: modprobe -a %s; or set emulator: auto", emulator, a.reason(emulator), module)
+	return fmt.Errorf("emulator is %s, but %s; type: modprobe -a %s; or set emulator: auto", emulator, a.reason(emulator), module)
 }
 
-// sane returns an error if a link has too many ends or pairs, or a property outside its
-// range.
-func sane(l Link) error {
+// checkRanges returns an error if a link has too many ends or pairs, or a property
+// outside its range.
+func checkRanges(l Link) error {
 	if len(l.Ends) > maxEnds {
 		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a Linux bridge has at most %d; split the link", len(l.Ends), maxEnds), ""}
 	}
@@ -146,11 +147,11 @@ func sane(l Link) error {
 		}
 		switch {
 		case s.Rate < 0 || s.Rate > maxRate:
-			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; ask for one that is", s.Rate), ""}
+			return &UnsupportedError{"capacity", fmt.Sprintf("%d kbit/s is not between 1 kbit/s and 100 Gbit/s; request a value in this range", s.Rate), ""}
 		case s.Delay < 0 || s.Delay > maxDelay:
-			return &UnsupportedError{"latency", fmt.Sprintf("%v is not between 0 and %v; ask for one that is", s.Delay, maxDelay), ""}
+			return &UnsupportedError{"latency", fmt.Sprintf("%v is not between 0 and %v; request a value in this range", s.Delay, maxDelay), ""}
 		case math.IsNaN(s.Loss) || s.Loss < 0 || s.Loss > 1:
-			return &UnsupportedError{"packet_loss", fmt.Sprintf("%v %% is not between 0 and 100 %%; ask for one that is", s.Loss*100), ""}
+			return &UnsupportedError{"packet_loss", fmt.Sprintf("%v %% is not between 0 and 100 %%; request a value in this range", s.Loss*100), ""}
 		}
 	}
 	return nil

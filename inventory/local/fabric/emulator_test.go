@@ -205,7 +205,7 @@ func TestPlansMatchRequestedShapes(t *testing.T) {
 				if i == j {
 					continue
 				}
-				var want asked
+				var want properties
 				least := 0
 				for _, s := range l.Shapes {
 					if rank(s) == 3 && s.Only && containsID(s.From, from.ID) && containsID(s.To, to.ID) {
@@ -219,12 +219,12 @@ func TestPlansMatchRequestedShapes(t *testing.T) {
 						}
 					}
 				}
-				got := asked{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss}
+				got := properties{rate: p.ports[j].tbf, delay: p.ports[j].netem.delay, loss: p.ports[j].netem.loss}
 				for level := range 4 {
 					for k := len(p.paths) - 1; k >= 0; k-- { // the first of equal ones counts
 						s := Shape{From: p.paths[k].From, To: p.paths[k].To}
 						if rank(s) == level && containsID(s.From, from.ID) && containsID(s.To, to.ID) {
-							got = asked{rate: p.ports[j].tbf + p.paths[k].Rate/1000, delay: p.paths[k].Delay, loss: p.paths[k].Loss}
+							got = properties{rate: p.ports[j].tbf + p.paths[k].Rate/1000, delay: p.paths[k].Delay, loss: p.paths[k].Loss}
 						}
 					}
 				}
@@ -266,7 +266,7 @@ func TestForcedEmulatorIsMissing(t *testing.T) {
 		{nothing, Netem, "no netem; type: modprobe -a sch_netem; or set emulator: auto"},
 		{nothing, VSwitch, "no TUN; type: modprobe -a tun"},
 	} {
-		err := tt.can.Lacks(tt.emulator)
+		err := tt.can.CheckEmulator(tt.emulator)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.emulator, err, tt.want)
 		}

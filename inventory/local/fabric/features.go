@@ -13,8 +13,8 @@ import (
 // Features are the shaping mechanisms that this host supports, detected by using them.
 type Features struct {
 	TBF, Netem, VSwitch bool
-	// Inflow is the limit on frames to groups and from foreign addresses. Links also work
-	// without it.
+	// Inflow means that nftables can limit frames to groups and frames from foreign
+	// addresses. Links also work without it.
 	Inflow bool
 	// Missing holds the reason for each missing feature, by "tbf", "netem", "vswitch" and
 	// "inflow".
@@ -47,10 +47,10 @@ func Probe(ctx context.Context) (Features, error) {
 		return a, errors.Join(err, f.Close())
 	}
 	defer n.close()
-	return a, netspace.Inside(f, func() error { return errors.Join(quiet(), a.detect(n)) })
+	return a, netspace.Inside(f, func() error { return errors.Join(configureNamespace(), a.detect(n)) })
 }
 
-// detect tries each feature in the namespace of n, which is that of the calling thread.
+// detect tries each feature in the namespace of n. The calling thread must be in it.
 func (a *Features) detect(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)
@@ -78,9 +78,9 @@ func (a *Features) detect(n *network) error {
 	if err == nil {
 		err = n.updateOwn(map[string]string{"p0": "\x02\x00\x00\x00\x00\x01"}, nil, nil)
 	}
-	a.Inflow = note("inflow", "nftables cannot bound what comes from nodes", err)
+	a.Inflow = note("inflow", "nftables cannot limit the frames that nodes send", err)
 	tap, err := vswitch.OpenTAP("t0", true)
-	a.VSwitch = note("vswitch", "no TAP devices can be made here, which the vswitch needs", err)
+	a.VSwitch = note("vswitch", "the vswitch needs TAP devices, which cannot be created here", err)
 	if err == nil {
 		tap.Close()
 	}

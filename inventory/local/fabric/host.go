@@ -150,7 +150,7 @@ type slice struct {
 	lock chan struct{} // capacity 1
 	// limitsLearning means that bridges limit the addresses that they learn.
 	limitsLearning bool
-	// hasInflow means that nftables rules limit what comes from nodes.
+	// hasInflow means that nftables rules limit the frames that nodes send.
 	hasInflow bool
 	log       *slog.Logger
 	forgotten bool // no longer in Host.slices; lockSlice must get a new one
@@ -158,7 +158,8 @@ type slice struct {
 	net     *network // nil until it is needed
 	links   map[string]*made
 	manager *vswitch.Manager
-	// own holds the MAC addresses that the rules allow, by port; nil after a restart.
+	// own holds the MAC address of each port's interface, as the inflow limit has
+	// stored it, by port. It is nil after a restart.
 	own map[string]string // see readOwn
 }
 
@@ -177,7 +178,7 @@ func (m *made) end(id string) int {
 // lockSlice locks a slice and returns the function that unlocks it.
 func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), error) {
 	if !isSlice(name) {
-		return nil, nil, fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", name)
+		return nil, nil, fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", name)
 	}
 	for {
 		h.mu.Lock()
@@ -203,7 +204,7 @@ func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), erro
 	}
 }
 
-// unlock unlocks a slice, and forgets it if it has no network.
+// unlock unlocks a slice. It removes a slice without a network from Host.slices.
 func (h *Host) unlock(s *slice) {
 	if s.net == nil {
 		s.forgotten = true

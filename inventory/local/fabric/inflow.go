@@ -231,9 +231,9 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 	return m, nil
 }
 
-// limitInflow updates the inflow limit: it sets the addresses of the ports of m, which may
-// be nil, and removes the ports in gone. Other ports keep their state, also from before a
-// restart.
+// limitInflow updates the inflow limit: it sets the addresses of the ports of m, which
+// may be nil, and removes the ports in gone. It does not change other ports, including
+// those from before a restart.
 func (s *slice) limitInflow(m *made, gone []string) error {
 	if !s.hasInflow {
 		return nil
@@ -268,7 +268,7 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 		return nil
 	}
 	own := s.own
-	s.own = nil // read again, unless all succeeds
+	s.own = nil // after an error the next call reads it again
 	if err := s.net.updateOwn(add, remove, gone); err != nil {
 		return err
 	}
@@ -282,8 +282,8 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 	return nil
 }
 
-// portsWithout returns the ports of m that other does not have, by device name. Either may
-// be nil, which means a link without ports.
+// portsWithout returns the device names of the ports that m has and other does not
+// have. Both may be nil, which means a link without ports.
 func (m *made) portsWithout(other *made) (names []string) {
 	if m == nil {
 		return nil

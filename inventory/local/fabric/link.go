@@ -38,9 +38,10 @@ type End struct {
 	IfName string
 }
 
-// Shape holds the properties of frames from some ends to others. If several shapes apply
-// to a pair, each property comes from the most specific shape that sets it: first shapes
-// that list both ends, then From only, then To only. Among equals the last wins.
+// Shape holds the properties of frames from some ends to others. If several shapes
+// apply to a pair, each property comes from the most specific shape that sets it: first
+// shapes that list both ends, then From only, then To only. Among equally specific
+// shapes the last one wins.
 type Shape struct {
 	// From and To are ids of ends; empty means all others.
 	From, To []string
@@ -86,7 +87,7 @@ type UnsupportedError struct {
 	Property string
 	// Reason explains the problem and what the experimenter can change.
 	Reason string
-	// Remedy is what the host's operator can do, empty for nothing.
+	// Remedy is an instruction for the host's operator, or empty.
 	Remedy string
 }
 
@@ -101,13 +102,13 @@ func (e *UnsupportedError) Error() string {
 // check returns an error if a link is malformed, which is a mistake of the caller.
 func (l *Link) check() error {
 	if !isSlice(l.Slice) {
-		return fmt.Errorf("%q is no id of a slice; 1 to 32 characters of a-z and 0-9 are", l.Slice)
+		return fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", l.Slice)
 	}
 	if !isWord(l.Name, 64) {
-		return fmt.Errorf("%q is no id of a link; 1 to 64 printable characters without spaces are", l.Name)
+		return fmt.Errorf("%q is no id of a link; an id has 1 to 64 printable characters without spaces", l.Name)
 	}
 	if l.Shared != "" && !isText(l.Shared, 256) {
-		return fmt.Errorf("link %s: %q is no name of a shared VLAN; 1 to 256 printable characters are", l.Name, l.Shared)
+		return fmt.Errorf("link %s: %q is no name of a shared VLAN; a name has 1 to 256 printable characters", l.Name, l.Shared)
 	}
 	if len(l.Ends) == 0 {
 		return fmt.Errorf("link %s has no ends; remove it instead", l.Name)
@@ -145,13 +146,13 @@ func (e *End) check() error {
 	case e.MTU != 0 && (e.MTU < leastMTU || e.MTU > mostMTU):
 		return fmt.Errorf("its MTU %d is not between %d and %d", e.MTU, leastMTU, mostMTU)
 	case !isInterface(e.IfName):
-		return fmt.Errorf("%q is no name of an interface; 1 to 15 letters, digits and . _ - are", e.IfName)
+		return fmt.Errorf("%q is no name of an interface; a name has 1 to 15 letters, digits and . _ -", e.IfName)
 	case len(e.Addresses) > maxAddresses:
 		return fmt.Errorf("it has %d addresses; at most %d are possible", len(e.Addresses), maxAddresses)
 	}
 	for _, a := range e.Addresses {
 		if !a.IsValid() || a.Addr().Zone() != "" || a.Addr().Is4In6() {
-			return fmt.Errorf("%v is no address with the length of its prefix", a)
+			return fmt.Errorf("%v is no address with a prefix length, such as 192.0.2.1/24", a)
 		}
 	}
 	return nil

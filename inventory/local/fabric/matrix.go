@@ -2,8 +2,8 @@ package fabric
 
 import "time"
 
-// asked holds the requested properties of one pair of ends.
-type asked struct {
+// properties are the requested properties of one pair of ends.
+type properties struct {
 	rate  int64
 	delay time.Duration
 	loss  float64
@@ -11,8 +11,8 @@ type asked struct {
 	only bool
 }
 
-// add replaces the properties of a by those that a shape sets.
-func (a *asked) add(s Shape) {
+// add sets the properties that a shape sets.
+func (a *properties) add(s Shape) {
 	if s.Rate != 0 {
 		a.rate = s.Rate
 	}
@@ -25,7 +25,7 @@ func (a *asked) add(s Shape) {
 }
 
 // over returns a, with unset properties taken from the less specific b unless a.only.
-func (a asked) over(b asked) asked {
+func (a properties) over(b properties) properties {
 	if a.only {
 		a.only = false
 		return a
@@ -45,27 +45,27 @@ func (a asked) over(b asked) asked {
 // matrix holds the requested properties of each pair of ends. Ends are numbered; the port
 // to a shared VLAN, if any, has the last number.
 type matrix struct {
-	n     int  // ends
-	ports int  // all ends, and the port to the shared VLAN
-	asks  bool // the link has a shape
-	all   asked
-	from  []asked         // by source
-	to    []asked         // by destination
-	pairs []map[int]asked // by source, then destination
+	n         int  // number of ends
+	ports     int  // number of ports: the ends, and the port to the shared VLAN
+	hasShapes bool // the link has shapes
+	all       properties
+	from      []properties         // by source
+	to        []properties         // by destination
+	pairs     []map[int]properties // by source, then destination
 }
 
 // newMatrix builds the matrix from the shapes of a checked link.
 func newMatrix(l Link) *matrix {
-	m := &matrix{n: len(l.Ends), ports: len(l.Ends), asks: len(l.Shapes) > 0}
+	m := &matrix{n: len(l.Ends), ports: len(l.Ends), hasShapes: len(l.Shapes) > 0}
 	if l.Shared != "" {
 		m.ports++
 	}
-	m.from, m.to, m.pairs = make([]asked, m.ports), make([]asked, m.ports), make([]map[int]asked, m.ports)
+	m.from, m.to, m.pairs = make([]properties, m.ports), make([]properties, m.ports), make([]map[int]properties, m.ports)
 	number := make(map[string]int, len(l.Ends))
 	for i, e := range l.Ends {
 		number[e.ID] = i
 	}
-	add := func(at []asked, ids []string, s Shape) {
+	add := func(at []properties, ids []string, s Shape) {
 		for _, id := range ids {
 			at[number[id]].add(s)
 		}
@@ -82,7 +82,7 @@ func newMatrix(l Link) *matrix {
 			for _, f := range s.From {
 				i := number[f]
 				if m.pairs[i] == nil {
-					m.pairs[i] = make(map[int]asked, len(s.To))
+					m.pairs[i] = make(map[int]properties, len(s.To))
 				}
 				for _, t := range s.To {
 					if f == t {
@@ -100,7 +100,7 @@ func newMatrix(l Link) *matrix {
 }
 
 // pair returns the properties from end i to end j.
-func (m *matrix) pair(i, j int) asked {
+func (m *matrix) pair(i, j int) properties {
 	a := m.from[i].over(m.to[j]).over(m.all)
 	if p, ok := m.pairs[i][j]; ok {
 		a = p.over(a)
@@ -112,16 +112,16 @@ func (m *matrix) pair(i, j int) asked {
 // of the ends can apply them.
 type sum struct {
 	delay, loss, rate bool
-	ports             []asked // properties of frames to each port, if equal for all sources
-	ratePort          bool    // at each port, the capacity is equal for all sources
-	restPort          bool    // at each port, latency and loss are equal for all sources
+	ports             []properties // properties of frames to each port, if equal for all sources
+	ratePort          bool         // at each port, the capacity is equal for all sources
+	restPort          bool         // at each port, latency and loss are equal for all sources
 }
 
 // sum returns the summary of a matrix.
 func (m *matrix) sum() sum {
-	s := sum{ports: make([]asked, m.ports), ratePort: true, restPort: true}
-	if !m.asks {
-		return s // a large LAN has too many pairs to read on
+	s := sum{ports: make([]properties, m.ports), ratePort: true, restPort: true}
+	if !m.hasShapes {
+		return s // without shapes the loop is useless, and a large LAN has many pairs
 	}
 	for j := range m.ports {
 		first := true
@@ -144,7 +144,7 @@ func (m *matrix) sum() sum {
 }
 
 // note records which properties a pair has.
-func (s *sum) note(a asked) {
+func (s *sum) note(a properties) {
 	s.rate = s.rate || a.rate != 0
 	s.delay = s.delay || a.delay != 0
 	s.loss = s.loss || a.loss != 0

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// quiet configures the calling thread's namespace: devices get no addresses and do not
-// answer, and the host's rules do not see their frames.
-func quiet() error {
+// configureNamespace configures the calling thread's namespace: devices get no
+// addresses and do not answer, and the host's rules do not see their frames.
+func configureNamespace() error {
 	for _, s := range []struct {
 		path, value string
 		optional    bool

@@ -25,8 +25,8 @@ type network struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// openNetwork opens the namespace at path. If the namespace is missing, openNetwork creates
-// it if create is true, and else returns nil.
+// openNetwork opens the namespace at path. If it is missing, openNetwork creates it if
+// create is true, and otherwise returns nil.
 func openNetwork(path string, create bool) (*network, error) {
 	open := netspace.Open
 	if create {
@@ -41,7 +41,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	}
 	// Existing namespaces are configured again, because kernel modules that were loaded
 	// later have set their own defaults.
-	if err := netspace.Inside(f, quiet); err != nil {
+	if err := netspace.Inside(f, configureNamespace); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	n, err := newNetwork(f)
@@ -97,7 +97,7 @@ type device struct {
 	peerNS int  // namespace id of the other side, -1 for none
 }
 
-// isBridge reports whether the name is that of a bridge.
+// isBridge reports whether the device has the name of a bridge.
 func (d device) isBridge() bool {
 	return strings.HasPrefix(d.name, kindBridge) || strings.HasPrefix(d.name, kindOwn)
 }
@@ -123,7 +123,7 @@ func (n *network) device(name string) (device, bool, error) {
 	return asDevice(l), true, nil
 }
 
-// mustDevice returns the device with a name; a missing one is an error.
+// mustDevice returns the device with a name. It fails if there is none.
 func (n *network) mustDevice(name string) (device, error) {
 	d, ok, err := n.device(name)
 	if err == nil && !ok {
@@ -176,7 +176,7 @@ const (
 	kindFar    = "y" // the other side of kindUplink, in the shared VLAN's namespace
 )
 
-// alias returns the description of a device, from which its name is made.
+// alias returns the alias of a device: the names of its link and its end.
 func alias(link, end string) string { return link + " " + end }
 
 // ofLink reports whether an alias belongs to a device of the link.
@@ -197,7 +197,7 @@ func (n *network) awaitReady(name string) error {
 		}
 		time.Sleep(pause)
 	}
-	return nil // or root of the node has switched it off again
+	return nil // root of the node may have switched the other side off again
 }
 
 // about returns the start of a request about a device.
@@ -222,10 +222,10 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// remove removes devices and waits until they are gone. The kernel removes hundreds of
+// remove removes devices and waits for their removal. The kernel removes hundreds of
 // devices almost as fast as one. Bridges are the exception: for each bridge the kernel
-// waits for all processors, and holds the lock of all networks of the host meanwhile. So
-// bridges go last and a few at a time.
+// waits for all processors, and holds the lock of all networks of the host meanwhile.
+// So bridges go last and a few at a time.
 func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)

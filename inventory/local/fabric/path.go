@@ -7,10 +7,10 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// paths returns the vswitch paths of a link, and reports false if there are too many. If
-// the ports of the ends can apply all properties, each end gets one path. Otherwise the
-// pairs of a source that have equal properties share a path, but each pair with a rate has
-// a path of its own.
+// paths returns the vswitch paths of a link, and reports false if there are too many.
+// If the ports of the ends can apply all properties, each end gets one path. Otherwise
+// each pair with a rate has a path of its own, and the other pairs of a source share a
+// path if they have equal properties.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -28,8 +28,8 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 		return list, len(list) <= maxPairs
 	}
 	for i := range m.ports {
-		groups := make(map[asked][]string)
-		var order []asked
+		groups := make(map[properties][]string)
+		var order []properties
 		for j := range m.ports {
 			if i == j {
 				continue
@@ -39,7 +39,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 				a.rate = 0 // the port's shaper limits it
 			}
 			switch {
-			case a == asked{}:
+			case a == properties{}:
 			case a.rate != 0:
 				list = append(list, path(a, name(i), []string{name(j)}))
 			default:
@@ -65,6 +65,6 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 }
 
 // path returns the vswitch path from one port to others.
-func path(a asked, from string, to []string) vswitch.Path {
+func path(a properties, from string, to []string) vswitch.Path {
 	return vswitch.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

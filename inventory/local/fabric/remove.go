@@ -73,8 +73,8 @@ func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// RemoveNetwork removes the network of a slice with all links, and returns when nothing
-// is left. A missing network is no error.
+// RemoveNetwork removes the network of a slice with all links, and waits for their
+// removal. A missing network is no error.
 func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -86,8 +86,9 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		return err
 	}
 	if there {
-		// Remove all devices here. The kernel removes the namespace later, and not while a
-		// process has it open; and the vswitch would close one TAP after the other.
+		// Remove all devices here, together. The kernel would remove them later, when
+		// no process has the namespace open. The vswitch would close one TAP after the
+		// other.
 		if err := s.net.clear(); err != nil {
 			return err
 		}

@@ -119,8 +119,9 @@ func (m *made) shaper(i int) shaper {
 	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
 }
 
-// makeBridges creates the missing bridges of a link and the devices between them. have are
-// the existing devices. makeBridges adds to wanted the names of those that the link needs.
+// makeBridges creates the missing bridges of a link and the devices between them. have
+// are the existing devices. makeBridges adds the names of the devices that the link
+// needs to wanted.
 func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		wanted[name] = true
@@ -163,7 +164,7 @@ func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]b
 }
 
 // placePort applies the shaping of port i, and makes its device p join its bridge. It
-// leaves out what is done already.
+// skips steps that are already done.
 func (s *slice) placePort(m *made, i int, p device) error {
 	master, err := s.net.mustDevice(m.parent(i))
 	if err != nil {
@@ -199,7 +200,7 @@ func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	return j
 }
 
-// knows reports whether the shaping of a port is known, as it is not after a restart.
+// knows reports whether the shaping of a port is known. After a restart it is not.
 func (m *made) knows(name string) bool {
 	_, ok := m.shaped[name]
 	return ok
@@ -221,7 +222,7 @@ func (h *Host) vswitchEnded(slice string) {
 		return
 	}
 	if err := h.options.Ended(slice); err != nil {
-		h.options.Log.Warn("cannot remove the limits of a switch process; the next one of the slice does", "slice", slice, "error", err)
+		h.options.Log.Warn("cannot remove the limits of a switch process; they are removed after the slice's next switch process", "slice", slice, "error", err)
 	}
 }
 

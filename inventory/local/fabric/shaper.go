@@ -31,11 +31,11 @@ const (
 	// frameOverhead is the bytes that tbf counts in addition to the MTU: addresses, type,
 	// and a VLAN tag.
 	frameOverhead = 18
-	// burstTime is how late tbf may run without sending less than its rate: the processor
-	// has other work, too.
+	// burstTime is how long other work of the processor may delay tbf before the link
+	// becomes slower than its rate.
 	burstTime = 10 * time.Millisecond
-	// queueTime sets how much traffic may wait before more is dropped: what the rate sends
-	// in that time.
+	// queueTime sets the length of queues: the traffic that the rate transfers in this
+	// time may wait, and more is dropped.
 	queueTime = 50 * time.Millisecond
 	// queueFrames is the least queue length, even on a slow link, since senders begin
 	// with ten frames.

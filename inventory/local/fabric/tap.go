@@ -20,7 +20,7 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	name, own := m.device(kindTAP, m.id(i)), m.device(kindOwn, m.id(i))
 	text, mtu, segment := alias(m.link.Name, m.id(i)), m.mtu(i), m.plan.segment
 	return func() (f *os.File, err error) {
-		// An earlier TAP may still exist, of a switch process that is about to end.
+		// The TAP of an earlier switch process, which is about to end, may still exist.
 		if old, ok, err := n.device(name); err != nil {
 			return nil, err
 		} else if ok {

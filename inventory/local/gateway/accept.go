@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// connectionKind is the way by which a connection came in.
+// connectionKind is the way by which a connection arrived.
 type connectionKind int
 
 const (
@@ -81,8 +81,9 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 }
 
 // endpointOf returns the endpoint that a connection is for, or nil if there is none. A
-// connection to port 22 inside a node is for the node of the slice that has its
-// destination address, and else for that node itself.
+// connection that arrived at port 22 inside a node is for the node of the slice to
+// which its destination address belongs. If the address belongs to none, the connection
+// is for the node at which it arrived.
 func (g *gateway) endpointOf(nc net.Conn, at origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()

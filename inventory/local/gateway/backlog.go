@@ -14,7 +14,7 @@ const (
 	maxSliceUnread = 48 << 20
 )
 
-// leastMessage is the least overhead of a message on the wire, in bytes.
+// leastMessage is the smallest overhead of a message on the wire, in bytes.
 const leastMessage = 32
 
 // backlogs are the connections that have unread data. The zero value is ready.
@@ -41,16 +41,17 @@ type flow struct {
 	b     *backlog
 	c     *login
 	n     int       // bytes that were read and wait to be written
-	empty bool      // these bytes were all that had arrived
+	empty bool      // no more bytes had arrived
 	to    io.Closer // the writer; nil until it is known
 }
 
 // flow returns the flow of a new channel of c.
 func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 
-// received counts n received bytes. If the connection's share exceeds its limit, received
-// ends the connection of that share with the largest backlog. If the sum of all exceeds
-// its limit, it takes the share with the most bytes.
+// received counts n received bytes. If the connection's share exceeds its limit,
+// received ends the connection with the largest backlog in this share. If all shares
+// together exceed their limit, it ends the one with the largest backlog in the share
+// with the most bytes.
 func (b *backlog) received(n int) {
 	s := b.of
 	s.mu.Lock()
@@ -111,8 +112,8 @@ func (b *backlog) drop() {
 	}
 }
 
-// begin records that n bytes of f were read and wait to be written. empty means that they
-// were all that had arrived.
+// begin records that n bytes of f were read and wait to be written. empty means that no
+// more bytes had arrived.
 func (f *flow) begin(n int, empty bool) {
 	b, s := f.b, f.b.of
 	s.mu.Lock()

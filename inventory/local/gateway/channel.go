@@ -40,8 +40,8 @@ func (c *login) serveChannels(all <-chan ssh.NewChannel) {
 	}
 }
 
-// acquireSlot reserves the slot of a channel, and reports whether there was one.
-// releaseSlot frees it.
+// acquireSlot reserves a slot for a channel, and reports whether one was free.
+// releaseSlot releases it.
 func (c *login) acquireSlot() bool {
 	select {
 	case c.slots <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 )
 
 // The Manager sends orders to the gateway; the gateway sends replies and requests for
-// connections. Both use one socket. Each order is replied to with its number; each
-// request is answered with an order of kind "connection".
+// connections. Both use one socket. The reply to an order has the order's number. The
+// answer to a request is an order of kind orderConnection with the request's number.
 
 // The most bytes of a message. The limit for messages to the Manager is small, because the
 // gateway sends nothing long.
@@ -57,7 +57,7 @@ type order struct {
 	Node     string                `json:",omitempty"` // for remove and verify
 	Slice    string                `json:",omitempty"` // for peers
 	Peers    map[netip.Addr]string `json:",omitempty"`
-	Error    string                `json:",omitempty"` // for connection: why there is none
+	Error    string                `json:",omitempty"` // for connection: why it could not be opened
 }
 
 // beginning is the first order. It carries the listener of the gateway account, if there

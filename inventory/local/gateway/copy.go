@@ -40,9 +40,9 @@ func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net
 	<-out
 }
 
-// copyIn copies the peer's data to the writer that to returns. It calls to with the first
-// data, and to may wait until there is a writer. If the writer is nil or fails, copyIn
-// discards the rest, so that the channel can end.
+// copyIn copies the peer's data to a writer. It gets the writer from the function to,
+// which it calls when the first data has arrived, and which may wait. If the writer is
+// nil or fails, copyIn discards the rest, so that the channel can end.
 func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	f := c.flow()
 	defer f.close()
@@ -128,8 +128,8 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 }
 
 // copyBothWays copies in both directions until both have ended, and closes both
-// connections. After the first direction has ended, the other one has at most the time
-// drain, since it may never end.
+// connections. After the first direction has ended, the other one may continue for the
+// duration drain, since it might never end.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()

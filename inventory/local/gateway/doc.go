@@ -1,8 +1,8 @@
 // Package gateway is the SSH server in front of all nodes, in a process without rights.
 //
-// Clients reach a node in three
-// ways: at the node's own port, through the gateway account, which only forwards
-// (ProxyJump), and at port 22 from other nodes of the slice.
+// Clients reach a node in three ways: at the node's own port, through the gateway
+// account, which only forwards (ProxyJump), and at port 22 from other nodes of the
+// slice.
 //
 //	client -> gateway process -> agent in the node (or the Address of another provider's node)
 //	             |  orders, connections
@@ -17,8 +17,9 @@
 // session.
 //
 // All clients are untrusted. There are limits on connections that have not logged in,
-// on logins, channels, requests and unread data. At a limit, the heaviest user loses
-// first. Inside its node every account has the same rights; outside it has none.
+// on logins, channels, requests and unread data. At a limit, the user with the most
+// connections or data loses some of them first. Inside its node every account has the
+// same rights; outside it has none.
 //
 // # Decisions
 //

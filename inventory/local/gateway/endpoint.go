@@ -100,8 +100,8 @@ func (d *endpoint) hasKey(key []byte) bool {
 	return found
 }
 
-// contains reports whether list has key. The time that it takes does not depend on where
-// key is.
+// contains reports whether list has key. Its running time does not depend on the
+// position of key.
 func contains(list [][]byte, key []byte) bool {
 	found := 0
 	for _, k := range list {
@@ -134,8 +134,8 @@ func (d *endpoint) displayName() string {
 // fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
-// index holds, for each key, the nodes that it opens, and at each node the number of
-// accounts. The gateway account uses it.
+// index maps each key to the nodes that it opens, and each of these nodes to the number
+// of accounts that it opens there. The gateway account uses it.
 type index map[fingerprint]map[string]int
 
 // add adds the accounts of an endpoint if by is 1, and removes them if it is -1.

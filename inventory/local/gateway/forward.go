@@ -17,8 +17,8 @@ type tcpOpen struct {
 	OriginPort uint32
 }
 
-// unixOpen is the payload of direct-streamlocal@openssh.com, and the start of that of
-// forwarded-streamlocal@openssh.com.
+// unixOpen is the payload of direct-streamlocal@openssh.com. The payload of
+// forwarded-streamlocal@openssh.com has only the first two fields.
 type unixOpen struct {
 	Path   string
 	Spare  string
@@ -31,9 +31,9 @@ const (
 	maxHost     = 255
 )
 
-// listenTime is how long a connection waits, in total, for a node that is slow to listen.
-// A connection's requests are handled in order, so a slow one delays the others. Calls
-// shorter than quickTime do not count.
+// listenTime limits the total time that a connection waits for its node to open
+// listeners. A connection's requests are handled in order, so a slow request delays the
+// others. Calls shorter than quickTime do not count.
 const (
 	listenTime = agentTime
 	quickTime  = 100 * time.Millisecond
@@ -85,7 +85,7 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 	return c.g.agents.dial(ctx, a, network, address, c.user)
 }
 
-// listen listens inside the node until ctx ends.
+// listen opens a listener inside the node. ctx limits only the time to open it.
 func (c *login) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	a, err := c.dialAgent(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (f *forwards) cancel(key string) bool {
 	return true
 }
 
-// listen calls c.listen while there is time left.
+// listen calls c.listen for at most the remaining time.
 func (f *forwards) listen(c *login, network, address string) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), f.left)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
-	// The reader of the standard error may be gone.
+	// The reader of the standard error may have ended.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), localAgents{}, sandbox.Gateway, stderrLog()); err != nil {
@@ -83,7 +83,7 @@ func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *
 		var o order
 		files, err := c.Receive(&o, maxOrder, 2)
 		if err != nil {
-			break // the Manager is gone
+			break // the Manager has ended
 		}
 		g.execute(o, files)
 	}
@@ -126,7 +126,7 @@ func (g *gateway) reply(number uint64, err error) {
 			w.Error = w.Error[:maxGatewayMessage/8]
 		}
 	}
-	g.manager.send(w) // if the Manager is gone, Receive in run fails
+	g.manager.send(w) // if the Manager has ended, Receive in run fails
 }
 
 // execute carries out an order.

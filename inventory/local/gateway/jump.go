@@ -46,8 +46,8 @@ func (c *login) explain(n ssh.NewChannel) {
 // maxListed is how many nodes the explanation lists.
 const maxListed = 40
 
-// explanation returns how the gateway account is used, and the nodes that the peer's key
-// opens.
+// explanation returns a text about the use of the gateway account, with a list of the
+// nodes that the peer's key opens.
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
@@ -109,14 +109,14 @@ func (c *login) jump(n ssh.NewChannel) {
 	c.working.Go(func() {
 		c.g.handleConnection(guest, origin{kind: public, node: d.node})
 		nc.flow.close()
-		io.Copy(io.Discard, ch) // discard what follows the end
+		io.Copy(io.Discard, ch) // discard data that arrives after the end
 	})
 	c.refuseRequests(ch, requests)
 }
 
-// findEndpoint returns the endpoint with a name, among those that the peer's key opens. An
-// id goes before a full name, and a full name before a short one. If several endpoints have
-// the name, findEndpoint returns an error that lists them.
+// findEndpoint returns the endpoint with a name, among those that the peer's key opens.
+// An id takes precedence over a full name, and a full name over a short one. If several
+// endpoints have the name, findEndpoint returns an error that lists them.
 func (c *login) findEndpoint(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.endpointsFor(c.key)

@@ -24,7 +24,7 @@ const (
 	probeTime = 60 * time.Second // after this silence a keepalive is sent
 	maxProbes = 3
 
-	maxLogins         = 4096 // in all; beyond that the share with the most logins loses its oldest
+	maxLogins         = 4096 // in all; beyond that the share with the most logins loses its oldest login
 	maxNodeLogins     = 256
 	maxAccountLogins  = 128 // of an account at a node, or of a key at the gateway account
 	maxSourceForwards = 64  // connections of one source forwarded to a node's Address
@@ -67,7 +67,7 @@ var errDenied = errors.New("the key does not open this account")
 // keyUsed is the key of ssh.Permissions.ExtraData under which the public key is stored.
 type keyUsed struct{}
 
-// attempt is what the server learns during a handshake.
+// attempt is the server's knowledge about a client during a handshake.
 type attempt struct {
 	user string // of the last offered key, for the log
 	// offered is called when a valid key is offered. The peer has not yet proven that it
@@ -75,8 +75,8 @@ type attempt struct {
 	offered func()
 }
 
-// config returns the server configuration of a handshake, which records the keys that the
-// client offers in tried.
+// config returns the server configuration of a handshake. When the client offers a key,
+// the handshake records the user in tried, and calls tried.offered if the key is valid.
 func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
@@ -201,24 +201,24 @@ func (g *gateway) admit(c *login) error {
 		return errDenied
 	}
 	c.isVerification = c.kind == public && g.isVerification(g.endpoints[c.node], c)
-	type bound struct {
+	type limit struct {
 		what string
 		most int
 	}
-	var bounds []bound
+	var limits []limit
 	switch c.kind {
 	case jump:
-		bounds = []bound{{"key\x00" + string(c.key), maxAccountLogins}}
+		limits = []limit{{"key\x00" + string(c.key), maxAccountLogins}}
 	case raw:
 		// Forwarded connections are unauthenticated here, so they take no slots of
 		// logins.
-		bounds = []bound{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceForwards}}
+		limits = []limit{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceForwards}}
 	default:
 		if !c.isVerification {
-			bounds = []bound{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
+			limits = []limit{{c.node, maxNodeLogins}, {c.node + "\x00" + c.user, maxAccountLogins}}
 		}
 	}
-	for _, b := range bounds {
+	for _, b := range limits {
 		if g.loginsByLimit[b.what] >= b.most {
 			return fmt.Errorf("there are already %d connections; at most %d are allowed", g.loginsByLimit[b.what], b.most)
 		}
@@ -233,7 +233,7 @@ func (g *gateway) admit(c *login) error {
 		g.loginCount++
 		c.sequence = g.loginCount
 	}
-	for _, b := range bounds {
+	for _, b := range limits {
 		g.loginsByLimit[b.what]++
 		c.held = append(c.held, b.what)
 	}
@@ -241,11 +241,11 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
-// shareFor returns the share of c: logins with the same share count together at a limit.
-// The share is the slice of the login's node. At the gateway account it is the slice that
-// the key opens. A key that opens several slices has a share of its own, because any user
-// may list the key of another user. The share of a connection of kind raw is its source.
-// The lock is held.
+// shareFor returns the share of c. The limits count all logins with the same share
+// together. The share is the slice of the login's node. At the gateway account it is
+// the slice that the key opens. A key that opens several slices has a share of its own,
+// because any user may list the key of another user. The share of a connection of kind
+// raw is its source. The lock is held.
 func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:
@@ -277,7 +277,7 @@ func (g *gateway) evictOldest() {
 		}
 	}
 	if g.evictions.allow() {
-		g.log.Warn("the gateway is full: the oldest login of the share with the most is ended", "node", oldest.node, "user", oldest.user, "have", g.loginsByShare[most])
+		g.log.Warn("the gateway is full: the oldest login of the share with the most logins is ended", "node", oldest.node, "user", oldest.user, "have", g.loginsByShare[most])
 	}
 	g.releaseLogin(oldest)
 	oldest.evicted = true

@@ -70,11 +70,11 @@ var ErrClosed = errors.New("the gateway was closed")
 // its successor.
 const patience = 10 * time.Second
 
-// endTime is how long Close waits for the gateway process. Without sessions it ends at
-// once, so later clean-up finds no process.
+// endTime is how long Close waits for the gateway process. A process without sessions
+// ends at once, so that the next clean-up does not find it.
 const endTime = time.Second
 
-// Manager runs the gateway process. It holds all endpoints, and gives them to the
+// Manager runs the gateway process. It stores all endpoints, and sends them to the
 // successor of a process that died.
 type Manager struct {
 	options Options
@@ -210,8 +210,8 @@ func (d *servedEndpoint) closeListenersExcept(next *servedEndpoint) {
 	}
 }
 
-// SetPeers sets the addresses of the nodes of a slice: those that the nodes use to reach
-// each other, with the node's id. An empty map removes the slice.
+// SetPeers sets the addresses under which the nodes of a slice reach each other. at
+// maps each address to the id of its node. An empty map removes the slice.
 func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
 	at = maps.Clone(at)
 	k.mu.Lock()
@@ -248,7 +248,7 @@ func (k *Manager) RemoveEndpoint(node string) error {
 }
 
 // waitForReply waits until the gateway has replied to a change of endpoints. It kills a
-// gateway that does not reply, because that one would still accept removed keys. The next
+// gateway that does not reply, because it would still accept removed keys. The next
 // gateway process receives all endpoints, so its start counts as the reply.
 func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
@@ -325,8 +325,9 @@ func (k *Manager) Close() error {
 	return nil
 }
 
-// end stops the Manager. It kills the gateway process with all its sessions if kill is
-// true, and else waits at most endTime for that process. It may be called again.
+// end stops the Manager. If kill is true, it kills the gateway process with all its
+// sessions. Otherwise it waits at most endTime for the end of that process. It may be
+// called again.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

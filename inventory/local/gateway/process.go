@@ -232,9 +232,9 @@ func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
 }
 
 // sendOrder sends an order with listeners, and returns the reply to wait for. Before
-// sendState has begun, sendOrder sends nothing, because sendState will include the change;
-// the reply is then that p is ready. The caller of an order that changes endpoints holds
-// the Manager's lock.
+// sendState has begun, sendOrder sends nothing, because sendState will include the
+// change; in that case the reply arrives when p is ready. The caller of an order that
+// changes endpoints holds the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {

@@ -193,8 +193,8 @@ func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	return cmd, true
 }
 
-// end releases the command and everything else of the session. A command with a terminal
-// gets a hang-up; for a command without one, end closes the pipes.
+// end releases the command and all resources of the session. A command with a terminal
+// gets SIGHUP; for a command without one, end closes the pipes.
 func (s *session) end() {
 	s.mu.Lock()
 	already := s.closed
@@ -314,8 +314,8 @@ func (s *session) listenAgent() (string, error) {
 	return path, nil
 }
 
-// removeAgentDir removes the folder of the authentication agent's socket. If the testbed
-// is gone, the folder stays in the node's /tmp.
+// removeAgentDir removes the folder of the authentication agent's socket. If the
+// testbed has ended, the folder stays in the node's /tmp.
 func (s *session) removeAgentDir() {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()

@@ -25,8 +25,8 @@ type throttledConn struct {
 	backlog *backlog
 
 	mu sync.Mutex
-	// paidUntil is when a peer with rate requests per second would have made as many
-	// requests as this one has.
+	// paidUntil is the time at which a peer that makes exactly rate requests per second
+	// would have made as many requests as this peer.
 	paidUntil time.Time
 }
 

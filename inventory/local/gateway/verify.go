@@ -182,7 +182,7 @@ func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "proof" }
 
 // handshake makes a client handshake with a server that must show one of the host keys.
-// It uses the cheapest key exchange.
+// It offers only cheap key exchanges.
 func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},

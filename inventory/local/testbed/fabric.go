@@ -35,7 +35,7 @@ func (t *Testbed) openFabric() {
 		t.fabricError = err
 		return
 	}
-	if err := h.Features().Lacks(string(t.settings.Emulator)); err != nil {
+	if err := h.Features().CheckEmulator(string(t.settings.Emulator)); err != nil {
 		t.log.Warn("requests for latency or loss are refused: " + err.Error())
 	}
 	t.fabric = h
