@@ -312,7 +312,7 @@ func TestConfigureRefuses(t *testing.T) {
 		{"HostThatIsAMark", Configuration{Hostname: "alpha", Hosts: []string{beginMark}}, "single line"},
 		{"KnownHostWithALine", Configuration{Hostname: "alpha", KnownHosts: []string{"\r\n"}}, "single line"},
 		{"PublicKeyWithALine", Configuration{Hostname: "alpha", PublicKey: "a\nb"}, "single line"},
-		{"TooManyAccounts", Configuration{Hostname: "alpha", Accounts: make([]Account, maxAccounts+1)}, "accounts, at most"},
+		{"TooManyAccounts", Configuration{Hostname: "alpha", Accounts: make([]Account, maxAccounts+1)}, "accounts are too many; at most"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			m := &node{t: t, path: n.path}

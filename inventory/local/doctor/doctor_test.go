@@ -160,7 +160,7 @@ func TestEachCheckReportsItsFailure(t *testing.T) {
 		{"NoCgroupNamespace", "namespaces", nil, nil, []string{argument(unix.SYS_CLONE, 0, unix.CLONE_NEWCGROUP, unix.EINVAL)},
 			"new cgroup namespace", "--privileged"},
 		{"NoProc", "namespaces", nil, nil, []string{call(unix.SYS_MOUNT, unix.EPERM)},
-			"cannot keep the mounts", "--privileged"},
+			"cannot make the mounts", "--privileged"},
 		{"NoAdministrator", "overlay", nil, nil, []string{fmt.Sprintf("cap:%d", unix.CAP_SYS_ADMIN)},
 			"operation not permitted", "--privileged"},
 		{"NoGroups", "limits", ownMounts, nil, []string{"umount:/sys/fs/cgroup"},

@@ -57,8 +57,8 @@ func TestEmulatorOfLink(t *testing.T) {
 		{"LatencyOfPairsWithCapacityByPort", everything, Auto, 3, []Shape{{From: []string{a}, To: []string{b}, Delay: 1}, {Rate: 5}}, "tbf+vswitch", ""},
 		{"LatencyWithNothing", nothing, Auto, 3, all(Shape{Delay: 1}), "latency", "no netem, and no TUN; load the module sch_netem or tun"},
 		{"LossWithNothing", nothing, Auto, 3, all(Shape{Loss: 0.1}), "packet_loss", "no netem, and no TUN"},
-		{"LossOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "does not tell those apart"},
-		{"CapacityOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "does not tell those apart"},
+		{"LossOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Loss: 0.1}), "packet_loss", "cannot shape pairs of interfaces separately"},
+		{"CapacityOfPairsWithTBFOnly", onlyTBF, Auto, 3, all(Shape{From: []string{a}, To: []string{b}, Rate: 1}), "capacity", "cannot shape pairs of interfaces separately"},
 
 		{"NetemForced", everything, Netem, 2, all(Shape{Loss: 0.1}), "bridge+netem", ""},
 		{"NetemForcedWithoutIt", noNetem, Netem, 2, all(Shape{Loss: 0.1}), "packet_loss", "set emulator: auto"},
