@@ -7,8 +7,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Error is a refusal as the experimenter will read it. Packages below am/service
-// have their own error types; Error is for results that already have an API code.
+// Error is an error with an API code and a message for the experimenter. Packages below
+// am/service have their own error types; Error is for results that already have a code.
 type Error struct {
 	Code   Code
 	Detail Detail

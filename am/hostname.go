@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// maxLabel is the longest label of a host name (RFC 1123).
+// maxLabel is the length of the longest label of a host name (RFC 1123).
 const maxLabel = 63
 
 // Hostnames assigns host names to the nodes of a slice. It never assigns a name twice.
@@ -57,7 +57,7 @@ var reservedLogins = []string{
 	"utmp", "uucp", "uuidd", "video", "voice", "wheel", "www-data",
 }
 
-// maxLogin is the longest login that Linux takes.
+// maxLogin is the length of the longest login that Linux accepts.
 const maxLogin = 32
 
 var plainLogin = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)

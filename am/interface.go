@@ -18,7 +18,7 @@ type Interface struct {
 	// ComponentName is the name of the physical interface on its component, as it was
 	// when the sliver was bound.
 	ComponentName string `json:",omitempty"`
-	// Out and In are the capacities that this interface takes of the physical interface,
+	// Out and In are the capacities that this interface reserves on the physical interface,
 	// in kbit/s.
 	Out int64 `json:",omitempty"`
 	In  int64 `json:",omitempty"`
@@ -29,8 +29,8 @@ type Interface struct {
 	SharedVLAN string `json:",omitempty"`
 	// Addresses are the requested addresses, or the assigned address if none was requested.
 	Addresses []netip.Prefix `json:",omitempty"`
-	// Properties shape the frames that leave the interface; without any it behaves like
-	// a wire. They are sent to the provider, but not counted against capacities.
+	// Properties shape the frames that leave the interface; without properties, frames are
+	// not shaped. They are sent to the provider, but not counted against capacities.
 	Properties []Property `json:",omitempty"`
 }
 

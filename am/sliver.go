@@ -43,14 +43,14 @@ type Sliver struct {
 	Component urn.URN
 	// ComponentName and Provider are the names of the component and its provider when
 	// the sliver was bound. That provider stays responsible for the sliver when the
-	// inventory changes. Empty in records of earlier versions until they are filled in.
+	// inventory changes. Both are empty in records of earlier versions until they are filled in.
 	ComponentName string `json:",omitempty"`
 	Provider      string `json:",omitempty"`
 	SliverType    string
 	Image         string
 	// HardwareType, ImageURN and Gateway are copies from the inventory for manifests.
-	// Gateway is the last one known, as host:port or user@host:port. They are empty where
-	// there is none, and in records of earlier versions until they are filled in.
+	// Gateway is the last known gateway, as host:port or user@host:port. A field is empty if
+	// the sliver has no such thing, and in records of earlier versions until it is filled in.
 	HardwareType string  `json:",omitempty"`
 	ImageURN     urn.URN `json:",omitzero"`
 	Gateway      string  `json:",omitempty"`
@@ -94,10 +94,11 @@ type Sliver struct {
 	// Restored means that the record is from a backup. The resource may have been created
 	// since, so it is free only after its provider has reported that nothing exists.
 	Restored bool `json:",omitempty"`
-	// Frozen slivers belong to a slice that was shut down: they do not expire.
+	// Frozen means that the slice was shut down: the sliver does not expire.
 	Frozen bool `json:",omitempty"`
 
-	// Generation counts changes of the desired state; results of older ones are dropped.
+	// Generation counts changes of the desired state; results for older generations are
+	// dropped.
 	Generation int64
 	Desired    Desired
 	Observed   Observed `json:",omitzero"`
@@ -136,8 +137,8 @@ type Observed struct {
 	Addresses []string `json:",omitempty"`
 	// Logins are the node's SSH endpoints, each host:port or user@host:port.
 	Logins []string `json:",omitempty"`
-	// Outside lists the addresses under which the outside network sees the node if it
-	// has none of its own: each ADDRESS, or ADDRESS:FROM-TO for a range of ports.
+	// Outside lists the addresses under which the outside network sees a node without a
+	// public address: each ADDRESS, or ADDRESS:FROM-TO for a range of ports.
 	Outside []string `json:",omitempty"`
 	// Proxy is the gateway in front of the logins, as user@host:port.
 	Proxy    string   `json:",omitempty"`
@@ -176,7 +177,7 @@ func (a Amount) Sub(b Amount) Amount {
 	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.Memory - b.Memory, a.Disk - b.Disk}
 }
 
-// Fits returns how many times need fits into capacity less used, at most limit. A
+// Fits returns how many times need fits into capacity minus used, at most limit. A
 // zero field of capacity is no limit.
 func Fits(capacity, used, need Amount, limit int64) int64 {
 	n := limit
@@ -225,8 +226,8 @@ const (
 	GoalUndo Goal = "undo"
 )
 
-// Removes reports whether the goal is that nothing is left at the provider. The runner
-// retries such a task until it succeeds.
+// Removes reports whether the goal is to remove everything that the sliver has at its
+// provider. The runner retries such a task until it succeeds.
 func (g Goal) Removes() bool { return g == GoalRemove || g == GoalUndo }
 
 // Task is pending work: reconcile a sliver with its desired state of this generation.
@@ -261,14 +262,14 @@ type JournalEntry struct {
 	// Operator is the user of this host who made the change; empty if a call or the
 	// aggregate made it.
 	Operator string `json:",omitempty"`
-	// Credentials are the SHA-256 sums of the credentials that gave the right.
+	// Credentials are the SHA-256 sums of the credentials that authorized the call.
 	Credentials []string `json:",omitempty"`
 	Slice       urn.URN
 	Slivers     []urn.URN `json:",omitempty"`
 	Text        string    `json:",omitempty"`
 	// Times is the number of successive identical calls that the entry stands for, if
-	// more than one. Then Since is the time of the first, and all other fields are those
-	// of the last.
+	// more than one. Then Since is the time of the first call, and all other fields describe
+	// the last call.
 	Times int       `json:",omitempty"`
 	Since time.Time `json:",omitzero"`
 }

@@ -51,5 +51,5 @@ const (
 
 	EventDone   Event = "done"    // the task succeeded
 	EventGaveUp Event = "gave up" // the runner makes no more attempts
-	EventLost   Event = "lost"    // a resource that existed is gone or has failed
+	EventLost   Event = "lost"    // a resource that existed has disappeared or failed
 )

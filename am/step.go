@@ -91,8 +91,8 @@ func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	}
 }
 
-// StepFailure describes the first step that failed with its reason, and returns the number
-// of further failures in the same text. It returns "" if no step failed.
+// StepFailure returns a text with the first failed step, its reason, and the number of
+// other failed steps. It returns "" if no step failed.
 func (s *Sliver) StepFailure() string {
 	text, failed := "", 0
 	s.eachReported(func(i int, r *StepReport) {

@@ -20,14 +20,14 @@ type Transition struct {
 // documentation and the advertised state machine are generated from these rows.
 var Transitions = []Transition{
 	{unallocated, EventAllocate, allocated, "reserve"},
-	{allocated, EventProvision, pending, "make it real"},
+	{allocated, EventProvision, pending, "create the resources"},
 	{allocated, EventRenew, allocated, "prolong the reservation"},
 	{allocated, EventDelete, unallocated, "release"},
 	{allocated, EventExpire, unallocated, "release"},
 	{allocated, EventShutdown, allocated, "freeze for inspection"},
 
-	{pending, ActionStart, pending, "remembered: switch on when it is made"},
-	{pending, ActionStop, pending, "leave it off when it is made"},
+	{pending, ActionStart, pending, "remembered: switch on when it has been created"},
+	{pending, ActionStop, pending, "leave it off when it has been created"},
 	{pending, EventDone, notReady, ""},
 	{pending, EventGaveUp, failed, ""},
 
@@ -147,9 +147,9 @@ func After(s Status, events ...Event) Status {
 	return s
 }
 
-// Done returns the status after the task with that goal is done. on means that the desired
-// state of a new sliver is on. The status then includes the start, because the provider has
-// reported the sliver on.
+// Done returns the status after a task with the given goal is done. on means that the
+// desired state of a new sliver is on. Then the result is the status after its start,
+// because the provider has already reported the sliver on.
 func Done(s Status, goal Goal, on bool) Status {
 	if goal == GoalMake && on {
 		return After(s, EventDone, ActionStart, EventDone)
@@ -157,8 +157,8 @@ func Done(s Status, goal Goal, on bool) Status {
 	return After(s, EventDone)
 }
 
-// refusal returns the error for event e, which is not possible in status s, with a hint
-// what the experimenter can do.
+// refusal returns the error for event e, which is not possible in status s. Its text has a
+// hint about what the experimenter can do.
 func refusal(s Status, e Event) error {
 	code := Unsupported
 	if e == ActionUpdateUsers && s.Allocation == Provisioned {

@@ -145,7 +145,7 @@ type Event struct {
 }
 
 // Serve answers one call to the URL of an API version, 2 or 3. It always returns an
-// answer: invalid XML-RPC gets a fault, and a panic an envelope.
+// answer: a fault for invalid XML-RPC, and an envelope with an internal error for a panic.
 func (a *API) Serve(ctx context.Context, version int, r Request) (resp Response) {
 	call := &call{api: a, request: r, version: version, now: a.cfg.Now()}
 	defer func() {

@@ -101,8 +101,8 @@ func (c *call) readOptionValues(m method, early bool) (first error) {
 	return first
 }
 
-// mayChange asks Request.MayChange about a call of a changing method. It returns an error
-// if the caller must make no more such calls now.
+// mayChange calls Request.MayChange if the method changes something. It returns an error if
+// the call must be refused.
 func (c *call) mayChange(caller string) error {
 	if !c.event.Changes || c.request.MayChange == nil {
 		return nil

@@ -36,7 +36,7 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return am.TimedOut, am.NoDetail, "the call took too long; nothing was changed"
 	case errors.Is(err, store.ErrInDoubt):
-		return am.DBError, am.NoDetail, "the aggregate could not store the change, and does not know whether it will last; check the status before you try again (request " + request + ")"
+		return am.DBError, am.NoDetail, "storing the change failed, and it may take effect nevertheless; check the status before you try again (request " + request + ")"
 	case errors.Is(err, store.ErrNotCommitted), errors.Is(err, store.ErrClosed):
 		return am.DBError, am.NoDetail, "the aggregate could not store the change; nothing was changed (request " + request + ")"
 	}
@@ -143,7 +143,8 @@ func escape(s string, isSpecial func(rune) bool) string {
 	return b.String()
 }
 
-// extent is the amount of data about slivers in an answer. Each includes the ones before.
+// extent is the amount of data about slivers in an answer. Each extent includes the extents
+// before it.
 type extent int
 
 const (

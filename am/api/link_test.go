@@ -33,7 +33,7 @@ func across(capacity string) string {
 
 // TestLinksAreAccounted takes what an interface carries, and gets it back.
 func TestLinksAreAccounted(t *testing.T) {
-	const left = `link "l": its interface "a:0" asks for 500000 kbit/s out of nic of h1 (core), of whose 1000000 only 400000 are left`
+	const left = `link "l": its interface "a:0" asks for 500000 kbit/s out of nic of h1 (core), which has 400000 of 1000000 left`
 	w := setting{inventory: switched, extensions: []string{service.SliverInfo, service.VNode}}.world(t, "large", across("600000"), "small", across("1"),
 		"half", across("500000"), "private", strings.ReplaceAll(across("500000"), "routable_control_ip", "other"), "left", left).play(`
 		alice owns s1 48h

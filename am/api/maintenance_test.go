@@ -82,7 +82,7 @@ func TestLockdownIsTold(t *testing.T) {
 	open := strings.Count(w.play("alice ListResources").answer.at("value").text, `now="true"`)
 	story := fmt.Sprintf(`
 		heed $locked
-		nobody GetVersion -> value.patchbay_lockdown=<string>"power cut at noon" output=<string>"no new work is taken for now: power cut at noon"
+		nobody GetVersion -> value.patchbay_lockdown=<string>"power cut at noon" output=<string>"no new work is accepted for now: power cut at noon"
 		alice ListResources -> !'now="true"' %d*'now="false"'
 		alice ListResources geni_available=true -> !"<node"
 		heed $open

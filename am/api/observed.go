@@ -6,8 +6,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// maxDetails limits the output of services in one answer, in bytes. The same limit applies
-// to the descriptions of interfaces. An answer about a single sliver always contains all.
+// maxDetails limits the output of all services in one answer, in bytes. The descriptions of
+// all interfaces have a limit of the same size. The details of a single sliver always fit.
 const maxDetails = 4 << 20
 
 // interfaceSize is the approximate size of an interface without its names, in bytes.

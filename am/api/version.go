@@ -63,5 +63,5 @@ func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if text == "" {
 		return v, nil, nil
 	}
-	return append(slices.Clip(v), xmlrpc.Member{Name: "patchbay_lockdown", Value: text}), []string{"no new work is taken for now: " + text}, nil
+	return append(slices.Clip(v), xmlrpc.Member{Name: "patchbay_lockdown", Value: text}), []string{"no new work is accepted for now: " + text}, nil
 }

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// lockTimeout is the time that the server waits for the lock of an audit. After that,
-	// its lines wait in memory. A command waits for commandLockTimeout and then fails.
+	// lockTimeout is the time that the server waits for the lock of an audit. After that, it
+	// keeps the lines in memory. A command waits for commandLockTimeout and then fails.
 	lockTimeout        = 100 * time.Millisecond
 	commandLockTimeout = 5 * time.Second
 )
 
-// appendTo appends text to an audit with one write. If the file ends within a line, it begins
-// a new line. If a full disk cuts off the text, it removes the written part and returns the
-// error. Several processes may append to the same file.
+// appendTo appends text to an audit with one write. If the file ends with an incomplete line,
+// the text begins on a new line. If only a part of the text can be written, appendTo removes
+// that part and returns the error. Several processes may append to the same file.
 func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	if err := lock(f, lockTimeout); err != nil {
 		return err
@@ -48,8 +48,8 @@ func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	return errors.Join(err, f.Truncate(size))
 }
 
-// lock keeps other processes from appending. It does nothing on a file system without
-// locks.
+// lock locks the file, so that no other process appends to it. It fails after lockTimeout.
+// It does nothing on a file system without locks.
 func lock(f *os.File, lockTimeout time.Duration) error {
 	for end := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -60,7 +60,7 @@ func lock(f *os.File, lockTimeout time.Duration) error {
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("cannot lock the audit: %w", err)
 		case time.Now().After(end):
-			return errors.New("another process keeps the audit locked; let it end")
+			return errors.New("another process has locked the audit; try again when that process has ended")
 		}
 	}
 }

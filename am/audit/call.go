@@ -16,7 +16,7 @@ type Call struct {
 	// API is the version of the AM API.
 	API    int
 	Remote string // address and port
-	// Times and From are set for callers without a trusted certificate: the line is that of
+	// Times and From are set for callers without a trusted certificate: the line describes
 	// the latest of Times calls from the address or network From.
 	Times  int
 	From   string
@@ -57,7 +57,8 @@ type Act struct {
 	Text  string
 	// Operator is the user who acted; see the function Operator.
 	Operator string
-	// At is the time, for Note; if zero, the current time.
+	// At is the time in the line that Note writes; zero means the current time. Log.Act
+	// ignores it.
 	At time.Time
 }
 

@@ -38,10 +38,10 @@
 //
 //   - lines that a crash prevents: each line names its journal entries, so the next start can
 //     write the missing lines, marked "recovered": [Log.recover].
-//   - several processes: each locks the file before it appends, and removes the half line that a
-//     crash left: [appendTo].
-//   - addresses without a gone line: a line is written at least every 10 minutes, so they ended
-//     between the last line and the next start: [query.end].
-//   - audit file that cannot be written: lines wait in memory. With audit_required, calls that
-//     change something are refused with 5: [Log.Admit].
+//   - several processes: each locks the file before it appends, and begins a new line after an
+//     incomplete line that a crash left: [appendTo].
+//   - addresses without a gone line: a line is written at least every 10 minutes, so the addresses
+//     ended between the last line and the next start: [query.end].
+//   - audit file that cannot be written: its lines are kept in memory until it can be written.
+//     With audit_required, calls that change something are refused with 5: [Log.Admit].
 package audit

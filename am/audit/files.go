@@ -22,7 +22,7 @@ func Files(path string) ([]string, error) {
 	dir, base := filepath.Split(path)
 	all, err := os.ReadDir(filepath.Clean(dir + "."))
 	if err != nil {
-		return nil, fmt.Errorf("cannot look for the audit: %w", err)
+		return nil, fmt.Errorf("cannot list the files of the audit: %w", err)
 	}
 	var files []string
 	for _, e := range all {

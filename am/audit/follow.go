@@ -49,8 +49,8 @@ func (f *follower) Publish() {
 	f.staged = f.staged[:0]
 }
 
-// Start writes a start line, and then a holds line for each sliver. Afterwards the log writes
-// each change of what a sliver holds.
+// Start writes a start line, and then a holds line for each sliver that holds something.
+// Afterwards the log writes a line when a sliver's holding changes.
 func (l *Log) Start(site string) error {
 	l.mu.Lock()
 	x := l.line(eventStart)
@@ -68,8 +68,8 @@ func (l *Log) Start(site string) error {
 	return nil
 }
 
-// recordAgain writes again what all slivers hold, if such lines may have been lost. If
-// it fails, the next call tries again.
+// recordAgain repeats the holds lines of all slivers if mustRecordAgain is set. If it fails,
+// the next call tries again.
 func (l *Log) recordAgain(ctx context.Context) {
 	l.mu.Lock()
 	h := l.holdings

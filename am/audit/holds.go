@@ -10,8 +10,8 @@ import (
 	"patchbay/am/store"
 )
 
-// holdings writes a line when the addresses of a sliver change. Only the committer
-// calls it.
+// holdings writes a line when a sliver's holding changes: its addresses, endpoints and
+// outside ports. Only the committer calls it.
 type holdings struct {
 	log    *Log
 	staged []held
@@ -23,25 +23,25 @@ type holdings struct {
 	recordingAll bool
 }
 
-// recordedState is the last written state of a sliver: its sum, and the time of the
-// line; "" if that was before this start.
+// recordedState is the last written holding of a sliver.
 type recordedState struct {
-	// sum is the hash of what the sliver holds.
-	sum   uint64
+	// sum is the hash of the holding.
+	sum uint64
+	// since is the time of the holding's first line; "" if the holding existed at the start.
 	since string
 }
 
-// held is what a sliver holds after a change; line is nil for nothing.
+// held is the holding of a sliver after a change.
 type held struct {
 	key  string
 	urn  string
-	line *Line
-	// again means that it is written even if it repeats an earlier line.
+	line *Line // nil if the sliver holds nothing
+	// again means that the line is written even if it repeats an earlier line.
 	again bool
 }
 
-// readAll is a decision that changes nothing. When the committer publishes it, what all
-// slivers hold is written again.
+// readAll is a decision that changes nothing, but stages the holdings of all slivers. When
+// the committer publishes it, their lines are written again.
 func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
 	var all store.ChangeSet
 	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
@@ -98,8 +98,8 @@ func (h *holdings) Publish() {
 	h.staged = h.staged[:0]
 }
 
-// change returns the line for what a sliver holds at a time: holds, gone, or nil if the last
-// line about the sliver is still right. first means that the site has just started.
+// change returns the line for the holding x at the time at: holds, gone, or nil if the last
+// line about the sliver is still correct. first means that the site has just started.
 func (h *holdings) change(x held, at string, first bool) *Line {
 	was, known := h.held[x.key]
 	if x.line == nil {
@@ -143,7 +143,7 @@ func (l *Line) sum() uint64 {
 	return m.Sum64()
 }
 
-// holdsLine returns the line of what a sliver holds; nil if it holds nothing.
+// holdsLine returns the holds line of a sliver; nil if the sliver holds nothing.
 func holdsLine(s *am.Sliver) *Line {
 	l := &Line{
 		Event: eventHolds, Sliver: s.URN.String(), Slice: s.Slice.String(), User: s.Creator.String(), Speaker: s.Speaker.String(),

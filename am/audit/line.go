@@ -67,8 +67,8 @@ type Line struct {
 	Doors     []string `json:"doors,omitempty"`
 	Outside   []string `json:"outside,omitempty"`
 	Request   string   `json:"request,omitempty"`
-	// Again means that the line repeats an earlier one, at a start or in a new file. Since
-	// is the time of the first one, if that is known.
+	// Again means that the line repeats an earlier line, at a start or in a new file. Since
+	// is the time of the first such line, if it is known.
 	Again bool   `json:"again,omitempty"`
 	Since string `json:"since,omitempty"`
 
@@ -120,7 +120,7 @@ func (l *Line) time() time.Time {
 }
 
 // peek returns the time and the event of a line without parsing the rest. ok is false
-// for a line that does not begin like one of ours.
+// for a line that does not begin like a line of an audit.
 func peek(line []byte) (at, event string, ok bool) {
 	const before, between = `{"at":"`, `","event":"`
 	rest, ok := bytes.CutPrefix(line, []byte(before))

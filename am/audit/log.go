@@ -16,11 +16,11 @@ import (
 	"patchbay/am/store"
 )
 
-// maxWaiting limits the lines that wait because they cannot be written, in bytes.
+// maxWaiting limits the waiting lines, which could not be written yet, in bytes.
 const maxWaiting = 4 << 20
 
-// silence is the time without a line after which a line "alive" is written. So a site
-// that ends without a line was alive at most that long before.
+// silence is the time without a line after which a line "alive" is written. So the last
+// line of a site that crashes is hardly older than that.
 const silence = 10 * time.Minute
 
 // checkInterval is the interval at which Run checks the file.
@@ -35,8 +35,8 @@ type Options struct {
 }
 
 // Log is the audit of a site whose store is open. All methods may be called
-// concurrently. Lines that cannot be written wait, up to maxWaiting, and are written as
-// soon as possible; meanwhile Err returns the reason.
+// concurrently. Lines that cannot be written wait in memory, up to maxWaiting, and are
+// written as soon as possible; meanwhile Err returns the reason.
 type Log struct {
 	path  string
 	store *store.Store
@@ -48,19 +48,19 @@ type Log struct {
 	lines int64      // written since Open
 
 	waiting batch
-	lost    int // lines that found no room in waiting
-	// mustRecordAgain means that what slivers hold must be written again, because such
-	// lines may have been lost, or are in another file.
+	lost    int // lines dropped because waiting was full
+	// mustRecordAgain means that the holds lines of all slivers must be repeated, because
+	// some may have been lost, or are in another file.
 	mustRecordAgain bool
 	holdings        *holdings // nil before Start
 	failure         error
 	loggedAt        time.Time // when failure was last logged
 
 	seen store.Rev
-	// pending are the journal entries without a line, and byCall those whose line comes
-	// with a call.
+	// pending has the ids of the journal entries without a line.
 	pending map[string]store.Rev
-	byCall  map[string][]string
+	// byCall has, by request id, the pending entries whose line Call will write.
+	byCall map[string][]string
 	// stuck is the first revision whose line was lost; 0 for none.
 	stuck store.Rev
 }
@@ -69,12 +69,12 @@ type Log struct {
 type batch struct {
 	text  []byte
 	lines int
-	first store.Rev // of the journal entries that they are of; 0 for none
+	first store.Rev // the first revision of their journal entries; 0 for none
 }
 
 // Open opens the audit file at path, creates it if necessary, and writes the lines that
-// are missing because of a crash. From then on each journal entry gets its line: that
-// of a call with Call, all others immediately.
+// are missing because of a crash. From then on each journal entry gets its line: Call
+// writes the line of a call's entry; all other lines are written immediately.
 func Open(path string, s *store.Store, o Options) (*Log, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -168,7 +168,8 @@ func (l *Log) line(event string) *Line {
 	return &Line{At: l.opt.Now().UTC().Format(timeLayout), Event: event}
 }
 
-// write writes lines, or keeps them waiting. The caller holds the lock.
+// write writes lines, or adds them to waiting if they cannot be written. The caller holds
+// the lock.
 func (l *Log) write(lines ...*Line) {
 	ready := l.waiting.lines == 0 && l.lost == 0 && l.checkFile()
 	var text []byte
@@ -204,7 +205,7 @@ func earlier(a, b store.Rev) store.Rev {
 	return a
 }
 
-// marked are events whose lines have a mark although they belong to no journal entry.
+// marked are events whose lines have a mark although these lines belong to no journal entry.
 var marked = map[string]bool{eventStart: true, eventTold: true, eventAlive: true, eventOpen: true, eventStop: true}
 
 // Settled returns the revision of the store up to which each journal entry has its line
@@ -215,7 +216,8 @@ func (l *Log) Settled() store.Rev {
 	return l.writtenUpTo()
 }
 
-// writtenUpTo returns settled without the lines that wait.
+// writtenUpTo is Settled for a caller that holds the lock: unlike settled, it does not count
+// waiting lines.
 func (l *Log) writtenUpTo() store.Rev {
 	rev := l.settled()
 	if w := l.waiting.first; w > 0 {
@@ -224,7 +226,8 @@ func (l *Log) writtenUpTo() store.Rev {
 	return rev
 }
 
-// settled returns the revision up to which every journal entry has a line.
+// settled returns the revision up to which every journal entry has a line, written or
+// waiting.
 func (l *Log) settled() store.Rev {
 	rev := l.seen
 	if l.stuck > 0 {
@@ -236,7 +239,7 @@ func (l *Log) settled() store.Rev {
 	return rev
 }
 
-// append writes text with one write.
+// append appends text to the file. It returns false if that fails.
 func (l *Log) append(text []byte) bool {
 	if err := appendTo(l.file, text, lockTimeout); err != nil {
 		l.failed(err)
@@ -246,8 +249,9 @@ func (l *Log) append(text []byte) bool {
 	return true
 }
 
-// checkFile makes sure that the open file is still the one at the path, and begins
-// another if that was moved away. The next lines must not count as written yet.
+// checkFile reopens the file if it was moved away, and reports whether the file can be used.
+// Call it while the journal entries of the next lines are still pending: the mark of a new
+// file must not count these lines as written.
 func (l *Log) checkFile() bool {
 	err := l.reopenIfMoved()
 	if err != nil {
@@ -256,7 +260,7 @@ func (l *Log) checkFile() bool {
 	return err == nil
 }
 
-// reopenIfMoved opens a new file if the present one was moved away, or if none is open.
+// reopenIfMoved opens a new file if the open file was moved away, or if none is open.
 func (l *Log) reopenIfMoved() error {
 	if l.file != nil {
 		there, err := os.Stat(l.path)
@@ -273,7 +277,7 @@ func (l *Log) reopenIfMoved() error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	// Older files may be deleted, so each file must contain what is held.
+	// Older files may be deleted, so each file must contain the holdings of all slivers.
 	l.mustRecordAgain = true
 	return l.begin(Mark{l.writtenUpTo(), l.seen})
 }
@@ -315,7 +319,8 @@ func (l *Log) err() error {
 	return fmt.Errorf("the audit %s cannot be written, %d lines wait and %d are lost: %w", l.path, l.waiting.lines, l.lost, l.failure)
 }
 
-// Admit returns an am.Error for changes that need a line while lines cannot be written.
+// Admit returns nil if lines can be written, and else the am.Error with which a call that
+// changes something is refused.
 func (l *Log) Admit() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -336,7 +341,8 @@ func (l *Log) Lines() (written, unwritten int64) {
 	return l.lines, int64(l.waiting.lines + l.lost)
 }
 
-// flush writes the lines that wait. The caller holds the lock.
+// flush writes the waiting lines, and a line with the number of lost lines if there are any.
+// It returns false if it cannot. The caller holds the lock.
 func (l *Log) flush() bool {
 	if !l.checkFile() {
 		return false
@@ -350,7 +356,7 @@ func (l *Log) flush() bool {
 	}
 	if l.lost > 0 {
 		x := l.line(eventLost)
-		x.Lost, x.Text = l.lost, "lines were not written; those of changes come back at the next start"
+		x.Lost, x.Text = l.lost, "lines were not written; the lines that record changes are written when the service next starts"
 		if !l.append(x.encode()) {
 			return false
 		}

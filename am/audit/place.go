@@ -63,9 +63,9 @@ func (p Place) String() string {
 	return net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
 }
 
-// match returns the addresses, port ranges and endpoints of a sliver's line that match
-// the place. shared is true if they match only because the place has no port: other
-// slivers may be there, too.
+// match returns the addresses, port ranges and endpoints in a holds line that match the
+// place. shared is true if they match only because the place has no port: other slivers may
+// be at the same address.
 func (p Place) match(l *Line) (as []string, shared bool) {
 	for _, a := range l.Addresses {
 		if p.isAt(a) {
@@ -95,6 +95,7 @@ func (p Place) match(l *Line) (as []string, shared bool) {
 	return as, shared
 }
 
+// isAt reports whether address is the address of the place.
 func (p Place) isAt(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && p.Addr.IsValid() && canonicalAddr(a) == p.Addr

@@ -10,9 +10,8 @@ import (
 	"patchbay/am/store"
 )
 
-// recover writes the lines of journal entries without one, because a crash came between
-// the change and its line. An audit without a mark is new, and begins at the journal's
-// current revision.
+// recover writes the missing lines of journal entries: a crash came between the change and
+// its line. An audit without a mark is new, and begins at the journal's current revision.
 func (l *Log) recover() error {
 	var top store.Rev
 	if err := l.store.Read(func(v *store.View) error { top = v.Revision(); return nil }); err != nil {
@@ -35,7 +34,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	n := 0
-	var last *am.JournalEntry // it is written when the next one is pending, so that its mark includes that one
+	var last *am.JournalEntry // written when the next entry is pending, so that the mark shows that entry as missing
 	write := func() {
 		x := entryLine(*last)
 		x.Recovered = true
@@ -66,7 +65,7 @@ func (l *Log) recover() error {
 type tail struct {
 	found bool
 	Mark
-	// have are the journal entries after settled that have a line.
+	// have contains the journal entries after settled that have a line.
 	have map[string]bool
 	// enough means that earlier lines are not needed.
 	enough bool
@@ -97,13 +96,13 @@ func readTail(path string) (tail, error) {
 			continue
 		}
 		if err := t.addFile(name); err != nil {
-			return t, errors.Join(fmt.Errorf("its position in the journal would have to be read from %s; move that file elsewhere to continue without it", name), err)
+			return t, errors.Join(fmt.Errorf("its position in the journal may be in %s, which cannot be read; move that file elsewhere to continue without it", name), err)
 		}
 	}
 	return t, nil
 }
 
-// addFile adds a file; the latest comes first.
+// addFile adds the lines of a file. Call it for the latest file first.
 func (t *tail) addFile(name string) error {
 	marks := func(f func(*Line)) error {
 		return readLines(name, func(text []byte) bool {

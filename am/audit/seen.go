@@ -8,7 +8,8 @@ import (
 )
 
 // Seen returns the last revision of a store that the audit file at path has recorded; 0
-// if it has none. A store that continues after it never uses a recorded revision again.
+// if it has none. A store that continues after this revision never uses a recorded revision
+// again.
 func Seen(path string) (store.Rev, error) {
 	t, err := readTail(path)
 	if errors.Is(err, os.ErrNotExist) {

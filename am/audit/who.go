@@ -17,11 +17,11 @@ type Holder struct {
 	// As are the addresses, endpoints and ports that matched.
 	As    []string  `json:"as"`
 	Since time.Time `json:"since"`
-	// Until is when it ended; zero while it has not. If Seen is set, the exact time of
-	// the end is unknown: it lies between Seen and Until.
+	// Until is the end of the holding; zero if it has not ended. If Seen is set, the exact
+	// time of the end is unknown: it lies between Seen and Until.
 	Until time.Time `json:"until,omitzero"`
 	Seen  time.Time `json:"seen,omitzero"`
-	// Maybe means that it may have ended before the requested time.
+	// Maybe means that the holding may have ended before the requested time.
 	Maybe bool `json:"maybe,omitempty"`
 	// Request is the id of the call that reserved the sliver. Call is its line; nil if
 	// the files do not contain it.
@@ -44,8 +44,8 @@ type Answer struct {
 	More int `json:"more,omitempty"`
 	// Shared means that a port would distinguish the holders.
 	Shared bool `json:"shared,omitempty"`
-	// Before and After are the last holder before and the first after the time, if there
-	// is none at the time.
+	// Before and After are the last holder before the time and the first holder after it, if
+	// there is no holder at the time.
 	Before *Holder `json:"before,omitempty"`
 	After  *Holder `json:"after,omitempty"`
 	// From and To are the times of the first and the last line.
@@ -78,6 +78,7 @@ type query struct {
 	last  time.Time // end of the requested time
 	// open are the holders at the time of the current line.
 	open map[string]*Holder
+	// kept are the holders for the answer, by start and sliver.
 	kept map[string]*Holder
 }
 
@@ -118,7 +119,7 @@ func (q *query) read(text []byte) {
 	}
 }
 
-// change applies a line that says what a sliver holds from now on.
+// change applies a holds or gone line, which was written at the time now.
 func (q *query) change(l *Line, now time.Time) {
 	key := strings.ToLower(l.Sliver)
 	h := q.open[key]
@@ -158,8 +159,8 @@ func (q *query) end(key string, now time.Time) {
 	q.classify(h)
 }
 
-// classify keeps a holder that was there at the requested time, or else the nearest one
-// before or after it.
+// classify adds a holder to the answer if it was at the place at the requested time. Else it
+// stores the holder as Before or After if it is the nearest one.
 func (q *query) classify(h *Holder) {
 	switch {
 	case h.Since.After(q.last):

@@ -9,8 +9,8 @@ import (
 	"patchbay/rspec"
 )
 
-// assignTags gives a new VLAN tag to each link that uses a physical link, and the tag
-// of the shared VLAN to a link that joins one.
+// assignTags gives a free VLAN tag to each link that uses a physical link. A link that joins
+// a shared VLAN gets the tag of that VLAN.
 func (b *binding) assignTags() {
 	pool, from := &b.x.network.tags, 0
 	asked := 0
@@ -65,13 +65,13 @@ func (b *binding) assignPublic() {
 }
 
 // assignAddresses gives an address to each interface that is on a link and has no address.
-// It takes it from the network of the link's other addresses, or from a new network that the
-// slice does not use. Addresses that the slice uses elsewhere are avoided if possible. In a
-// shared VLAN the slices must agree on addresses themselves.
+// The address is in the network of the link's other addresses, or in a network that the
+// slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible. In
+// a shared VLAN the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
-	var taken map[netip.Addr]bool         // by the slice
-	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: taken only grows
+	var taken map[netip.Addr]bool         // addresses that the slice uses or requests
+	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: all before it are taken
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
@@ -160,8 +160,8 @@ func commonNetwork(asked []netip.Prefix) netip.Prefix {
 // noHosts are the IPv4 addresses that no host can have.
 var noHosts = netip.MustParsePrefix("0.0.0.0/8")
 
-// firstHost returns the lowest address of a network that a host can have; the network's
-// own address if there is none.
+// firstHost returns the address of a network at which a search for host addresses begins:
+// the lowest address that is not in noHosts.
 func firstHost(network netip.Prefix) netip.Addr {
 	if noHosts.Contains(network.Addr()) {
 		return rspec.LastAddress(noHosts).Next()
@@ -169,12 +169,12 @@ func firstHost(network netip.Prefix) netip.Addr {
 	return network.Addr()
 }
 
-// assignHosts gives each interface in open the lowest host address of a network that is not
-// taken. The search begins at from; next is the address at which it ended. ok is false if
-// the network has too few addresses.
+// assignHosts gives each interface in open the lowest host address of the network that is not
+// taken. The search begins at from and ends at next. ok is false if the network has too few
+// free addresses.
 func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]bool, open []*am.Interface) (next netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // addresses that no host can have
-	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else both addresses are hosts
+	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else hosts can have all addresses
 		first = network.Addr()
 		if first.Is4() {
 			last = rspec.LastAddress(network)

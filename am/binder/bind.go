@@ -11,11 +11,11 @@ import (
 	"patchbay/rspec"
 )
 
-// Binding is the result of Bind: the component of each node of a request, in its order,
-// and what its interfaces get.
+// Binding is the result of Bind: the nodes of the request, in its order, with their
+// components and resources.
 type Binding struct{ Nodes []Bound }
 
-// Bound is a node's component, and what the node gets there.
+// Bound is a node with its component and the resources that the node gets.
 type Bound struct {
 	Node       *rspec.Node
 	Component  *inventory.Component
@@ -23,9 +23,9 @@ type Bound struct {
 	// Image is the inventory's name of the disk image; empty if the sliver type
 	// has none.
 	Image string
-	// Exclusive says that no other slice may be on the component.
+	// Exclusive means that no other slice may be on the component.
 	Exclusive bool
-	// Shared says that the node shares a component that the request wants exclusively
+	// Shared means that the node shares a component that the request wants exclusively
 	// (inventory.Share).
 	Shared bool
 	// Amount is the amount of the component's resources that the sliver takes.
@@ -39,16 +39,16 @@ type Bound struct {
 	Asked bool
 }
 
-// Bind chooses components for all own nodes of r for slice, and network resources for
-// its links. used are the addresses that the slice already has, with their networks. It
-// fails with an *UnsatisfiedError. It reserves nothing: the index learns of the slivers
-// from the store, so call Bind inside the decision that stores them.
+// Bind chooses components for all nodes of r, a request of slice, and network resources for
+// its links. used are the addresses that the slice already has, with their networks. Bind
+// fails with an *UnsatisfiedError. It reserves nothing: the store notifies the index of new
+// slivers, so call Bind inside the decision that stores them.
 func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	return BindAvoiding(nil, r, x, slice, used...)
 }
 
-// BindAvoiding is Bind without the components in avoid, because their providers refused
-// slivers. A node that names one of these components still gets it.
+// BindAvoiding is Bind, but it does not choose the components in avoid, whose providers have
+// refused slivers. A node that names one of these components still gets it.
 func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
 	return Permit{}.Bind(avoid, r, x, slice, used...)
 }
@@ -110,7 +110,7 @@ func (b *binding) choose(within map[int]*inventory.Link) {
 	}
 	b.readWires()
 	b.restrict(within)
-	b.bindBound()
+	b.bindNamed()
 	b.bindGroups()
 	b.bindFree()
 	for i := range b.nodes {
@@ -154,24 +154,24 @@ type binding struct {
 type claim struct {
 	amount  am.Amount
 	slivers int32
-	traffic amount // of the nodes with a physical link that they must use
+	traffic amount // the traffic of nodes that must use a given physical link
 }
 
-// node is a node of the request while it is bound.
+// node is a node of the request during a Bind.
 type node struct {
 	Bound
 	hardware   string // "" for any
 	alone      bool   // exclusive="true"
-	bound      bool   // to a component, by the request
+	bound      bool   // the request determines its component
 	done       bool   // bound, or refused with a reason
 	refused    bool
 	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
 	within     *inventory.Link        // physical link that the node must use; nil for any
-	traffic    traffic                // what the node takes of that link
+	traffic    traffic                // the capacity that the node takes of that link
 }
 
-// makeInterfaces gives n its interfaces, with the names and addresses in the request. All
-// else about them is chosen later.
+// makeInterfaces gives n its interfaces, with the names and addresses in the request. Their
+// other fields are set later.
 func (n *node) makeInterfaces() {
 	if len(n.Node.Interfaces) == 0 {
 		return
@@ -208,9 +208,9 @@ func (b *binding) assign(n *node, i int32) {
 	b.claims[i] = c
 }
 
-// bindBound binds the nodes that name a component, and those that share a host with one
-// of them.
-func (b *binding) bindBound() {
+// bindNamed binds the nodes that name a component or an interface of one, and the nodes that
+// share a host with such a node.
+func (b *binding) bindNamed() {
 	hosts := map[string]*inventory.Component{}
 	for i := range b.nodes {
 		n := &b.nodes[i]
@@ -221,7 +221,7 @@ func (b *binding) bindBound() {
 			if host := hosts[g]; host == nil {
 				hosts[g] = n.Component
 			} else if host != n.Component {
-				b.refuse(n, am.BadArgs, "it shares a host with the others of colocate %.80q, which are bound to %s; bind it there, too", g, host.Name)
+				b.refuse(n, am.BadArgs, "all nodes with colocate %.80q share one host, and an earlier one names %s; name the same component, or drop colocate", g, host.Name)
 				continue
 			}
 		}
@@ -248,7 +248,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 		return
 	}
 	if v := b.check(int32(c.Index), n.want()); v != fits {
-		b.refuseBound(n, c, v)
+		b.refuseNamed(n, c, v)
 		return
 	}
 	b.assign(n, int32(c.Index))

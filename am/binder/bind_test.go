@@ -166,7 +166,7 @@ func TestBind(t *testing.T) {
 		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 does not offer vm, but raw-pc"},
 		{"unknown component", nil, []string{"on=pc11"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"component of another authority", nil, []string{"on=urn:publicid:IDN+other.org+node+pc1"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
-		{"unknown component, nothing near", nil, []string{"on=zzzzzz"}, "a:1 12/0", "the advertisement lists what there is"},
+		{"unknown component, nothing near", nil, []string{"on=zzzzzz"}, "a:1 12/0", "the advertisement lists all components"},
 		{"component_id is not a URN", nil, []string{"on=urn:pc1"}, "a:1 1/0", "its component_id is not a URN"},
 		{"authority of a component ignores case", nil, []string{"on=urn:publicid:IDN+EXAMPLE.org+node+pc1"}, "a=pc1/raw-pc/ubuntu!", ""},
 

@@ -7,16 +7,15 @@ import (
 	"patchbay/inventory"
 )
 
-// If the first choice puts the nodes of a link on components that no physical link joins,
-// or that have too little capacity, the unbound nodes are tried together on one physical
-// link after the other, at most maxTries times and less often for very many nodes.
+// The first choice may put the nodes of a link on components that no physical link joins,
+// or whose interfaces have too little capacity. Then the nodes that name no component are
+// tried on other physical links, each time all nodes that links connect on the same one.
 const (
 	maxTries      = 8
-	maxTriedNodes = 20_000 // in all tries together, beyond the second
+	maxTriedNodes = 20_000 // nodes in all tries together; two tries are always allowed
 )
 
-// maxScans limits how often, in a request, a physical link is checked to find
-// those worth a try.
+// maxScans limits how often a request checks whether a physical link is worth a try.
 const maxScans = 100_000
 
 // retry searches for another choice of components after the first one, the binding, has
@@ -29,7 +28,7 @@ type retry struct {
 	fitting map[shape][]*inventory.Link
 }
 
-// shape is equal for clusters that the same physical links suit.
+// shape describes a cluster: the same physical links suit all clusters of one shape.
 type shape struct {
 	class classKey
 	nodes int
@@ -57,8 +56,8 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// tryOtherLinks places the clusters of refused links on other physical links, and tries
-// again. It returns the first choice that works, else b with its reasons.
+// tryOtherLinks places the clusters of refused links on other physical links, and chooses
+// components again. It returns the first binding that works, else b with its reasons.
 func (b *binding) tryOtherLinks() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
@@ -91,8 +90,8 @@ func (b *binding) tryOtherLinks() *binding {
 	return b
 }
 
-// move assigns c to the next of its links that has enough components besides those that
-// other clusters have booked. It reports whether there is such a link.
+// move assigns c to the next of its links that has enough components besides the components
+// that other clusters have booked. It reports whether there is such a link.
 func (r *retry) move(c *cluster) bool {
 	if c.links == nil {
 		c.links = r.likelyLinks(c)
@@ -129,9 +128,9 @@ func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	return true
 }
 
-// failures returns the refused nodes, and one node of each refused link: one that the
-// request does not bind, if there is one. first is the first choice, which shows what the
-// request binds. A link fails here only for lack of a physical interface, so it has ends.
+// failures returns the refused nodes, and one node of each refused link: if possible a node
+// whose component the request does not determine. The first choice, first, shows which nodes
+// these are. A link fails here only for lack of a physical interface, so it has ends.
 func (b *binding) failures(first *binding) (nodes []int) {
 	for i := range b.wires {
 		w := &b.wires[i]
@@ -152,8 +151,8 @@ func (b *binding) failures(first *binding) (nodes []int) {
 	return nodes
 }
 
-// free returns the nodes of the wire that the request does not bind to a component. b is the
-// first choice, which shows this.
+// free returns the nodes of the wire whose component the request does not determine. The
+// first choice, b, shows which nodes these are.
 func (w *wire) free(b *binding) (nodes []int) {
 	for _, e := range w.ends {
 		if !b.nodes[e.node].bound {
@@ -163,7 +162,8 @@ func (w *wire) free(b *binding) (nodes []int) {
 	return nodes
 }
 
-// clusters returns the cluster of each node, by the number of the node; nil for bound nodes.
+// clusters returns the cluster of each node, by the number of the node. A node whose
+// component the request determines has none.
 func (b *binding) clusters() []*cluster {
 	root := make([]int, len(b.nodes))
 	for i := range root {
@@ -218,9 +218,9 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likelyLinks sets c.needs and returns the physical links with enough components for c.
-// Links that more of the bound nodes linked to c can use come first, then the order of the
-// inventory counts.
+// likelyLinks sets c.needs and returns the physical links with enough components for c. The
+// links that most bound nodes at the wires of c can use come first; equally good links are in
+// the order of the inventory.
 func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
@@ -301,13 +301,13 @@ func (b *binding) restrict(within map[int]*inventory.Link) {
 	}
 }
 
-// maxAmounts returns what each end takes if no two nodes share a component.
+// maxAmounts returns the capacity that each end takes if no two nodes share a component.
 func (w *wire) maxAmounts() []amount {
 	return w.amounts(func(x, y end) bool { return x.node != y.node })
 }
 
-// carries reports whether the interfaces of c on the physical link w.within have capacity
-// for w, besides the most that other nodes of the request can take there.
+// carries reports whether the interfaces of c on the physical link w.within have enough
+// capacity for w in addition to the other nodes of the request on c.
 func (b *binding) carries(c *inventory.Component, w want) bool {
 	var left amount
 	var out, in bool

@@ -10,8 +10,8 @@
 //
 // The Index sorts components into classes, one for each sliver type and one
 // for each sliver type on each hardware type, and keeps in trees how many
-// slivers fit on each. Bind picks from the trees, counts what it has picked
-// itself, and changes nothing; the store notifies the index when the slivers exist.
+// slivers fit on each. Bind picks components from the trees, counts its own picks, and
+// changes nothing in the index; the store notifies the index when the slivers exist.
 //
 // The rules, in the order of Bind:
 //
@@ -19,7 +19,7 @@
 //     (colocate), then nodes that ask for a hardware type, then nodes with
 //     exclusive="true", then the rest; in each, the order of the request. All nodes
 //     are bound, or none.
-//   - An exclusive component holds one sliver. A shared one holds what fits.
+//   - An exclusive component holds one sliver. A shared one holds as many as fit.
 //   - If inventory.ExclusiveOnShared is Share, a node with exclusive="true" may share a
 //     shared component, and then Bound.Shared is true. Else it needs a component that no
 //     other slice uses, and closes it to others. If such a node names no component, it

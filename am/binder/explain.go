@@ -50,10 +50,10 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 	if s.out <= left {
 		way, asked, left = "into", s.in, s.left.in
 	}
-	room, remedy := fmt.Sprintf("of whose %d only %d are left", s.port.Capacity, left), fmt.Sprintf("ask for at most %d, or leave capacity out", left)
+	room, remedy := fmt.Sprintf("which has %d of %d left", left, s.port.Capacity), fmt.Sprintf("ask for at most %d, or leave capacity out", left)
 	switch {
 	case left <= 0:
-		room, remedy = fmt.Sprintf("of whose %d nothing is left", s.port.Capacity), "leave capacity out"
+		room, remedy = fmt.Sprintf("which has nothing left of %d", s.port.Capacity), "leave capacity out"
 	case left == s.port.Capacity:
 		room = fmt.Sprintf("which carries %d", left)
 	}
@@ -72,8 +72,8 @@ func linkSuffix(p *inventory.Interface) string {
 	return " (" + p.Link.Name + ")"
 }
 
-// refuseUnjoined records that no physical link joins the nodes of a link, and what
-// would work.
+// refuseUnjoined records that no physical link joins the nodes of a link, and suggests
+// components that one joins.
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link
@@ -121,8 +121,8 @@ func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	return all
 }
 
-// refuseBound records why n does not fit on the component that it names.
-func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
+// refuseNamed records why n does not fit on the component that it names.
+func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 	const id = "component_id"
 	switch v {
 	case drained:
@@ -150,8 +150,8 @@ func (b *binding) refuseBound(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained refuses n because what it asks for is under the maintenance w, and
-// suggests instead.
+// refuseMaintained refuses n because what, the component or components that it needs, is
+// under the maintenance w. instead is a remedy.
 func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
 }
@@ -176,7 +176,7 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 // refuseUnbound records why no component in class c has room for n, which names no
 // component.
 func (b *binding) refuseUnbound(n *node, c *class) {
-	if n.within != nil { // only tried
+	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
 		return
 	}
@@ -288,7 +288,7 @@ func (b *binding) limitOf(c *class) string {
 
 // refuseGroup records why no host has room for all nodes of a group.
 func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
-	if n.within != nil { // only tried
+	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
 		return
 	}
@@ -382,7 +382,7 @@ func (b *binding) suggestComponent(name string) string {
 		c, ok = b.x.inv.ComponentNamed(b.suggestName(name, names))
 	}
 	if !ok {
-		return "; the advertisement lists what there is"
+		return "; the advertisement lists all components"
 	}
 	return fmt.Sprintf("; did you mean %s?", c.URN)
 }

@@ -40,10 +40,10 @@ type place struct {
 	away     bool // counted in class.away
 }
 
-// hold is what one sliver takes of a component.
+// hold is the part of a component and of the network that one sliver holds.
 type hold struct {
 	component urn.URN
-	name      string // the component's to its provider
+	name      string // the component's name at its provider
 	provider  string
 	at        int32 // the component's index, -1 if the inventory no longer has it
 	slice     string
@@ -53,7 +53,7 @@ type hold struct {
 	network   *networkHold
 }
 
-// equal reports whether two slivers take the same of the site.
+// equal reports whether h and o are the same.
 func (h hold) equal(o hold) bool {
 	alike := h.network.equal(o.network)
 	h.network, o.network = nil, nil
@@ -65,16 +65,16 @@ type usage struct {
 	used      am.Amount
 	slivers   int32
 	exclusive int32 // slivers that close the component to other slices
-	cleaning  part  // the part of it that is released and being cleaned
+	cleaning  part  // the part of the usage that is released and being cleaned
 }
 
-// part is the part of a component's slivers that is being cleaned.
+// part is the usage of those slivers of a component that are being cleaned.
 type part struct {
 	amount             am.Amount
 	slivers, exclusive int32
 }
 
-// share is what one slice has on one component.
+// share counts the slivers of one slice on one component.
 type share struct{ slivers, exclusive, cleaning, cleaningExclusive int32 }
 
 // change is an entry of the undo log: what a sliver held before.
@@ -150,9 +150,9 @@ func (x *Index) publishTouched() {
 	x.undo, x.touched = nil, nil
 }
 
-// setHold records that a sliver holds h from now on, or nothing if held is false, and adds
-// what it held before to the undo log. It looks up the component of h again, because an
-// undone hold may be older than the inventory.
+// setHold records that a sliver now holds h, or nothing if held is false, and adds its
+// previous hold to the undo log. It looks up the component of h again, because an undone hold
+// may be older than the inventory.
 func (x *Index) setHold(sliver string, h hold, held bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !held {

@@ -9,7 +9,8 @@ import (
 	"patchbay/inventory"
 )
 
-// layout is an inventory with what is held of it. While Prepare runs there are two.
+// layout is an inventory with the resources that slivers hold of it. While Prepare runs there
+// are two.
 type layout struct {
 	inv     *inventory.Inventory
 	classes map[classKey]*class
@@ -93,8 +94,8 @@ func (x *layout) locate(h hold) hold {
 	return h
 }
 
-// shareText returns equal if it is the same text, so that the memory of text can be freed,
-// and else text.
+// shareText returns equal if both strings have the same content, so that the memory of text
+// can be freed. Else it returns text.
 func shareText(text, equal string) string {
 	if text == equal {
 		return equal
@@ -102,8 +103,8 @@ func shareText(text, equal string) string {
 	return text
 }
 
-// count adds what h holds to its component and slice, or with a negative sign removes
-// it.
+// count adds the resources of h to its component, its slice and the network, or with a
+// negative sign removes them.
 func (x *layout) count(h hold, sign int32) {
 	x.network.count(x.inv, h, sign)
 	if h.at < 0 {
@@ -180,8 +181,8 @@ func tally(count *int, counted *bool, now bool) {
 	}
 }
 
-// slotsFor returns how many slivers of type t a slice without slivers could have on
-// component i.
+// slotsFor returns how many slivers of type t still fit on component i, for a slice that has
+// no slivers there.
 func (x *layout) slotsFor(i int32, t *inventory.SliverType) int32 {
 	c, u := x.inv.Components[i], &x.usage[i]
 	switch {

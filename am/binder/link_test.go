@@ -184,7 +184,7 @@ func TestBindLinks(t *testing.T) {
 		{"different links on one interface add up", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=60000", "m a:1 b:1 a:1>b:1=40000"},
 			"a:0=pc4:eth1 >60000 <0 #100 10.128.0.1/24; a:1=pc4:eth1 >40000 <0 #101 10.128.1.1/24; b:0=pc5:eth1 >0 <60000 #100 10.128.0.2/24; b:1=pc5:eth1 >0 <40000 #101 10.128.1.2/24", ""},
 		{"… to more than it carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=60000", "m a:1 b:1 a:1>b:1=40001"}, "m:101 6/25",
-			"of whose 100000 only 40000 are left; ask for at most 40000, or leave capacity out, or take another component"},
+			"which has 40000 of 100000 left; ask for at most 40000, or leave capacity out, or take another component"},
 		{"… beside what goes to all others", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=5 a:0>=6 >b:0=7 >a:0=8"},
 			"a:0=pc1:eth1 >6 <8 #100 10.128.0.1/24; b:0=pc2:eth1 >0 <7 #100 10.128.0.2/24", ""},
 		{"… and are more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 >b:0=100001"}, "l:100 6/25",
@@ -211,7 +211,7 @@ func TestBindLinks(t *testing.T) {
 		{"more than an interface carries", []string{"on=pc4", "on=pc5"}, []string{"l a:0 b:0 a:0>b:0=100001"},
 			"l:100 6/25", `link "l": its interface "a:0" asks for 100001 kbit/s out of eth1 of pc4 (edge), which carries 100000; ask for at most 100000, or leave capacity out, or take another component`},
 		{"more than it receives", []string{"on=pc1", "on=pc5"}, []string{"l a:0@pc1:eth3 b:0 b:0>a:0=60000", "m b:1 a:1@pc1:eth3 b:1>a:1=60000"},
-			"m:101 6/25", `its interface "b:1" asks for 60000 kbit/s out of eth1 of pc5 (edge), of whose 100000 only 40000 are left`},
+			"m:101 6/25", `its interface "b:1" asks for 60000 kbit/s out of eth1 of pc5 (edge), which has 40000 of 100000 left`},
 		{"beyond all bounds", []string{"on=pc1", "on=pc2"}, []string{"l a:0 b:0 a:0>b:0=9223372036854775807 a:0>b:0=9223372036854775807"}, "l:100 6/25", ""},
 
 		{"on one component nothing is taken", []string{"on=h1", "on=h1"}, []string{"l a:0 b:0 a:0>b:0=9000000"}, "a:0=h1 10.128.0.1/24; b:0=h1 10.128.0.2/24", ""},

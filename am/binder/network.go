@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory"
 )
 
-// network is what slivers hold of the site's network.
+// network counts the network resources of the site that slivers hold.
 type network struct {
 	ports  []port  // of each interface of the inventory
 	widest []int64 // the most that one interface of each physical link carries
@@ -20,20 +20,20 @@ type network struct {
 	alone map[int]int32
 }
 
-// port is what is held of a physical interface.
+// port is the use of a physical interface.
 type port struct {
-	out, in int64 // kbit/s
-	users   int32 // interfaces of slivers
+	out, in int64 // held capacity in kbit/s
+	users   int32 // interfaces of slivers that use it
 }
 
-// networkHold is what one sliver holds of the network.
+// networkHold has the network resources that one sliver holds.
 type networkHold struct {
 	ports  []portHold
 	public netip.Addr
 }
 
-// portHold is what one interface of a sliver holds: a physical interface with capacity, a
-// VLAN tag, or both.
+// portHold has the resources that one interface of a sliver holds: a physical interface with
+// capacity, a VLAN tag, or both.
 type portHold struct {
 	port    urn.URN // zero for none
 	name    string  // on its component
@@ -42,7 +42,7 @@ type portHold struct {
 	shared  bool
 }
 
-// newNetwork returns a network of which nothing is held.
+// newNetwork returns a network in which nothing is held.
 func newNetwork(v *inventory.Inventory) network {
 	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses), map[int]int32{}}
 	for _, p := range v.Interfaces {
@@ -53,8 +53,7 @@ func newNetwork(v *inventory.Inventory) network {
 	return n
 }
 
-// capacity returns what p carries in each direction when nothing is held of it, in
-// kbit/s.
+// capacity returns the whole capacity of p in each direction, in kbit/s.
 func capacity(p *inventory.Interface) int64 {
 	if p.Capacity == 0 {
 		return unlimited
@@ -65,7 +64,7 @@ func capacity(p *inventory.Interface) int64 {
 // freePublic counts the public addresses that are not held.
 func (n *network) freePublic() int64 { return int64(len(n.public.names) - n.public.held) }
 
-// networkOf returns what a sliver holds of the network; nil for nothing.
+// networkOf returns the network resources that a sliver holds; nil for none.
 func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	var ports []portHold
 	for _, i := range s.Interfaces {
@@ -84,7 +83,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	return &networkHold{ports, s.PublicAddress}
 }
 
-// equal reports whether two slivers hold the same of the network; both may be nil.
+// equal reports whether h and o are the same; both may be nil.
 func (h *networkHold) equal(o *networkHold) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -92,7 +91,7 @@ func (h *networkHold) equal(o *networkHold) bool {
 	return h.public == o.public && slices.Equal(h.ports, o.ports)
 }
 
-// count adds what a sliver's hold takes of the network, or with a negative sign removes it.
+// count adds the network resources of a sliver's hold, or with a negative sign removes them.
 func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
 	h := of.network
 	if h == nil {

@@ -21,7 +21,7 @@ func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	defer x.mu.Unlock()
 	x.plan = p
 	x.applyOutages(now)
-	x.version.Add(1) // callers show more of a plan than what is free
+	x.version.Add(1) // the advertisement shows the plan itself, too
 }
 
 // Advance applies the parts of the plan that have begun or ended by now. Call it before each

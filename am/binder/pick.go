@@ -79,7 +79,7 @@ func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*
 	return barred
 }
 
-// findAny is find among all components, permitted or not. It moves no cursor.
+// findAny is find, but also finds components that are not permitted. It moves no cursor.
 func (b *binding) findAny(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
 	if suits == nil {
 		suits = func(*inventory.Component) bool { return true }

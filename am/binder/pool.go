@@ -45,7 +45,7 @@ func (p *pool[K]) shortageText(what string, asked int) string {
 	if free := total - p.held; free > 0 {
 		return fmt.Sprintf("the request asks for %d %s; this aggregate has %d, of which %d free", asked, what, total, free)
 	}
-	return fmt.Sprintf("none of the %d %s of this aggregate is free for it", total, what)
+	return fmt.Sprintf("none of the %d %s of this aggregate is free", total, what)
 }
 
 // retryHint returns a further remedy if waiting can help.

@@ -68,7 +68,7 @@ func (b *binding) users(p *inventory.Interface) int32 {
 	return b.x.network.ports[p.Index].users + b.ports[int32(p.Index)].users
 }
 
-// claimPort takes a of p, or with a negative sign releases it.
+// claimPort takes the capacity a of the interface p, or with a negative sign releases it.
 func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	c := b.ports[int32(p.Index)]
 	c.out += int64(sign) * a.out
@@ -77,8 +77,8 @@ func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	b.ports[int32(p.Index)] = c
 }
 
-// better reports whether p is the better choice for an end: fewer links use it, or as
-// many and it has more capacity left.
+// better reports whether p is a better choice for an end than the interface than: fewer links
+// use p, or equally many do and p has more capacity left.
 func (b *binding) better(p, than *inventory.Interface) bool {
 	if than == nil {
 		return true
@@ -87,9 +87,9 @@ func (b *binding) better(p, than *inventory.Interface) bool {
 	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
 }
 
-// portOn returns the best interface of c that carries a, on physical link l (nil for any)
-// and, unless asked is nil, only asked. short is the interface with the most capacity left
-// among those that do not carry a, or nil.
+// portOn returns the best interface of c on physical link l that has enough capacity left for
+// a. A nil l stands for any physical link; if asked is not nil, only that interface suits. If
+// best is nil, short is the interface that has the most capacity left; nil if none suits.
 func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
@@ -117,7 +117,7 @@ type shortage struct {
 type route struct {
 	ports []*inventory.Interface
 	users int64 // uses of its interfaces by other links
-	left  int64 // the least capacity left on any of its interfaces when it takes its share
+	left  int64 // the least capacity that the route leaves on one of its interfaces
 }
 
 // try takes interfaces on physical link l for all wired ends of w. If it fails, it takes

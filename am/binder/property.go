@@ -6,32 +6,33 @@ import (
 	"patchbay/am"
 )
 
-// Limits on the properties of links. Otherwise the result could have the
-// square of the size of a request with large LANs.
+// Limits on the properties of links. Without them the size of the result could grow with the
+// square of the number of interfaces of a LAN.
 const (
 	maxProperties  = 256      // of one interface
 	maxNamed       = 16 << 10 // bytes of client_ids in the properties of one interface
 	maxPropertySum = 4 << 20  // approximate bytes of all properties of a request
-	maxQualities   = 1 << 18  // steps for one link
+	maxQualities   = 1 << 18  // ends times classes of one link
 )
 
-// qualities are the properties of one link, by the positions of its ends.
+// qualities are the properties of one link. Slices are indexed by the position of an end.
 type qualities struct {
-	out   []quality // of frames that leave an end, to any other
-	in    []quality // of frames that arrive at an end, from any other
-	pairs [][]pair  // from each end to others, sorted by these
-	// classes are the groups of ends with equal in; the ends of each are ascending.
+	out   []quality // of frames that leave the end, to any other
+	in    []quality // of frames that arrive at the end, from any other
+	pairs [][]pair  // of frames from the end to single other ends, sorted by these
+	// classes are the sets of ends with equal in; the ends of each are ascending.
 	classes []peers
-	classOf []int // the class of each end
+	classOf []int // the class of the end
 }
 
-// pair is the quality of frames from one end, known from the context, to the end to.
+// pair is the quality of frames to the end to. The end that they leave is the index of the
+// list in qualities.pairs.
 type pair struct {
 	to int
 	quality
 }
 
-// peers are the ends at which arriving frames have the same quality.
+// peers is a set of ends at which arriving frames have the same quality.
 type peers struct {
 	quality
 	ends []int
@@ -105,7 +106,7 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// mergePairs combines the pairs with the same end, which must be neighbours in all.
+// mergePairs combines the pairs to the same end, which must be neighbours in all.
 func mergePairs(all []pair) []pair {
 	out := all[:0]
 	for _, p := range all {
@@ -118,18 +119,17 @@ func mergePairs(all []pair) []pair {
 	return out
 }
 
-// group is a set of ends towards which frames that leave an end have the same
-// properties.
+// group is a set of ends to all of which frames from one end, n, have the same quality.
 type group struct {
 	quality
-	first   int // the lowest place
-	count   int
-	classes []int // classes that belong to it, without those of their ends that are apart (isApart)
-	apart   []int // ends that belong to it for themselves, not with their class
+	first   int   // the lowest end
+	count   int   // the number of ends
+	classes []int // classes whose ends are in the group, except the single ends (isSingle)
+	singles []int // single ends
 }
 
-// leaving returns the properties of what leaves end n and their approximate size in
-// bytes, and whether they are within the limits.
+// leaving returns the properties of frames that leave end n, and their approximate size in
+// bytes. ok is false if they exceed the limits.
 func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
 	rest := s.remaining(n, w, groups)
@@ -162,8 +162,8 @@ func property(s quality, to []string) am.Property {
 	return am.Property{To: to, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }
 
-// groups returns the other ends grouped by the properties of frames from n to them, in
-// the order of the first end of each group.
+// groups puts the other ends into groups: frames from end n have the same quality to all ends
+// of a group. The groups are sorted by their first end.
 func (s *qualities) groups(n int) []*group {
 	var all []*group
 	find := map[quality]*group{}
@@ -177,19 +177,19 @@ func (s *qualities) groups(n int) []*group {
 		g.first, g.count = min(g.first, first), g.count+count
 		return g
 	}
-	apart := make(map[int]int, len(s.classes)) // how many of a class are treated apart
-	apart[s.classOf[n]]++
+	singles := make(map[int]int, len(s.classes)) // the number of single ends of each class
+	singles[s.classOf[n]]++
 	for _, p := range s.pairs[n] {
-		apart[s.classOf[p.to]]++
+		singles[s.classOf[p.to]]++
 		g := add(s.out[n].combine(s.in[p.to]).overriddenBy(p.quality), p.to, 1)
-		g.apart = append(g.apart, p.to)
+		g.singles = append(g.singles, p.to)
 	}
 	for c, x := range s.classes {
-		count := len(x.ends) - apart[c]
+		count := len(x.ends) - singles[c]
 		if count == 0 {
 			continue
 		}
-		first := slices.IndexFunc(x.ends, func(to int) bool { return !s.isApart(n, to) })
+		first := slices.IndexFunc(x.ends, func(to int) bool { return !s.isSingle(n, to) })
 		g := add(s.out[n].combine(x.quality), x.ends[first], count)
 		g.classes = append(g.classes, c)
 	}
@@ -197,24 +197,25 @@ func (s *qualities) groups(n int) []*group {
 	return all
 }
 
-// isApart reports whether end to is treated apart from its class, because n has a property
-// for it alone, or because it is n itself.
-func (s *qualities) isApart(n, to int) bool {
+// isSingle reports whether end to is single: its group does not follow from its class,
+// because n has a property for that end alone, or because to is n itself.
+func (s *qualities) isSingle(n, to int) bool {
 	_, listed := slices.BinarySearchFunc(s.pairs[n], to, func(p pair, to int) int { return p.to - to })
 	return listed || to == n
 }
 
-// members yields the ends of a group of n: those apart, then those of each class.
+// members yields the ends of a group of n: first the single ends, then the ends of each
+// class.
 func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
-		for _, to := range g.apart {
+		for _, to := range g.singles {
 			if !yield(to) {
 				return
 			}
 		}
 		for _, c := range g.classes {
 			for _, to := range s.classes[c].ends {
-				if !s.isApart(n, to) && !yield(to) {
+				if !s.isSingle(n, to) && !yield(to) {
 					return
 				}
 			}
@@ -222,10 +223,10 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// remaining returns the quality that is written without names, for all ends that no other
-// property names. It is that of the largest group; none if a group has no properties. A
-// shared VLAN also has ends that are unknown here, so there it is the quality of all frames
-// that leave n.
+// remaining returns the quality of the property without names, which applies to all ends that
+// no other property of n names. It is the quality of the largest group, or the zero quality if
+// frames to some group need no properties. A shared VLAN also has ends that are unknown here,
+// so there it is the quality of frames that leave n to any end.
 func (s *qualities) remaining(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]

@@ -7,7 +7,7 @@ import (
 	"patchbay/rspec"
 )
 
-// quality is the properties of frames on their way from one end to another.
+// quality holds the properties of frames on their way from one end to another.
 type quality struct {
 	capacity int64 // kbit/s
 	latency  time.Duration

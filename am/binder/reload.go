@@ -7,7 +7,7 @@ import (
 	"patchbay/inventory"
 )
 
-// Availability is an inventory with what is free of it at one time.
+// Availability is an inventory with the numbers of free slivers and addresses at one time.
 type Availability struct {
 	inv    *inventory.Inventory
 	free   []atomic.Int32 // by component
@@ -66,7 +66,7 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 // Prepare prepares another inventory and returns the functions that change to it or
 // drop it: call exactly one of them soon. The slow work happens in Prepare while the
 // index is in use; Bind waits only for the change. Decisions that use the index more
-// than once must not run during the change, so make it between two decisions.
+// than once must not run during the change, so call set between two decisions.
 func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()

@@ -2,7 +2,7 @@ package binder
 
 import "patchbay/am"
 
-// verdict is whether a need fits on a component, or why not.
+// verdict says whether a need fits on a component, or why it does not fit.
 type verdict int
 
 const (

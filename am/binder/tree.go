@@ -1,7 +1,7 @@
 package binder
 
-// tree finds the first place, from a given one on, with a number that is large enough.
-// Setting and finding take time logarithmic in the number of places.
+// tree holds a number for each place. It finds the first place, at a given place or after it,
+// whose number is large enough. Setting and finding take logarithmic time.
 type tree struct {
 	base int     // places, rounded up to a power of two
 	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0

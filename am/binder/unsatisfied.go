@@ -24,10 +24,10 @@ type Reason struct {
 	Line     int // of the node or link in the request
 	Code     am.Code
 	Detail   am.Detail
-	// What is the attribute or element of the node or link that is concerned, such as
-	// component_id; empty for it as a whole.
+	// What is the attribute or element of the node or link that causes the reason, such as
+	// component_id; empty if the reason is about the whole node or link.
 	What string
-	// Text is the obstacle and what would fit, without the name of the node or link.
+	// Text describes the obstacle and a remedy, without the name of the node or link.
 	Text string
 }
 
@@ -113,8 +113,8 @@ func Unsatisfied(reasons []Reason) *UnsatisfiedError {
 	return &UnsatisfiedError{reasons}
 }
 
-// codeOrder sorts codes: a client that repeats the call should first fix what waiting
-// does not solve.
+// codeOrder is the order of reasons by their codes. Mistakes that waiting does not solve come
+// first, so that a client fixes them before it repeats the call.
 var codeOrder = []am.Code{
 	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Unavailable, am.Busy,
 }

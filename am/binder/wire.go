@@ -33,8 +33,8 @@ type flow struct {
 	capacity int64 // kbit/s
 }
 
-// rest stands for all other ends of a wire. How a flow is shared among them is unknown,
-// so it takes nothing of theirs.
+// rest stands for all other ends of a wire. How a flow divides among them is unknown, so the
+// flow takes no capacity at these ends.
 const rest = -1
 
 // amount is what an end takes in each direction, in kbit/s.
@@ -127,21 +127,21 @@ func (b *binding) readSharedVLAN(w *wire) {
 	case tag != "" && tag != strconv.Itoa(v.Tag):
 		b.refuseLink(w, am.BadArgs, am.NoDetail, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
 	case b.x.network.alone[v.Tag] > 0: // the inventory has changed meanwhile
-		b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "the tag %d of the shared VLAN %s is still that of a link made before; try again later", v.Tag, v.Name)
+		b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "an earlier link still uses the tag %d of the shared VLAN %s; try again later", v.Tag, v.Name)
 	default:
 		w.shared = v
 	}
 }
 
-// amounts returns what each end takes after its nodes have components: traffic within a
-// component takes nothing.
+// amounts returns the capacity that each end takes, after the nodes have components: traffic
+// within a component takes none.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }
 
-// amounts returns what each end takes: the largest flow that leaves it, and the largest
-// that arrives. apart reports whether traffic between two ends uses the network. The result
-// is no sum, because clients write the speed of an interface once for every pair of a LAN.
+// amounts returns the capacity that each end takes: the largest flow that leaves it, and the
+// largest that arrives. apart reports whether traffic between two ends uses the network. Flows
+// are not added, because clients repeat the speed of an interface for every pair of a LAN.
 // The cost is linear in ends and flows.
 func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
@@ -167,8 +167,8 @@ func (w *wire) amounts(apart func(x, y end) bool) []amount {
 	return all
 }
 
-// leaves reports whether the wire connects several components, and counts the wired ones
-// among them, up to 2.
+// leaves reports whether the wire connects several components. wired is the number of wired
+// components at its ends, 2 if there are more.
 func (b *binding) leaves(w *wire) (leaves bool, wired int) {
 	var seen []*inventory.Component
 	for _, e := range w.ends {

@@ -23,9 +23,9 @@ type Budget struct {
 	by   map[string]int64 // bytes in use, by caller
 }
 
-// New returns a budget of most bytes. The share of a caller is a quarter of them, or more if
-// the largest single amount needs more. Another quarter, or what largest leaves of it, is
-// the reserve for small amounts.
+// New returns a budget of most bytes. A caller's share is a quarter of them, or more if an
+// amount of largest bytes would not fit. The reserve for small amounts is another quarter, or
+// less if an amount of largest bytes would not fit.
 func New(most, largest int64) *Budget {
 	part := most / ShareDivisor
 	return &Budget{
@@ -40,8 +40,8 @@ func PerCaller(n int) *Budget {
 	return &Budget{most: math.MaxInt64, perCaller: int64(n), by: make(map[string]int64)}
 }
 
-// Reserve returns the number of bytes that are kept for small amounts. Take leaves them
-// free if its argument free requests that.
+// Reserve returns the number of bytes that are reserved for small amounts. Pass it as free
+// to Take for larger amounts.
 func (b *Budget) Reserve() int64 { return b.reserve }
 
 // Take reserves n more bytes for a caller. It returns false if the caller's share or the

@@ -38,7 +38,7 @@ type Config struct {
 	// must then be for the name in URL. If it is empty, any server certificate is accepted,
 	// as other GENI clients do, so an attacker on the path can pose as the aggregate.
 	ServerCAFile string
-	// Timeout is how long one call may take; zero means two minutes.
+	// Timeout limits the duration of one call; zero means two minutes.
 	Timeout time.Duration
 	// RecordTo, if set, receives each call and answer as they went over the
 	// wire, credentials included.
@@ -114,7 +114,7 @@ func loadRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Close drops the connections that are kept open.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Call makes one call. A refusal by the aggregate is a Reply, not an error. Call fails if

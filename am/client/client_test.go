@@ -184,7 +184,7 @@ func TestNoReply(t *testing.T) {
 		{"no POST", status(405), "does not accept XML-RPC"},
 		{"too large", status(413), "larger than the server accepts"},
 		{"overloaded", status(503), `try again later (it says: after "7")`},
-		{"proxy without server", status(502), "does not reach it"},
+		{"proxy without server", status(502), "cannot reach it"},
 		{"other", status(500), "HTTP status 500: internal server error"},
 		{"no content", status(204), "HTTP status 204"},
 		{"fault", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: -32601, Text: "no method Foo"}))), "fault -32601: no method Foo"},

@@ -33,14 +33,14 @@ func httpError(resp *http.Response) error {
 			text += fmt.Sprintf(" (it says: after %q)", after)
 		}
 	case s == http.StatusBadGateway || s == http.StatusGatewayTimeout:
-		text = "the proxy in front of the server does not reach it"
+		text = "the proxy in front of the server cannot reach it"
 	default:
 		text = strings.ToLower(http.StatusText(s))
 	}
 	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
-// explain adds to err why there is no answer; it returns an unknown error as it is.
+// explain adds to err the reason why there is no answer, if it knows the kind of the error.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the method and the URL, which the caller knows

@@ -10,7 +10,7 @@ import (
 
 // Answer is the value of the methods that return the slivers of a slice.
 type Answer struct {
-	// URN is the slice's, if the method returns it.
+	// URN is the URN of the slice, if the method returns one.
 	URN string
 	// RSpec is the manifest, if the method returns one.
 	RSpec   string
@@ -19,7 +19,7 @@ type Answer struct {
 
 // The typed calls below return their result, the whole Reply, and an error. They fail
 // with the error of Call, with Reply.Err if the aggregate refused, or if the value is
-// not as the API specifies. The Reply is set whenever there was one.
+// not as the API specifies. The Reply is set if the aggregate sent one.
 
 // ListResources requests the advertisement.
 func (c *Client) ListResources(ctx context.Context, creds []Credential, o Options) (string, Reply, error) {
@@ -142,5 +142,5 @@ func misread(method string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: the answer is not what the API says: %w", method, err)
+	return fmt.Errorf("%s: the answer is not as the API specifies: %w", method, err)
 }

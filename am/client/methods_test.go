@@ -133,7 +133,7 @@ func TestMethods(t *testing.T) {
 			}
 			// The same method, with an answer of the wrong type.
 			_, r, err = tt.call(t.Context(), newClient(t, Config{URL: aggregate(t, answerValue(1.5)).URL}))
-			if err == nil || !strings.Contains(err.Error(), tt.method+": the answer is not what the API says") || r.Value != 1.5 {
+			if err == nil || !strings.Contains(err.Error(), tt.method+": the answer is not as the API specifies") || r.Value != 1.5 {
 				t.Errorf("got %+v, %v for a double", r, err)
 			}
 		})

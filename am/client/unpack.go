@@ -12,7 +12,7 @@ import (
 const maxRSpec = 64 << 20
 
 // Unpack returns the text of a compressed document (base64 of a zlib stream, AM API v3,
-// geni_compressed). It returns an uncompressed one unchanged, and fails for more than
+// geni_compressed). It returns an uncompressed document unchanged, and fails for more than
 // 64 MiB of text.
 func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
 

@@ -27,19 +27,19 @@ func (c *Client) StatusOf(urns []string, creds []Credential) StatusFunc {
 	}
 }
 
-// Wanted is what Wait waits for: each sliver must be in one of these operational states. If
-// it is empty, the slivers must be gone.
+// Wanted is the condition for which Wait waits: each sliver must be in one of these
+// operational states. If the list is empty, no sliver must exist any more.
 type Wanted []am.OperationalState
 
-// States for which callers of Wait wait.
+// Conditions for Wait.
 var (
-	// Made is the end of Provision.
+	// Made holds when Provision is done.
 	Made = Wanted{am.NotReady, am.Ready}
-	// Running is the end of geni_start and geni_restart.
+	// Running holds when geni_start or geni_restart is done.
 	Running = Wanted{am.Ready}
-	// Stopped is the end of geni_stop.
+	// Stopped holds when geni_stop is done.
 	Stopped = Wanted{am.NotReady}
-	// Gone is the end of Delete.
+	// Gone holds when Delete is done.
 	Gone = Wanted{}
 )
 
@@ -64,7 +64,7 @@ func (e *FailedError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ErrNoSlivers is the error of Wait when the slivers it waits for are gone.
+// ErrNoSlivers is the error of Wait when the slice has no slivers any more.
 var ErrNoSlivers = errors.New("the slice has no slivers any more: they were deleted, or their lease is over")
 
 const (
@@ -108,8 +108,8 @@ func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]S
 	}
 }
 
-// reached reports whether all slivers are in a wanted state, or gone if that is wanted. It
-// fails if no sliver is left, or if slivers failed and no other is changing.
+// reached reports whether the slivers in list fulfil the condition. It fails if they cannot
+// fulfil it any more: the list is empty, or some slivers failed and no other is changing.
 func (w Wanted) reached(list []Sliver) (bool, error) {
 	if len(w) == 0 || len(list) == 0 {
 		if len(list) == 0 && len(w) > 0 {

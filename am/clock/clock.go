@@ -13,7 +13,7 @@ import (
 type Doubt string
 
 const (
-	// NoDoubt means that the site's time is that of the host's clock.
+	// NoDoubt means that the site's time follows the host's clock.
 	NoDoubt Doubt = ""
 	// Jumped means that the host's clock was set while the host ran.
 	Jumped Doubt = "jumped"
@@ -50,7 +50,7 @@ type Clock struct {
 	changed chan struct{} // holds one element if Run must save the file
 	saving  sync.Mutex    // held while the file is written
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	site   time.Time  // the site's time when the steady clock was at steady
 	steady time.Duration
 	doubt  Doubt
@@ -108,7 +108,7 @@ func Open(o Options) (*Clock, error) {
 	before, err := load(o.File)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
 		c.lost = broken.Error()
-		o.Log.Error("the stored time is lost, so the host's clock is trusted; check that it is right", "error", broken)
+		o.Log.Error("the stored time is lost, so the host's clock is trusted; check that this clock is right", "error", broken)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -156,8 +156,8 @@ func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
 }
 
-// Trust sets the site's time to the host's clock, whatever that clock shows. It returns the
-// states before and after.
+// Trust ends any doubt: it sets the site's time to the host's clock. It returns the states
+// before and after.
 func (c *Clock) Trust() (before, now State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

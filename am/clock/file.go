@@ -125,7 +125,8 @@ func (c *Clock) Save() error {
 	return nil
 }
 
-// removeUnfinished removes temporary files of the clock's file. An error is only logged.
+// removeUnfinished removes temporary files that an interrupted Save left. It only logs an
+// error.
 func (c *Clock) removeUnfinished() {
 	if c.opt.File == "" {
 		return

@@ -59,11 +59,11 @@ func (c *Clock) log(s State) {
 	log := c.opt.Log.With("site", s.Site, "host", s.Host)
 	switch {
 	case s.Doubt == NoDoubt:
-		log.Info("leases count by the host's clock again")
+		log.Info("leases follow the host's clock again")
 	case s.IsSettling():
-		log.Warn("the host has just booted, and no time service has set its clock yet; leases continue from the last known time until one has, two minutes at most")
+		log.Warn("the host has just booted, and no time service has set its clock yet; leases continue from the last known time until a time service sets the clock, for two minutes at most")
 	case s.Doubt == Booted:
-		log.Error("the host's clock is behind the last known time, so it is not trusted; leases continue from there; set the clock right, or see: patchbay clock", "since", s.Since)
+		log.Error("the host's clock is behind the last known time, so it is not trusted; leases continue from the last known time; set the clock right, or see: patchbay clock", "since", s.Since)
 	default:
 		log.Error("the host's clock was set, and is not trusted; leases follow the steady clock; set the clock right, or see: patchbay clock", "since", s.Since)
 	}
