@@ -171,7 +171,7 @@ func TestPolicyLimitsLeases(t *testing.T) {
 	s.settle()
 	ends(renew(day), "up to the window", day)
 	a := renew(day+time.Second).want(t, "beyond the window", am.Refused)
-	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(day)+`, by rule "short" of this site, by which a renewal reaches at most 1d from now; Sorry.`) {
+	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(day)+`, by rule "short" of this site, which limits renewals to 1d from now; Sorry.`) {
 		t.Errorf("%d %s", a.detail, a.output)
 	}
 	ends(renew(time.Hour), "shorter", time.Hour)
@@ -182,7 +182,7 @@ func TestPolicyLimitsLeases(t *testing.T) {
 	ends(renew(61*time.Hour), "still within", 61*time.Hour)
 	s.pass(20 * time.Hour) // 58 hours old
 	a = renew(3*day+time.Hour).want(t, "beyond the longest", am.Refused)
-	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(3*day)+`, by rule "short" of this site, by which a sliver lives at most 3d in all`) {
+	if a.detail != int(am.OutOfRange) || !strings.Contains(a.output, "the latest time is "+at(3*day)+`, by rule "short" of this site, which limits the life of slivers to 3d in all`) {
 		t.Errorf("%d %s", a.detail, a.output)
 	}
 	ends(renew(4*day, opt("geni_extend_alap", true)), "as long as possible", 3*day)

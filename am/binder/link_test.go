@@ -51,10 +51,10 @@ components:
     interfaces: [{name: eth0, role: control}]
 `
 
-// linked adds links of "NAME INTERFACE… key=value…" words to a request; a word
-// A>B=N is a property of N kbit/s, where a side left out is all other interfaces. The interfaces are made on the nodes that
-// their first letters name; behind an interface may follow @PORT and addresses,
-// each after a comma.
+// linked adds links of "NAME INTERFACE… key=value…" words to a request; a word A>B=N is a
+// property of N kbit/s, where a side left out is all other interfaces. The interfaces are made
+// on the nodes that their first letters name; behind an interface may follow @PORT and
+// addresses, each after a comma.
 func linked(r *rspec.Request, links ...string) *rspec.Request {
 	for line, words := range links {
 		l := rspec.Link{Line: 100 + line}

@@ -13,5 +13,5 @@ func ParseExpires(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("its expires, %.40q, is no date such as 2026-01-31T12:00:00Z", s)
+	return time.Time{}, fmt.Errorf("its end, expires, is %.40q; it must be a time such as 2026-01-31T12:00:00Z", s)
 }

@@ -72,7 +72,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	p.catch(ctx, b, before, after)
 	switch {
 	case err != nil:
-		p.cfg.Log.Error("a provider does not report its nodes after a dry run; check whether it has created them, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
+		p.cfg.Log.Error("after a dry run, a provider did not report whether it has created the nodes; check that, and remove them by hand", "provider", b.name, "nodes", names, "error", err)
 		return all(err)
 	case failed != nil:
 		return all(failed)
@@ -82,7 +82,8 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 
 // dryRun waits for its turn and makes one set call that must change nothing. It writes the
 // error for each refused sliver into out. It returns an error if the call failed as a whole.
-// It makes no call if another dry run with one of the components had no answer meanwhile.
+// It makes no call if another dry run with one of the components got no answer while this one
+// waited.
 func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
 	turn := p.line(b.name).turn
 	select {
@@ -142,8 +143,8 @@ func (p *Prober) catch(ctx context.Context, b *batch, before, after map[string]p
 	}
 	log := p.cfg.Log.With("provider", b.name, "nodes", made)
 	if err != nil {
-		log.Error("a dry run has created nodes, and they cannot be removed; remove them by hand, and fix the provider. It gets no more dry runs until the next start", "error", err)
+		log.Error("a dry run has created nodes, and they cannot be removed; remove them by hand, and fix the provider. The provider gets no more dry runs until the next start", "error", err)
 		return
 	}
-	log.Error("a dry run has created nodes, which are being removed; fix the provider. It gets no more dry runs until the next start")
+	log.Error("a dry run has created nodes, which are being removed; fix the provider. The provider gets no more dry runs until the next start")
 }

@@ -48,7 +48,7 @@ type Config struct {
 type Prober struct {
 	cfg Config
 
-	mu       sync.Mutex           // guards what follows
+	mu       sync.Mutex           // guards the fields below
 	deaf     map[string]bool      // providers that do not obey noop
 	lines    map[string]line      // by the provider's name
 	silences map[string]*noAnswer // by the component's key
@@ -126,7 +126,8 @@ type batch struct {
 // provider answered unknown, forbidden, unsupported, full or another error, and Msg is the
 // provider's text. ServerError and TimedOut mean that the provider did not answer; all
 // slivers of that provider have the error. For the next minute, Probe returns the same code
-// at once for slivers on their components, and the text names the end of that minute.
+// immediately for all slivers on the same components, and the text names the end of that
+// minute.
 //
 // isChanged reports whether another call has changed a sliver meanwhile. Then its resource
 // may exist for other reasons than the dry run, so Probe does not remove the resource.

@@ -18,7 +18,7 @@ func unanswered(name string, err error) *am.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
 		text = e.Msg
 	} else if errors.Is(err, provider.ErrNoPlace) {
-		text = fmt.Sprintf("its provider %s is busy with others", name)
+		text = fmt.Sprintf("its provider %s is busy with other requests", name)
 	}
 	code := am.ServerError
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -27,7 +27,7 @@ func unanswered(name string, err error) *am.Error {
 	remedy := "try again later"
 	if s, ok := errors.AsType[*noAnswer](err); ok {
 		after := s.until.Add(time.Second).UTC().Format(time.RFC3339) // the time is rounded up
-		remedy = "this answer is less than a minute old, and the provider is not asked about that component again so soon; try again after " + after
+		remedy = "that was less than a minute ago, and the dry run for this component is not repeated so soon; try again after " + after
 	}
 	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
 }

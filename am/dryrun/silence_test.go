@@ -161,7 +161,7 @@ func TestAProbeThatGetsNoTurnHearsThatOthersHaveIt(t *testing.T) {
 		b := newBench("rack")
 		b.line("rack").turn <- struct{}{}
 		got := says(b.probe(t, on("rack.a")))
-		if want := "8 its provider rack is busy with others; try again later"; got[0] != want || b.doubles["rack"].dryRuns() > 0 {
+		if want := "8 its provider rack is busy with other requests; try again later"; got[0] != want || b.doubles["rack"].dryRuns() > 0 {
 			t.Errorf("%q, want %q, and no dry run", got[0], want)
 		}
 		if len(b.Unanswering()) > 0 {

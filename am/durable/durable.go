@@ -39,8 +39,8 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// RemoveUnfinished removes what killed calls of WriteFile for path have left. No process
-// may write path meanwhile.
+// RemoveUnfinished removes the temporary files that killed calls of WriteFile for path have
+// left. No process may write path meanwhile.
 func RemoveUnfinished(path string) error {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {

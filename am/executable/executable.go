@@ -64,8 +64,8 @@ func (c *Command) RunAsOwner(dir string) error {
 }
 
 // Run runs the executable in a session, and so a process group, of its own. When Run
-// returns, nothing of that group is alive and no descriptor is open. The executable is
-// killed when the server ends.
+// returns, no process of that group is alive, and the server's ends of the pipes are closed.
+// The executable is killed when the server ends.
 //
 // held means that a process outside the group still holds the streams open. Run fails if
 // the executable could not be started, with the error of ctx or of a writer, or with an
@@ -182,7 +182,7 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 		// The executable must not inherit files that the server's parent left open or a C
 		// library opened.
 		if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-			return nil, fmt.Errorf("cannot be started without the server's open files: %w", err)
+			return nil, fmt.Errorf("cannot be started, because it would inherit the server's open files: %w", err)
 		}
 		err := cmd.Start()
 		if err == nil {

@@ -2,7 +2,7 @@
 // of an aggregate.
 //
 //	request, request before, slivers ── Compare ──> Plan
-//	Plan ── Experiment.Clear ──> Delete, and waits until what changes is gone
+//	Plan ── Experiment.Clear ──> Delete, and waits until the slivers no longer exist
 //	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //

@@ -68,8 +68,8 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 	return a, nil
 }
 
-// Clear deletes the slivers that a plan replaces or removes, and waits until they are
-// gone. The remaining slivers are the same in the old and the new request.
+// Clear deletes the slivers that a plan replaces or removes, and waits until they no longer
+// exist. The remaining slivers are the same in the old and the new request.
 func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
 		return e.Delete(ctx, urns)
@@ -78,8 +78,8 @@ func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 }
 
 // Apply carries out a plan for a request after Clear. It allocates the new slivers, then
-// provisions and starts all slivers of the slice, whatever state they are in. It returns
-// when they are ready. If end is zero, the aggregate chooses the end of leases.
+// provisions and starts all slivers of the slice that need it. It returns when all are ready.
+// If end is zero, the aggregate chooses the end of leases.
 func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
 	if p.Has(Add, Replace) {
 		text, err := request.Only(p.allocates)
@@ -164,8 +164,8 @@ func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string
 	return urns
 }
 
-// Delete deletes slivers, or the whole slice if urns is its URN, and waits until they are
-// gone. Slivers that do not exist are not an error.
+// Delete deletes slivers, or the whole slice if urns is its URN, and waits until they no
+// longer exist. Slivers that do not exist are not an error.
 func (e *Experiment) Delete(ctx context.Context, urns []string) error {
 	e.Progress(Deleting, nil)
 	_, _, err := e.Client.Delete(ctx, urns, e.Credentials, client.Options{})

@@ -19,14 +19,14 @@ type Node struct {
 	Sliver string
 	// Component is the name of its component; "" if the manifest has none.
 	Component string
-	// Addresses are those of its interfaces, each as "LINK ADDRESS".
+	// Addresses are the addresses of its interfaces, each as "LINK ADDRESS".
 	Addresses []string
-	// Login is the zero value if the manifest has none that is safe to use.
+	// Login is the zero value if the manifest has no login that is safe to use.
 	Login Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
 	Gateway Login
-	// Unsafe is a login of the manifest that is not used, because it has a special meaning to
-	// OpenSSH; "" if Login is set.
+	// Unsafe is a login of the manifest that is not used, because a part of it has a special
+	// meaning to OpenSSH; "" if Login is set.
 	Unsafe string
 }
 
@@ -75,7 +75,7 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 
 // chooseLogin chooses the login of a node, with its gateway: the first login of user, or
 // else the first of any account. It skips a login at the gateway itself. notSafe is a login
-// that has a special meaning to OpenSSH; "" if another one was chosen.
+// with a special meaning to OpenSSH; "" if login is set.
 func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy

@@ -26,8 +26,8 @@ type Change struct {
 	Node   string
 	Action Action
 	Why    string
-	// Slivers are the URNs of the node's slivers; those of a node that is replaced or
-	// removed will be deleted.
+	// Slivers are the URNs of the node's slivers. If the node is replaced or removed, they
+	// will be deleted.
 	Slivers []string
 }
 
@@ -35,9 +35,9 @@ type Change struct {
 // remove.
 type Plan []Change
 
-// Compare plans how the slivers of a slice become those of the request now. before is
-// the request from which they were created; nil if it is unknown. Compare keeps a node
-// if its text, its links and all nodes at the other ends of these are unchanged.
+// Compare plans the changes from the existing slivers of a slice, have, to the request now.
+// before is the request from which they were created; nil if it is unknown. Compare keeps a
+// node if its text, its links and all nodes at the other ends of these links are unchanged.
 func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}

@@ -57,9 +57,9 @@ func label(s string) string {
 // keys of the user's agent and of ~/.ssh.
 type SSHFiles struct{ Identity, KnownHosts string }
 
-// SSHConfig returns the configuration of OpenSSH for hosts that have a login. Of values from
-// a manifest it contains only those of Login, Gateway and the names. OpenSSH trusts the first host key of a sliver, since
-// manifests have none, and refuses any other.
+// SSHConfig returns the configuration of OpenSSH for hosts that have a login. The only values
+// from a manifest in it are logins, gateways and names. OpenSSH trusts the first host key of a
+// sliver, since manifests have none, and refuses any other.
 func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")

@@ -120,7 +120,7 @@ func As(dir string, f func() error) error {
 		}
 		err := f()
 		if errors.Is(err, fs.ErrPermission) {
-			err = fmt.Errorf("%w; root writes in %s as its owner, user %d, who must have the right; see the owners and modes there", err, dir, uid)
+			err = fmt.Errorf("%w; root writes in %s with the rights of its owner, user %d, who lacks this right; see the owners and modes there", err, dir, uid)
 		}
 		done <- err
 	}()
@@ -129,7 +129,9 @@ func As(dir string, f func() error) error {
 
 // become makes the kernel apply a user's file rights to this thread.
 func become(uid, gid int) error {
-	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0) // for this thread alone; it may fail, since root has no groups that matter where it is forbidden
+	// This drops root's groups, for this thread alone. An error is ignored: where the call is
+	// forbidden, in user namespaces, these groups give no rights.
+	_, _, _ = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)
 	_, _ = unix.SetfsgidRetGid(gid)
 	_, _ = unix.SetfsuidRetUid(uid)
 	// Both calls return the previous id, and never an error. So the ids are read back.

@@ -12,12 +12,12 @@ type Kind string
 const (
 	// Allocated: the sliver is reserved. A refused dry run reserves nothing.
 	Allocated Kind = "allocated"
-	// Ready: the sliver has become geni_ready; new keys of a running one do not count.
+	// Ready: the sliver has become geni_ready; the end of geni_update_users does not count.
 	Ready Kind = "ready"
 	// Failed: the sliver has become geni_failed; Event.Error is the reason.
 	Failed Kind = "failed"
 	// Expiring: the lease of the provisioned sliver will end soon. It is sent once for
-	// each end, so again after Renew.
+	// each end of the lease, so again after Renew.
 	Expiring Kind = "expiring"
 	// Released: the reservation has ended, by Delete, the end of the lease or an operator.
 	// The provider may still have to remove the resource.
@@ -41,11 +41,11 @@ var Kinds = []Kind{Allocated, Ready, Failed, Expiring, Renewed, Shutdown, Thawed
 var DefaultKinds = []Kind{Allocated, Ready, Failed, Expiring, Released, Shutdown}
 
 // Event is sent to a hook as one JSON object. Members may be added but never removed;
-// those that do not apply are absent.
+// members that do not apply are absent.
 type Event struct {
 	// ID is unique among the events of all sites, and the same in each delivery.
 	ID string `json:"id"`
-	// At is when it happened.
+	// At is the time of the change.
 	At    time.Time `json:"at"`
 	Event Kind      `json:"event"`
 	// Site is the authority of the site in URNs.
@@ -58,8 +58,8 @@ type Event struct {
 	Creator   string `json:"creator,omitempty"`
 	// Expires is the end of the lease.
 	Expires time.Time `json:"expires,omitzero"`
-	// State is the state afterwards, as the AM API spells it: the operational one of
-	// a provisioned sliver, else that of its allocation.
+	// State is the state after the change, as the AM API spells it: the operational state of
+	// a provisioned sliver, else the allocation state.
 	State string `json:"state,omitempty"`
 	// Error is the sliver's error.
 	Error string `json:"error,omitempty"`

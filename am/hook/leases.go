@@ -51,7 +51,8 @@ func (r *Runner) watchLeases(ctx context.Context) {
 		if err != nil {
 			r.cfg.Log.Error("cannot notify hooks of leases that end", "error", err)
 		}
-		// Thousands of leases may be near their ends for days: checking takes a 50th of the time.
+		// Thousands of leases may be near their ends for days, so a long check is followed by a
+		// pause that is 50 times as long.
 		pause := max(r.limits.Tick, min(50*time.Since(began), r.noticeTimes[0]/10))
 		select {
 		case <-ctx.Done():
@@ -83,8 +84,8 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring records in due slivers that hooks are notified. The outbox
-// posts the events for that change.
+// markExpiring records in the slivers that are due that hooks are notified. The outbox posts
+// the events for that change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {

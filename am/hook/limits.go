@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Limits are the runner's times and counts. A zero field stands for its default, which
-// its comment names.
+// Limits are the runner's times and counts. A zero field stands for its default.
 type Limits struct {
-	// RetryMin and RetryMax limit the wait before an event is delivered again, 1 s
-	// and 5 min.
+	// RetryMin and RetryMax are the shortest and the longest wait before an event is
+	// delivered again; default: 1 s and 5 min.
 	RetryMin, RetryMax time.Duration
-	// Grace is how long running deliveries may continue when the runner is stopped, 5 s.
+	// Grace is the time that running deliveries may continue after the runner is stopped;
+	// default: 5 s.
 	Grace time.Duration
-	// Events is how many events may wait, 100,000, and Age for how long, 7 d. Beyond
-	// either the oldest are dropped.
+	// Events is the largest number of waiting events, and Age their longest wait; default:
+	// 100,000 and 7 d. Beyond these limits the oldest events are dropped.
 	Events int
 	Age    time.Duration
-	// Tick is how often leases are checked, 2 s.
+	// Tick is the interval at which leases are checked; default: 2 s.
 	Tick time.Duration
-	// Batch is how many records one decision changes at most, 500.
+	// Batch is the largest number of records that one decision changes; default: 500.
 	Batch int
 }
 

@@ -15,8 +15,8 @@ import (
 // maxText limits an error text in an event, in bytes.
 const maxText = 2048
 
-// Outbox returns the function that makes the messages for hooks from a change of the
-// store. It is pure.
+// Outbox returns the pure function that makes the messages for hooks from a change of the
+// store; nil if there are no hooks.
 func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
 	if len(hooks) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
-// compareSlice posts the event of one slice's change.
+// compareSlice posts the event, if any, of a change of a slice.
 func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
@@ -77,8 +77,7 @@ func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 	return s != nil && s.Status.Allocation == am.Provisioned && slices.Contains(states, s.Status.Operational)
 }
 
-// compareSliver posts the events of one sliver's change, in the order of a sliver's
-// life.
+// compareSliver posts the events of a change of a sliver, in the order of a sliver's life.
 func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
 	held := isReserved(was)
@@ -164,7 +163,7 @@ func (o *outbox) post(to []string, w Kind, s *am.Sliver) {
 	o.send(to, w, s.Slice, e)
 }
 
-// addCause adds the cause of an event and its user.
+// addCause adds the cause of an event and the user that caused it.
 func (o *outbox) addCause(e *Event, about urn.URN) {
 	cause := o.causes[about.Key()]
 	if cause == nil {

@@ -11,18 +11,18 @@ import (
 const (
 	// retryDelay is the wait before a failed read or write of the store is repeated.
 	retryDelay = time.Second
-	// trimEvery is how often events that are too old are dropped.
+	// trimEvery is the interval at which events that are too old are dropped.
 	trimEvery = time.Minute
 )
 
-// reader passes messages of the store to the workers, and drops those that are too old
-// or too many.
+// reader passes messages of the store to the workers, and drops the oldest if they are too
+// old or too many.
 type reader struct {
 	*Runner
 	seen string // the id of the last message read
 }
 
-// run works until ctx ends, or the store is closed: then it returns store.ErrClosed.
+// run scans and trims until ctx ends. It returns store.ErrClosed if the store is closed.
 func (r *reader) run(ctx context.Context) error {
 	for trimAt := time.Now(); ; {
 		err := r.scan(ctx)

@@ -71,7 +71,7 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 	switch {
-	case resp.StatusCode/100 == 2: // taken, whatever the body is
+	case resp.StatusCode/100 == 2: // taken; the body does not matter
 		return nil
 	case resp.StatusCode/100 == 3:
 		return fmt.Errorf("it answers %d with a redirect, which is not followed; correct url", resp.StatusCode)

@@ -15,8 +15,8 @@ type Config struct {
 	// Store has the Outbox of the same hooks in its Options.
 	Store *store.Store
 	Hooks []Hook
-	// Log receives a line when a hook does not take an event, once a minute at most,
-	// and when it takes them again; nil is slog.Default.
+	// Log receives a line when a hook does not take events, once a minute at most, and
+	// when it takes events again; nil is slog.Default.
 	Log    *slog.Logger
 	Limits Limits
 }
@@ -25,7 +25,7 @@ type Config struct {
 type Runner struct {
 	cfg         Config
 	limits      Limits
-	posted      chan struct{} // holds one while there may be new messages
+	posted      chan struct{} // holds an element while there may be new messages
 	noticeTimes []time.Duration
 	sender      func(*Hook) sender // (*Hook).sender; tests replace it
 
@@ -33,8 +33,8 @@ type Runner struct {
 	waiting, lost atomic.Int64 // events
 }
 
-// New returns a Runner, which observes the store. A store may have only one. The error
-// is the store's.
+// New returns a Runner, which observes the store. A store may have only one Runner. New fails
+// with the error of the store's Observe.
 func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -79,9 +79,9 @@ func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
 	return names
 }
 
-// Run delivers events until ctx ends, or the store is closed: then it returns store.ErrClosed.
-// Deliveries in progress then have Limits.Grace to end. When Run returns, no delivery
-// runs and nothing is written any more. The next Run delivers the remaining events.
+// Run delivers events until ctx ends. Deliveries in progress then have Limits.Grace to end.
+// Run returns store.ErrClosed if the store is closed. When Run returns, no delivery runs and
+// nothing is written any more. The next Run delivers the remaining events.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup

@@ -20,20 +20,20 @@ type entry struct{ slice, id string }
 // first. It is never empty.
 type backlog struct {
 	ids      []string
-	failures int       // of the first
-	due      time.Time // when to deliver the first again, if it failed
+	failures int       // failed deliveries of the first message
+	due      time.Time // when to deliver the first message again, if it failed
 }
 
-// worker delivers the messages for one hook in order. An event that is not taken delays
-// only those of its slice.
+// worker delivers the messages for one hook in order. An event that is not taken delays only
+// later events of its slice.
 type worker struct {
 	r    *Runner
 	hook *Hook
-	wake chan struct{} // holds one while there may be new messages
+	wake chan struct{} // holds an element while there may be new messages
 
 	mu         sync.Mutex
 	waiting    map[string]*backlog // by the slice's key
-	retried    bool                // the last delivery was a repeated one
+	retried    bool                // the last delivery was a repetition
 	busy       bool                // an event is being delivered or recorded
 	state      State               // without Waiting
 	mutedUntil time.Time           // until then failures are not logged
@@ -53,8 +53,9 @@ func (w *worker) add(e entry) {
 	wake(w.wake)
 }
 
-// next returns the entry to deliver now, or the time to wait until. Refused events and
-// new ones alternate, so that neither blocks the other.
+// next returns the entry to deliver now. If there is none, ok is false, and until is the time
+// at which the first repetition is due. Repetitions and new events alternate, so that neither
+// blocks the other.
 func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,14 +229,14 @@ func (w *worker) recovered() {
 	w.state = State{Name: w.hook.Name}
 }
 
-// State describes how a hook works.
+// State describes the deliveries to a hook.
 type State struct {
 	Name string
-	// Waiting is the number of events that it has yet to take, including the one that is
-	// being delivered.
+	// Waiting is the number of events that the hook has yet to take, including the event
+	// that is being delivered.
 	Waiting int
-	// Failing means that it did not take its last event. Then it has refused Failures
-	// events since Since, the last one with Error.
+	// Failing means that the last delivery failed. Then Failures deliveries in a row have
+	// failed since Since, and Error is the error of the last one.
 	Failing  bool
 	Since    time.Time `json:",omitzero"`
 	Failures int       `json:",omitempty"`

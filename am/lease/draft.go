@@ -41,9 +41,9 @@ func (d *draft) slice(u urn.URN) (am.Slice, error) {
 	return s, err
 }
 
-// leftover reports what is left of a slice without the slivers in gone: unused lists the
-// documents that no other sliver needs, and empty means that no other sliver exists. It
-// stops reading a large slice as soon as both results are known.
+// leftover examines a slice without the slivers in gone: unused lists the documents that no
+// other sliver needs, and empty means that no other sliver exists. It stops reading a large
+// slice as soon as both results are known.
 func (d *draft) leftover(u urn.URN, gone []am.Sliver) (unused []string, empty bool, err error) {
 	empty = true
 	ask := map[string]bool{}

@@ -9,7 +9,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Release adds to cs the changes that release slivers, which must be as v has them. e is
+// Release adds to cs the changes that release slivers, which must be the records in v. e is
 // am.EventDelete or am.EventExpire; request is the id of the call, for the log. If the
 // table of transitions refuses one sliver, Release returns its *am.Error, and cs is
 // unchanged.

@@ -8,10 +8,10 @@ import (
 	"patchbay/am/urn"
 )
 
-// Thaw adds to cs the changes that end the shutdown of a slice, and returns its slivers.
-// Experimenters can use the slivers again, which stay switched off. Their leases apply
-// again, and leases that would end before extend are prolonged to extend. A lease that has
-// ended already ends at the runner's next check. Thaw returns store.ErrNotFound for an
+// Thaw adds to cs the changes that end the shutdown of a slice, and returns its slivers. The
+// slivers stay switched off until their users start them. Their leases apply again, and
+// leases that end before the time extend are prolonged to it. The runner's next check
+// releases slivers whose lease is over. Thaw returns store.ErrNotFound for an
 // unknown slice, and an *am.Error for a slice that is not shut down.
 func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) ([]am.Sliver, error) {
 	rec, _, err := v.Slice(slice)

@@ -30,9 +30,9 @@ type Draft struct {
 	top  *yaml.Node // the mapping of the file
 }
 
-// Change edits a file atomically, or creates it, and returns the new plan. A second Change
-// waits, and a reader sees the old or the new content. Change fails, and changes nothing, if
-// edit returns an error, or if the file is invalid before or after the edit.
+// Change edits a file atomically, or creates it, and returns the new plan. Concurrent Changes
+// wait for each other; a reader sees the old or the new content. Change fails, and changes
+// nothing, if edit returns an error, or if the file is invalid before or after the edit.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {

@@ -45,7 +45,7 @@ func isName(name string) bool {
 }
 
 // Spread returns the names that an entry of a list stands for: one component, or a range
-// such as pc1..pc20 or pc001..pc100. It fails for more than room names.
+// such as pc1..pc20 or pc001..pc100. It fails if there are more names than room.
 func Spread(written string, room int) ([]string, error) {
 	if len(written) > maxName {
 		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)

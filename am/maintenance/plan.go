@@ -170,8 +170,8 @@ func (p *Plan) eachWindow(component string, f func(*Window)) {
 	}
 }
 
-// StablePeriod returns the period around now in which no window begins or ends. A zero time
-// means that it has no end on that side.
+// StablePeriod returns the period around now in which no window begins or ends. A zero from or
+// until means that the period is unlimited on that side.
 func (p *Plan) StablePeriod(now time.Time) (from, until time.Time) {
 	if p == nil {
 		return from, until

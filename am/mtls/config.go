@@ -20,19 +20,19 @@ type KeyPair struct {
 
 // Config holds the settings of the listener.
 type Config struct {
-	// Keys are the server's key pairs, at most one of each algorithm. With an
-	// ECDSA and an RSA pair a client gets the one it can use; clients too old
-	// for elliptic curves need the RSA one.
+	// Keys are the server's key pairs, at most one of each algorithm. With an ECDSA and an
+	// RSA pair, each client gets the pair that it can use; clients too old for elliptic
+	// curves need the RSA pair.
 	Keys []KeyPair
 
 	// SHA1Handshakes admits clients too old to sign the handshake with anything
-	// but SHA-1 (OpenSSL's security level 0 instead of 2). The signatures on the
-	// clients' certificates, and keys from 1024 bits on, are not judged here in
-	// either case.
+	// but SHA-1 (OpenSSL's security level 0 instead of 2). With either value, the package
+	// accepts RSA keys of 1024 bits or more, and does not check the signatures on the
+	// clients' certificates.
 	SHA1Handshakes bool
 
-	// HandshakeTimeout is the time from Accept within which a handshake must be
-	// done, however late the deadlines of the connection are; 0 for none.
+	// HandshakeTimeout limits the time from Accept to the end of the handshake, even if the
+	// deadlines of the connection are later; 0 for no limit.
 	HandshakeTimeout time.Duration
 
 	// OnHandshakeError, if not nil, is called for every connection that ended

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// maxRecord is the most that one TLS record carries.
+	// maxRecord is the largest number of bytes in one TLS record.
 	maxRecord = 16 << 10
-	// maxWrite is the most that is encrypted at once.
+	// maxWrite is the largest number of bytes that are encrypted at once.
 	maxWrite = maxRecord
-	// maxReplies limits what a peer can make the server send except by requests:
-	// answers to key updates and to offers of a renegotiation, in bytes over
-	// the life of a connection. Honest peers need a few dozen.
+	// maxReplies limits, for one connection, the bytes of TLS messages that the server sends
+	// in reply to TLS messages: to key updates and offers of a renegotiation. Honest peers
+	// cause a few dozen bytes.
 	maxReplies = 4 << 10
-	// closeNotifyTimeout is how long Close tries to send its close_notify.
+	// closeNotifyTimeout limits the time in which Close tries to send its close_notify.
 	closeNotifyTimeout = 5 * time.Second
 )
 
-// Buffers for one read of the inner connection, and for a write's records with
-// room for every reply that may wait before them.
+// inBuffer is the buffer for one read of the inner connection. outBuffer is the buffer for the
+// records of one write, with room for all replies that may wait to be sent before them.
 type (
 	inBuffer  [8 << 10]byte
 	outBuffer [maxWrite + maxReplies + 512]byte
@@ -33,9 +33,9 @@ var (
 	outBuffers = sync.Pool{New: func() any { return new(outBuffer) }}
 )
 
-// Conn is the server's side of one TLS connection. It is a net.Conn; its
-// handshake is done by the first Read or Write, under whatever deadlines are
-// set then. A failed handshake, and a failed write, fail all that follows.
+// Conn is the server's side of one TLS connection. It is a net.Conn. The first Read or Write
+// performs the handshake, under the deadlines set at that time. After a failed handshake all
+// later calls of Read and Write fail; after a failed write all later writes fail.
 //
 // Locks are taken in the order of the fields.
 type Conn struct {
@@ -51,20 +51,20 @@ type Conn struct {
 	inMu sync.Mutex // held by the reader, so that bytes are fed in their order
 
 	outMu  sync.Mutex // held from encryption to sending, so that records keep their order
-	outErr error      // why no more is sent: a write failed, or close_notify was sent
+	outErr error      // why nothing more is sent: a write failed, or close_notify was sent
 
 	mu      sync.Mutex // never held over network I/O
 	ssl     session
-	freed   bool     // ssl is gone
-	broken  error    // a failure of ssl, which is then good for draining only
-	chain   [][]byte // the peer's certificates, once the handshake is done
-	waiting int      // bytes in ssl that are to be sent
+	freed   bool     // ssl is freed
+	broken  error    // a failure of ssl; after it ssl can only be drained
+	chain   [][]byte // the peer's certificates; nil before the handshake is done
+	waiting int      // bytes in ssl that must be sent
 	replies int      // bytes that reads have caused, see maxReplies
 }
 
-// PeerChain returns the certificates the peer sent, in DER, its own first; nil
-// before the handshake is done. The peer has proven possession of the key of
-// the first; nothing is known of the others. The caller must not change them.
+// PeerChain returns the certificates that the peer sent, in DER, its own first; nil before
+// the handshake is done. The peer has proven that it has the key of the first certificate;
+// nothing else about the certificates is verified. The caller must not change them.
 func (c *Conn) PeerChain() [][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,14 +125,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// CloseWrite sends a close_notify, after which Read continues and Write returns
-// net.ErrClosed. net/http calls it to let an answer arrive before it drops the
-// rest of a request's body.
+// CloseWrite sends a close_notify. Afterwards Read continues and Write returns net.ErrClosed.
+// net/http calls CloseWrite so that an answer arrives before it drops the rest of a request's
+// body.
 func (c *Conn) CloseWrite() error { return c.sendCloseNotify() }
 
-// Close sends a close_notify if that can be done in a few seconds and no writer
-// is at work, closes the inner connection, which ends every Read and Write, and
-// frees the memory in OpenSSL at once. A second Close returns net.ErrClosed.
+// Close sends a close_notify, unless a writer is active or the peer does not receive it within
+// closeNotifyTimeout. Then it closes the inner connection, which ends every Read and Write, and
+// frees the memory in OpenSSL. A second Close returns net.ErrClosed.
 func (c *Conn) Close() error {
 	c.sendCloseNotify() // best effort: the peer may be gone
 	err := c.raw.Close()
@@ -156,8 +156,8 @@ func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 // it or writing to it breaks the session.
 func (c *Conn) NetConn() net.Conn { return c.raw }
 
-// handshake runs the handshake if it is not done. Afterwards it restores the deadlines
-// of net/http, which also cover the header.
+// handshake runs the handshake if it is not done. Afterwards it restores the deadlines that
+// were set on the connection.
 func (c *Conn) handshake() error {
 	c.hsMu.Lock()
 	defer c.hsMu.Unlock()
@@ -179,9 +179,9 @@ func (c *Conn) handshake() error {
 	return err
 }
 
-// pump repeats op until it is done. It passes the peer's bytes to op and sends the
-// bytes that op leaves. It returns the number of bytes that op gave the caller. If line
-// is not nil, each op waits for its turn there.
+// pump repeats op until op is done. It passes the peer's bytes to op, and sends the bytes that
+// op has for the peer. It returns result.n of the last op. If line is not nil, each op that has
+// bytes of the peer waits for its turn there.
 func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (int, error) {
 	var in []byte
 	var buf *inBuffer
@@ -248,8 +248,8 @@ func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	return r, err
 }
 
-// flush sends waiting bytes, unless a writer is active: they are then sent with its
-// next record.
+// flush sends waiting bytes. It does nothing while a writer is active, which sends them with
+// its next record.
 func (c *Conn) flush() error {
 	if !c.outMu.TryLock() {
 		return nil
@@ -258,7 +258,8 @@ func (c *Conn) flush() error {
 	return c.drain(session.drain)
 }
 
-// sendCloseNotify sends a close_notify, and an alert that still waits.
+// sendCloseNotify sends waiting bytes, such as an alert, and a close_notify if the handshake
+// succeeded and the session is not broken. It does nothing while a writer is active.
 func (c *Conn) sendCloseNotify() error {
 	if !c.outMu.TryLock() {
 		return nil
@@ -282,8 +283,8 @@ func (c *Conn) sendCloseNotify() error {
 	return err
 }
 
-// drain sends the bytes that wait in the session, and those that the first
-// step adds. The caller holds outMu.
+// drain runs step, which may add bytes to the session, and sends all bytes that wait in the
+// session. The caller holds outMu.
 func (c *Conn) drain(step func(s session, out []byte) result) error {
 	buf := outBuffers.Get().(*outBuffer)
 	defer outBuffers.Put(buf)

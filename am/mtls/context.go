@@ -19,9 +19,9 @@ type Context struct {
 	closed bool
 }
 
-// New loads the key pairs of cfg. An error names the file and the remedy: one
-// that cannot be read, that others may read, whose key has a pass phrase or
-// does not belong to the certificate, or is too weak for the library.
+// New loads the key pairs of cfg. It fails if a file cannot be read, if other users may read
+// a key, or if a key has a pass phrase, does not belong to its certificate, or is too weak
+// for OpenSSL. The error names the file and the remedy.
 func New(cfg Config) (*Context, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -34,8 +34,8 @@ func New(cfg Config) (*Context, error) {
 }
 
 // Reload reads the key files again, for connections accepted from now on. Existing
-// ones continue with their keys. On an error, as from New, the
-// present keys stay. After Close it returns net.ErrClosed.
+// connections keep their keys. Reload fails as New does, and then changes nothing. After Close
+// it returns net.ErrClosed.
 func (c *Context) Reload() error {
 	ring, err := newKeyring(c.cfg)
 	if err != nil {
@@ -95,9 +95,9 @@ func (c *Context) report(remote net.Addr, err error) {
 	}
 }
 
-// Listener wraps l, which keeps the ownership of its socket: its connections
-// are *Conn. A listener that limits connections belongs inside, as l, because
-// http.Server.ConnContext must see the *Conn; Conn.NetConn gives its connections back.
+// Listener returns a listener that accepts connections from l and returns each as a *Conn. A
+// listener that limits connections belongs inside, as l, because http.Server.ConnContext must
+// see the *Conn. Conn.NetConn returns the connection of l.
 func (c *Context) Listener(l net.Listener) net.Listener { return &listener{l, c} }
 
 type listener struct {
@@ -105,8 +105,8 @@ type listener struct {
 	ctx *Context
 }
 
-// Accept returns only errors of the inner listener: any other would end
-// http.Server.Serve for the sake of one connection.
+// Accept returns only errors of the inner listener. It reports an error of a single connection
+// to OnHandshakeError, because a returned error would end http.Server.Serve.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deadlines are the deadlines of a connection. Until the handshake is done, none is
-// later than the end of the time for the handshake; then the ones that were set apply.
+// deadlines are the deadlines of a connection. Until the handshake is done, no deadline is
+// later than bound. Afterwards the deadlines that were set apply.
 type deadlines struct {
 	mu          sync.Mutex
 	bound       time.Time // zero when there is none, or the handshake is done
@@ -22,7 +22,7 @@ func (d *deadlines) bind(raw net.Conn, bound time.Time) {
 	raw.SetDeadline(bound)
 }
 
-// lift removes the limit of bind.
+// lift removes the limit of bind, and applies the deadlines that were set.
 func (d *deadlines) lift(raw net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.raw.SetReadDeadline(d.within(t))
 }
 
-// SetWriteDeadline bounds writes. After a Write that timed out all others fail.
+// SetWriteDeadline bounds writes. After a Write that timed out all later writes fail.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	d := &c.dates
 	d.mu.Lock()

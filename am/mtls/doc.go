@@ -18,8 +18,8 @@
 // that does not match it, or that is too weak, too large or of an unknown type; with more
 // than ten certificates or 64 KiB of them; with TLS below 1.2.
 //
-// The package never resumes a session, because the peer's intermediates would be lost
-// and its chain not be checked again. It never renegotiates, sends no list of accepted
+// The package never resumes a session, because then the peer's intermediates would be missing,
+// and nothing would check its chain again. It never renegotiates, sends no list of accepted
 // authorities and uses no finalizers. Accept returns no error of a single connection. The
 // package sets only the deadlines of the handshake and of its close_notify; after the
 // handshake it restores the previous ones.

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// InTurn runs f, which needs much computation for the peer at remote, in the line in
-// which handshakes wait, too. f must not wait for the peer.
+// InTurn waits for a turn in the queue of handshakes, and then runs f, a long computation for
+// the peer at remote. f must not wait for the peer.
 func (c *Context) InTurn(remote net.Addr, f func()) {
 	c.line.enter(turnOf(remote))
 	defer c.line.leave()
@@ -20,7 +20,7 @@ func (c *Context) InTurn(remote net.Addr, f func()) {
 // that many handshakes of one address do not delay others. The zero value is ready.
 type line struct {
 	mu      sync.Mutex
-	busy    int
+	busy    int                            // the number of turns in use
 	waiting map[netip.Addr][]chan struct{} // by address, oldest first
 	turns   []netip.Addr                   // waiting addresses in the order of their turns, each once
 }

@@ -52,7 +52,7 @@ func newKeyring(c Config) (keyring, error) {
 	for _, pair := range c.Keys {
 		kind, err := k.add(pair)
 		if err == nil && fileOf[kind] != "" {
-			err = fmt.Errorf("key files %s and %s hold keys of the same algorithm: only one of each can be served", fileOf[kind], pair.KeyFile)
+			err = fmt.Errorf("key files %s and %s hold keys of the same algorithm; configure one key of each algorithm", fileOf[kind], pair.KeyFile)
 		}
 		if err != nil {
 			k.free()
@@ -98,7 +98,8 @@ type session struct{ ssl *C.SSL }
 
 var errNoMemory = errors.New("OpenSSL is out of memory")
 
-// newSession returns a session. It keeps the keyring's SSL_CTX alive until it is freed.
+// newSession returns a session, which keeps the keyring's SSL_CTX alive until the session is
+// freed.
 func (k keyring) newSession() (session, error) {
 	s := session{C.mtls_new(k.ctx)}
 	if s.ssl == nil {
@@ -122,8 +123,8 @@ const (
 type result struct {
 	state   state
 	n       int // bytes of the caller's buffer that were filled or sent
-	out     int // bytes for the peer, put into out
-	pending int // bytes for the peer that still wait
+	out     int // bytes for the peer in the buffer out
+	pending int // bytes for the peer that still wait in the session
 }
 
 // goResult converts a result of C.
@@ -136,16 +137,16 @@ func goResult(op string, r C.mtls_result) (result, error) {
 }
 
 // In the following, p comes from the caller of a net.Conn and may be a part of
-// a struct that holds pointers (net/http reads single bytes into one). Such an
-// address passes the runtime's pointer check only when it is spelled inside
-// the call itself. in and out are buffers of this package.
+// a struct that holds pointers (net/http reads single bytes into one). The runtime's pointer
+// check accepts such an address only if the expression &p[0] is an argument of the call
+// itself. in and out are buffers of this package.
 
-// handshake continues the handshake with bytes in of the peer.
+// handshake continues the handshake with the bytes in from the peer.
 func (s session) handshake(in []byte) (result, error) {
 	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
 }
 
-// read decrypts into p, which is not empty, given bytes in of the peer.
+// read passes the bytes in from the peer to OpenSSL, and decrypts into p, which is not empty.
 func (s session) read(p, in []byte) (result, error) {
 	return goResult("read", C.mtls_read(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxRecord)),
 		unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
@@ -169,7 +170,7 @@ func (s session) drain(out []byte) result {
 	return r
 }
 
-// peers copies the certificates the peer sent, leaf first.
+// peers returns copies of the certificates that the peer sent, leaf first.
 func (s session) peers() [][]byte {
 	var chain [][]byte
 	for {

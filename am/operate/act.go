@@ -17,14 +17,14 @@ import (
 
 // Result is the result of an order, slice by slice.
 type Result struct {
-	// At is when the order was carried out, by the site's clock.
+	// At is the time at which the order was carried out, by the site's clock.
 	At     time.Time     `json:"at"`
 	Slices []SliceResult `json:"slices"`
-	// Warnings are remarks on what was done.
+	// Warnings are remarks about the order.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SliceResult is what an order did to one slice.
+// SliceResult is the result of an order for one slice.
 type SliceResult struct {
 	Slice   urn.URN `json:"slice"`
 	Slivers int     `json:"slivers"`
@@ -32,9 +32,9 @@ type SliceResult struct {
 	Nodes int `json:"nodes,omitempty"`
 	// Removing counts slivers that their providers still have to remove.
 	Removing int `json:"removing,omitempty"`
-	// Expires is the first end of the leases of these slivers, if they have any.
+	// Expires is the earliest end of a lease of these slivers; Release omits it.
 	Expires time.Time `json:"expires,omitzero"`
-	// Shutdown means that the slice was shut down, and stays so.
+	// Shutdown means that the slice was shut down, and remains shut down.
 	Shutdown bool `json:"shutdown,omitempty"`
 	// ClientIDs are the names of these slivers' nodes; only a preview has them.
 	ClientIDs []string `json:"client_ids,omitempty"`
@@ -71,8 +71,8 @@ type End struct {
 // IsZero reports whether the order gives no end.
 func (e End) IsZero() bool { return e == End{} }
 
-// at returns the end in whole seconds. It fails if both fields are set, and unless the end
-// is in the future and within maxLease.
+// at returns the end in whole seconds. It fails if both fields are set, if the end is not in
+// the future, or if it is later than maxLease from now.
 func (e End) at(now time.Time) (time.Time, error) {
 	end := e.Until
 	if e.For != 0 {
@@ -130,10 +130,10 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 	return done, err
 }
 
-// Renew sets the end of leases, all or none. Neither credentials nor the site's limits
-// restrict an operator; the result warns of what exceeds them. A later
-// Provision keeps the end that Renew gives a reservation. A lease that is over runs again
-// if its sliver still exists, because then the sliver still holds its component. Errors: as of Release.
+// Renew sets the end of leases, all or none. The site's limits for experimenters do not apply;
+// the result has a warning if the end exceeds one. A later Provision keeps the end that Renew
+// sets for a reservation. Renew also restarts a lease that is over, if the sliver still exists,
+// because then the sliver still holds its component. Errors: as of Release.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
@@ -172,11 +172,11 @@ func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 // mistake.
 const maxLease = 100 * 365 * 24 * time.Hour
 
-// maxWarnings limits the warnings of a result; further ones would repeat them.
+// maxWarnings limits the warnings of a result; further warnings are dropped.
 const maxWarnings = 20
 
-// warn adds to done the warnings about a lease until a time that an experimenter could not
-// get.
+// warn adds warnings to done if the new end of the lease of x, until, exceeds the limit for
+// experimenters or lies after the beginning of a maintenance.
 func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
@@ -200,10 +200,10 @@ func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 	}
 }
 
-// Thaw lifts the shutdown of a slice: its users get its nodes back, switched off, and
-// leases run again. It is refused if a lease is over, because its node would be
-// released at once, unless the order extends the lease or sets ReleaseExpired. Errors: as of
-// Release.
+// Thaw lifts the shutdown of a slice: its users can use its nodes again, which are switched
+// off, and its leases run again. Thaw refuses the order if a lease is over, because the node
+// would be released at once, unless the order extends the lease or sets ReleaseExpired.
+// Errors: as of Release.
 func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
 	if err := checkOperator(o.Operator, o.Text); err != nil {
 		return done, err
@@ -284,8 +284,8 @@ func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 // EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// findThawable returns the slice to thaw, by its URN or name. Of several slices with the
-// name it takes the one that is shut down; it refuses none and several.
+// findThawable returns the slice to thaw, by its URN or name. If several slices have the name,
+// it returns the one that is shut down. It fails unless exactly one of them is shut down.
 func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN

@@ -22,18 +22,18 @@ const (
 	maxOrder = 1 << 20
 )
 
-// Endpoints returns what a served site answers at its socket, by pattern:
+// Endpoints returns the handlers of a served site's socket for operators, by pattern:
 //
 //	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
-//	GET /inspect?slice=URN  the manifest of a slice, of one that was shut down, too
+//	GET /inspect?slice=URN  the manifest of a slice, even if it was shut down
 //	POST /release           a Release, answered by a Result; and /renew, /thaw, /note
 //
 // A refused request gets status 422 with the reason as its text; a malformed one
 // gets 400.
 func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxReaders) }
 
-// endpoints is Endpoints with a limit on the lists that are read at once.
+// endpoints is Endpoints with readers in place of maxReaders.
 func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{
@@ -55,7 +55,7 @@ type listServer struct {
 	slots      chan struct{}
 }
 
-// list answers GET for the list what.
+// list answers a GET of the list called what.
 func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
 	q, err := ReadQuery(r)
 	var f Filter
@@ -76,9 +76,9 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
 }
 
-// answer sends what text returns; if wrong, the mistake in the request, is not nil, it sends
-// that. The text is made before it is sent, so a slow client does not hold the store. If the
-// client does not read all of it in time, the connection is closed.
+// answer sends the result of text. If the request has a mistake, wrong, it sends that instead.
+// The result is complete before it is sent, so a slow client does not hold the store. If the
+// client does not read all of it within slowReader, the connection is closed.
 func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
 	if wrong != nil {
 		Fail(w, wrong)
@@ -96,7 +96,7 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 		return
 	}
 	w.Header().Set("Content-Type", kind)
-	// If the server cannot change the deadline, its own one applies.
+	// If the deadline cannot be changed, the server's general deadline applies.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowReader))
 	w.Write(all) // the client may have closed the connection
 }
@@ -120,8 +120,8 @@ func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler
 	})
 }
 
-// Inspect returns the manifest of a slice, by its URN or name, even of one that was
-// shut down. Errors: *RefusedError, those of the store.
+// Inspect returns the manifest of a slice, by its URN or name, even if the slice was shut
+// down. Errors: *RefusedError, those of the store.
 func (d *Operations) Inspect(arg string) ([]byte, error) {
 	var slice urn.URN
 	err := d.cfg.Store.Read(func(v *store.View) (err error) {

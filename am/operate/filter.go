@@ -25,12 +25,13 @@ type Filter struct {
 	State string
 	// Shutdown selects slices that were shut down, and their slivers.
 	Shutdown bool
-	// Since and Until select by the time of an entry or of the creation of a record;
-	// Until is excluded. Zero means no limit.
+	// Since and Until select entries by their time, and records by the time of their
+	// creation; Until is excluded. Zero means no limit.
 	Since, Until time.Time
 	// EndsBefore selects leases that end before a time; zero selects all.
 	EndsBefore time.Time
-	// Limit is the largest number of rows; of the journal, the latest. 0 means all.
+	// Limit is the largest number of rows; the journal lists its latest entries. 0 means
+	// all.
 	Limit int
 }
 
@@ -90,12 +91,12 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 			}
 		case key == "shutdown":
 			if f.Shutdown, err = strconv.ParseBool(value); err != nil {
-				return f, malformed("shutdown is %.40q; it is true or false", value)
+				return f, malformed("shutdown is %.40q; write true or false", value)
 			}
 		case key == "limit":
 			n, err := strconv.ParseUint(value, 10, 63)
 			if err != nil || n > maxLimit {
-				return f, malformed("limit is %.40q; it is a number of rows", value)
+				return f, malformed("limit is %.40q; write a number of rows", value)
 			}
 			f.Limit = int(n)
 		default:
@@ -105,7 +106,7 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 	return f, nil
 }
 
-// maxSuggested limits the length of a word for which a similar one is suggested.
+// maxSuggested limits the length of a word for which a similar word is suggested.
 const maxSuggested = 100
 
 // didYouMean returns a suggestion for a misspelt word, to append to a message; "" for
@@ -120,8 +121,8 @@ func didYouMean(word string, have []string) string {
 	return ""
 }
 
-// patterns are patterns that were separated by commas; a row matches if one of them
-// does.
+// patterns is a list of patterns, written with commas between them. A row matches if one of
+// the patterns matches.
 type patterns []pattern
 
 // newPatterns parses a URN, or patterns separated by commas.
@@ -184,7 +185,7 @@ func (a patterns) selectSlivers() bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.node != nil })
 }
 
-// matchAll reports whether the patterns match every row, as no patterns do.
+// matchAll reports whether the patterns match every row. An empty list does.
 func (a patterns) matchAll() bool {
 	return len(a) == 0 || slices.ContainsFunc(a, pattern.matchesAll)
 }
@@ -202,10 +203,10 @@ func (a patterns) matchURN(u urn.URN) bool {
 // pattern is one pattern of a list.
 type pattern struct {
 	original    string
-	inRange     string // the range that it comes from; \"\" for none
+	inRange     string // the range that it comes from; "" for none
 	text        string
 	node        *pattern // the pattern for the client_id of slivers; nil for all slivers
-	isURN       bool     // it is compared with the URN, not with the name
+	isURN       bool     // the pattern is compared with the URN, not with the name
 	hasWildcard bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Journal lists entries of the journal, oldest first; with a limit the latest. Errors:
-// as of Slices.
+// Journal lists entries of the journal, oldest first; with a limit, only the latest entries.
+// Errors: as of Slices.
 func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	w := d.parseFilter(f)
 	p := &page[Entry]{row: row}

@@ -14,14 +14,14 @@ import (
 	"patchbay/inventory"
 )
 
-// page passes rows to a function until the limit is reached or the function fails.
+// page passes rows to the function row until the limit is reached or row fails.
 type page[T any] struct {
 	limit, n int
 	row      func(T) error
 	err      error
 }
 
-// add passes a row on and reports whether more rows are wanted.
+// add passes t to row, and reports whether the page takes more rows.
 func (p *page[T]) add(t T) bool {
 	if p.err = p.row(t); p.err != nil {
 		return false
@@ -30,9 +30,9 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// queryRows calls each with a view of the store and a page, which passes the rows that each
-// adds to row. It refuses a filter that names something unknown. Errors: *RefusedError, those
-// of row, those of the store.
+// queryRows calls each with a view of the store and a page. The page passes each row that is
+// added to it to the function row. queryRows refuses a filter that names something unknown.
+// Errors: *RefusedError, those of row, those of the store.
 func queryRows[T any](d *Operations, f Filter, row func(T) error, each func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -92,7 +92,7 @@ func (w *parsedFilter) selectsSlivers() bool {
 }
 
 // eachSlice calls f with each matching slice and all its slivers, earliest first, until f
-// returns no more or an error.
+// returns false or an error.
 func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
@@ -114,7 +114,7 @@ func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (m
 }
 
 // Slices lists slices by URN, each with counts of its slivers. A condition on slivers
-// selects slices that have a matching one. Errors: *RefusedError, those of row, those
+// selects slices with a matching sliver. Errors: *RefusedError, those of row, those
 // of the store.
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
@@ -229,7 +229,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	})
 }
 
-// maxNames limits the names among which a similar one is searched.
+// maxNames limits the names that are searched for a similar name.
 const maxNames = 10_000
 
 // requireKnown refuses a filter that names, without wildcards, something that does not exist.
@@ -248,7 +248,7 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	err := v.Slivers(func(x am.Sliver) bool { // components with slivers may have left the inventory
+	err := v.Slivers(func(x am.Sliver) bool { // a component with slivers need not be in the inventory any more
 		missing = slices.DeleteFunc(missing, func(p pattern) bool { return p.matchesURN(x.Component) })
 		return len(missing) > 0
 	})

@@ -149,8 +149,8 @@ func TestSlipsInFilters(t *testing.T) {
 	}
 	for query, want := range map[string]string{
 		"slce=x":                            `there is no key "slce"; did you mean slice?`,
-		"limit=-1":                          "it is a number of rows",
-		"limit=1e3":                         "it is a number of rows",
+		"limit=-1":                          "write a number of rows",
+		"limit=1e3":                         "write a number of rows",
 		"since=yesterday":                   "write a time like",
 		"shutdown=perhaps":                  "true or false",
 		"user=" + strings.Repeat("x", 2000): "longer than",

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxHolders is how many of the slices on one node are listed.
+	// maxHolders limits the listed slices on one node.
 	maxHolders = 100
 	// maxDrainedNames limits the listed drained names that no component has.
 	maxDrainedNames = 1000
 )
 
-// componentLoad is what slivers take of a component.
+// componentLoad is the part of a component that slivers use.
 type componentLoad struct {
 	urn       urn.URN
 	name      string // the component's last known name
@@ -32,7 +32,7 @@ type componentLoad struct {
 	holders   map[string]*Holder
 }
 
-// addSliver adds what a sliver takes of the component.
+// addSliver adds the part of the component that a sliver uses.
 func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	l.used = l.used.Add(x.Amount)
 	l.slivers++
@@ -53,10 +53,9 @@ func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	}
 }
 
-// Nodes lists the components in the order of the inventory, then missing components
-// that have slivers, then drained names that no component has (it may have been
-// renamed, and is in service again). Conditions on slices and users select nodes with a
-// matching sliver. Errors: as of Slices.
+// Nodes lists the components in the order of the inventory, then missing components that have
+// slivers, then drained names that no component has: a renamed component is in service again.
+// Conditions on slices and users select nodes with a matching sliver. Errors: as of Slices.
 func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	var orphans map[[2]string]int
 	if d.cfg.Orphans != nil {
@@ -83,7 +82,7 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	})
 }
 
-// sliverFilter returns the part of a filter for nodes that concerns their slivers.
+// sliverFilter returns the conditions of a filter for nodes that apply to their slivers.
 func (w *parsedFilter) sliverFilter() *parsedFilter {
 	of := *w
 	of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
@@ -91,7 +90,7 @@ func (w *parsedFilter) sliverFilter() *parsedFilter {
 	return &of
 }
 
-// loads returns what slivers take, by component.
+// loads returns the load of each component that has slivers, by the key of its URN.
 func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	loads, of := map[string]*componentLoad{}, w.sliverFilter()
 	err := v.Slivers(func(x am.Sliver) bool {
@@ -111,7 +110,7 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	return loads, err
 }
 
-// nodes returns the components of the inventory, the missing ones with slivers, and the
+// nodes returns the components of the inventory, missing components that have slivers, and
 // drained names that no component has.
 func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (all []Node) {
 	known, names := map[string]bool{}, map[string]bool{}
@@ -159,7 +158,7 @@ func (w *parsedFilter) wantsNode(r *Node) bool {
 		(w.provider.matchAll() || w.provider.matchName(r.Provider))
 }
 
-// setLoad sets what slivers take of the node, and the first maxHolders slices on it.
+// setLoad sets the part of the node that slivers use, and the first maxHolders slices on it.
 func (r *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return
@@ -177,8 +176,8 @@ func (r *Node) setLoad(l *componentLoad) {
 // NodeStates are the states of a node.
 var NodeStates = []string{"missing", "drained", "maintenance", "cleaning", "held", "full", "used", "free"}
 
-// nodeState returns the word for a node's state; of several that apply, the first in the
-// code.
+// nodeState returns the state of a node that is a component of the inventory: the first of
+// NodeStates that applies, other than missing.
 func nodeState(r *Node, c *inventory.Component, l *componentLoad) string {
 	switch {
 	case r.Drained != "":

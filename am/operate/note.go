@@ -11,8 +11,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Note is an operator's action outside any slice that was done elsewhere, such as in a
-// file, and must be journalled.
+// Note describes an operator's action for the journal. The action concerns no slice and was
+// carried out elsewhere, such as by a change of a file.
 type Note struct {
 	// Event is one of NoteEvents.
 	Event    string `json:"event"`

@@ -20,16 +20,16 @@ type Config struct {
 	Store *store.Store
 	// Inventory returns the inventory in force.
 	Inventory func() *inventory.Inventory
-	// Plan returns what is out of service; it, or its result, may be nil.
+	// Plan returns the maintenance plan in force. Plan and its result may be nil.
 	Plan func() *maintenance.Plan
 	// AllocatedMax and ProvisionedMax are the limits for renewals by experimenters. An
-	// operator who exceeds them gets a warning; 0 warns never.
+	// operator who exceeds them gets a warning; 0 means no limit.
 	AllocatedMax, ProvisionedMax time.Duration
 	// Orphans counts the orphans (resources of a provider without a sliver) by the names
 	// of provider and component; nil if the count is unknown.
 	Orphans func() map[[2]string]int
-	// Silent reports whether a provider has not answered for too long, and when it last did;
-	// nil if that is not known.
+	// Silent reports whether a provider has not answered for too long, and since when; nil if
+	// that is not known.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Wake wakes the runner; it must not block. It may be nil.
 	Wake func()

@@ -40,13 +40,13 @@ func NoQuery(r *http.Request) error {
 	return malformed("%s takes no query, not %.40q", r.URL.Path, r.URL.RawQuery)
 }
 
-// ReadOrder decodes an order: one JSON object of at most so many bytes. Unknown keys,
-// repeated keys, text after the object and a query are a *RefusedError.
-func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) error {
+// ReadOrder decodes an order: one JSON object of at most limit bytes. It fails with a
+// *RefusedError for unknown keys, repeated keys, text after the object, and a query.
+func ReadOrder(w http.ResponseWriter, r *http.Request, limit int64, order any) error {
 	if err := NoQuery(r); err != nil {
 		return err
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
 		err = decode(text, order)
 	}
@@ -56,7 +56,7 @@ func ReadOrder(w http.ResponseWriter, r *http.Request, most int64, order any) er
 	return nil
 }
 
-// decode decodes the text of an order, and refuses what ReadOrder refuses.
+// decode decodes the text of an order, with the checks of ReadOrder.
 func decode(text []byte, order any) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
@@ -72,12 +72,12 @@ func decode(text []byte, order any) error {
 	return checkKeys(text)
 }
 
-// checkKeys fails if an object in a well-formed text has a key twice. Package json
-// accepts keys in any case, and uses the last.
+// checkKeys fails if an object in a well-formed text has a key twice, in any case. Package json
+// would use the last of these keys.
 func checkKeys(text []byte) error {
 	type level struct {
 		keys  map[string]bool // nil in an array
-		value bool            // of a key comes next
+		value bool            // the value of a key comes next
 	}
 	var open []level
 	in := json.NewDecoder(bytes.NewReader(text))

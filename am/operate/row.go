@@ -13,16 +13,17 @@ import (
 type Slice struct {
 	URN     urn.URN   `json:"urn"`
 	Created time.Time `json:"created"`
-	// Slivers counts those that have neither been released nor expired.
+	// Slivers counts the slivers that have neither been released nor expired.
 	Slivers int `json:"slivers"`
-	// States counts all slivers by state, those expired or being removed, too.
+	// States counts all slivers by state, including expired slivers and those being removed.
 	States map[string]int `json:"states,omitempty"`
-	// Expires is the first end of a lease, Last the last; left out without slivers.
+	// Expires is the earliest end of a lease, Last the latest; both are omitted if there are
+	// no slivers.
 	Expires time.Time `json:"expires,omitzero"`
 	Last    time.Time `json:"last_expires,omitzero"`
 	// Users are the users that reserved slivers.
 	Users []urn.URN `json:"users,omitempty"`
-	// Shutdown is when, and ShutdownBy by which user, the slice was shut down.
+	// Shutdown is the time at which the slice was shut down, ShutdownBy the user who did it.
 	Shutdown   time.Time `json:"shutdown,omitzero"`
 	ShutdownBy urn.URN   `json:"shutdown_by,omitzero"`
 }
@@ -32,7 +33,7 @@ type Sliver struct {
 	URN      urn.URN `json:"urn"`
 	Slice    urn.URN `json:"slice"`
 	ClientID string  `json:"client_id"`
-	// Component is the URN of what it is on, ComponentName its name here.
+	// Component is the URN of the sliver's component, ComponentName its name at this site.
 	Component     urn.URN `json:"component"`
 	ComponentName string  `json:"component_name"`
 	Provider      string  `json:"provider,omitempty"`
@@ -50,29 +51,29 @@ type Sliver struct {
 	Error       string              `json:"error,omitempty"`
 	Addresses   []string            `json:"addresses,omitempty"`
 	Logins      []string            `json:"logins,omitempty"`
-	// Task is what its provider is still to do, Attempt how often that has failed.
+	// Task is the goal of its unfinished task, Attempt the number of failed attempts.
 	Task    am.Goal `json:"task,omitempty"`
 	Attempt int     `json:"attempt,omitempty"`
 }
 
 // Node is a row of the list of nodes.
 type Node struct {
-	// Component is empty for a name that is drained and no component has.
+	// Component is empty for a drained name that no component has.
 	Component urn.URN `json:"component"`
 	Name      string  `json:"name"`
 	Provider  string  `json:"provider,omitempty"`
 	Exclusive bool    `json:"exclusive"`
-	// State is the first of these words that holds: missing (from the inventory),
+	// State is the first of these words that applies: missing (from the inventory),
 	// drained, maintenance, cleaning, held, full, used, free.
 	State    string `json:"state"`
 	Capacity Amount `json:"capacity"`
-	// Used is what slivers take, those being removed, too.
+	// Used is the part of Capacity that slivers use, including slivers being removed.
 	Used Amount `json:"used"`
-	// Slivers counts them all; Removing of these, what is being removed, and what has
-	// expired and is removed next.
+	// Slivers counts all slivers on the node. Removing counts those of them that are being
+	// removed, or have expired and will be removed next.
 	Slivers  int `json:"slivers"`
 	Removing int `json:"removing,omitempty"`
-	// Holders are the slices that have something on it; More counts those that are
+	// Holders are the slices that have slivers on the node; More counts the slices that are
 	// not listed.
 	Holders []Holder `json:"holders,omitempty"`
 	More    int      `json:"more_holders,omitempty"`
@@ -82,7 +83,7 @@ type Node struct {
 	DrainedText  string    `json:"drained_text,omitempty"`
 	DrainedBy    string    `json:"drained_by,omitempty"`
 	DrainedSince time.Time `json:"drained_since,omitzero"`
-	// MaintenanceUntil and MaintenanceText are of maintenance that is under way.
+	// MaintenanceUntil and MaintenanceText describe the current maintenance, if any.
 	MaintenanceUntil time.Time `json:"maintenance_until,omitzero"`
 	MaintenanceText  string    `json:"maintenance_text,omitempty"`
 	// Orphans counts the resources of its provider there that belong to no sliver. It is
@@ -90,7 +91,7 @@ type Node struct {
 	Orphans int `json:"orphans,omitempty"`
 }
 
-// Amount is what a node has, or what is used of it: slivers, cores, and MiB of memory
+// Amount is the capacity of a node, or the used part of it: slivers, cores, and MiB of memory
 // and disk. In a capacity an omitted value is unlimited.
 type Amount struct {
 	Slots  int64 `json:"slots,omitempty"`
@@ -99,7 +100,7 @@ type Amount struct {
 	Disk   int64 `json:"disk,omitempty"`
 }
 
-// Add is a + b, field by field.
+// Add returns a + b, field by field.
 func (a Amount) Add(b Amount) Amount { return Amount(am.Amount(a).Add(am.Amount(b))) }
 
 // Holder is a slice that has slivers on a node.
@@ -107,9 +108,9 @@ type Holder struct {
 	Slice   urn.URN   `json:"slice"`
 	Users   []urn.URN `json:"users,omitempty"`
 	Slivers int       `json:"slivers"`
-	// Expires is the last end of a lease.
+	// Expires is the latest end of a lease.
 	Expires time.Time `json:"expires"`
-	// Frozen says that some of them were shut down, and stay.
+	// Frozen means that the slice was shut down, so its slivers do not expire.
 	Frozen bool `json:"frozen,omitempty"`
 }
 
@@ -121,8 +122,8 @@ type Task struct {
 	ComponentName string  `json:"component_name,omitempty"`
 	Provider      string  `json:"provider,omitempty"`
 	Goal          am.Goal `json:"goal"`
-	// Attempt is how often it has failed, Next when it is tried again, left out
-	// for now.
+	// Attempt is the number of failed attempts. Next is the time of the next attempt;
+	// omitted if that is now.
 	Attempt int       `json:"attempt"`
 	Next    time.Time `json:"next,omitzero"`
 	Since   time.Time `json:"since"`
@@ -135,7 +136,8 @@ type Entry struct {
 	ID    string    `json:"id"`
 	At    time.Time `json:"at"`
 	Event string    `json:"event"`
-	// One of Caller and Operator is who did it; neither if the aggregate did.
+	// Caller or Operator is the user who caused the entry; both are empty if the aggregate
+	// did.
 	Caller   urn.URN   `json:"caller,omitzero"`
 	Speaker  urn.URN   `json:"speaker,omitzero"`
 	Operator string    `json:"operator,omitempty"`
@@ -146,22 +148,21 @@ type Entry struct {
 	API      int       `json:"api,omitempty"`
 	Remote   string    `json:"remote,omitempty"`
 	Request  string    `json:"request,omitempty"`
-	// Times is how many calls did this one after the other, the first one at Since;
-	// left out for one.
+	// Times is the number of successive identical calls, the first of them at Since; both
+	// are omitted for a single call.
 	Times int       `json:"times,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Words for the states of slivers that have none on the wire, or not one of one
-// word.
+// States of slivers for which the API has no word, or only a pair of words.
 const (
 	StateRemoving  = "removing"  // released; its provider has not confirmed yet
 	StateExpired   = "expired"   // its lease is over, and it is released next
 	StateAllocated = "allocated" // reserved only
-	StateMaking    = "making"    // geni_pending_allocation of one that is provisioned
+	StateMaking    = "making"    // provisioned, and geni_pending_allocation
 )
 
-// SliverStates are all words of StateOf.
+// SliverStates are all words that StateOf returns.
 var SliverStates = []string{
 	StateAllocated, StateMaking, "notready", "configuring", "ready", "stopping", "updating_users", "failed", StateExpired, StateRemoving,
 }

@@ -13,7 +13,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Bounds of an order.
+// Limits of an order.
 const (
 	maxTargets  = 1000
 	maxText     = 500 // bytes
@@ -59,7 +59,8 @@ type target struct {
 	preview bool     // the order changes nothing
 }
 
-// act applies f to each slice that targets name, in one decision.
+// act applies f to each slice that the arguments in targets name, in one decision, and adds an
+// entry for each to the journal. A preview commits nothing and returns errPreview.
 func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
 	if err := checkOperator(operator, text); err != nil {
 		return done, err
@@ -70,7 +71,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		done = Result{At: v.Now().UTC()}
-		look := false
+		preview := false
 		for _, n := range all {
 			t, err := n.resolve(v)
 			if err == nil {
@@ -84,9 +85,9 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 				e.Slivers = append(e.Slivers, x.URN)
 			}
 			cs.Log(e)
-			look = t.preview
+			preview = t.preview
 		}
-		if look {
+		if preview {
 			return store.ChangeSet{}, errPreview
 		}
 		return cs, nil
@@ -97,13 +98,13 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 // errPreview ends the decision of a preview without changes.
 var errPreview = errors.New("preview")
 
-// find returns what the arguments name, each slice once.
+// find returns the slices and slivers that the arguments name, each slice once.
 func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:
 		return nil, refuse("the order names nothing; name a slice, or slivers")
 	case len(targets) > maxTargets:
-		return nil, refuse("the order names %d; name at most %d at once", len(targets), maxTargets)
+		return nil, refuse("the order names %d targets; name at most %d at once", len(targets), maxTargets)
 	}
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		for _, arg := range targets {

@@ -12,28 +12,28 @@ import (
 	"patchbay/am/urn"
 )
 
-// Usage is a row of the list of usage: the node-hours of one user in one project. A
-// node counts from its Provision (CreateSliver in version 2) until it is deleted, released by an
-// operator, or its lease is over; while it is held, until the end of the period. A
-// reservation alone does not count. A node that failed counts, and so does one of a
-// slice that was shut down, since no other slice can use it.
+// Usage is a row of the list of usage: the node-hours of one user in one project. A node counts
+// from its Provision (CreateSliver in version 2) until it is deleted, an operator releases it,
+// or its lease is over. A node that is still held counts until the end of the period. A
+// reservation alone does not count. A failed node counts, and so does a node of a slice that
+// was shut down, since no other slice can use it.
 type Usage struct {
-	// User is the user that reserved the nodes; zero where the journal no longer has
-	// the reservation.
+	// User is the user who reserved the nodes; zero if the journal no longer has the
+	// reservation.
 	User urn.URN `json:"user,omitzero"`
 	// Project is the authority of the slices, as in the site's policy.
 	Project string `json:"project"`
 	// Nodes counts the nodes that were held at some time in the period.
 	Nodes     int     `json:"nodes"`
 	NodeHours float64 `json:"node_hours"`
-	// Incomplete counts the nodes whose beginning the journal no longer has. They count
-	// from its first entry on.
+	// Incomplete counts the nodes whose Provision the journal no longer has. They count from
+	// the first entry of the journal on.
 	Incomplete int `json:"incomplete,omitempty"`
 }
 
-// Usage lists node-hours by project and user. Since and Until bound the period; it ends
-// now at the latest. The filters for slices and users apply, the others do not. Errors: those of row,
-// those of the store.
+// Usage lists node-hours by project and user. Since and Until bound the period, which ends now
+// at the latest. Besides these, only the filters for slices and users apply. Errors: those of
+// row, those of the store.
 func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 	w := d.parseFilter(f)
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -125,8 +125,9 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 	}
 }
 
-// addHeld adds a sliver of the store, after all entries. If the journal no longer has its Provision, it
-// counts from its reservation, minutes before.
+// addHeld adds a sliver of the store. Call it after all entries are added. If the journal no
+// longer has the sliver's Provision, the sliver counts from its reservation, usually minutes
+// earlier.
 func (c *usageCount) addHeld(x *am.Sliver) {
 	if x.Status.Allocation != am.Provisioned {
 		return
@@ -138,7 +139,8 @@ func (c *usageCount) addHeld(x *am.Sliver) {
 	c.addPeriod(x.Creator, x.Slice, from, c.until, false)
 }
 
-// addPeriod counts one sliver, as far as it was held in the period.
+// addPeriod adds the time for which a sliver was held, between from and to, as far as it is
+// within since and until.
 func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomplete bool) {
 	if from.Before(c.since) {
 		from = c.since

@@ -37,7 +37,7 @@ func (r *Rules) remark(site Site) {
 	forAll := slices.ContainsFunc(r.list, func(x *Rule) bool { return x.who == nil && x.projects == nil })
 	passed := slices.IndexFunc(r.list, func(x *Rule) bool { return x.who != nil && x.refuse != "" })
 	if passed >= 0 && r.otherwise == nil && !forAll {
-		add(r.list[passed], "it does not refuse a tool that calls for itself: who matches only users, and callers that match no rule may reserve everything; end with otherwise: refuse, or with a rule without who and projects")
+		add(r.list[passed], "it does not refuse a tool that calls for itself: who matches only users, and callers that match no rule may reserve everything; end the file with otherwise: refuse, or with a rule without who and projects")
 	}
 	for i, x := range r.list {
 		for _, y := range r.list[:min(i, maxCompared)] {
@@ -62,7 +62,7 @@ func (r *Rules) remark(site Site) {
 			if x.types != nil {
 				of = "that it allows"
 			}
-			add(x, "no sliver type %s takes %s (needs, in the inventory), so %[2]s limits nothing; use nodes", of, counted[i].key)
+			add(x, "no sliver type %s takes %s, so the key %[2]s limits nothing; use nodes, or set needs of the type in the inventory", of, counted[i].key)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func (x *Rule) allowsType(sliverType string) bool {
 	return x.types == nil || slices.Contains(x.types, sliverType)
 }
 
-// UnmatchedPatterns returns a problem for each pattern that matches neither one of the
-// authorities nor one below them, with the line of its rule.
+// UnmatchedPatterns returns a problem, with the line of the rule, for each pattern that matches
+// none of the authorities and no sub-authority of theirs.
 func (r *Rules) UnmatchedPatterns(authorities []string) []yamlfile.Problem {
 	var all []yamlfile.Problem
 	if r == nil {
@@ -108,7 +108,7 @@ func (r *Rules) Sentences() []string {
 	if r.otherwise != nil {
 		return append(all, "users that match no rule may reserve nothing")
 	}
-	return append(all, "users that match no rule may reserve everything that the site's leases allow")
+	return append(all, "users that match no rule may reserve everything; only the site's limits of leases apply")
 }
 
 func listPatterns(all []pattern) string {
@@ -119,7 +119,7 @@ func listPatterns(all []pattern) string {
 	return yamlfile.Few(names)
 }
 
-// sentences returns what the rule allows.
+// sentences describes what the rule allows, in parts of a sentence.
 func (x *Rule) sentences() []string {
 	var all []string
 	if x.refuse != "" {
@@ -154,7 +154,7 @@ func (x *Rule) sentences() []string {
 	return all
 }
 
-// sentences returns a sentence for each limit of the resource what.
+// sentences describes each limit of the resource called what.
 func (m maxima) sentences(what string) (all []string) {
 	for _, l := range []struct {
 		n   int64
@@ -174,7 +174,8 @@ type Explanation struct {
 	Line int // of the rule; 0 for none
 	// May are sentences about what the user may reserve.
 	May []string
-	// Refused is the reason why nothing new is available; "" if something is.
+	// Refused is the reason why the user may reserve nothing; "" if the user may reserve
+	// something.
 	Refused string
 }
 
@@ -183,7 +184,7 @@ type Explanation struct {
 func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	x := r.find(user, slice)
 	if x == nil {
-		return Explanation{May: []string{"everything that the site's leases allow"}}
+		return Explanation{May: []string{"everything; only the site's limits of leases apply"}}
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
 	e := Explanation{Rule: x.Name, Line: x.line, May: x.sentences()}
@@ -196,9 +197,9 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
-// CheckSlice checks whether the user may hold the amount whole in the slice, instead of all
-// that the slice holds now. held is what is held now. It returns an *am.Error with code
-// Refused if the user's rule does not allow that.
+// CheckSlice checks whether the user's rule allows that the slice holds the amount whole instead
+// of its present amount. held contains the present amounts. CheckSlice returns an *am.Error
+// with code Refused if the rule does not allow that.
 func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
 	x := r.find(user, slice)
 	if x == nil {
@@ -219,9 +220,9 @@ func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
 	return nil
 }
 
-// Full returns why the limits of the user's rule allow no further node in slice besides
-// what is held; "" if they allow one. If only nodes without cores are still allowed, it
-// returns the reason for nodes with cores. A zero slice stands for any slice.
+// Full returns the reason why the limits of the user's rule allow no further node in slice, in
+// addition to held; "" if they allow one. If only nodes without cores or without disk are still
+// allowed, it returns the reason for the other nodes. A zero slice stands for any slice.
 func (r *Rules) Full(user, slice urn.URN, held Held) string {
 	x := r.find(user, slice)
 	if x == nil || x.refuse != "" {

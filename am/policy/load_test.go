@@ -99,7 +99,7 @@ func TestLoadFindsMistakes(t *testing.T) {
 		{"a name twice", "name: closed", "name: students", `13: the rule in line 3 is called "students", too`},
 		{"a pattern for nobody", "example.net:**+user+*", "example.net", `14: who: "example.net" is not a pattern for users`},
 		{"a project that is a slice", "projects: example.org:course-net", "projects: example.org+slice+a", `5: projects: "example.org+slice+a" is more than`},
-		{"an empty list", `["example.org:course-*+user+*"]`, "[]", "4: who is empty; drop the key to mean all"},
+		{"an empty list", `["example.org:course-*+user+*"]`, "[]", "4: who is empty; drop the key to allow all"},
 		{"nothing in place of a list", `["example.org:course-*+user+*"]`, "", "4: who is empty"},
 		{"a text that is none", `["example.org:course-*+user+*"]`, "[[a]]", "4: who must be a text"},
 		{"an unknown sliver type", "[container]", "[containr]", `6: there is no sliver type "containr"; did you mean "container"?`},

@@ -58,7 +58,7 @@ func parseProjects(text string) (pattern, error) {
 	case more:
 		return p, fmt.Errorf("%q is more than the authority of a project; drop %q", text, "+"+rest)
 	case len(text) > maxPattern:
-		return p, fmt.Errorf("a pattern is longer than %d bytes, and so than any name", maxPattern)
+		return p, fmt.Errorf("a pattern is longer than %d bytes, so it matches no name", maxPattern)
 	}
 	p.labels = strings.Split(lower(authority), ":")
 	if last := len(p.labels) - 1; p.labels[last] == "**" {
@@ -105,8 +105,8 @@ func nameOf(authority, name string) pattern {
 	return pattern{labels: strings.Split(lower(authority), ":"), name: lower(name)}
 }
 
-// covers reports whether p matches every name that q matches. It compares a star in q
-// as a character, which only a star in p matches. So true is always correct, and false
+// covers reports whether p matches every name that q matches. It treats a star in q as a
+// character that only a star in p matches. So the result true is always correct, but false
 // may be wrong.
 func (p *pattern) covers(q *pattern) bool {
 	if len(q.labels) < len(p.labels) || !p.deeper && (q.deeper || len(q.labels) > len(p.labels)) {

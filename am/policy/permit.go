@@ -108,8 +108,8 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Within returns an *am.Error with code Refused if the further amount more, together with
-// what is held already, exceeds a limit of the rule.
+// Within returns an *am.Error with code Refused if the additional amount more, together with
+// the amounts held now, exceeds a limit of the rule.
 func (p *Permit) Within(more Amount) error {
 	if p == nil || p.rule.limits == noLimits {
 		return nil
@@ -125,7 +125,7 @@ func (p *Permit) Within(more Amount) error {
 	return nil
 }
 
-// checkLimit returns an error if more units of the resource counted[i], together with what is
+// checkLimit returns an error if more units of the resource counted[i], together with those in
 // held, exceed one of the limits m.
 func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
 	what, of := counted[i].one, counted[i].of
@@ -171,8 +171,8 @@ func (p *Permit) SliverTypes() (list []string, refusal string) {
 	return p.rule.types, p.rule.noType
 }
 
-// First returns the latest end, at most end, of a lease that Provision gives now to a sliver
-// that was created at the time created.
+// First returns the end of the lease that Provision gives now to a sliver that was created at
+// the time created: end, or an earlier time if the rule limits the lease.
 func (p *Permit) First(now, created, end time.Time) time.Time {
 	if p == nil {
 		return end
@@ -181,18 +181,19 @@ func (p *Permit) First(now, created, end time.Time) time.Time {
 	return earlierEnd(end, created, p.rule.lease.longest)
 }
 
-// Latest returns the latest end of a lease that is renewed now, at most end, and the
-// text of its limit: by, or a text about the rule.
+// Latest returns the latest end that a lease can get if it is renewed now: end, or an earlier
+// time if the rule limits the lease. It also returns the text that names the limit: by, or a
+// text about the rule.
 func (p *Permit) Latest(now, created, end time.Time, by string) (time.Time, string) {
 	if p == nil {
 		return end, by
 	}
 	l := p.rule.lease
 	if at := earlierEnd(end, now, l.renew); at.Before(end) {
-		end, by = at, p.rule.withHint(fmt.Sprintf("%s, by which a renewal reaches at most %s from now", p.rule, formatDuration(l.renew)))
+		end, by = at, p.rule.withHint(fmt.Sprintf("%s, which limits renewals to %s from now", p.rule, formatDuration(l.renew)))
 	}
 	if at := earlierEnd(end, created, l.longest); at.Before(end) {
-		end, by = at, p.rule.withHint(fmt.Sprintf("%s, by which a sliver lives at most %s in all", p.rule, formatDuration(l.longest)))
+		end, by = at, p.rule.withHint(fmt.Sprintf("%s, which limits the life of slivers to %s in all", p.rule, formatDuration(l.longest)))
 	}
 	return end, by
 }
@@ -203,7 +204,7 @@ func (p *Permit) Over(now time.Time, x *am.Sliver) error {
 	if p == nil || p.rule.lease.longest == 0 || x.Created.Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
 		return nil
 	}
-	return p.rule.refusal("sliver %s was made at %s, and %s allows no sliver to live longer than %s; delete it and request a new one",
+	return p.rule.refusal("sliver %s was reserved at %s, and %s allows no sliver to live longer than %s; delete it and request a new one",
 		x.URN, x.Created.Format(time.RFC3339), p.rule, formatDuration(p.rule.lease.longest)).About(x.URN)
 }
 
@@ -218,7 +219,7 @@ func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 // disk is the resource that is counted in MiB.
 const disk = "disk"
 
-// count returns a number of a resource as text, without its name.
+// count formats an amount of the resource called what, without its name: 3, or 20G of disk.
 func count(n int64, what string) string {
 	switch {
 	case what != disk:
@@ -229,6 +230,7 @@ func count(n int64, what string) string {
 	return fmt.Sprint(n, "M")
 }
 
+// plural formats an amount of the resource called what, with its name: 3 nodes, or 20G of disk.
 func plural(n int64, what string) string {
 	if what == disk {
 		return count(n, what) + " of disk"

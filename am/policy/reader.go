@@ -19,7 +19,7 @@ type reader struct {
 	yamlfile.Reader
 	site    Site
 	indexes map[string]int32 // of components, by name
-	named   int              // components, by ranges so far
+	named   int              // the number of components in the ranges read so far
 }
 
 // policy reads the whole file into rules.
@@ -48,7 +48,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	items := r.Items(n, "rules")
 	if len(items) > maxRules {
-		r.Wrong(n, "there are more than %d rules; let one rule be for more users", maxRules)
+		r.Wrong(n, "there are more than %d rules; write fewer, each for more users", maxRules)
 		return
 	}
 	lines := make(map[string]int)
@@ -126,8 +126,8 @@ func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern
 	return list
 }
 
-// refusal reads the text of a rule that refuses. It rejects yes and no: their writer
-// expects a switch, and would exclude all users by no.
+// refusal reads the text of a rule that refuses. It rejects words such as yes and no, which an
+// operator writes who expects a switch: refuse: no would refuse all users.
 func (r *reader) refusal(n *yaml.Node) string {
 	switch lower(strings.TrimSpace(n.Value)) {
 	case "no", "yes", "true", "false", "off", "on", "n", "y":
@@ -182,7 +182,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 		case missing == names.Len():
 			r.Wrong(item, "no component is in %q; the inventory has %s", item.Value, yamlfile.Few(r.site.Components))
 		case missing > 0 && len(rules.remarks) < maxRemarks:
-			rules.remarks = append(rules.remarks, yamlfile.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they are to come",
+			rules.remarks = append(rules.remarks, yamlfile.Problem{File: r.File, Line: item.Line, Msg: fmt.Sprintf("the inventory has no component %q, and lacks %d of the %d in %q; correct the range, unless they will be added",
 				absent, missing, names.Len(), item.Value)})
 		}
 	}
@@ -235,7 +235,7 @@ func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 			t.file = resolvePath(r.File, t.file)
 			text, err := yamlfile.Load(t.file, maxAccepted)
 			if err != nil {
-				r.Wrong(n, "the list of users who have accepted the terms: %v; make it, with the URN of one user on each line", err)
+				r.Wrong(n, "the list of users who have accepted the terms: %v; create it, with the URN of one user on each line", err)
 				return
 			}
 			rules.files = append(rules.files, t.file)
@@ -245,7 +245,7 @@ func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 		}
 	})
 	if (t.url == "" || t.file == "") && r.Mistakes() == before {
-		r.Wrong(n, "terms needs both url, where they can be accepted, and accepted, the file of those who have")
+		r.Wrong(n, "terms needs both url, the page where users accept the terms, and accepted, the file with the users who have accepted them")
 	}
 	return t
 }

@@ -30,8 +30,8 @@ type Rule struct {
 	components *componentSet // nil: all
 	limits     [len(counted)]maxima
 	lease      lease
-	refuse     string // the text of the refusal; "" does not refuse
-	says       string
+	refuse     string // the text of the refusal; "" if the rule does not refuse all
+	says       string // text that refusals add
 	terms      *terms
 	// The reasons why another component or sliver type is refused.
 	noComponent, noType string
@@ -124,8 +124,8 @@ func (x *Rule) shadows(y *Rule) bool {
 	return coversAll(x.who, y.who) && coversAll(x.projects, y.projects)
 }
 
-// coversAll reports whether each of inner is covered by one of outer; nil stands for
-// all names.
+// coversAll reports whether a pattern of outer covers each pattern of inner; nil stands for all
+// names.
 func coversAll(outer, inner []pattern) bool {
 	if outer == nil {
 		return true

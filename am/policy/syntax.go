@@ -18,7 +18,7 @@ func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 		r.Wrong(n, "%s has more than %d entries; use a pattern or a range", what, maxPatterns)
 		return nil
 	case len(items) == 0 && r.Mistakes() == before:
-		r.Wrong(n, "%s is empty; drop the key to mean all", what)
+		r.Wrong(n, "%s is empty; drop the key to allow all", what)
 	}
 	for _, item := range items {
 		if item = yamlfile.Deref(item); r.text(item, what) != "" {

@@ -12,10 +12,10 @@ import (
 // types take.
 type Amount struct{ Nodes, Cores, Disk int64 }
 
-// Held is what is held now: by a user, in a slice, and in its project.
+// Held has the amounts held now: by a user, in a slice, and in its project.
 type Held struct{ User, Slice, Project Amount }
 
-// without returns a less b, but at least 0 in each field.
+// without returns a minus b, but at least 0 in each field.
 func (a Amount) without(b Amount) Amount {
 	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
 }
@@ -86,14 +86,14 @@ func (u *Usage) Stage(cs store.ChangeSet) {
 	}
 }
 
-// Publish keeps what was staged.
+// Publish makes the staged changes permanent.
 func (u *Usage) Publish() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.undo = nil
 }
 
-// Rollback undoes what was staged.
+// Rollback undoes the staged changes.
 func (u *Usage) Rollback() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
