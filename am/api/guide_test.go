@@ -173,7 +173,7 @@ func guideTables(t *testing.T) string {
 	}
 	b.WriteString("\n| Option | Must be | Without it | With it |\n|---|---|---|---|\n")
 	for _, o := range allOptions() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.name, o.kind, withoutIt(o), o.says)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.name, o.kind, withoutIt(o), o.effect)
 	}
 	b.WriteString(`
 The next table has the state of a sliver after each call, without ` + "`geni_`" + `: the new state, = if it does not
@@ -236,7 +236,7 @@ func optionsOf(t *testing.T, m method) string {
 		switch {
 		case o.name == optSpeakingFor.name:
 			speaks = true
-		case o.says == optNoSliceURN.says: // listed to be refused
+		case o.effect == optNoSliceURN.effect: // listed to be refused
 		case o.required != "":
 			names = append(names, "**"+strings.TrimPrefix(o.name, "geni_")+"**")
 		default:
@@ -254,7 +254,7 @@ func allOptions() (all []option) {
 	for _, version := range []int{Version3, Version2} {
 		for _, m := range tables[version] {
 			for _, o := range m.options {
-				if !slices.ContainsFunc(all, func(x option) bool { return x.says == o.says }) {
+				if !slices.ContainsFunc(all, func(x option) bool { return x.effect == o.effect }) {
 					all = append(all, o)
 				}
 			}

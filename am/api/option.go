@@ -17,8 +17,8 @@ type option struct {
 	kind string
 	// without describes the behaviour without the option.
 	without string
-	// says describes its effect, in a sentence.
-	says string
+	// effect describes what the option does, in a sentence.
+	effect string
 	// required describes the value of a required option; a call without the option fails
 	// with BadArgs. It is empty for an optional option.
 	required string
@@ -46,7 +46,7 @@ var (
 	optSpeakingFor = option{
 		name: "geni_speaking_for", kind: "URN of a user", early: true,
 		without: "the caller acts in its own name",
-		says:    "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
+		effect:  "the caller is a tool and acts for this user, whose speaks-for credential is among the credentials",
 		read: func(c *call, v xmlrpc.Value) (err error) {
 			c.speakingFor, err = text(v)
 			c.speakingFor = strings.TrimSpace(c.speakingFor)
@@ -56,7 +56,7 @@ var (
 	optSliceURN = option{
 		name: "geni_slice_urn", kind: "URN of a slice", early: true,
 		without: "the advertisement",
-		says:    "version 2: return the manifest of this slice; needs a credential of the slice",
+		effect:  "version 2: return the manifest of this slice; needs a credential of the slice",
 		read: func(c *call, v xmlrpc.Value) error {
 			s, err := text(v)
 			if strings.TrimSpace(s) != "" {
@@ -67,44 +67,44 @@ var (
 	}
 	optNoSliceURN = option{
 		name: "geni_slice_urn", kind: "–",
-		says: "version 3: refused (1) by ListResources; use Describe for a slice's manifest",
+		effect: "version 3: refused (1) by ListResources; use Describe for a slice's manifest",
 		read: func(*call, xmlrpc.Value) error {
 			return errors.New("ListResources of AM API v3 does not have it; use Describe")
 		},
 	}
 	optRSpecVersion = option{
 		name: "geni_rspec_version", kind: `struct of type and version`, required: `a struct such as {"type": "GENI", "version": "3"}`,
-		says: "the version of returned RSpecs: `GENI` `3`, in upper or lower case; all others are refused (4)",
-		read: rspecVersion,
+		effect: "the version of returned RSpecs: `GENI` `3`, in upper or lower case; all others are refused (4)",
+		read:   rspecVersion,
 	}
 	optAvailable = option{
 		name: "geni_available", kind: flagKind, without: "false",
-		says: "advertise only nodes that are available now",
-		read: func(c *call, v xmlrpc.Value) (err error) { c.available, err = boolean(v); return err },
+		effect: "advertise only nodes that are available now",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.available, err = boolean(v); return err },
 	}
 	optCompressed = option{
 		name: "geni_compressed", kind: flagKind, without: "false",
-		says: "return the RSpec as base64 of zlib (RFC 1950), in a string",
-		read: func(c *call, v xmlrpc.Value) (err error) { c.compressed, err = boolean(v); return err },
+		effect: "return the RSpec as base64 of zlib (RFC 1950), in a string",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.compressed, err = boolean(v); return err },
 	}
 	optBestEffort = option{
 		name: "geni_best_effort", kind: flagKind, without: "false: all or nothing",
-		says: "change as many slivers as possible: `geni_error` of the others has the reason; the call fails only if no sliver was changed",
-		read: func(c *call, v xmlrpc.Value) (err error) { c.bestEffort, err = boolean(v); return err },
+		effect: "change as many slivers as possible: `geni_error` of the others has the reason; the call fails only if no sliver was changed",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.bestEffort, err = boolean(v); return err },
 	}
 	optAsLongAsPossible = option{
 		name: "geni_extend_alap", kind: flagKind, without: "false: exactly the time, or refused (7, am_code 19)",
-		says: "as long as possible: a time beyond the limits is reduced to them, and no lease is shortened",
-		read: func(c *call, v xmlrpc.Value) (err error) { c.asLongAsPossible, err = boolean(v); return err },
+		effect: "as long as possible: a time beyond the limits is reduced to them, and no lease is shortened",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.asLongAsPossible, err = boolean(v); return err },
 	}
 	optEndTime = option{
 		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "the site's default; for Provision the time given to Allocate",
-		says: "the requested end of the lease, earlier or later than the default; reduced to the limits",
-		read: func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = readMoment(v); return err },
+		effect: "the requested end of the lease, earlier or later than the default; reduced to the limits",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = readMoment(v); return err },
 	}
 	optStartTime = option{
 		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
-		says: "must not be in the future (13): reservations always begin now",
+		effect: "must not be in the future (13): reservations always begin now",
 		read: func(c *call, v xmlrpc.Value) error {
 			start, err := readMoment(v)
 			if err == nil && start.After(c.now) {
@@ -115,7 +115,7 @@ var (
 	}
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",
-		says: "the users who get accounts on each node, with their OpenSSH public keys. `geni_update_users` replaces the keys of these users, adds new users, removes users with an empty `keys`, and keeps all others; if a user is listed twice, all keys count",
+		effect: "the users who get accounts on each node, with their OpenSSH public keys. `geni_update_users` replaces the keys of these users, adds new users, removes users with an empty `keys`, and keeps all others; if a user is listed twice, all keys count",
 		read: func(c *call, v xmlrpc.Value) (err error) {
 			c.hasUsers = true
 			c.users, err = users(v)

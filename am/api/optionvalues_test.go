@@ -169,7 +169,7 @@ func TestOptionRowsAreTried(t *testing.T) {
 		if !strings.Contains(expectedValues, "\n"+o.name+" ") {
 			t.Errorf("no values for %s", o.name)
 		}
-		if o.says == "" || o.kind == "" {
+		if o.effect == "" || o.kind == "" {
 			t.Errorf("nobody says what %s is", o.name)
 		}
 	}
