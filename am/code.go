@@ -45,7 +45,7 @@ func (c Code) String() string {
 }
 
 // Detail is an am_code of am_type "patchbay": a more detailed reason than geni_code
-// can express. Its numbers are those of the later AM API drafts.
+// can express. Its numbers come from the later AM API drafts.
 type Detail int
 
 // The detailed reasons.

@@ -202,10 +202,10 @@ type Document struct {
 	// Managers are the URNs of this aggregate that the request could use; empty in
 	// records of earlier versions.
 	Managers []urn.URN `json:",omitempty"`
-	// Bytes is the maximum size of the document's part of the slice's manifest, without
-	// what the manifest adds to nodes and links. Elements is the number of the document's
-	// XML elements. Both are 0 in records of earlier versions; DocumentHead of the store
-	// estimates them.
+	// Bytes is the maximum size of the document's part of the slice's manifest, without the
+	// parts that the manifest adds to nodes and links. Elements is the number of the
+	// document's XML elements. Both are 0 in records of earlier versions; DocumentHead of the
+	// store estimates them.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
 	Text     []byte

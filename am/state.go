@@ -34,7 +34,7 @@ type Status struct {
 // action, or an observation of the runner.
 type Event string
 
-// Events. Those with a geni_ name are the operational actions on the wire.
+// Events. Events with a geni_ name are the operational actions on the wire.
 const (
 	EventAllocate  Event = "Allocate"
 	EventProvision Event = "Provision"

@@ -128,7 +128,7 @@ type Event struct {
 	// Slivers is the number of slivers in the answer.
 	Slivers int
 	// Credentials are the fingerprints of the credentials that granted the right. For a
-	// refused call of a changing method they are those of the first presented
+	// refused call of a changing method they are the fingerprints of the first presented
 	// credentials, if the caller is known.
 	Credentials []string
 	// SHA1 means that one of these credentials, or a certificate of the caller, is signed

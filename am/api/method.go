@@ -176,7 +176,7 @@ var tables = map[int][]method{
 }
 
 // methods are the rows of tables by name. mutating contains the methods of all versions:
-// its value is true for those that change something.
+// its value is true for methods that change something.
 var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
 	all, changes := make(map[int]map[string]method), make(map[string]bool)
 	for version, rows := range tables {

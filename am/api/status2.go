@@ -21,7 +21,7 @@ const (
 // that one of its slivers has.
 var states2 = []string{shutdown2, failed2, configuring2, unknown2, ready2}
 
-// statesOf2 maps the operational states of version 3 to those of version 2.
+// statesOf2 maps the operational states of version 3 to the states of version 2.
 var statesOf2 = map[am.OperationalState]string{
 	am.PendingAllocation: configuring2,
 	am.NotReady:          configuring2,

@@ -13,7 +13,8 @@ import (
 	"patchbay/inventory"
 )
 
-// Index computes what is free from the records of slivers, as an Observer of the store.
+// Index computes the free capacity of a site from the records of slivers, as an Observer of
+// the store.
 // Bind sees staged changes; Availability, Free, FreePublicAddresses and Version only published
 // ones. Its methods may be called concurrently.
 type Index struct {
@@ -77,7 +78,7 @@ type part struct {
 // share counts the slivers of one slice on one component.
 type share struct{ slivers, exclusive, cleaning, cleaningExclusive int32 }
 
-// change is an entry of the undo log: what a sliver held before.
+// change is an entry of the undo log: the previous hold of a sliver.
 type change struct {
 	sliver string
 	before hold

@@ -144,8 +144,8 @@ func (x *layout) count(h hold, sign int32) {
 	}
 }
 
-// refresh updates all classes of component i after a change of what is held there. It
-// ignores a negative i.
+// refresh updates all classes of component i after a change of the holds on it. It ignores a
+// negative i.
 func (x *layout) refresh(i int32) {
 	if i < 0 {
 		return

@@ -14,8 +14,8 @@ func (c *stablePeriod) contains(t time.Time) bool {
 	return !t.Before(c.from) && (c.until.IsZero() || t.Before(c.until))
 }
 
-// SetPlan sets the plan of components that are out of service, and applies what is in
-// force at now.
+// SetPlan sets the plan of components that are out of service, and applies the windows and
+// drains that are in force at the time now.
 func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -24,8 +24,8 @@ func (x *Index) SetPlan(p *maintenance.Plan, now time.Time) {
 	x.version.Add(1) // the advertisement shows the plan itself, too
 }
 
-// Advance applies the parts of the plan that have begun or ended by now. Call it before each
-// read of what is free; usually it does nothing and is cheap.
+// Advance applies the windows of the plan that have begun or ended by the time now. Call it
+// before each read of free capacity; usually it does nothing and is cheap.
 func (x *Index) Advance(now time.Time) {
 	if x.stable.Load().contains(now) {
 		return

@@ -7,7 +7,8 @@ import (
 	"patchbay/inventory"
 )
 
-// Permit is what a caller may use of a site. The zero Permit allows everything.
+// Permit has the components and sliver types that a caller may use. The zero Permit allows
+// everything.
 type Permit struct {
 	// Components are the permitted components, as ascending indexes in the inventory; nil
 	// permits all.
@@ -46,8 +47,8 @@ func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverTy
 
 // nextAllowed returns the next place after at, in the search of a kind, that may have a
 // permitted component. at is the place of component i, which is not permitted. The search
-// jumps from one permitted component to the next, so it costs no more than the smaller of
-// what is free and what is permitted.
+// jumps from one permitted component to the next, so its cost grows only with the free or the
+// permitted components, whichever are fewer.
 func (p *Permit) nextAllowed(c *class, kind, at int, i int32) int {
 	if kind == ownHosts {
 		return at + 1

@@ -211,9 +211,9 @@ func (b *binding) connectShared(w *wire, amounts []amount) {
 	}
 }
 
-// connectOver chooses the physical link that joins all wired ends: the one whose
-// interfaces fewer links use, then the one with more capacity left, then the first in
-// the inventory.
+// connectOver chooses a physical link that joins all wired ends. It prefers the link whose
+// interfaces the fewest links use, then the link with the most capacity left, then the first
+// in the inventory.
 func (b *binding) connectOver(w *wire, amounts []amount) {
 	var first *inventory.Component
 	for _, e := range w.ends {

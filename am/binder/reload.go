@@ -17,8 +17,9 @@ type Availability struct {
 // Inventory returns the inventory to which the numbers belong.
 func (s *Availability) Inventory() *inventory.Inventory { return s.inv }
 
-// Free returns how many slivers of its first sliver type fit on component i now, for
-// any slice: 0 if it is held exclusively, being cleaned, drained, or under maintenance.
+// Free returns how many slivers of the first sliver type of component i fit on it now, for any
+// slice. The result is 0 if the component is held exclusively, being cleaned, drained, or
+// under maintenance.
 func (s *Availability) Free(i int) int {
 	if i < 0 || i >= len(s.free) {
 		return 0
@@ -29,8 +30,8 @@ func (s *Availability) Free(i int) int {
 // FreePublicAddresses counts the public addresses that no sliver has.
 func (s *Availability) FreePublicAddresses() int { return int(s.public.Load()) }
 
-// Availability returns what is free at one time; it contains all or nothing of a change that
-// is being published.
+// Availability returns the present numbers. It contains a change that is being published as a
+// whole, or not at all.
 func (x *Index) Availability() *Availability {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -56,8 +57,8 @@ func (x *Index) Version() uint64 { return x.version.Load() }
 // Inventory returns the inventory of the index.
 func (x *Index) Inventory() *inventory.Inventory { return x.available.Load().inv }
 
-// SetInventory changes to another inventory. Slivers keep what they hold; on components
-// that v does not have they hold nothing until the component returns.
+// SetInventory changes to the inventory v. Slivers keep their holds; a hold on a component that
+// v does not have counts again when the component returns.
 func (x *Index) SetInventory(v *inventory.Inventory) {
 	set, _ := x.Prepare(v)
 	set()

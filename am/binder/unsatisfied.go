@@ -12,8 +12,8 @@ import (
 // UnsatisfiedError is the reason why a request cannot be bound. None of its nodes is bound
 // then.
 type UnsatisfiedError struct {
-	// Reasons has a reason for each refused node or link, permanent before temporary ones.
-	// The code of Reasons[0] is that of the whole request.
+	// Reasons has a reason for each refused node or link, permanent reasons before temporary
+	// ones. The code of Reasons[0] is the code of the whole request.
 	Reasons []Reason
 }
 
@@ -31,8 +31,8 @@ type Reason struct {
 	Text string
 }
 
-// maxReasons is how many different reasons an error prints, and maxNames how many nodes
-// or links it names for each.
+// maxReasons limits the different reasons that an error prints, and maxNames the nodes or
+// links that it names for each.
 const (
 	maxReasons = 5
 	maxNames   = 10

@@ -9,8 +9,8 @@
 // others. am/xmlrpc encodes calls and decodes answers. A Client never retries a call
 // and returns answers unchanged, except that the typed calls unpack compressed RSpecs.
 //
-// A client certificate is sent as it is in its file and is never parsed, because Go's
-// parser refuses some certificates of the federation.
+// A client certificate is sent unchanged and never parsed, because Go's parser refuses some
+// certificates of the federation.
 //
 // The typed calls are those of the AM API v3, "API methods". Methods of other versions
 // go through Call.

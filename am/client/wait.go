@@ -70,7 +70,7 @@ var ErrNoSlivers = errors.New("the slice has no slivers any more: they were dele
 const (
 	firstPoll   = 100 * time.Millisecond
 	longestPoll = 2 * time.Second
-	// pollErrors is how many calls in a row may fail before Wait gives up.
+	// pollErrors is the number of failed calls in a row after which Wait fails.
 	pollErrors = 5
 )
 

@@ -184,7 +184,7 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 }
 
 // place returns the names of a sliver's component and provider when the sliver was bound.
-// For a record of an earlier version, it returns those of the present inventory.
+// For a record of an earlier version, it returns the names in the present inventory.
 func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true

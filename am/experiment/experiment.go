@@ -39,11 +39,11 @@ type Experiment struct {
 	Notices func(string)
 }
 
-// busyTimeout is how long Apply retries while components are being cleaned.
+// busyTimeout limits the time in which Apply retries while components are being cleaned.
 const busyTimeout = 3 * time.Minute
 
 // Describe returns the manifest and the slivers of the slice. A slice without slivers
-// is not an error. Slivers without a client_id get that of the manifest.
+// is not an error. Slivers without a client_id get the client_id of their node in the manifest.
 func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 	a, _, err := e.Client.Describe(ctx, []string{e.Slice}, e.Credentials, client.Options{})
 	if am.CodeOf(err) == am.SearchFailed {

@@ -31,8 +31,8 @@ type Change struct {
 	Slivers []string
 }
 
-// Plan has a change for each node: first those of the request, in its order, then those to
-// remove.
+// Plan has a change for each node: first the nodes of the request, in its order, then the nodes
+// to remove.
 type Plan []Change
 
 // Compare plans the changes from the existing slivers of a slice, have, to the request now.

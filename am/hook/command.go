@@ -51,7 +51,7 @@ func (c *command) send(ctx context.Context, e Event) error {
 	return fmt.Errorf("%w%s", err, output.quote())
 }
 
-// close does nothing, because nothing is kept open.
+// close does nothing, because a command has no resources between deliveries.
 func (c *command) close() {}
 
 // CheckCommand fails if a file cannot be a hook's command.

@@ -28,7 +28,7 @@ const (
 	// Renewed: the lease of the sliver ends at another time, later or earlier; the
 	// first long lease, which Provision gives, does not count.
 	Renewed Kind = "renewed"
-	// Gone: nothing is left of a released sliver, and its component is free.
+	// Gone: the resource of a released sliver has been removed, and its component is free.
 	Gone Kind = "gone"
 	// Thawed: the slice is no longer frozen.
 	Thawed Kind = "thawed"

@@ -56,7 +56,7 @@ func (c *Context) Reload() error {
 // Live returns the number of connections whose memory in OpenSSL is not freed yet.
 func (c *Context) Live() int64 { return c.live.Load() }
 
-// Close frees the keys. Existing connections continue; new ones are closed as soon as
+// Close frees the keys. Existing connections continue; new connections are closed as soon as
 // they are accepted.
 func (c *Context) Close() {
 	c.mu.Lock()

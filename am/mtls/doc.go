@@ -22,7 +22,7 @@
 // and nothing would check its chain again. It never renegotiates, sends no list of accepted
 // authorities and uses no finalizers. Accept returns no error of a single connection. The
 // package sets only the deadlines of the handshake and of its close_notify; after the
-// handshake it restores the previous ones.
+// handshake it restores the previous deadlines.
 //
 // A handshake takes a thousand times the work of anything else here. So at most one per
 // processor computes at a time, and addresses take turns.

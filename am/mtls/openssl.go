@@ -89,7 +89,7 @@ func (k keyring) add(p KeyPair) (C.int, error) {
 	return 0, fmt.Errorf("cannot use the private key in %s: %s", p.KeyFile, why)
 }
 
-// free frees the SSL_CTX when its last session is freed.
+// free releases the SSL_CTX, which is freed when its last session is freed.
 func (k keyring) free() { C.mtls_context_free(k.ctx) }
 
 // session is an SSL object with its two memory BIOs. It is not safe for concurrent use,

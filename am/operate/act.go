@@ -104,7 +104,7 @@ type Thaw struct {
 
 // Release releases the slivers of an order, all or none. Providers remove the resources
 // afterwards; until they confirm, components stay held. With Preview nothing is
-// changed. Errors: *RefusedError, those of the store.
+// changed. Release fails with a *RefusedError or an error of the store.
 func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
@@ -133,7 +133,7 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 // Renew sets the end of leases, all or none. The site's limits for experimenters do not apply;
 // the result has a warning if the end exceeds one. A later Provision keeps the end that Renew
 // sets for a reservation. Renew also restarts a lease that is over, if the sliver still exists,
-// because then the sliver still holds its component. Errors: as of Release.
+// because then the sliver still holds its component. Renew fails like Release.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
@@ -203,7 +203,7 @@ func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
 // Thaw lifts the shutdown of a slice: its users can use its nodes again, which are switched
 // off, and its leases run again. Thaw refuses the order if a lease is over, because the node
 // would be released at once, unless the order extends the lease or sets ReleaseExpired.
-// Errors: as of Release.
+// Thaw fails like Release.
 func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
 	if err := checkOperator(o.Operator, o.Text); err != nil {
 		return done, err

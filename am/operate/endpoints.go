@@ -121,7 +121,7 @@ func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler
 }
 
 // Inspect returns the manifest of a slice, by its URN or name, even if the slice was shut
-// down. Errors: *RefusedError, those of the store.
+// down. It fails with a *RefusedError or an error of the store.
 func (d *Operations) Inspect(arg string) ([]byte, error) {
 	var slice urn.URN
 	err := d.cfg.Store.Read(func(v *store.View) (err error) {

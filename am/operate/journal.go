@@ -9,7 +9,7 @@ import (
 )
 
 // Journal lists entries of the journal, oldest first; with a limit, only the latest entries.
-// Errors: as of Slices.
+// Journal fails like Slices.
 func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	w := d.parseFilter(f)
 	p := &page[Entry]{row: row}

@@ -16,7 +16,7 @@ var ListNames = []string{"slices", "slivers", "nodes", "tasks", "journal", "usag
 const maxList = 64 << 20
 
 // WriteList writes a list, one JSON object a line, in ASCII without control characters. It
-// reads everything before it writes. Errors: as of Slices, and those of w.
+// reads everything before it writes. It fails like Slices, or with the error of w.
 func (d *Operations) WriteList(what string, f Filter, w io.Writer) error {
 	text, err := d.listLines(what, f)
 	if err == nil {

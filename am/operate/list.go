@@ -31,8 +31,8 @@ func (p *page[T]) add(t T) bool {
 }
 
 // queryRows calls each with a view of the store and a page. The page passes each row that is
-// added to it to the function row. queryRows refuses a filter that names something unknown.
-// Errors: *RefusedError, those of row, those of the store.
+// added to it to the function row. queryRows refuses a filter that names something unknown. It
+// fails with a *RefusedError, or with an error of row or of the store.
 func queryRows[T any](d *Operations, f Filter, row func(T) error, each func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -114,8 +114,8 @@ func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (m
 }
 
 // Slices lists slices by URN, each with counts of its slivers. A condition on slivers
-// selects slices with a matching sliver. Errors: *RefusedError, those of row, those
-// of the store.
+// selects slices with a matching sliver. Slices fails with a *RefusedError, or with an error
+// of row or of the store.
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
 		of := *w
@@ -151,7 +151,7 @@ func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 }
 
 // Slivers lists slivers by the URN of their slice, and within it in the order of
-// reservation. Errors: as of Slices.
+// reservation. It fails like Slices.
 func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Sliver]) error {
 		return w.eachSlice(v, func(_ am.Slice, all []am.Sliver) (bool, error) {
@@ -199,7 +199,7 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 }
 
 // Tasks lists the unfinished work of providers, by sliver. The filter's times apply to
-// the beginning of a task. Errors: as of Slices.
+// the beginning of a task. Tasks fails like Slices.
 func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Task]) error {
 		of := *w

@@ -55,7 +55,7 @@ func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 
 // Nodes lists the components in the order of the inventory, then missing components that have
 // slivers, then drained names that no component has: a renamed component is in service again.
-// Conditions on slices and users select nodes with a matching sliver. Errors: as of Slices.
+// Conditions on slices and users select nodes with a matching sliver. Nodes fails like Slices.
 func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	var orphans map[[2]string]int
 	if d.cfg.Orphans != nil {

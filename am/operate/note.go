@@ -26,7 +26,7 @@ var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "ma
 // maxNote limits the bytes of a note's text, which may list many components.
 const maxNote = 2000
 
-// Note writes an action into the journal. Errors: as of Release.
+// Note writes an action into the journal. It fails like Release.
 func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) {
 	if !slices.Contains(NoteEvents, n.Event) {
 		return done, refuse("the journal has no event %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))

@@ -55,7 +55,7 @@ type target struct {
 	record  am.Slice
 	slivers []am.Sliver
 	event   am.Event // for the journal
-	text    string   // what the entry says about the event
+	text    string   // the text of the journal entry about the event
 	preview bool     // the order changes nothing
 }
 

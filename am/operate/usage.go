@@ -32,8 +32,8 @@ type Usage struct {
 }
 
 // Usage lists node-hours by project and user. Since and Until bound the period, which ends now
-// at the latest. Besides these, only the filters for slices and users apply. Errors: those of
-// row, those of the store.
+// at the latest. Besides these, only the filters for slices and users apply. Usage fails with
+// an error of row or of the store.
 func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 	w := d.parseFilter(f)
 	return d.cfg.Store.Read(func(v *store.View) error {

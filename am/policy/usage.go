@@ -20,7 +20,7 @@ func (a Amount) without(b Amount) Amount {
 	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
 }
 
-// Usage counts what users, slices and projects hold. It observes the store, so that
+// Usage counts the amounts that users, slices and projects hold. It observes the store, so that
 // decisions see earlier staged changes. All methods may be called concurrently.
 type Usage struct {
 	mu       sync.RWMutex // guards all
@@ -56,7 +56,7 @@ func NewUsage() *Usage {
 	return &Usage{holds: make(map[string]hold), users: make(map[string]*tally), slices: make(map[string]*tally), projects: make(map[string]*tally)}
 }
 
-// Held returns what a user, a slice and its project hold, including staged changes.
+// Held returns the amounts that a user, a slice and its project hold, including staged changes.
 func (u *Usage) Held(user, slice urn.URN) Held {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
