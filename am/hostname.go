@@ -16,7 +16,7 @@ const maxLabel = 63
 // Hostnames assigns host names to the nodes of a slice. It never assigns a name twice.
 type Hostnames struct {
 	taken map[string]bool
-	next  map[string]int // the next number to try, by the name without a number
+	next  map[string]int // for each name without a number, the next number to try
 }
 
 // Take marks name as in use.

@@ -37,7 +37,7 @@ type Sliver struct {
 	Ordinal int
 	// Hostname is derived from ClientID and unique in the slice.
 	Hostname string
-	// Document is the id of the request that asked for the sliver.
+	// Document is the id of the request document with the node.
 	Document string
 
 	Component urn.URN
@@ -236,11 +236,12 @@ type Task struct {
 	Sliver     urn.URN
 	Generation int64
 	Goal       Goal
-	// Attempt counts failed tries of this generation.
+	// Attempt counts failed attempts of this generation.
 	Attempt int `json:",omitempty"`
 	// NotBefore is the time of the next attempt.
 	NotBefore time.Time `json:",omitzero"`
-	Since     time.Time
+	// Since is the time at which the task was created.
+	Since time.Time
 	// Request is the id of the call that caused the task, for the log.
 	Request string `json:",omitempty"`
 }
@@ -275,7 +276,7 @@ type JournalEntry struct {
 }
 
 // SilentText returns the text that answers show as the error of a sliver whose provider
-// has not answered since a time. It is never stored.
+// has not answered since the given time. It is never stored.
 func SilentText(provider string, since time.Time) string {
 	return fmt.Sprintf("its provider %s has not answered since %s, so this may be out of date", provider, since.UTC().Format(time.RFC3339))
 }

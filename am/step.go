@@ -11,8 +11,8 @@ const (
 	StepExecute = "execute"
 )
 
-// Step is one service that a request asks for on its node: an archive to unpack,
-// or a command to run.
+// Step is one service that a request has for its node: an archive to unpack, or a command
+// to run.
 type Step struct {
 	Kind string
 	// URL, Path and FileType are set in an install; Path is absolute or begins with ~.

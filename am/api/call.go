@@ -31,8 +31,8 @@ type call struct {
 	until     time.Time
 	action    am.Event
 	options   xmlrpc.Struct // as received; unknown members are ignored
-	given                   // the parsed options
-	grant     credentials.Grant
+	parsedOptions
+	grant credentials.Grant
 
 	// release functions are called when the answer is complete.
 	release []func()

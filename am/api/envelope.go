@@ -50,7 +50,7 @@ var requestCode = map[rspec.Kind]am.Code{
 
 // internalError returns the error that hides an internal error from the experimenter.
 func internalError(request string) *am.Error {
-	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators find the cause under request %s", request)
+	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators can find the cause in the log by the request id %s", request)
 }
 
 // refuse returns the body for an error: its code, its text, and an empty value, because

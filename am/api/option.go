@@ -29,8 +29,8 @@ type option struct {
 	read func(c *call, v xmlrpc.Value) error
 }
 
-// given are the parsed options of a call; the zero value of each is its default.
-type given struct {
+// parsedOptions are the parsed options of a call; the zero value of each is its default.
+type parsedOptions struct {
 	speakingFor                                         string
 	slice                                               urn.URN
 	available, compressed, bestEffort, asLongAsPossible bool

@@ -8,7 +8,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// handlerOf returns a handler that runs do and converts its outcome with value.
+// handlerOf returns a handler that calls do and returns the outcome, converted by value.
 func handlerOf(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
 	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 		out, err := do(ctx, c)

@@ -10,8 +10,9 @@ import (
 	"patchbay/am/store"
 )
 
-// recover writes the missing lines of journal entries: a crash came between the change and
-// its line. An audit without a mark is new, and begins at the journal's current revision.
+// recover writes the lines of journal entries that are missing because of a crash between the
+// change and its line. An audit without a mark is new, and begins at the journal's current
+// revision.
 func (l *Log) recover() error {
 	var top store.Rev
 	if err := l.store.Read(func(v *store.View) error { top = v.Revision(); return nil }); err != nil {

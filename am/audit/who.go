@@ -54,8 +54,8 @@ type Answer struct {
 }
 
 // Who searches the files of an audit, oldest first, for the slivers at a place at a
-// given time. A time in whole seconds means that whole second. It reads each file once
-// or twice and keeps only the answer. Its error names a file that cannot be read.
+// given time. A time in whole seconds means that whole second. Who reads each file once or
+// twice, and keeps only the answer in memory. Its error names a file that cannot be read.
 func Who(files []string, p Place, at time.Time) (*Answer, error) {
 	q := &query{place: p, at: at, last: at, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: at, Holders: []Holder{}}}
 	if at.Nanosecond() == 0 {

@@ -71,7 +71,7 @@ func (b *binding) assignPublic() {
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
 	var taken map[netip.Addr]bool         // addresses that the slice uses or requests
-	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: all before it are taken
+	next := map[netip.Prefix]netip.Addr{} // where the next search in a network begins: all lower addresses are taken
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
@@ -194,9 +194,9 @@ func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]boo
 	return next, true
 }
 
-// networks finds IPv4 networks in a range that overlap no used network.
+// networks finds IPv4 networks inside area that overlap no used network.
 type networks struct {
-	in    netip.Prefix
+	area  netip.Prefix
 	used  []span     // ascending, disjoint
 	first [33]uint64 // where the next search begins, by length of the prefix
 }
@@ -204,12 +204,12 @@ type networks struct {
 // span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
-// newNetworks returns a search for networks in the range in that overlap none of used.
-func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
-	n := &networks{in: in}
+// newNetworks returns a search for networks inside area that overlap none of used.
+func newNetworks(area netip.Prefix, used ...[]netip.Prefix) *networks {
+	n := &networks{area: area}
 	for _, list := range used {
 		for _, p := range list {
-			if p.Addr().Is4() && p.Overlaps(in) {
+			if p.Addr().Is4() && p.Overlaps(area) {
 				first := number4(p.Masked().Addr())
 				n.used = append(n.used, span{first, first + size4(p.Bits()) - 1})
 			}
@@ -229,19 +229,19 @@ func newNetworks(in netip.Prefix, used ...[]netip.Prefix) *networks {
 	}
 	n.used = disjoint
 	for i := range n.first {
-		n.first[i] = number4(in.Addr())
+		n.first[i] = number4(area.Addr())
 	}
 	return n
 }
 
 // next takes the lowest free network for that many hosts: a /24, or a larger one if
-// necessary. It returns false if the range has none.
+// necessary. It returns false if area has none.
 func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	length := min(24, 32-bits.Len(uint(hosts+1)))
-	if length < n.in.Bits() {
+	if length < n.area.Bits() {
 		return netip.Prefix{}, false
 	}
-	size, end := size4(length), number4(n.in.Addr())+size4(n.in.Bits())
+	size, end := size4(length), number4(n.area.Addr())+size4(n.area.Bits())
 	at := n.first[length]
 	for {
 		i, _ := slices.BinarySearchFunc(n.used, at, func(s span, at uint64) int {

@@ -133,18 +133,18 @@ type binding struct {
 	slice   urn.URN
 	permit  Permit
 	avoid   []*inventory.Component
-	mine    map[int32]share // what the slice already holds, by component
+	mine    map[int32]share // the slivers that the slice already has, by component
 	own     []int32         // result of ownComponents
 	nodes   []node
 	wires   []wire
-	claims  map[int32]claim // what this request has taken, by component
-	ports   map[int32]port  // what this request has taken, by physical interface
+	claims  map[int32]claim // the capacity that this request has taken, by component
+	ports   map[int32]port  // the capacity that this request has taken, by physical interface
 	cursors map[search]int  // where each search continues
 	barred  map[search]bool // results of forbidden
 	reasons []Reason
 	flawed  bool // the request has a mistake in a link
 
-	searches  int                              // how often suggestName was called
+	searches  int                              // the number of calls of suggestName
 	freeTexts map[*inventory.SliverType]string // results of freeText
 	awayCache map[*class]*maintenance.Window   // results of maintenanceOf
 	closed    map[*class][]string              // results of closedIn

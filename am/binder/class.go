@@ -19,7 +19,7 @@ type classKey struct {
 type class struct {
 	sliverType *inventory.SliverType
 	members    []int32 // indexes of components, ascending
-	exclusive  int     // how many of members are exclusive components
+	exclusive  int     // the number of members that are exclusive components
 
 	lone  tree // exclusive components
 	open  tree // shared components that hold slivers and are not closed
@@ -36,8 +36,8 @@ func (c *class) makeTrees() {
 	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
-// set records that n slivers fit on the member at place. It stores n in the tree kind, and 0
-// in the other trees.
+// set records that n slivers fit on the member at place. It stores n in one of the three trees,
+// kind, and 0 in the other two.
 func (c *class) set(place int, kind *tree, n int32) {
 	was := c.lone.at(place) + c.open.at(place) + c.empty.at(place) // only one is not 0
 	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {

@@ -9,7 +9,8 @@ import (
 
 // The first choice may put the nodes of a link on components that no physical link joins,
 // or whose interfaces have too little capacity. Then the nodes that name no component are
-// tried on other physical links, each time all nodes that links connect on the same one.
+// tried on other physical links. In each try, all such nodes that links of the request connect
+// are on the same physical link.
 const (
 	maxTries      = 8
 	maxTriedNodes = 20_000 // nodes in all tries together; two tries are always allowed
@@ -18,12 +19,12 @@ const (
 // maxScans limits how often a request checks whether a physical link is worth a try.
 const maxScans = 100_000
 
-// retry searches for another choice of components after the first one, the binding, has
-// failed.
+// retry searches for another choice of components after the first choice, the embedded binding,
+// has failed.
 type retry struct {
 	*binding
 	scanned int
-	booked  map[classKey]int // how many components of each class the clusters have booked
+	booked  map[classKey]int // the number of components of each class that the clusters have booked
 	// fitting are the physical links that suit a cluster, by its shape.
 	fitting map[shape][]*inventory.Link
 }
@@ -39,9 +40,9 @@ type shape struct {
 type cluster struct {
 	nodes []int
 	wires []*wire           // the wires that end at one of the nodes
-	needs map[classKey]int  // how many nodes need each class
+	needs map[classKey]int  // the number of nodes that need each class
 	links []*inventory.Link // links to try, the likeliest first; nil before likelyLinks
-	tried int               // how many of links were tried
+	tried int               // the number of links that were tried
 	on    *inventory.Link   // the link that is being tried, or nil
 }
 

@@ -150,8 +150,8 @@ func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained refuses n because what, the component or components that it needs, is
-// under the maintenance w. instead is a remedy.
+// refuseMaintained refuses n because of the maintenance w. what names the components that n
+// needs, instead is a remedy.
 func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
 }
@@ -303,8 +303,8 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// freeText returns as text how many slivers were free before the request. The type first,
-// unless it is nil, comes first.
+// freeText describes how many slivers were free before the request. It begins with the type
+// first, unless that is nil.
 func (b *binding) freeText(first *inventory.SliverType) string {
 	text, ok := b.freeTexts[first]
 	if !ok {
@@ -316,15 +316,15 @@ func (b *binding) freeText(first *inventory.SliverType) string {
 	return text
 }
 
-// free returns as text how many slivers of types other than t were free before the request;
-// "" if none were.
+// free describes how many slivers of types other than t were free before the request; "" if
+// none were.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
 }
 
-// freeOf returns as text how many slivers were free before the request, for up to three
-// types: first, if it is not nil, and others. It returns "" if none were.
+// freeOf describes how many slivers of first, unless that is nil, and of others were free before
+// the request. It names at most three types, and returns "" if no sliver was free.
 func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
@@ -354,15 +354,15 @@ func plural(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// A wrong name is compared with at most maxSearched others, and at most maxSearches wrong
-// names of a request are compared, since the committer waits meanwhile.
+// maxSearched limits the names with which a wrong name is compared, and maxSearches the wrong
+// names of a request that are compared, since the committer waits meanwhile.
 const (
 	maxSearched = 100
 	maxSearches = 5
 )
 
 // hint returns the end of a message about a wrong name: the name that was probably meant, or
-// the existing ones.
+// the existing names.
 func (b *binding) hint(name string, have []string) string {
 	if near := b.suggestName(name, have); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -370,8 +370,8 @@ func (b *binding) hint(name string, have []string) string {
 	return "; there are " + list(have, identity)
 }
 
-// suggestComponent returns the end of a message about a wrong component: the one that was
-// probably meant, or where to find the names.
+// suggestComponent returns the end of a message about a wrong component: the component
+// that was probably meant, or where to find the names.
 func (b *binding) suggestComponent(name string) string {
 	c, ok := b.x.inv.ComponentNamed(name)
 	if !ok {

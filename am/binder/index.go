@@ -14,9 +14,8 @@ import (
 )
 
 // Index computes the free capacity of a site from the records of slivers, as an Observer of
-// the store.
-// Bind sees staged changes; Availability, Free, FreePublicAddresses and Version only published
-// ones. Its methods may be called concurrently.
+// the store. Bind sees staged changes; Availability, Free, FreePublicAddresses and Version see
+// only published changes. All methods may be called concurrently.
 type Index struct {
 	mu sync.RWMutex // guards all but the atomics
 	*layout

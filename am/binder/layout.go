@@ -18,7 +18,7 @@ type layout struct {
 	usage   []usage   // of each component
 	network network
 	slices  map[string]map[int32]share // slice → component → the slivers of the slice there
-	touched []int32                    // components whose published numbers may change; one may be in it twice
+	touched []int32                    // components whose published numbers may change; may have duplicates
 	windows []*maintenance.Window      // the maintenance in force, by component; nil if there never was any
 	drains  []bool                     // whether the plan drains a component, by component; nil if windows is nil
 }

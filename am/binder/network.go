@@ -12,7 +12,7 @@ import (
 // network counts the network resources of the site that slivers hold.
 type network struct {
 	ports  []port  // of each interface of the inventory
-	widest []int64 // the most that one interface of each physical link carries
+	widest []int64 // for each physical link, the largest capacity of an interface
 	tags   pool[int]
 	public pool[netip.Addr]
 	// alone counts, by tag, the interfaces of slivers whose link has the tag for itself,

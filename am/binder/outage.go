@@ -6,7 +6,8 @@ import (
 	"patchbay/am/maintenance"
 )
 
-// stablePeriod is a period in which the plan changes nothing; a zero time is unlimited.
+// stablePeriod is a period in which the plan changes nothing. A zero from or until means that
+// it is unlimited on that side.
 type stablePeriod struct{ from, until time.Time }
 
 // contains reports whether t is in the period.

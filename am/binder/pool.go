@@ -9,7 +9,7 @@ type pool[K comparable] struct {
 	place   map[K]int
 	holders []int32
 	free    tree
-	held    int // how many names are held
+	held    int // the number of held names
 }
 
 // newPool returns a pool in which all names are free.

@@ -111,7 +111,7 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 }
 
 // members reads string members of s into fields, by name. If must is set, it fails for a
-// missing one.
+// missing member.
 func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if err := member(s, name, fields[name], must); err != nil {
@@ -121,7 +121,7 @@ func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
 	return nil
 }
 
-// member reads one string member of s. A missing one is an error if must is set.
+// member reads one string member of s. If must is set, it fails for a missing member.
 func member(s xmlrpc.Struct, name string, to *string, must bool) error {
 	v, ok := s.Get(name)
 	if !ok && !must {

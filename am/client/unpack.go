@@ -16,8 +16,8 @@ const maxRSpec = 64 << 20
 // 64 MiB of text.
 func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
 
-// unpack is Unpack with another limit, in bytes, of the text.
-func unpack(s string, most int64) (string, error) {
+// unpack is Unpack with a limit of the text in bytes.
+func unpack(s string, limit int64) (string, error) {
 	if t := strings.TrimLeft(s, "\ufeff \t\r\n"); t == "" || t[0] == '<' {
 		return s, nil
 	}
@@ -27,11 +27,11 @@ func unpack(s string, most int64) (string, error) {
 	}
 	defer z.Close()
 	var text strings.Builder
-	if _, err := io.Copy(&text, io.LimitReader(z, most+1)); err != nil {
+	if _, err := io.Copy(&text, io.LimitReader(z, limit+1)); err != nil {
 		return "", fmt.Errorf("cannot unpack the document: %w", err)
 	}
-	if int64(text.Len()) > most {
-		return "", fmt.Errorf("the document is larger than %d MiB", most>>20)
+	if int64(text.Len()) > limit {
+		return "", fmt.Errorf("the document is larger than %d MiB", limit>>20)
 	}
 	return text.String(), nil
 }

@@ -40,7 +40,7 @@ type Options struct {
 	Jump time.Duration
 	// Log receives doubts and errors; nil is slog.Default.
 	Log *slog.Logger
-	// Host provides the clocks; if its Read is nil, System does.
+	// Host provides the clocks; if its Read is nil, the host of System is used.
 	Host Host
 }
 
@@ -62,7 +62,7 @@ type Clock struct {
 type State struct {
 	// Site is the time that leases follow; Host is the time of the host's clock.
 	Site, Host time.Time
-	// Doubt is NoDoubt if Site and Host are the same. Otherwise it is the reason of the
+	// Doubt is NoDoubt if Site and Host are the same. Otherwise it is the reason for the
 	// difference, and Since is the site's time at which the doubt began.
 	Doubt Doubt
 	Since time.Time
@@ -78,7 +78,7 @@ func (s State) Ahead() time.Duration { return s.Host.Sub(s.Site) }
 // IsSettling reports whether the doubt will end automatically, soon after a boot.
 func (s State) IsSettling() bool { return s.Doubt == Booted && s.Ahead() >= 0 }
 
-// Reason describes the reason of the doubt.
+// Reason describes the reason for the doubt.
 func (s State) Reason() string {
 	switch {
 	case s.IsSettling():

@@ -45,7 +45,7 @@ func parse(text []byte) (r record, err error) {
 	case r.Site.IsZero() || r.Site.After(latest):
 		return r, fmt.Errorf("its site's time %s is out of range", r.Site.Format(time.RFC3339))
 	case r.Doubt == NoDoubt && !r.Site.Equal(r.Host):
-		return r, fmt.Errorf("it has no doubt, but its host's time %s and its site's time %s differ", r.Host.Format(time.RFC3339), r.Site.Format(time.RFC3339))
+		return r, fmt.Errorf("it says that the host's clock is trusted, but its host's time %s and its site's time %s differ", r.Host.Format(time.RFC3339), r.Site.Format(time.RFC3339))
 	case r.Steady < 0:
 		return r, errors.New("its time since the boot is negative")
 	}

@@ -16,8 +16,8 @@ import (
 // such components must not be probed again and again.
 const quiet = time.Minute
 
-// noAnswer records for one component that a dry run had no answer. It is also the error of
-// further dry runs with the component until the time until.
+// noAnswer records for one component that a dry run had no answer. Before the time until, it is
+// also the error of further dry runs with the component.
 type noAnswer struct {
 	component urn.URN
 	err       error

@@ -34,11 +34,11 @@ type Command struct {
 	Args []string
 	// Dir is the working directory.
 	Dir string
-	// Home is HOME in the environment; "" for the server's.
+	// Home is HOME in the environment; "" for the HOME of the server.
 	Home string
 	// Env are variables of the environment besides PATH, HOME and LANG.
 	Env []string
-	// Credential is the user to run as; nil for the server's.
+	// Credential is the user to run as; nil for the user of the server.
 	Credential *syscall.Credential
 	// Stdin is the whole standard input; nil for none.
 	Stdin []byte

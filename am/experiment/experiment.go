@@ -154,10 +154,10 @@ func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client
 	}
 }
 
-// urnsWhere returns the URNs of the slivers for which is returns true.
-func urnsWhere(list []client.Sliver, is func(client.Sliver) bool) (urns []string) {
+// urnsWhere returns the URNs of the slivers for which match returns true.
+func urnsWhere(list []client.Sliver, match func(client.Sliver) bool) (urns []string) {
 	for _, s := range list {
-		if is(s) {
+		if match(s) {
 			urns = append(urns, s.URN)
 		}
 	}

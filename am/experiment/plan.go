@@ -35,9 +35,10 @@ type Change struct {
 // to remove.
 type Plan []Change
 
-// Compare plans the changes from the existing slivers of a slice, have, to the request now.
-// before is the request from which they were created; nil if it is unknown. Compare keeps a
-// node if its text, its links and all nodes at the other ends of these links are unchanged.
+// Compare plans the changes from have, the existing slivers of a slice, to now, the new request.
+// before is the request from which the slivers were created; nil if it is unknown. Compare
+// keeps a node if its text, its links and all nodes at the other ends of these links are
+// unchanged.
 func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}

@@ -135,11 +135,11 @@ func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	}
 }
 
-// subscribers returns the names of the hooks that receive events of kind w and for which
-// only, if it is not nil, returns true.
-func (o *outbox) subscribers(w Kind, only func(*Hook) bool) (to []string) {
+// subscribers returns the names of the hooks that receive events of kind w. If accept is not
+// nil, it returns only hooks for which accept returns true.
+func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (to []string) {
 	for i := range o.hooks {
-		if h := &o.hooks[i]; h.wants(w) && (only == nil || only(h)) {
+		if h := &o.hooks[i]; h.wants(w) && (accept == nil || accept(h)) {
 			to = append(to, h.Name)
 		}
 	}

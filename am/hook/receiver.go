@@ -40,7 +40,7 @@ type receiver struct {
 	client *http.Client // created at the first delivery
 }
 
-// send posts the event. Any status 2xx means taken.
+// send posts the event. Any status 2xx means that the event was taken.
 func (r *receiver) send(ctx context.Context, e Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -143,7 +143,7 @@ func ReadSecret(file string) ([]byte, error) {
 	}
 	key = bytes.TrimRight(key, "\r\n")
 	if len(key) < minSecret {
-		return nil, fmt.Errorf("the secret in %s is shorter than %d bytes, so it can be guessed; make one: openssl rand -hex 32", file, minSecret)
+		return nil, fmt.Errorf("the secret in %s is shorter than %d bytes, so it can be guessed; create one: openssl rand -hex 32", file, minSecret)
 	}
 	return key, nil
 }
@@ -161,16 +161,16 @@ func ReadCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readFile reads a file. It fails for one of more than most bytes.
-func readFile(file string, most int64) ([]byte, error) {
+// readFile reads a file. It fails for a file of more than limit bytes.
+func readFile(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = fmt.Errorf("%s is longer than %d bytes", file, most)
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s is longer than %d bytes", file, limit)
 	}
 	return b, err
 }

@@ -60,7 +60,7 @@ func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	until = now.Add(time.Hour)
-	var fresh, again entry // the oldest event that was not refused, and the refused one that is due first
+	var fresh, again entry // the oldest event that was not refused, and the refused event that is due first
 	for slice, b := range w.waiting {
 		switch {
 		case b.failures > 0 && b.due.Before(until):
@@ -219,7 +219,8 @@ func (w *worker) failed(e entry, failures int, err error) {
 	}
 }
 
-// recovered logs that a hook takes events again.
+// recovered ends the failing state after a delivery. It logs that if the delivery was a
+// repetition.
 func (w *worker) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -213,15 +213,15 @@ func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 }
 
 // DrainedWithout returns the drained names for which have returns false, each once, in the
-// order of the file. It returns at most the first most of them.
-func (p *Plan) DrainedWithout(have func(name string) bool, most int) (names []string) {
+// order of the file. It returns at most limit names.
+func (p *Plan) DrainedWithout(have func(name string) bool, limit int) (names []string) {
 	if p == nil {
 		return nil
 	}
 	seen := map[string]bool{}
 	for _, d := range p.Drained {
 		for _, name := range d.names {
-			if len(names) == most {
+			if len(names) == limit {
 				return names
 			}
 			if !seen[name] && !have(name) {

@@ -211,7 +211,7 @@ func (r *reader) text(n *yaml.Node) string {
 // The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
-// time reads a time with its zone; what names it in messages.
+// time reads a time with its zone. what is its name in messages.
 func (r *reader) time(n *yaml.Node, what string) time.Time {
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if t = t.UTC().Truncate(time.Second); n.Kind != yaml.ScalarNode || err != nil || t.Year() < firstYear || t.Year() > lastYear {

@@ -111,6 +111,7 @@ func (r *Rules) Sentences() []string {
 	return append(all, "users that match no rule may reserve everything; only the site's limits of leases apply")
 }
 
+// listPatterns returns the first patterns as text.
 func listPatterns(all []pattern) string {
 	names := make([]string, len(all))
 	for i := range all {

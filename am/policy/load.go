@@ -24,7 +24,7 @@ type Site struct {
 	Components []string
 	// SliverTypes are the names of sliver types.
 	SliverTypes []string
-	// Cores and Disk are the SliverTypes that take cores or disk.
+	// Cores are the SliverTypes that take cores, Disk the SliverTypes that take disk.
 	Cores, Disk []string
 }
 

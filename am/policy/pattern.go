@@ -72,6 +72,7 @@ func parseProjects(text string) (pattern, error) {
 	return p, nil
 }
 
+// withoutPrefix removes the prefix of a URN from a pattern, if it has one.
 func withoutPrefix(s string) string {
 	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
 		return s[len(prefix):]

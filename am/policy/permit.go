@@ -24,7 +24,7 @@ func New(r *Rules) *Policy {
 	return p
 }
 
-// Usage returns the resources held, which it counts by observing the store.
+// Usage returns the index of the resources held, which observes the store.
 func (p *Policy) Usage() *Usage { return p.usage }
 
 // Rules returns the rules in force.
@@ -219,7 +219,8 @@ func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 // disk is the resource that is counted in MiB.
 const disk = "disk"
 
-// count formats an amount of the resource called what, without its name: 3, or 20G of disk.
+// count formats an amount of the resource called what, without its name: 3 for nodes, 20G for
+// disk.
 func count(n int64, what string) string {
 	switch {
 	case what != disk:

@@ -109,6 +109,7 @@ func (x *Rule) matches(kind string, who, project *pattern) bool {
 	return x.projects == nil || anyCovers(x.projects, project)
 }
 
+// anyCovers reports whether one of the patterns covers q.
 func anyCovers(all []pattern, q *pattern) bool {
 	for i := range all {
 		if all[i].covers(q) {
