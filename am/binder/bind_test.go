@@ -192,7 +192,7 @@ func TestBind(t *testing.T) {
 		{"more than there are", []string{"s pc1 raw-pc"}, []string{"", "", ""}, "c:3 6/26", "3 raw-pcs requested, 2 free; 12 vms, 6 big-vms free"},
 		{"bound and held", []string{"s pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", "pc1 is held; 2 raw-pcs, 12 vms, 6 big-vms free"},
 		{"bound and held by the same slice", []string{"mine pc1 raw-pc"}, []string{"on=pc1"}, "a:1 6/26", ""},
-		{"exclusive component twice", nil, []string{"on=pc1", "on=pc1"}, "b:2 1/0", "pc1 is exclusive and another node of the request is bound to it"},
+		{"exclusive component twice", nil, []string{"on=pc1", "on=pc1"}, "b:2 1/0", "pc1 is exclusive, and another node of the request is on it"},
 		{"shared component twice", nil, []string{"on=h1", "on=h1"}, "a=h1/vm/debian b=h1/vm/debian", ""},
 		{"bound and full", []string{"s h1 big-vm", "s h1 big-vm"}, []string{"on=h1"}, "a:1 6/26", "h1 has room for 0 vm"},
 		{"bound and full by this request", []string{"s h1 big-vm"}, []string{"on=h1", "on=h1", "on=h1"}, "c:3 6/26", "h1 has room for 2 vm, fewer than the request asks for"},

@@ -139,7 +139,7 @@ func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 	case cleaning:
 		b.refuseFor(n, id, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
 	case taken:
-		b.refuseFor(n, id, am.BadArgs, "%s is exclusive and another node of the request is bound to it; bind only one", c.Name)
+		b.refuseFor(n, id, am.BadArgs, "%s is exclusive, and another node of the request is on it; place only one node there", c.Name)
 	case occupied:
 		b.refuseFor(n, exclusive, am.Refused, `exclusive="true" needs %s empty, and other slices use it; drop exclusive="true" to share it, or take another component; %s`, c.Name, b.freeText(n.SliverType))
 	case refused:

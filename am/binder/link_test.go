@@ -227,7 +227,7 @@ func TestBindLinks(t *testing.T) {
 		{"interface of a bound node", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth2 b:0"}, "a:0=pc1:eth2 #100 10.128.0.1/24; b:0=pc2:eth1 #100 10.128.0.2/24", ""},
 		{"interface names the component", []string{"", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:0=pc3:eth1 #100 10.128.0.1/24; b:0=pc1:eth1 #100 10.128.0.2/24", ""},
 		{"interface of another component", []string{"on=pc1", ""}, []string{"l a:0@pc3:eth1 b:0"}, "a:1 1/0", `its interface "a:0" asks for eth1 of pc3, but the node is on pc1`},
-		{"unknown interface", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth9 b:0"}, "a:1 12/0", `there is no physical interface urn:publicid:IDN+example.org+interface+pc1:eth9, for which its interface "a:0" asks; pc1 has urn:publicid:IDN+example.org+interface+pc1:eth0, `},
+		{"unknown interface", []string{"on=pc1", ""}, []string{"l a:0@pc1:eth9 b:0"}, "a:1 12/0", `there is no physical interface urn:publicid:IDN+example.org+interface+pc1:eth9, which its interface "a:0" names; pc1 has urn:publicid:IDN+example.org+interface+pc1:eth0, `},
 		{"interface for control", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth0 b:0"}, "l:100 13/0", `eth0 of pc1 carries no links; leave out the component_id of interface "a:0", or name one of eth1, eth2, eth3`},
 		{"interfaces that the inventory does not name", []string{"on=ap1", ap}, []string{"l a:0@ap1:eth9 b:0"}, "a:0=ap1 10.128.0.1/24; b:0=ap2 10.128.0.2/24", ""},
 		{"interfaces apart", []string{"on=pc1", "on=pc2"}, []string{"l a:0@pc1:eth1 b:0@pc2:eth3"}, "l:100 13/0", `node "a" is on pc1 (core), node "b" is on pc2 (edge)`},

@@ -34,7 +34,7 @@ func (b *binding) choosePorts(n *node) {
 		asked, known := b.x.inv.Interface(in.Component)
 		switch {
 		case !known:
-			b.refuse(n, am.SearchFailed, "there is no physical interface %s, for which its interface %.80q asks; %s has %s", in.Component, in.ClientID, c.Name, list(c.Interfaces, interfaceURN))
+			b.refuse(n, am.SearchFailed, "there is no physical interface %s, which its interface %.80q names; %s has %s", in.Component, in.ClientID, c.Name, list(c.Interfaces, interfaceURN))
 		case asked.Component != c:
 			b.refuse(n, am.BadArgs, "its interface %.80q asks for %s of %s, but the node is on %s; name one component", in.ClientID, asked.Name, asked.Component.Name, c.Name)
 		default:

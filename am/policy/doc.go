@@ -15,12 +15,12 @@
 // for their slice and for its project, from reservation to release.
 //
 // Three keys limit leases. first is the longest lease that Provision gives. renew is the
-// longest time from a renewal to the new end of the lease. longest is the longest time from
-// a sliver's creation to the end of any lease. The limits of the site apply, too. A rule never refuses a shorter
-// lease.
+// longest time from a renewal to the new end of the lease. longest is the longest time from a
+// sliver's creation to the end of any lease. The limits of the site apply, too. A rule never
+// refuses a shorter lease.
 //
-// A refusal has the text of the rule and the code REFUSED (7). The package reads files, and nothing
-// else: no provider, no clock, no network.
+// A refusal has the text of the rule and the code REFUSED (7). The package reads files, and
+// nothing else: no provider, no clock, no network.
 //
 // # Decisions
 //

@@ -108,7 +108,7 @@ func (r *Rules) Sentences() []string {
 	if r.otherwise != nil {
 		return append(all, "users that match no rule may reserve nothing")
 	}
-	return append(all, "users that match no rule may reserve everything; only the site's limits of leases apply")
+	return append(all, "users that match no rule may reserve everything; only the site's limits on leases apply")
 }
 
 // listPatterns returns the first patterns as text.
@@ -185,7 +185,7 @@ type Explanation struct {
 func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	x := r.find(user, slice)
 	if x == nil {
-		return Explanation{May: []string{"everything; only the site's limits of leases apply"}}
+		return Explanation{May: []string{"everything; only the site's limits on leases apply"}}
 	}
 	p := &Permit{rule: x, user: user, slice: slice}
 	e := Explanation{Rule: x.Name, Line: x.line, May: x.sentences()}
