@@ -229,7 +229,7 @@ func TestBind(t *testing.T) {
 		{"mixed group", []string{"s h1 vm", "s h1 vm"}, []string{"type=vm group=g", "type=big-vm group=g"}, "a=h2/vm/debian b=h2/big-vm", ""},
 		{"group with a bound member", nil, []string{"type=vm group=g", "on=h3 group=g"}, "a=h3/vm/debian b=h3/vm/debian", ""},
 		{"group without types takes the host's", nil, []string{"group=g", "on=h3 group=g"}, "a=h3/vm/debian b=h3/vm/debian", ""},
-		{"group bound apart", nil, []string{"on=h1 group=g", "on=h2 group=g"}, "b:2 1/0", "bound to h1"},
+		{"group bound apart", nil, []string{"on=h1 group=g", "on=h2 group=g"}, "b:2 1/0", "names h1"},
 		{"group too large", []string{"s h1 vm"}, []string{"type=vm group=g", "type=vm group=g", "type=vm group=g", "type=vm group=g", "type=vm group=g"}, "a:1 6/26 b:2 6/26 c:3 6/26 d:4 6/26 e:5 6/26", "no host has room for the 5 nodes"},
 		{"group on exclusive components", nil, []string{"group=g", "group=g"}, "a:1 13/0 b:2 13/0", "raw-pc is exclusive, so 2 nodes cannot share one"},
 		{"group of one", nil, []string{"group=g"}, "a=pc1/raw-pc/ubuntu!", ""},

@@ -222,11 +222,11 @@ func TestRunTellsAndKeeps(t *testing.T) {
 		said(50*time.Minute, Jumped)
 		said(11*time.Minute, Jumped, "was set, and is not trusted")
 		c.Trust()
-		said(0, NoDoubt, "by the host's clock again")
+		said(0, NoDoubt, "follow the host's clock again")
 		jump(-hour)
 		said(2*time.Second, Jumped, "level=ERROR")
 		jump(hour)
-		said(2*time.Second, NoDoubt, "by the host's clock again")
+		said(2*time.Second, NoDoubt, "follow the host's clock again")
 		time.Sleep(30 * time.Second)
 		cancel()
 		<-ended

@@ -76,8 +76,8 @@ func TestNoAnswerIsRememberedForAMinute(t *testing.T) {
 		first string
 		again string // before its remedy
 	}{
-		{"hangs", errHangs, "8 did not answer in time; try again later", "8 did not answer in time; this answer is less"},
-		{"dies", errors.New("signal: killed"), "5 its provider rack did not answer; try again later", "5 its provider rack did not answer; this answer is less"},
+		{"hangs", errHangs, "8 did not answer in time; try again later", "8 did not answer in time; that was less"},
+		{"dies", errors.New("signal: killed"), "5 its provider rack did not answer; try again later", "5 its provider rack did not answer; that was less"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

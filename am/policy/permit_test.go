@@ -140,9 +140,9 @@ func TestLeasesByRule(t *testing.T) {
 	}{
 		{"no limits", "{}", time.Hour, 240 * time.Hour, 720 * time.Hour, "the site"},
 		{"the first", "{first: 2h}", time.Hour, 2 * time.Hour, 720 * time.Hour, "the site"},
-		{"a renewal", "{renew: 1d}", time.Hour, 240 * time.Hour, 24 * time.Hour, "a renewal reaches at most 1d from now"},
-		{"in all", "{longest: 3d}", 24 * time.Hour, 48 * time.Hour, 48 * time.Hour, "a sliver lives at most 3d in all"},
-		{"all three", "{first: 2h, renew: 1d, longest: 3d}", time.Hour, 2 * time.Hour, 24 * time.Hour, "a renewal reaches"},
+		{"a renewal", "{renew: 1d}", time.Hour, 240 * time.Hour, 24 * time.Hour, "limits renewals to 1d from now"},
+		{"in all", "{longest: 3d}", 24 * time.Hour, 48 * time.Hour, 48 * time.Hour, "limits the life of slivers to 3d in all"},
+		{"all three", "{first: 2h, renew: 1d, longest: 3d}", time.Hour, 2 * time.Hour, 24 * time.Hour, "limits renewals"},
 		{"near the end", "{first: 2h, renew: 1d, longest: 3d}", 71 * time.Hour, time.Hour, time.Hour, "in all"},
 		{"past it", "{longest: 1h}", 2 * time.Hour, -time.Hour, -time.Hour, "in all"},
 		{"longer than the site's", "{first: 20d, renew: 60d}", 0, 240 * time.Hour, 720 * time.Hour, "the site"},
