@@ -54,7 +54,7 @@ func TestLinksAreAccounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := binder.Bind(req, restarted, w.inventory.Manager); err == nil || !strings.Contains(err.Error(), "only 400000 are left") {
+	if _, err := binder.Bind(req, restarted, w.inventory.Manager); err == nil || !strings.Contains(err.Error(), "400000 of 1000000 left") {
 		t.Errorf("after a restart: %v", err)
 	}
 	w.play(`
