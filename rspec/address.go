@@ -17,16 +17,16 @@ type badAddress struct {
 	args   []any
 }
 
-// readAddress reads an address and its netmask, which may be dotted or a length.
-// Without a mask the network has the default length. An IPv4 address written as
-// IPv6 (::ffff:10.0.0.1) becomes IPv4.
+// readAddress reads an address and its netmask, which may be dotted or a prefix length.
+// Without a mask the network has the default prefix length. An IPv4 address written as
+// IPv6 (::ffff:10.0.0.1) becomes IPv4. family is the requested type, and may be empty.
 func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	refuse := func(attr, remedy, format string, args ...any) (netip.Prefix, *badAddress) {
 		return netip.Prefix{}, &badAddress{attr, remedy, format, args}
 	}
 	a, err := netip.ParseAddr(address)
 	if err != nil {
-		return refuse("address", "write one such as 10.0.0.1, with the netmask apart", ": %.80q is not an IP address", address)
+		return refuse("address", "write one such as 10.0.0.1, and the netmask as a separate attribute", ": %.80q is not an IP address", address)
 	}
 	if a.Zone() != "" {
 		return refuse("address", "leave out what begins with %", " has the address %.80q with a zone, which means nothing outside of one node", address)
@@ -37,7 +37,7 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	mapped := a.Is4In6()
 	a = a.Unmap()
 	bits, ok := maskLength(a, mask)
-	if !ok && mapped { // the mask may be for the IPv6 spelling
+	if !ok && mapped { // the mask may belong to the IPv6 form of the address
 		bits, ok = maskLength(netip.IPv6Unspecified(), mask)
 		bits, ok = bits-96, ok && bits > 96
 	}
@@ -65,8 +65,8 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	return p, nil
 }
 
-// maskLength returns the prefix length of a netmask for the address a: 24 (IPv6: 64) for an
-// empty mask. ok is false for an invalid mask.
+// maskLength returns the prefix length of a netmask for the address a. For an empty mask it
+// is 24 (IPv6: 64). ok is false for an invalid mask.
 func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if mask == "" {
 		if a.Is4() {

@@ -56,7 +56,7 @@ func TestAddressIsRefused(t *testing.T) {
 		{"a name", `address="provider3"`, "address", "10.0.0.1"},
 		{"beyond a byte", `address="10.0.0.256"`, "address", "10.0.0.1"},
 		{"leading zeros", `address="10.0.0.01"`, "address", "10.0.0.1"},
-		{"with its length", `address="10.0.0.1/24"`, "address", "netmask apart"},
+		{"with its length", `address="10.0.0.1/24"`, "address", "netmask as a separate attribute"},
 		{"with a port", `address="10.0.0.1:80"`, "address", "10.0.0.1"},
 		{"in brackets", `address="[fd00::1]"`, "address", "10.0.0.1"},
 		{"a zone", `address="fe80::1%eth0"`, "address", "zone"},

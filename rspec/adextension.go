@@ -27,7 +27,7 @@ type AdMetric struct{ ID, Description, Unit string }
 // adExtension is an extension that advertisements may use.
 type adExtension struct {
 	space, schema string
-	prefix        string // empty if its elements declare the namespace themselves
+	prefix        string // empty if each element of the extension declares the namespace
 }
 
 // Prefixes of elements that occur in many nodes.

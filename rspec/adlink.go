@@ -8,19 +8,19 @@ import (
 	"patchbay/am/urn"
 )
 
-// AdLink is a physical link or a switch with the interfaces it joins. A link with
-// two interfaces states its capacity as a property in each direction. A switch
-// would need the square of its interfaces in properties, so it states its speeds
-// as further link types, such as "ethernet-1000000".
+// AdLink is a physical link or a switch with the interfaces that it joins. The capacity
+// of a link with two interfaces is written as a property in each direction. A switch
+// would need a property for each pair of interfaces; its capacities are written as
+// further link types, such as "ethernet-1000000".
 type AdLink struct {
 	ComponentID urn.URN
 	// Name and Type are left out if they are empty.
 	Name, Type string
-	// Capacity applies to interfaces without a capacity of their own, in kbit/s; 0 is
+	// Capacity is the capacity in kbit/s at interfaces that state none; 0 means
 	// unknown.
 	Capacity int64
-	// Interfaces are written if a node of the site has them. A link without such
-	// interfaces is left out.
+	// Interfaces are the joined interfaces. Those that no node of the site has are left
+	// out, and so is a link without any other interface.
 	Interfaces []urn.URN
 }
 
@@ -32,21 +32,22 @@ type linkFragments struct {
 
 // linkFragment is one link; it starts where the previous one ends.
 type linkFragment struct {
-	// head is the end of the text that is always written, end that of the link.
+	// head is the offset of the first part: the text before it is written whenever the
+	// link is. end is the offset at which the link ends.
 	head, end int
 	parts     []linkPart
 }
 
-// linkPart is a child of a link that is written only together with its nodes.
+// linkPart is a child of a link that is written only if its nodes are shown.
 type linkPart struct {
-	end   int
-	nodes [2]int // indexes; equal if there is one node
+	end   int    // the offset at which the part ends
+	nodes [2]int // indexes of Site.Nodes; both are equal if there is one node
 }
 
-// adEnd is an interface of a node as links use it.
+// adEnd is an interface of a node at which links may end.
 type adEnd struct {
-	node     int
-	capacity int64
+	node     int   // index of Site.Nodes
+	capacity int64 // 0 if the interface states none
 }
 
 // newLinkFragments prepares the text of all links.
@@ -133,7 +134,7 @@ func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	}
 }
 
-// capacity returns the capacity of the link at one of its ends; 0 if unknown.
+// capacity returns the capacity of the link at one of its ends, or 0 if it is unknown.
 func (l *AdLink) capacity(e adEnd) int64 {
 	if e.capacity > 0 {
 		return e.capacity

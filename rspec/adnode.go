@@ -12,8 +12,9 @@ type AdNode struct {
 	ComponentID urn.URN
 	Name        string
 	// Exclusive means that one sliver takes the whole component. Then each hardware
-	// type has one slot, because geni-lib reads no type without slots. A shared
-	// component has its free slots there, or else at its first sliver type.
+	// type is written with one slot, because geni-lib cannot read a hardware type
+	// without slots. For a shared component the number of free slots is written with
+	// each hardware type or, if there is none, with the first sliver type.
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
@@ -49,28 +50,29 @@ type AdInterface struct {
 	ComponentID urn.URN
 	Name, Role  string
 	PublicIPv4  string
-	// Capacity is that of each direction, in kbit/s; 0 takes the capacity of the
-	// link.
+	// Capacity is the capacity of each direction in kbit/s; 0 means the capacity of
+	// the link.
 	Capacity int64
 }
 
-// nodeFragment is the text of one node without the end that all nodes share.
+// nodeFragment is the text of one node without Advertiser.endOfNode, which is the same for
+// all nodes.
 type nodeFragment struct {
 	start      string
 	kind       *nodeKind
 	interfaces string
 }
 
-// nodeKind is the text that equal nodes share.
+// nodeKind is the text that is the same for all nodes with equal types and location.
 type nodeKind struct {
-	// busy is the text when no slot is free.
+	// busy is the text if no slot is free.
 	busy string
 	// free is the text otherwise; the number of free slots goes between the pieces.
 	free []string
 }
 
-// slotsPlaceholder marks the number of free slots in the text of a kind. XML
-// cannot contain it.
+// slotsPlaceholder stands for the number of free slots in the text of a nodeKind. It
+// cannot occur in XML.
 const slotsPlaceholder = "\x00"
 
 // nodeFragments prepares the text of all nodes.
@@ -107,7 +109,7 @@ func nodeFragments(s *Site) []nodeFragment {
 	return nodes
 }
 
-// append appends the text of the kind with that number of free slots to b.
+// append appends the text of the kind to b; slots is the number of free slots.
 func (k *nodeKind) append(b []byte, slots int) []byte {
 	if slots == 0 {
 		return append(b, k.busy...)

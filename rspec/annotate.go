@@ -8,13 +8,13 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotate writes the facts f into e, an own node, and removes those of an earlier manifest.
+// annotate writes the facts f into e, an own node, and removes facts of an earlier manifest.
 func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	t := s.startTag(e)
 	if !f.ComponentID.IsZero() {
 		t.setURN("component_id", f.ComponentID)
 	}
-	if trimmed(e, "component_manager_id") == "" { // otherwise it already names this aggregate
+	if trimmed(e, "component_manager_id") == "" { // an own node that names a manager names this aggregate
 		t.set("component_manager_id", manager.String())
 	}
 	if f.ComponentName != "" {
@@ -48,8 +48,9 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	s.appendTo(e, added.String())
 }
 
-// annotateType writes the sliver type or the image if the request names none. A new
-// sliver_type goes to added, the text at the end of the node.
+// annotateType adds an image to the requested sliver type if the type has none. If the
+// request has no sliver type, annotateType writes one with its image to added, the text at
+// the end of the node.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {
@@ -84,7 +85,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 	}
 	space := Namespace
 	if len(services) == 0 {
-		space = inherited // from the services element of our own
+		space = inherited // the new services element declares the namespace
 	}
 	var b strings.Builder
 	for _, l := range f.Logins {
@@ -155,12 +156,13 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	}
 }
 
-// inherited stands for the namespace of the enclosing element, which needs no declaration.
+// inherited is the space of an element in the same namespace as the enclosing element, which
+// needs no declaration.
 const inherited = ""
 
-// openTag returns a start tag without its closing bracket. It declares the
-// namespace. attrs are names and values in turn; those with an empty value are
-// left out.
+// openTag returns a start tag without its closing bracket. The tag declares the namespace
+// space, unless that is inherited. attrs are names and values in turn; attributes with an
+// empty value are left out.
 func openTag(space, local string, attrs ...string) string {
 	tag := "<" + local
 	if space != inherited {
@@ -174,7 +176,7 @@ func openTag(space, local string, attrs ...string) string {
 	return tag
 }
 
-// writeElement writes an empty element.
+// writeElement writes an element without content; attrs are as in openTag.
 func writeElement(b *strings.Builder, space, local string, attrs ...string) {
 	b.WriteString(openTag(space, local, attrs...) + "/>")
 }

@@ -8,7 +8,7 @@ import (
 // asciiXML converts a well-formed document to ASCII. It uses references in
 // character data and attributes, interrupts CDATA sections for them, and writes
 // blanks in comments and processing instructions. Names and targets of processing
-// instructions have no other spelling and stay.
+// instructions remain unchanged, because they cannot contain references.
 func asciiXML(s string) string {
 	if isASCII(s) {
 		return s
@@ -51,7 +51,7 @@ func asciiUntil(b *strings.Builder, s, end string, other func(*strings.Builder, 
 }
 
 // asciiCDATA converts the CDATA section at the start of s and returns the rest. A section
-// cannot contain references, so it ends before each run of them, and a new one follows.
+// cannot contain references, so it ends before them, and a new section begins after them.
 func asciiCDATA(b *strings.Builder, s string) string {
 	n := strings.Index(s, "]]>") + len("]]>")
 	for i := 0; i < n; {

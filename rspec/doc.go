@@ -1,26 +1,26 @@
 // Package rspec reads requests, and writes manifests and advertisements of GENI
 // RSpec version 3.
 //
-// A Request is a checked request: its form, its names, and which nodes belong to
-// this aggregate. The package does not know what the site has and what is free.
-// Elements are identified by namespace and name, never by prefix. They count only
-// where the schema allows them: an element inside an extension is that extension's.
-// Parts for other aggregates are not checked. Reading continues after a mistake,
-// so that a refusal lists all of them. Each is a Problem with its place in the
-// received bytes and a remedy. A Problem without a Kind is a remark. Only text
-// that is not XML or exceeds the Limits is refused with a single Problem. A
-// stored request (ReadOptions.Stored) can still be read if the rules have become
-// stricter since.
+// ParseRequest checks the form of a request and the names in it, and finds the own
+// nodes: the nodes that belong to this aggregate. The package does not know the site's
+// components and their availability. Elements are identified by namespace and name,
+// never by prefix. An element counts only where the schema allows it: an element inside
+// an extension belongs to the extension. Parts for other aggregates are not checked.
+// Reading continues after a mistake, so that a refusal lists all mistakes. Each mistake
+// is a Problem with its place in the received bytes and a remedy. A Problem without a
+// Kind is a remark. Only text that is not XML or exceeds the Limits is refused with a
+// single Problem. A stored request (ReadOptions.Stored) can be read even if the rules
+// have become stricter since it was accepted.
 //
-// A manifest is the request's own bytes with edits. Attributes are inserted at
+// A manifest consists of the request's own bytes with edits. Attributes are inserted at
 // the end of a start tag and children before an end tag; facts of an earlier
-// manifest are cut from our own nodes. Every other byte stays: prefixes,
+// manifest are cut from own nodes. Every other byte remains unchanged: prefixes,
 // comments, CDATA, white space, quotes, other managers' nodes and unknown
 // extensions. Inserted text declares its own namespace and is ASCII, so it is
 // correct in any context and encoding.
 //
-//	bytes ── xmltree (is it XML? what does each name mean?)
-//	      └─ one pass of tokens (where is it?) ── must agree
+//	bytes ── xmltree (elements and the namespaces of their names)
+//	      └─ one pass of tokens (positions of elements) ── both must agree
 //	                  └── Request ── Part{Request, facts} ── WriteManifest
 //	Site ── Advertiser, fragments prepared once ── Append
 //
@@ -29,8 +29,8 @@
 // turns characters beyond ASCII into references, except in names.
 //
 // The package never refuses a request because of a schema (CheckSchemas only
-// reports), never re-serializes a tree, never decides what is granted, and reads
-// nothing but the bytes it is given.
+// reports), never re-serializes a tree, and never decides about reservations. It
+// reads only the bytes that the caller passes to it.
 //
 // It implements RSpec version 3 (request, manifest, advertisement), the
 // extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and
@@ -43,8 +43,8 @@
 //     that of the gravest Kind: BadVersion, then TooBig, BadArgs, Unsupported: [RequestError].
 //   - stored requests: they are read without today's limits and settings, so that a changed
 //     configuration never breaks Describe: [ReadOptions].
-//   - removed facts: the white space before them goes too, so that a manifest sent as a request
-//     again does not grow: [splices].
+//   - removed facts: the white space before them is removed, too, so that a manifest does not grow
+//     if it is sent as a request again: [splices].
 //   - size of a manifest: at most 64 MiB are added, because facts repeat in every node:
 //     [ErrTooLarge].
 //   - several requests of a slice: an unused prefix is declared once on the root; a prefix

@@ -32,7 +32,7 @@ type span struct{ start, open, closing, end int }
 // selfClosing reports whether the element is one tag that ends with />.
 func (s span) selfClosing() bool { return s.open == s.end }
 
-var errDisagree = errors.New("not well-formed: its tags are read in two ways")
+var errDisagree = errors.New("not well-formed: two XML readers disagree about the tags")
 
 // locate finds the spans of all elements of d in one pass of tokens of encoding/xml. given
 // are the bytes as received. It fails if names, attributes or nesting differ from the tree.
@@ -92,7 +92,7 @@ func locate(d *xmltree.Doc, given []byte) (*document, error) {
 	return doc, nil
 }
 
-// collect appends e and its descendants in document order.
+// collect appends e and its descendants to d.elements, in document order.
 func (d *document) collect(e *xmltree.Element) {
 	d.elements = append(d.elements, e)
 	for _, c := range e.Children {
@@ -141,15 +141,15 @@ func declared(t xml.StartElement) map[string]string {
 // src[start:nameEnd], its value without quotes src[from:to].
 type attribute struct {
 	start, nameEnd, from, to int
-	// of is nil for a namespace declaration.
+	// of is the attribute in the tree; nil for a namespace declaration.
 	of *xmltree.Attr
 }
 
 // end returns the offset after the closing quote.
 func (a attribute) end() int { return a.to + 1 }
 
-// attributes finds the attributes of e in its start tag, which is well-formed, and
-// the offset at which further ones can be inserted.
+// attributes finds the attributes of e in its start tag, which is well-formed. end is the
+// offset at which further attributes can be inserted.
 func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	s := d.spans[e.Index]
 	i := s.start + 1 + len(d.rawName(e))
@@ -226,11 +226,11 @@ func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
 	}
 }
 
-// value returns an unprefixed attribute, empty if it is missing.
+// value returns the value of an unprefixed attribute, or "" if e does not have it.
 func value(e *xmltree.Element, name string) string {
 	v, _ := e.Attr("", name)
 	return v
 }
 
-// trimmed returns value without surrounding blanks.
+// trimmed returns the value of an unprefixed attribute without surrounding white space.
 func trimmed(e *xmltree.Element, name string) string { return strings.TrimSpace(value(e, name)) }

@@ -1,7 +1,8 @@
 package rspec
 
-// RequestExtensions returns the namespaces of the extensions that requests to the
-// site may use or its manifests contain. All other extensions are copied.
+// RequestExtensions returns the namespaces of the extensions that have an effect in
+// requests to the site, or that its manifests contain. Other extensions in a request are
+// only copied to the manifest.
 func (s *Site) RequestExtensions() []string {
 	spaces := []string{userSpace, proxySpace, emulabSpace}
 	if s.SliverInfo {

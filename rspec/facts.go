@@ -8,7 +8,7 @@ import (
 )
 
 // NodeFacts is the content that a manifest adds to an own node. An empty field adds
-// nothing, except that Hosts, Logins, Users and Proxies always replace those of the request.
+// nothing, except that Hosts, Logins, Users and Proxies always replace the request's.
 type NodeFacts struct {
 	ComponentID, SliverID urn.URN
 	ComponentName         string
@@ -22,7 +22,7 @@ type NodeFacts struct {
 	Users   []User
 	Proxies []Proxy
 
-	// Interfaces are the facts by client_id.
+	// Interfaces are the facts about the node's interfaces, by client_id.
 	Interfaces map[string]InterfaceFacts
 	// Sliver is written as geni_sliver_info and VNode as Emulab's vnode. Each
 	// replaces the request's element. If it is nil, the request's element is copied.
@@ -35,16 +35,18 @@ type InterfaceFacts struct {
 	// ComponentID is the physical interface; it is also written on the links that
 	// end there.
 	ComponentID urn.URN
-	// MAC is written unchanged. If it is empty, a stale one in the request is removed.
+	// MAC is written unchanged. If it is empty, the request's mac_address is removed,
+	// because it is from an earlier manifest.
 	MAC string
-	// Addresses are written where the request names none. An ip element without an
-	// address requests one; it is filled in if its type fits.
+	// Addresses are written if the request has no address. They first fill ip elements
+	// without an address, each with an address of the element's type.
 	Addresses []netip.Prefix
 }
 
 // LinkFacts is the content that a manifest adds to an own link.
 type LinkFacts struct {
-	// VLANTag is the tag of its VLAN. If it is empty, one in the request stays.
+	// VLANTag is the tag of the link's VLAN. If it is empty, the request's vlantag is
+	// copied.
 	VLANTag string
 }
 
@@ -54,9 +56,9 @@ type LinkFacts struct {
 type SliverInfo struct {
 	Creator          urn.URN
 	Created, Expires time.Time
-	// State is the operational state without geni_, Error the last error.
+	// State is the operational state without the prefix geni_. Error is the last error.
 	State, Error string
-	// ResourceID is the site's own name of the resource.
+	// ResourceID is the site's name for the resource.
 	ResourceID string
 }
 
@@ -87,5 +89,6 @@ type User struct {
 	Keys  []string
 }
 
-// Proxy is an SSH gateway in front of a login, both user@host:port.
+// Proxy is an SSH gateway and the login that users reach through it, For. Both have the
+// form user@host:port.
 type Proxy struct{ Proxy, For string }

@@ -17,11 +17,11 @@ type end struct {
 	node, number int
 	// vlan is the interface's request for a shared VLAN; nil if it has none.
 	vlan *xmltree.Element
-	// link is the own link that ends here, the last one if there are several.
+	// link is the own link that ends here, or the last such link if there are several.
 	link *xmltree.Element
 }
 
-// addInterface reads an interface of n, which becomes the next of Request.Nodes.
+// addInterface reads an interface and adds it to n. The caller then adds n to Request.Nodes.
 func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	in := Interface{ClientID: value(e, "client_id"), Line: e.Line}
 	own := end{own: true, node: len(p.r.Nodes), number: len(n.Interfaces)}
@@ -38,7 +38,7 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 		}
 	}
 	if most := p.o.Limits.Addresses; len(in.Addresses) > most {
-		p.refuse(TooBig, place{e, ""}, in.ClientID, raiseRemedy("ask for less", "addresses"), "interface %.80q asks for more than %d addresses", in.ClientID, most)
+		p.refuse(TooBig, place{e, ""}, in.ClientID, raiseRemedy("ask for fewer", "addresses"), "interface %.80q asks for more than %d addresses", in.ClientID, most)
 	}
 	if free {
 		p.interfaces[in.ClientID] = len(p.ends)
@@ -47,8 +47,8 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	n.Interfaces = append(n.Interfaces, in)
 }
 
-// readBinding reads the requested physical interface. Some clients write the name
-// that the node's operating system uses; it is ignored with a remark.
+// readBinding reads the requested physical interface. Some clients write the interface's
+// name in the node's operating system; readBinding ignores such a name with a remark.
 func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	text := trimmed(e, "component_id")
 	if text == "" {
@@ -57,7 +57,7 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	at := place{e, "component_id"}
 	const name = "urn:"
 	if len(text) < len(name) || !strings.EqualFold(text[:len(name)], name) {
-		p.remark(at, in.ClientID, "it is not bound; a physical interface is named by the URN in the advertisement", "interface %.80q has a component_id that is no URN, %.80q", in.ClientID, text)
+		p.remark(at, in.ClientID, "it is ignored; to request a physical interface, write its URN from the advertisement", "interface %.80q has a component_id that is no URN, %.80q", in.ClientID, text)
 		return
 	}
 	u, err := urn.Parse(text)
@@ -68,8 +68,8 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	in.ComponentID, in.Component = text, u
 }
 
-// addAddress reads a requested address; an ip element without one leaves the
-// choice to the site.
+// addAddress reads a requested address and adds it to in. An ip element without an address
+// leaves the choice to the site.
 func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
 		return // the interface is refused anyway

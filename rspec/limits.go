@@ -7,46 +7,50 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits bound what a request may contain; a larger one is refused as TooBig. Bytes
-// and Elements also bound all requests of a slice together (SliceTooBig). Operators
-// set the fields that have a key. A zero field takes its default.
+// Limits are the limits of a request; a request that exceeds one is refused as TooBig.
+// Bytes and Elements also limit all requests of a slice together (SliceTooBig). Operators
+// can set the fields that have a yaml key. A zero field means the default.
 type Limits struct {
-	// Bytes is the size of the document; 8 MiB, at most 1 GiB.
+	// Bytes is the size of the document; default 8 MiB, maximum 1 GiB.
 	Bytes int `yaml:"bytes"`
-	// Depth is the nesting of elements, the root being 1; 240, which is also the
-	// maximum, since libxml2 fails slightly above it.
+	// Depth is the nesting of elements, where the root has depth 1; default and
+	// maximum 240, because libxml2 fails slightly above this depth.
 	Depth int `yaml:"depth"`
 	// Elements counts elements, comments, processing instructions and CDATA
-	// sections together; 200,000. A document holds at most twice as many
+	// sections together; default 200,000. A document may have at most twice as many
 	// attributes.
 	Elements int
 	// Attributes is the number of attributes and namespace declarations of one
-	// element; 100, at most 10,000.
+	// element; default 100, maximum 10,000.
 	Attributes int
-	// Namespaces is the number of namespace declarations made by an element and
-	// all elements around it; 250, at most 10,000.
+	// Namespaces is the number of namespace declarations on an element and all
+	// elements around it; default 250, maximum 10,000.
 	Namespaces int
-	// NamespaceBytes is the length of a namespace name as written, since each
-	// element that uses it costs that memory; 1024 bytes.
+	// NamespaceBytes is the length of a namespace name as written; default 1024
+	// bytes. Each element that uses the name takes so much memory.
 	NamespaceBytes int
-	// Nodes and Links count those of all aggregates; 10,000 each.
+	// Nodes and Links count the nodes and links of all aggregates; default 10,000
+	// each.
 	Nodes int `yaml:"nodes"`
 	Links int `yaml:"links"`
-	// Interfaces counts those of all nodes together; 50,000.
+	// Interfaces counts the interfaces of all nodes together; default 50,000.
 	Interfaces int
-	// ClientID is the length of a client_id of ours in bytes; 256.
+	// ClientID is the length in bytes of a client_id of this aggregate's nodes,
+	// interfaces and links; default 256.
 	ClientID int
-	// Addresses is the number of addresses that one interface of ours may request; 64.
+	// Addresses is the number of addresses that one interface of an own node may
+	// request; default 64.
 	Addresses int
-	// Services is the number of installs and executes of one node of ours; 200.
+	// Services is the number of installs and executes of one own node; default 200.
 	Services int
 	// Command is the length in bytes of the command of an execute and of the url of
-	// an install; 64 KiB, at most 100 KiB, since Linux accepts no longer argument.
+	// an install; default 64 KiB, maximum 100 KiB, because Linux accepts no longer
+	// argument.
 	Command int
 }
 
-// Large is the size in bytes from which few requests should be read at the same
-// time: reading one takes up to ninety times its bytes of memory.
+// Large is the size in bytes of a large request. Only few large requests should be read at
+// the same time, because reading a request takes up to ninety times its size in memory.
 const Large = 256 << 10
 
 // DefaultLimits returns the default of every limit.
@@ -62,14 +66,14 @@ func DefaultLimits() Limits {
 // limitsKey is the prefix of the names of limits in a site's configuration.
 const limitsKey = "limits.rspec."
 
-// limit is one limit with its name in the configuration.
+// limit is one limit with its key in the configuration and its maximum.
 type limit struct {
 	key     string
 	value   *int
 	highest int
 }
 
-// fields returns all limits with their names and maxima.
+// fields returns all limits with their keys and maxima.
 func (l *Limits) fields() []limit {
 	text := xmltree.HighestLimits()
 	return []limit{
@@ -119,9 +123,9 @@ func (l Limits) PerSlice() (bytes, elements int) {
 	return l.Bytes, l.Elements
 }
 
-// SliceTooBig returns the refusal if the requests of a slice would together have too many
-// bytes or elements; "" if they would not. bytes and elements are the sums with the new
-// request, heldBytes and heldElements those without it.
+// SliceTooBig returns the text of the refusal if all requests of a slice together would have
+// too many bytes or elements, or else "". bytes and elements are the sums with the new
+// request; heldBytes and heldElements are the sums without it.
 func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
 	maxBytes, maxElements := l.PerSlice()
 	var what, key string
@@ -134,7 +138,7 @@ func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string
 	default:
 		return ""
 	}
-	return fmt.Sprintf("the requests of one slice may have %d %s together; those of this slice have %d, and would have %d; %s",
+	return fmt.Sprintf("the requests of one slice may have %d %s together; the requests of this slice have %d, and with the new request they would have %d; %s",
 		most, what, held, sum, raiseRemedy("Delete slivers of the slice first", key))
 }
 
@@ -158,8 +162,9 @@ func (l Limits) xml() xmltree.Limits {
 // settable are the keys of the limits that an operator can raise.
 var settable = []string{"bytes", "depth", "nodes", "links"}
 
-// raiseRemedy returns the remedy for a value above the limit key. less is the advice for the
-// client. If the limit is settable, the text also names the operator's setting.
+// raiseRemedy returns the remedy for a value that exceeds the limit with the given key. less
+// is the advice for the client. If the limit is settable, the text also names the operator's
+// setting.
 func raiseRemedy(less, key string) string {
 	if !slices.Contains(settable, key) {
 		return less
@@ -173,11 +178,11 @@ func tooBig(e *xmltree.LimitError) Problem {
 	switch e.Limit {
 	case "bytes":
 		p.Remedy = raiseRemedy("divide it among several slices", "bytes")
-	case "elements", "attributes": // these are twice the elements
+	case "elements", "attributes": // the limit of attributes is twice the limit of elements
 		p.Remedy = raiseRemedy("divide it among several slices", "elements")
 	case "attributes of one element":
 		p.Remedy = raiseRemedy("leave some out", "attributes")
-	case "namespace declarations in one place":
+	case "namespace declarations in scope":
 		p.Remedy = raiseRemedy("declare each namespace once", "namespaces")
 	case "bytes in the name of a namespace":
 		p.Remedy = raiseRemedy("give it a shorter name", "namespace_bytes")
@@ -186,7 +191,7 @@ func tooBig(e *xmltree.LimitError) Problem {
 		if e.Max < xmltree.HighestLimits().Depth {
 			p.Remedy = raiseRemedy(p.Remedy, "depth")
 		} else {
-			p.Remedy += "; no setting goes further"
+			p.Remedy += "; no setting allows more"
 		}
 	}
 	return p

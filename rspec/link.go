@@ -6,18 +6,19 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// ownLink is a link with ends at own nodes. A manifest without any of these nodes
-// leaves it out.
+// ownLink is a link with ends at own nodes. A manifest that shows none of these nodes
+// leaves the link out.
 type ownLink struct {
-	element int
-	nodes   []int // numbers among Request.Nodes
-	cross   bool  // it also ends at foreign nodes and is only copied
+	element int   // index of the link's element
+	nodes   []int // indexes of Request.Nodes
+	cross   bool  // the link also ends at foreign nodes and is only copied
 }
 
 // linkParts are the children of a link by kind.
 type linkParts struct {
 	refs, types, properties, managers []*xmltree.Element
-	// vlans are requests for a shared VLAN in the link, endVLANs those in its interfaces.
+	// vlans are the requests for a shared VLAN in the link, endVLANs those in its
+	// interfaces.
 	vlans      []*xmltree.Element
 	endVLANs   []*xmltree.Element
 	monitoring *xmltree.Element
@@ -47,7 +48,8 @@ func partsOf(e *xmltree.Element) (l linkParts) {
 	return l
 }
 
-// readLink reads a link and classifies it: ours, another aggregate's, or between the two.
+// readLink reads a link. If the link is ours, readLink checks it and adds it to the request.
+// A link between our nodes and another aggregate's is refused or only copied.
 func (p *requestParser) readLink(e *xmltree.Element) {
 	id := value(e, "client_id")
 	parts := partsOf(e)
@@ -101,16 +103,16 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	if parts.monitoring != nil {
 		link.Monitoring = p.readMonitoring(parts.monitoring, id)
 	}
-	if alone { // otherwise one address could be at any number of ends
+	if alone { // otherwise the same address could count at several ends
 		p.checkAddresses(e, &link)
 	}
 	p.r.Links = append(p.r.Links, link)
 	p.r.links = append(p.r.links, own)
 }
 
-// claimEnds records that an own link ends at its interfaces, each of which may be
-// the end of only one link. It also collects their requests for a shared VLAN. It
-// reports whether no interface is used twice.
+// claimEnds records that an own link ends at its interfaces. An interface that is an end
+// twice, of this link or of another one, is a mistake; alone reports whether there is none.
+// claimEnds also collects the interfaces' requests for a shared VLAN in parts.
 func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
 	alone = true
 	for _, ref := range parts.refs {
@@ -131,15 +133,15 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 			p.badArgs(at, id, "drop one interface_ref", "link %.80q ends twice at the interface %.80q", id, name)
 		default:
 			alone = false
-			p.badArgs(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which is at the end of link %.80q already", id, name, value(x.link, "client_id"))
+			p.badArgs(at, id, "give its node an interface for each link", "link %.80q ends at the interface %.80q, which already is an end of link %.80q", id, name, value(x.link, "client_id"))
 			x.link = e
 		}
 	}
 	return alone
 }
 
-// managesLink reports whether a link without known ends is ours: it names this
-// aggregate, or no manager.
+// managesLink reports whether a link without known ends is ours: its managers are none, or
+// include this aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	for _, m := range managers {
 		if us, _ := p.isThisAggregate(trimmed(m, "name")); us {
@@ -149,7 +151,8 @@ func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	return len(managers) == 0
 }
 
-// readType reads the type of a link: the first of those named that is available.
+// readType reads the type of a link: the first requested type that the site offers. If the
+// site offers none of the requested types, the link is refused.
 func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 	for _, t := range types {
 		l.Type = trimmed(t, "name")

@@ -54,7 +54,7 @@ func TestLinkIsRefused(t *testing.T) {
 		id, says string
 	}{
 		{"an end twice", nodeA + "\n<link client_id='l'><interface_ref client_id='a:0'/><interface_ref §client_id='a:0'/></link>", BadArgs, "l", `twice at the interface "a:0"`},
-		{"an interface on two links", nodeA + nodeB + linkTo("k", "", "a:0", "b:0") + "\n<link client_id='l'><interface_ref §client_id='a:0'/></link>", BadArgs, "l", `"k" already`},
+		{"an interface on two links", nodeA + nodeB + linkTo("k", "", "a:0", "b:0") + "\n<link client_id='l'><interface_ref §client_id='a:0'/></link>", BadArgs, "l", `already is an end of link "k"`},
 		{"an interface_ref without client_id", nodeA + "\n<link client_id='l'><interface_ref client_id='a:0'/>§<interface_ref component_id='x'/></link>", BadArgs, "l", "drop the interface_ref"},
 		{"own and foreign", nodeA + nodeFar1 + "\n§" + linkTo("l", "<link_type name='odd'/><property capacity='?'/>", "a:0", "f:0"), Unsupported, "l", "one aggregate"},
 		{"own and foreign, with a stitching path", nodeA + nodeFar1 + "\n§" + linkTo("l", "", "a:0", "f:0") + `<s:stitching xmlns:s="http://hpn.east.isi.edu/rspec/ext/stitch/0.1/" lastUpdateTime="x"><s:path id="l"><s:hop id="1"><s:link id="urn:publicid:IDN+example.org+interface+pc1:eth1"/></s:hop></s:path></s:stitching>`, Unsupported, "l", "one aggregate"},

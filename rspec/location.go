@@ -8,8 +8,8 @@ import (
 // pair is a namespace and the address of its schema.
 type pair struct{ space, schema string }
 
-// word is a word in an attribute's list: raw[from:to] as written, with the value
-// text. References may stand for its characters and for the white space around it.
+// word is a word in an attribute whose value is a list of words: raw[from:to] as written,
+// and text with its references resolved. White space around a word may also be references.
 type word struct {
 	from, to int
 	text     string
@@ -69,7 +69,7 @@ func dereference(ref string) string {
 	return string(rune(r))
 }
 
-// pairsOf returns the pairs in a raw attribute value.
+// pairsOf returns the pairs in the raw value of a schemaLocation attribute.
 func pairsOf(raw string) []pair {
 	var list []pair
 	words := wordsOf(raw)
@@ -79,9 +79,9 @@ func pairsOf(raw string) []pair {
 	return list
 }
 
-// manifestLocations converts a request's schema locations into a manifest's. The
-// RSpec schema becomes the manifest's, other words stay, and the pairs of missing
-// namespaces are appended. It edits the raw text, whose white space stays.
+// manifestLocations converts the schema locations of a request to those of a manifest. raw
+// is the attribute's raw value. The address of the RSpec schema becomes ManifestSchema; other
+// words and the white space remain. The pairs in add whose namespace is missing are appended.
 func manifestLocations(raw string, add []pair) string {
 	var b strings.Builder
 	there := map[string]bool{}

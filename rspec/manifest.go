@@ -12,46 +12,50 @@ import (
 type ManifestOptions struct {
 	// Manager becomes the component_manager_id of nodes that name none.
 	Manager urn.URN
-	// Generated is now; Expires is the earliest end of the leases shown, and may be
-	// zero. Both are written in UTC, to the second. Clients read equal times as an
-	// unknown expiry; then Generated is written a second earlier.
+	// Generated is the current time. Expires is the earliest end of the shown leases,
+	// and may be zero. Both are written in UTC, to the second. If both are equal,
+	// Generated is written a second earlier, because clients would read equal times
+	// as an unknown expiry.
 	Generated, Expires time.Time
 	// GeneratedBy is left out if it is empty.
 	GeneratedBy string
 	// ASCII writes characters beyond ASCII as references, and as blanks in comments
 	// and processing instructions. Names of elements and attributes, prefixes and
-	// targets of processing instructions have no other spelling and stay. If they
-	// are not ASCII, the manifest is not either.
+	// targets of processing instructions remain unchanged, even if they are not
+	// ASCII.
 	ASCII bool
 }
 
 // Part is a request with the facts about its nodes and links.
 type Part struct {
 	Request *Request
-	// Nodes are the facts by client_id. Own nodes without facts are left out, and so
-	// are links whose own nodes are all left out. Other links stay unchanged, with
-	// references to interfaces that are not shown. Facts about unknown nodes are
-	// ignored.
+	// Nodes are the facts about own nodes, by client_id. Own nodes without facts are
+	// left out, and so are links whose own nodes are all left out. Other links keep
+	// their references to interfaces that are not shown. Facts about unknown nodes
+	// are ignored.
 	Nodes map[string]NodeFacts
-	// Links are the facts of own links by client_id. A link without facts is shown
-	// if one of its nodes is.
+	// Links are the facts about own links, by client_id. A link without facts is
+	// shown if one of its nodes is shown.
 	Links map[string]LinkFacts
 }
 
 // WriteManifest writes the manifest of one slice: the request's own bytes with
-// edits, a union of several requests, or an empty manifest without parts. It does
-// not change the requests. Its only error is ErrTooLarge, beyond 64 MiB.
+// edits, a union of several requests, or, without parts, an empty manifest. It does
+// not change the requests. It fails with ErrTooLarge for more than 64 MiB.
 //
-// A union is the first part's document with the content of the others after its
-// own, including comments and processing instructions around their roots. What
-// the content of other parts inherits from its root is kept: namespaces, xml:lang,
-// xml:space and xml:base are written on the common root if they are free or equal
-// there, and otherwise on each child of the root. Other attributes of the roots
-// are added to the common root if their names are free; the first part wins.
-// Foreign nodes and links and root extensions that several parts share are shown
-// once. Lost are XML declarations, root attributes that an earlier part sets
-// differently, and attributes beyond 90 on the common root. An xml:base of the
-// first part also applies to the others.
+// A union is the first part's document. The contents of the other parts follow the
+// first part's content, with the comments and processing instructions around their
+// roots. The children of each root keep the namespaces, xml:lang, xml:space and
+// xml:base that they inherit from it. A prefix is declared on the common root if it
+// is free there. If it stands for another namespace there, each child declares it;
+// in the same way each child has the xml: attributes that differ from the common
+// root's. Other attributes of the roots are added to the common root if it has none
+// with the same name. Foreign nodes and links and root extensions that several parts
+// share are shown once.
+//
+// A union does not contain the XML declarations of further parts, root attributes
+// that an earlier part sets differently, and attributes beyond 90 on the common
+// root. An xml:base of the first part also applies to the others.
 func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	if len(parts) == 0 {
 		return emptyManifest(o), nil
@@ -77,8 +81,8 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	return text, err
 }
 
-// maxManifest bounds the inserted text: keys times nodes, or namespaces times
-// elements, can make a large manifest from a small request.
+// maxManifest is the maximal number of inserted bytes. A small request can make a large
+// manifest, because keys are inserted in each node, and namespaces in each element.
 const maxManifest = 64 << 20
 
 // ErrTooLarge is the error of WriteManifest for more than maxManifest inserted bytes.
@@ -101,8 +105,8 @@ func emptyManifest(o ManifestOptions) []byte {
 // rootAttribute is an attribute that the manifest sets on its root.
 type rootAttribute struct{ name, value string }
 
-// rootAttributes returns the attributes that a manifest sets on its root; those
-// without a value are left out.
+// rootAttributes returns the attributes that a manifest sets on its root. An attribute
+// with an empty value must be left out.
 func rootAttributes(o ManifestOptions) []rootAttribute {
 	generated, expires := stamp(o.Generated), ""
 	if !o.Expires.IsZero() {
@@ -117,7 +121,7 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 // stamp formats a time in UTC, to the second.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// edit makes the edits of one part, except those of the root's start tag.
+// edit makes the edits of one part, except the edits of the root's start tag.
 func (p *Part) edit(manager urn.URN) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}

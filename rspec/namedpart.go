@@ -2,18 +2,19 @@ package rspec
 
 import "iter"
 
-// NamedPart is a part of a request that is ours and has a client_id.
+// NamedPart is an own node, one of its interfaces, or an own link.
 type NamedPart struct {
 	// Kind is "node", "interface" or "link". Parts of one kind have different
 	// client_ids.
 	Kind, ClientID string
-	// Nodes are the indexes in Request.Nodes of the nodes that show the part: the
-	// node itself, that of the interface, or those at which the link ends.
+	// Nodes are indexes of Request.Nodes: the node itself, the node of the interface,
+	// or the nodes at which the link ends. A manifest shows the part if it shows one of
+	// these nodes.
 	Nodes []int
 	Line  int
 }
 
-// NamedParts yields all nodes, their interfaces and the links that end at them,
+// NamedParts yields all own nodes, their interfaces and the links that end at own nodes,
 // including links that are only copied.
 func (r *Request) NamedParts() iter.Seq[NamedPart] {
 	return func(yield func(NamedPart) bool) {

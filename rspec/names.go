@@ -4,9 +4,10 @@ import "patchbay/schemas"
 
 // Namespaces and schemas that this package reads or writes.
 const (
-	// Namespace is that of RSpec version 3.
+	// Namespace is the namespace of RSpec version 3.
 	Namespace = schemas.Namespace
-	// RequestSchema, ManifestSchema and AdSchema are the addresses of its schemas.
+	// RequestSchema, ManifestSchema and AdSchema are the addresses of the schemas of
+	// RSpec version 3.
 	RequestSchema  = Namespace + "/request.xsd"
 	ManifestSchema = Namespace + "/manifest.xsd"
 	AdSchema       = Namespace + "/ad.xsd"

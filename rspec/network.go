@@ -11,8 +11,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotateInterface writes the facts of an interface and removes those of an
-// earlier manifest. Interfaces are not slivers here.
+// annotateInterface writes the facts of an interface and removes facts of an
+// earlier manifest. It removes sliver_id, because interfaces are not slivers here.
 func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	t := s.startTag(e)
 	t.drop("sliver_id")
@@ -31,8 +31,8 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 }
 
 // annotateAddresses writes the addresses of an interface, unless the request names an
-// address for it. It fills ip elements without an address first, if their type fits, and
-// adds elements for the rest.
+// address for it. First it fills ip elements without an address, each with an address of the
+// element's type; then it adds elements for the remaining addresses.
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
 	open := children(e, "ip")
 	for _, ip := range open {
@@ -68,8 +68,8 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 // address is the content of an ip element.
 type address struct{ address, netmask, kind string }
 
-// addressOf formats a valid prefix. An IPv4 mask is dotted, as clients expect; an
-// IPv6 mask is a prefix length, its only form.
+// addressOf formats a valid prefix. An IPv4 mask is dotted, as clients expect. An IPv6 mask
+// is a prefix length, because it has no other form.
 func addressOf(p netip.Prefix) address {
 	a, bits := p.Addr().WithZone(""), p.Bits()
 	if a.Is4In6() {
@@ -81,9 +81,9 @@ func addressOf(p netip.Prefix) address {
 	return address{a.String(), strconv.Itoa(bits), "ipv6"}
 }
 
-// annotateLink writes the facts of an own link and removes those of an earlier
-// manifest. Links are not slivers here. ends are the component_ids of interfaces
-// by client_id.
+// annotateLink writes the facts of an own link and removes facts of an earlier
+// manifest. It removes sliver_id, because links are not slivers here. ends are the
+// component_ids of interfaces, by client_id.
 func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
 	t := s.startTag(e)
 	t.drop("sliver_id")

@@ -7,7 +7,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readNode reads an own node, the next of Request.Nodes.
+// readNode reads an own node. The caller then adds it to Request.Nodes.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
 	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
 	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {

@@ -24,7 +24,8 @@ type State struct {
 // Action is an operational action and the state that follows.
 type Action struct{ Name, Next, Description string }
 
-// Wait is an outcome, such as geni_success, and the state that follows.
+// Wait is an automatic transition: an outcome, such as geni_success, and the state that
+// follows.
 type Wait struct{ Type, Next, Description string }
 
 // write writes the machine in the opstate extension; nothing if it has no sliver

@@ -10,8 +10,7 @@ import (
 )
 
 // ParseRequest reads and checks a request. Every error is a *RequestError that
-// lists all problems. The Request keeps the bytes, which must not be changed
-// afterwards.
+// lists all problems. The Request refers to b, which must not be changed afterwards.
 func ParseRequest(b []byte, o ReadOptions) (*Request, error) {
 	r, refused, _ := readRequest(b, o)
 	if refused != nil {
@@ -20,8 +19,8 @@ func ParseRequest(b []byte, o ReadOptions) (*Request, error) {
 	return r, nil
 }
 
-// Check is ParseRequest with complete output: all problems and all remarks, by
-// line. The request is nil if it is refused.
+// Check reads a request as ParseRequest does, and returns all problems and remarks in the
+// order of lines. The Request is nil if the request is refused.
 func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 	r, refused, remarks := readRequest(b, o)
 	if refused == nil {
@@ -33,8 +32,8 @@ func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 // maxSchemaCheck is the largest size in bytes of a request that is checked with the schemas.
 const maxSchemaCheck = 256 << 10
 
-// schemaChecks limits the schema checks that run at the same time, since a check
-// cannot be interrupted.
+// schemaChecks limits the number of schema checks that run at the same time, because a
+// check cannot be interrupted.
 var schemaChecks = semaphore{make(chan struct{}, 2), 5 * time.Second}
 
 // semaphore limits the number of calls that run at the same time to the capacity of slots.
@@ -43,8 +42,8 @@ type semaphore struct {
 	maxWait time.Duration
 }
 
-// run calls f when a slot is free. It reports false if none became free within
-// maxWait.
+// run calls f when a slot is free. If no slot becomes free within maxWait, run returns false
+// and does not call f.
 func (g semaphore) run(f func()) bool {
 	select {
 	case g.slots <- struct{}{}:
@@ -155,7 +154,7 @@ func (p *requestParser) checkRoot(root *xmltree.Element) {
 	case is == "manifest":
 		p.badArgs(kind, "", `to ask for the same again change type to "request"`, "this is a manifest")
 	case is != "request":
-		p.badArgs(kind, "", `only type="request" can be asked for`, "the rspec has type %.40q", is)
+		p.badArgs(kind, "", `send an rspec with type="request"`, "the rspec has type %.40q", is)
 	}
 }
 
@@ -197,8 +196,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 	p.remarkUnsupportedRoot(root)
 }
 
-// tooMany refuses a request with too many nodes, links or interfaces, and reports
-// whether it did. Such a request is not read further.
+// tooMany reports whether a request has too many nodes, links or interfaces, and refuses
+// such a request.
 func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 	lim := p.o.Limits
 	refuse := func(first *xmltree.Element, most int, key string) bool {
@@ -246,9 +245,9 @@ func newNames(kind string, n int) names {
 	return names{kind, one, make(map[string]firstUse, n)}
 }
 
-// claimName records the client_id of e in s and reports whether e may use it. own reports
-// whether e is ours; then the client_id is required. Two elements must not have the same
-// client_id if one of them is ours. Mistakes are recorded as problems.
+// claimName records the client_id of e in s and reports whether e may use it. An own element
+// must have a client_id, and no other element may have the same one. claimName records
+// mistakes as problems.
 func (p *requestParser) claimName(s *names, e *xmltree.Element, own bool) bool {
 	id := value(e, "client_id")
 	at := place{e, "client_id"}

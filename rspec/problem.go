@@ -81,7 +81,7 @@ func mergeByLine(a, b []Problem) []Problem {
 
 // RequestError is the refusal of a request.
 type RequestError struct {
-	// Problem decides the answer's code; it is the first of its kind.
+	// Problem is the gravest problem; its Kind determines the answer's code.
 	Problem
 	// Problems are at least one and at most 50, by line.
 	Problems []Problem

@@ -21,8 +21,8 @@ const (
 func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmltree.Element) {
 	type direction struct{ source, dest string }
 	var (
-		known         map[direction]int // number among l.Properties
-		lossExplained bool              // whether a remark explains the unit of packet_loss
+		known         map[direction]int // index of l.Properties
+		lossExplained bool              // a remark explains the unit of packet_loss
 	)
 	for _, c := range list {
 		q, ok := p.readProperty(c, l)
@@ -51,8 +51,8 @@ func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmlt
 	}
 }
 
-// join adds the values of q, which is for the same direction. It returns the name
-// of the attribute in which both have different values, or "".
+// join adds the values of q, a property for the same direction. If both properties have
+// different values for an attribute, join returns its name and changes nothing.
 func (p *Property) join(q Property) (differs string) {
 	switch {
 	case p.Capacity != 0 && q.Capacity != 0 && p.Capacity != q.Capacity:
@@ -91,7 +91,8 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	return q, ok
 }
 
-// parseQuantity parses a decimal number from 0 to most; empty text is 0, not requested.
+// parseQuantity parses a decimal number from 0 to most. An empty text is 0, which requests
+// nothing.
 func parseQuantity(text string, most float64) (n float64, ok bool) {
 	if text == "" {
 		return 0, true
@@ -120,7 +121,7 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		}
 		what, args := "has no %[2]s", []any{l.ClientID, attr}
 		if name != "" {
-			what, args = "with the %[2]s %.80[3]q, which is none of its interfaces", append(args, name)
+			what, args = "with the %[2]s %.80[3]q, which is not an interface of the link", append(args, name)
 		}
 		p.remark(place{c, attr}, l.ClientID, fmt.Sprintf("%s; for all other ends, also those of other slices, write %.80q", ignored, l.ClientID), "link %.80[1]q has a property "+strings.Replace(what, "has", "that has", 1), args...)
 		return "", false
@@ -138,8 +139,8 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 	return true
 }
 
-// remarkLossUnit adds a remark on the unit of a packet_loss below 1, which could
-// be a fraction or per cent. It reports whether it did.
+// remarkLossUnit adds a remark if the packet_loss is below 1, because the client may have
+// meant a fraction or per cent. It reports whether it added the remark.
 func (p *requestParser) remarkLossUnit(e *xmltree.Element, l *Link, text string, loss float64) bool {
 	n, _ := strconv.ParseFloat(text, 64)
 	if n >= 1 {

@@ -151,7 +151,7 @@ func TestPropertiesOfOtherInterfacesAreCopiedWithARemark(t *testing.T) {
 			t.Errorf("%s: got %v, %v", rule, r.Links[0].Properties, r.Notices)
 			continue
 		}
-		says := "none of its interfaces"
+		says := "not an interface of the link"
 		if rule == "without a source" {
 			says = "has no source_id"
 		}

@@ -22,8 +22,8 @@ type place struct {
 	attr string
 }
 
-// finding is a problem whose text and position are not computed yet, since only
-// the first of many are reported.
+// finding is a problem before its text and position are computed. Only the findings that
+// are reported need these.
 type finding struct {
 	place
 	kind     Kind
@@ -35,9 +35,9 @@ type finding struct {
 
 // report collects findings and keeps those that come first in the document.
 type report struct {
-	most int
+	most int // number of findings to keep
 	list []finding
-	more int // further findings
+	more int // number of dropped findings
 }
 
 // add records a finding.
@@ -48,7 +48,7 @@ func (r *report) add(x finding) {
 	}
 }
 
-// trim keeps the findings that come first in the document.
+// trim drops all findings except those that come first in the document.
 func (r *report) trim() {
 	slices.SortStableFunc(r.list, func(a, b finding) int { return cmp.Compare(a.e.Index, b.e.Index) })
 	if len(r.list) > r.most {

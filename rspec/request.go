@@ -24,13 +24,13 @@ type ReadOptions struct {
 	CopyCrossLinks bool
 	// PacketLoss is the unit of packet_loss in requests.
 	PacketLoss LossUnit
-	// Stored is for a request that was accepted before. Whatever would refuse it now
-	// is skipped or left unchanged, so that a later rule or setting never makes it
-	// unreadable. Limits, LinkTypes and CopyCrossLinks have no effect.
+	// Stored is for a request that was accepted before. A mistake for which it would be
+	// refused now is skipped or left unchanged, so that a later rule or setting never
+	// makes it unreadable. Limits, LinkTypes and CopyCrossLinks have no effect.
 	Stored bool
 	// CheckSchemas also fills Request.Findings, which are for information only.
-	// Requests above 256 KiB are not checked because it takes too long, nor are
-	// those that wait too long for other checks.
+	// Requests above 256 KiB are not checked, because that takes too long. A request
+	// that waits too long for other checks is not checked either.
 	CheckSchemas bool
 }
 
@@ -46,8 +46,8 @@ const (
 
 // Request is a checked request. It is immutable.
 type Request struct {
-	// Nodes and Links are this aggregate's, in document order. Both may be empty;
-	// the caller decides whether that is an error.
+	// Nodes and Links are the own nodes and own links, in document order. Both may be
+	// empty; the caller decides whether that is an error.
 	Nodes []Node
 	Links []Link
 	// Foreign counts the nodes of other aggregates.
@@ -59,14 +59,14 @@ type Request struct {
 	// Findings are the violations of the schemas, by line; see
 	// ReadOptions.CheckSchemas.
 	Findings []xmltree.Finding
-	// Managers are the ReadOptions.Managers with which Nodes were selected.
+	// Managers are the ReadOptions.Managers by which own nodes were recognized.
 	Managers []urn.URN
 	// GeneratedBy is the client's name as written in the request; decisions must not depend on it.
 	GeneratedBy string
 
 	doc   *document
 	links []ownLink
-	// numbers maps client_ids to indexes of Nodes; nil in a Request made by hand.
+	// numbers maps client_ids to indexes of Nodes; nil in a Request that was not parsed.
 	numbers map[string]int
 }
 
@@ -101,7 +101,7 @@ type Node struct {
 	Component   urn.URN
 	// Exclusive is nil where the request does not state it.
 	Exclusive *bool
-	// SliverType, and the image in it, are empty where the site may choose.
+	// SliverType and the image in it are empty if the site may choose.
 	SliverType              string
 	DiskImage, DiskImageURL string
 	// HardwareType restricts the choice of a component.
@@ -114,7 +114,7 @@ type Node struct {
 	RoutableIP bool
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
-	// Installs and Executes are those that can be performed, in document order.
+	// Installs and Executes are the valid steps, in document order.
 	Installs []Install
 	Executes []Execute
 	// Line and Column are the start of the node in the request, counted from 1.
@@ -126,11 +126,11 @@ type Node struct {
 // Interface is one interface of a node.
 type Interface struct {
 	ClientID string
-	// ComponentID is the physical interface it is bound to, as written; empty if it
-	// is not bound. Component is the parsed ComponentID.
+	// ComponentID is the requested physical interface, as written; empty if the site
+	// may choose. Component is the parsed ComponentID.
 	ComponentID string
 	Component   urn.URN
-	// Addresses are those requested on the experiment network, each with the
+	// Addresses are the requested addresses on the experiment network, each with the
 	// prefix length of its network: 24 bits (IPv6: 64) if the request has no
 	// netmask. An IPv4 address written as IPv6 is converted to IPv4.
 	Addresses []netip.Prefix
@@ -144,18 +144,20 @@ type Monitoring struct {
 	// Endpoint is the destination of measurements, for OML [tcp:]host[:port].
 	Endpoint string
 	Type     string
-	// Metrics are the requested ids, without duplicates in any case; empty means all.
+	// Metrics are the requested ids; empty means all. Of ids that differ only in letter
+	// case the first is here.
 	Metrics []string
 }
 
-// Link is a link all of whose interfaces are on own nodes.
+// Link is a link whose interfaces are all on own nodes.
 type Link struct {
 	ClientID string
-	// Type is the requested type; empty where the request states none.
+	// Type is the requested type; empty if the request states none.
 	Type string
-	// Interfaces are the client_ids of its ends; at least one.
+	// Interfaces are the client_ids of the link's ends; at least one.
 	Interfaces []string
-	// Properties are those that request something, at most one for each direction.
+	// Properties are the properties that request something, at most one for each
+	// direction.
 	Properties []Property
 	// SharedVLAN is the name of the shared VLAN that the link joins, empty for none.
 	// SharedTag is the tag requested with it, as written.

@@ -8,16 +8,16 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// commonRoot is the start tag of a union's root: that of the first part, with
-// additions from the roots of the others.
+// commonRoot is the start tag of a union's root: the start tag of the first part's root,
+// with additions from the other roots.
 type commonRoot struct {
-	// spaces are the namespaces by prefix under the common root; declared are the
-	// prefixes that the first part's root does not declare itself.
+	// spaces maps the prefixes that the common root declares to their namespaces.
+	// declared are those of the prefixes that the first part's root does not declare.
 	spaces   map[string]string
 	declared []string
 	own      int // attributes and declarations of the first part's root
-	// attributes are all attributes by expanded name; added are those that the
-	// first part's root does not have.
+	// attributes holds the values of all attributes by expanded name. added are the
+	// attributes that the first part's root does not have.
 	attributes map[xmltree.Name]string
 	added      []rawAttribute
 	// pairs are the schema locations of the other parts.
@@ -27,15 +27,15 @@ type commonRoot struct {
 // rawAttribute is an attribute with its value as written, in its quotes.
 type rawAttribute struct{ prefix, local, quoted string }
 
-// maxRootAttributes limits the attributes and declarations of the common root.
-// With those that every manifest adds, the limits of a request still allow to
-// read it again (xmltree.Limits.Attrs).
+// maxRootAttributes is the maximal number of attributes and declarations of the common
+// root. Every manifest adds some more; together they must not exceed xmltree.Limits.Attrs,
+// so that a client can send the manifest again as a request.
 const maxRootAttributes = 90
 
 // inheritable are the xml: attributes that apply to the content of an element.
 var inheritable = []string{"base", "lang", "space"}
 
-// newCommonRoot returns the common root that starts as the root of the first part.
+// newCommonRoot returns a common root that is the root of the first part, s.
 func newCommonRoot(s *splices) commonRoot {
 	root := s.doc.elements[0]
 	c := commonRoot{spaces: maps.Clone(s.doc.rootSpaces), own: len(s.doc.rootSpaces) + len(root.Attrs), attributes: map[xmltree.Name]string{}}
@@ -48,9 +48,9 @@ func newCommonRoot(s *splices) commonRoot {
 // isFull reports whether the root has the maximal number of attributes.
 func (c *commonRoot) isFull() bool { return c.own+len(c.declared)+len(c.added) >= maxRootAttributes }
 
-// merge adds the declarations and attributes of another root whose names are free. It
-// returns the prefixes that the children of that root must declare themselves, and the
-// attributes that must be written on these children.
+// merge adds those declarations and attributes of another root whose names are free.
+// conflicts are the prefixes that the children of the other root must declare themselves,
+// and given are the attributes that must be written on these children.
 func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, given []rawAttribute) {
 	conflicts = c.mergeSpaces(s.doc.rootSpaces)
 	root := s.startTag(s.doc.elements[0])
@@ -90,8 +90,8 @@ func isRootFact(local string) bool {
 	return false
 }
 
-// mergeSpaces adds the declarations of another root whose prefix is free. It
-// returns the prefixes that mean something else or did not fit.
+// mergeSpaces adds those declarations of another root whose prefix is free. It returns the
+// prefixes that stand for another namespace in the common root, or that did not fit.
 func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string]bool) {
 	conflicts = map[string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
@@ -168,9 +168,9 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
 }
 
-// prefixFor returns a prefix that spaces binds to the namespace. If there is none, it
-// returns a free prefix: wish, or wish with a number.
-func prefixFor(spaces map[string]string, space, wish string) string {
+// prefixFor returns a prefix that stands for the namespace space in spaces. If there is
+// none, it returns a free prefix: the preferred one, or the preferred one with a number.
+func prefixFor(spaces map[string]string, space, preferred string) string {
 	var bound []string
 	for prefix, uri := range spaces {
 		if uri == space && prefix != "" {
@@ -180,9 +180,9 @@ func prefixFor(spaces map[string]string, space, wish string) string {
 	if len(bound) > 0 {
 		return slices.Min(bound)
 	}
-	prefix := wish
+	prefix := preferred
 	for n := 1; spaces[prefix] != ""; n++ {
-		prefix = wish + strconv.Itoa(n)
+		prefix = preferred + strconv.Itoa(n)
 	}
 	return prefix
 }

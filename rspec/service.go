@@ -24,14 +24,16 @@ type Execute struct {
 	Command string
 }
 
-// notDone ends remarks about services: a mistake in one never refuses the request.
+// notDone is the end of remarks about invalid steps. A request is not refused because of
+// them.
 const notDone = "; this step will be ignored"
 
 // maxPath is the longest path that Linux accepts, in bytes.
 const maxPath = 4095
 
-// addServices reads the installs and executes of n. Those that cannot be performed
-// are copied with a remark. count is the number of those read so far.
+// addServices reads the installs and executes in e, a services element of n. An invalid one
+// gets a remark and is only copied. count is the number of all installs and executes of n
+// that were read so far.
 func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 	for c := range childElements(e) {
 		install, execute := isElement(c, "install"), isElement(c, "execute")
@@ -57,9 +59,9 @@ func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
 	switch {
 	case len(i.URL) > p.o.Limits.Command:
-		p.refuse(TooBig, place{e, "url"}, n.ClientID, raiseRemedy("let it be fetched over http", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
+		p.refuse(TooBig, place{e, "url"}, n.ClientID, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case !isFetchable(i.URL):
-		p.remark(place{e, "url"}, n.ClientID, "use one of http, https or data"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
+		p.remark(place{e, "url"}, n.ClientID, "write an http, https or data URL"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
 	case !isInstallPath(i.Path):
 		p.remark(place{e, "install_path"}, n.ClientID, "use an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.Path)
 	default:

@@ -4,12 +4,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isSharedVLAN reports whether e requests a shared VLAN, in either namespace.
+// isSharedVLAN reports whether e requests a shared VLAN, in either of the extension's
+// namespaces.
 func isSharedVLAN(e *xmltree.Element) bool {
 	return e.Local == "link_shared_vlan" && (e.Space == sharedVLANSpace || e.Space == oldSharedVLANSpace)
 }
 
-// readSharedVLANs reads which shared VLAN a link joins; all elements must agree.
+// readSharedVLANs reads the shared VLAN that a link joins. All elements must name the same
+// VLAN, and must not request different tags.
 func (p *requestParser) readSharedVLANs(l *Link, elements []*xmltree.Element) {
 	for _, e := range elements {
 		name, tag := trimmed(e, "name"), trimmed(e, "vlantag")
@@ -29,15 +31,15 @@ func (p *requestParser) readSharedVLANs(l *Link, elements []*xmltree.Element) {
 	}
 }
 
-// readEndVLANs reads the shared VLANs of the interfaces of a link. If all name the
-// same VLAN, the link joins it. Otherwise each would be for that interface alone,
-// as some switches can translate; this is not supported.
+// readEndVLANs reads the shared VLANs that the interfaces of a link request. If all request
+// the same VLAN, the link joins it. Otherwise a switch would have to translate between
+// VLANs, which is not supported: the requests get a remark and are ignored.
 func (p *requestParser) readEndVLANs(l *Link, elements []*xmltree.Element) {
 	name := l.SharedVLAN
 	for _, e := range elements {
 		other := trimmed(e, "name")
 		if other == "" || name != "" && other != name {
-			p.remark(place{e, "name"}, l.ClientID, ignored, "link %.80q ends at interfaces with shared VLANs of their own", l.ClientID)
+			p.remark(place{e, "name"}, l.ClientID, ignored, "the interfaces of link %.80q do not all request the same shared VLAN", l.ClientID)
 			return
 		}
 		name = other

@@ -10,15 +10,15 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// splices collects edits of one document. All methods read the unedited document,
-// so each fact about an element must be written once.
+// splices collects edits of one document. All methods read the unedited document, so
+// the caller must not write the same attribute or child twice.
 type splices struct {
 	doc   *document
 	edits []edit
 	size  int // bytes of all edits' text
 	// removed are the elements that were cut, by index.
 	removed map[int]bool
-	// blank records for elements whether only white space precedes them.
+	// blank caches the results of hasOnlyBlanksBefore.
 	blank map[*xmltree.Element]bool
 	// extensions are the extensions that the edits use.
 	extensions []pair
@@ -36,8 +36,8 @@ func (s *splices) replace(from, to int, text string) {
 	s.size += len(text)
 }
 
-// cut removes an element, and the white space before it if that separates it from
-// a tag.
+// cut removes an element. It also removes the white space before the element if a tag
+// precedes that white space.
 func (s *splices) cut(e *xmltree.Element) {
 	at := s.doc.spans[e.Index]
 	from := at.start
@@ -99,7 +99,7 @@ func (s *splices) appendTo(e *xmltree.Element, text string) {
 	s.replace(at.closing, at.closing, text)
 }
 
-// startTag edits the attributes of one element.
+// startTag is the start tag of one element, whose attributes can be edited.
 type startTag struct {
 	*splices
 	e    *xmltree.Element
@@ -123,8 +123,8 @@ func (t startTag) find(space, local string) (attribute, bool) {
 	return attribute{}, false
 }
 
-// set gives an unprefixed attribute a value. An attribute that has the value
-// already keeps its spelling.
+// set gives an unprefixed attribute a value. If the attribute already has the value, its
+// text does not change.
 func (t startTag) set(name, value string) {
 	a, found := t.find("", name)
 	switch {
@@ -135,7 +135,8 @@ func (t startTag) set(name, value string) {
 	}
 }
 
-// setURN is set for a URN; it also keeps another spelling of the same URN.
+// setURN sets an unprefixed attribute to a URN, unless the attribute already has the same
+// URN in another spelling.
 func (t startTag) setURN(name string, u urn.URN) {
 	if given := strings.TrimSpace(value(t.e, name)); given != "" {
 		if was, err := urn.Parse(given); err == nil && was == u {
@@ -148,7 +149,7 @@ func (t startTag) setURN(name string, u urn.URN) {
 // add inserts a new attribute after the others; raw is the escaped value.
 func (t startTag) add(name, raw string) { t.addRaw(name, `"`+raw+`"`) }
 
-// addRaw is add for a value that already has quotes.
+// addRaw inserts a new attribute after the others; quoted is the escaped value in quotes.
 func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name+"="+quoted) }
 
 // quoted returns the value of an attribute as written, with its quotes.

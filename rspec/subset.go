@@ -10,8 +10,8 @@ type Piece struct {
 	ClientID string
 	// Text is the element as written.
 	Text string
-	// Nodes are the sorted client_ids of the own nodes at which a link ends, or that
-	// of the node itself.
+	// Nodes are the sorted client_ids of the own nodes at which the link ends, or the
+	// client_id of the node itself.
 	Nodes []string
 }
 
@@ -50,8 +50,8 @@ func (r *Request) HasSameNamespaces(other *Request) bool {
 	return maps.Equal(r.doc.rootSpaces, other.doc.rootSpaces)
 }
 
-// Only returns the request with the own nodes that keep accepts, and without links that
-// end at none of them. All other bytes stay.
+// Only returns the request without the own nodes for which keep returns false, and without
+// the own links that end at none of the remaining nodes. All other bytes are unchanged.
 func (r *Request) Only(keep func(clientID string) bool) ([]byte, error) {
 	s := &splices{doc: r.doc}
 	kept := make([]bool, len(r.Nodes))

@@ -11,8 +11,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// union is one document made of several: the first part's document, with the
-// content of the other parts' roots after its own.
+// union is one document made of several: the first part's document, to which the content
+// of the other parts' roots is appended.
 type union struct {
 	parts []*splices
 	// seen counts the foreign nodes and links and the root extensions that the
@@ -21,10 +21,10 @@ type union struct {
 	root commonRoot
 }
 
-// fingerprint is a hash of an element's bytes and of what its names mean.
+// fingerprint is a hash of an element's bytes and of the namespaces of its names.
 type fingerprint [sha256.Size]byte
 
-// newUnion starts with the first part; more reports whether other parts follow.
+// newUnion returns a union of the first part alone; more means that other parts follow.
 func newUnion(r *Request, s *splices, more bool) *union {
 	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
 	if !more {
@@ -85,8 +85,8 @@ func (r *Request) shareable() []*xmltree.Element {
 
 // UnionBytes returns an upper bound for the bytes that the request adds to a
 // manifest of several requests, without the facts of nodes and links. It counts
-// the document and what its parts inherit from its root, which may have to be
-// written on each of them.
+// the document and, for each child of the root, the declarations and xml: attributes
+// that the child inherits: a union may have to write them on each child.
 func (r *Request) UnionBytes() int {
 	d := r.doc
 	root := d.elements[0]
@@ -107,8 +107,8 @@ func (r *Request) UnionBytes() int {
 	return size
 }
 
-// redeclare declares, on a child of the root, those of the prefixes that it may
-// use and does not declare itself.
+// redeclare declares prefixes on e, a child of the root: those of the given prefixes that e
+// may use and does not declare itself.
 func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	if len(prefixes) == 0 {
 		return
@@ -134,8 +134,8 @@ func declaration(prefix string) string {
 	return "xmlns:" + prefix
 }
 
-// inherit writes on a child of the root those xml: attributes that it inherits
-// from its own root.
+// inherit writes xml: attributes on e, a child of the root: those of the given attributes
+// that e does not have.
 func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
 	if len(given) == 0 {
 		return
@@ -148,8 +148,8 @@ func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
 	}
 }
 
-// prefixesIn returns those of the known prefixes that precede a colon in the text,
-// in names or in content.
+// prefixesIn returns those of the known prefixes that precede a colon anywhere in the text,
+// in a name or in content.
 func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 	used := map[string]bool{}
 	if len(known) == 0 {
@@ -172,14 +172,15 @@ func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 	}
 }
 
-// isNameByte reports whether a prefix may contain the byte; bytes beyond ASCII
-// all count.
+// isNameByte reports whether a prefix may contain the byte. It accepts all bytes beyond
+// ASCII.
 func isNameByte(c byte) bool {
 	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// contentKey returns equal fingerprints for children of roots that have equal
-// bytes, whose prefixes mean the same namespaces, and that inherit the same.
+// contentKey returns the fingerprint of a child of a root. Two children have the same
+// fingerprint if their bytes are equal, their prefixes stand for the same namespaces, and
+// they inherit the same xml: attributes.
 func contentKey(doc *document, e *xmltree.Element) fingerprint {
 	type binding struct{ prefix, space string }
 	used := map[binding]bool{}

@@ -10,7 +10,8 @@ import (
 // ignored ends remarks about an element that is copied without effect.
 const ignored = "it is ignored, but copied to the manifest"
 
-// unsupported are extensions without effect here, and what they request.
+// unsupported holds the elements of Emulab's extension that have no effect here, with a
+// description of the requested feature.
 var unsupported = map[string]string{
 	"blockstore": "a blockstore", "openflow_controller": "an OpenFlow controller",
 	"vlan_tagging": "VLAN tagging", "link_multiplexing": "multiplexing",
@@ -42,8 +43,8 @@ func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	}
 }
 
-// NoNodesReason returns a text with the reason why a request has no nodes for the aggregate,
-// and the remedy.
+// NoNodesReason returns a text with the reason why a request has no nodes for this aggregate,
+// whose URN is manager, and the remedy.
 func (r *Request) NoNodesReason(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"
@@ -64,10 +65,10 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 	return "the request has no nodes, only " + strings.Join(has, ", ") + "; add a <node>"
 }
 
-// Place returns the line and column, counted from 1, of a part of an own node or link. what
-// names the part: an attribute, or an element inside. For an element with the attribute
-// name or url, Place returns the position of that attribute. If what is empty or missing,
-// it returns the position of the node or link, and 0 if there is no such node or link.
+// Place returns the line and column, counted from 1, of a part of an own node or link. The
+// parameter what is the name of the part: an attribute, or an element inside. For an element
+// with the attribute name or url, Place returns the position of that attribute. If there is
+// no such part, it returns the position of the node or link; if that does not exist, 0.
 func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
@@ -90,8 +91,8 @@ func (r *Request) Place(kind, clientID, what string) (line, column int) {
 	return p.line, p.column
 }
 
-// element returns the element of an own node or link; nil if there is none. Any kind but
-// "node" means a link.
+// element returns the element of an own node or link, or nil if there is none. Any kind
+// except "node" means a link.
 func (r *Request) element(kind, clientID string) *xmltree.Element {
 	if r.doc == nil {
 		return nil

@@ -76,7 +76,7 @@ func TestBadAttributesAreNamedPlainly(t *testing.T) {
 		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.256"/></interface></node>`, `interface "a:0": "10.0.0.256" is not an IP address; write one such as 10.0.0.1`},
 		{`<node client_id="a"><interface client_id="a:0"><ip address="10.0.0.1" netmask="9.9"/></interface></node>`, `interface "a:0": "9.9" is not a netmask for 10.0.0.1`},
 		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" capacity="1"/></link>`, `link "l" has a property that has no dest_id; it is ignored`},
-		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" dest_id="z" capacity="1"/></link>`, `link "l" has a property with the dest_id "z", which is none of its interfaces`},
+		{`<node client_id="a"><interface client_id="a:0"/></node><link client_id="l"><interface_ref client_id="a:0"/><property source_id="a:0" dest_id="z" capacity="1"/></link>`, `link "l" has a property with the dest_id "z", which is not an interface of the link`},
 		{`<node client_id="a"><services><execute shell="zsh" command="x"/></services></node>`, "use sh or bash; this step will be ignored"},
 		{`<node client_id="a&b"/>`, "there is an & without a reference; write &amp;"},
 		{`<node client_id="a">R & D</node>`, "there is an & without a reference; write &amp;"},

@@ -23,7 +23,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Advertisement, Request, Manifest} }
 
-// short returns the word for a kind in file names.
+// short returns the word for the kind in file names.
 func (k Kind) short() string {
 	if k == Advertisement {
 		return "ad"
@@ -38,13 +38,14 @@ func Core(k Kind) string { return "rspec/" + k.short() + ".xsd" }
 // the catalogue.
 func Known(k Kind) string { return k.short() + ".xsd" }
 
-// Extension is one namespace beside the core's.
+// Extension is an extension of RSpecs in its own namespace. An extension with two
+// namespaces has two entries in the catalogue.
 type Extension struct {
 	Namespace string
-	// What describes it in a few words.
-	What string
-	// Files are the names of its schemas by kind of document; a kind without a file
-	// does not use the extension.
+	// Description is a description in a few words.
+	Description string
+	// Files are the names of the extension's schemas by kind of document; a kind
+	// without a file does not use the extension.
 	Files map[Kind]string
 }
 
@@ -81,22 +82,22 @@ func Catalogue() []Extension {
 		{SliverInfo, "owner and times of a sliver", manifestOnly("ext/sliverinfo.xsd")},
 		{Stitching, "stitching of links across aggregates", allKinds("ext/stitch.xsd")},
 		{Proxy, "SSH gateways", requestAndManifest("ext/proxy.xsd")},
-		{JFed, "where jFed draws a node", allKinds("ext/jfed.xsd")},
-		{Monitoring, "infrastructure monitoring, as aggregates write it", twoFiles("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
-		{OldMonitoring, "infrastructure monitoring, as the federation's text names it", twoFiles("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
+		{JFed, "position of a node in jFed's drawing", allKinds("ext/jfed.xsd")},
+		{Monitoring, "infrastructure monitoring, in the namespace that aggregates write", twoFiles("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
+		{OldMonitoring, "infrastructure monitoring, in the namespace of the federation's documentation", twoFiles("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
 		{OpState, "operational states and actions", advertisementOnly("ext/opstate.xsd")},
 		{SharedVLAN, "shared VLANs", twoFiles("ext/sharedvlan-geni-ad.xsd", "ext/sharedvlan-geni.xsd")},
 		{User, "accounts and their keys", requestAndManifest("ext/user-geni.xsd")},
 		{Delay, "nodes that shape traffic", requestAndManifest("ext/delay.xsd")},
-		{Emulab, "what Emulab's aggregates add", twoFiles("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
+		{Emulab, "additions of Emulab's aggregates", twoFiles("ext/emulab-ad.xsd", "ext/emulab-request.xsd")},
 		{PXE, "network boot images", allKinds("ext/pxe.xsd")},
-		{OldSharedVLAN, "shared VLANs, as jFed writes them", requestAndManifest("ext/sharedvlan-protogeni.xsd")},
-		{OldUser, "accounts and their keys, as the published file names them", requestAndManifest("ext/user-protogeni.xsd")},
+		{OldSharedVLAN, "shared VLANs, in the namespace that jFed writes", requestAndManifest("ext/sharedvlan-protogeni.xsd")},
+		{OldUser, "accounts and their keys, in the namespace of the published schema", requestAndManifest("ext/user-protogeni.xsd")},
 	}
 }
 
-// Read returns the text of an embedded file. Names are those of Core, Known and Files,
-// and those by which the files include each other. It fails for any other name.
+// Read returns the text of an embedded schema file. Core, Known and Extension.Files give
+// the names of files. Read fails for a name that is not among Names.
 func Read(name string) ([]byte, error) {
 	b, err := files.ReadFile(name)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestFilesDeclareTheNamespaceOfTheCatalogue(t *testing.T) {
 				t.Errorf("%s does not declare %s but %v", file, x.Namespace, m)
 			}
 		}
-		if x.What == "" || len(x.Files) == 0 {
+		if x.Description == "" || len(x.Files) == 0 {
 			t.Errorf("the catalogue does not say what %s is, or where", x.Namespace)
 		}
 	}

@@ -3,8 +3,8 @@ package schemas
 // Namespace is the namespace of GENI RSpec version 3, in documents of all kinds.
 const Namespace = "http://www.geni.net/resources/rspec/3"
 
-// Namespaces of extensions. If aggregates and published files use different ones for an
-// extension, the one with Old in its name is read but never written.
+// Namespaces of extensions. Some extensions have two namespaces: Patchbay reads both, and
+// never writes the one with Old in its name.
 const (
 	Delay         = "http://www.protogeni.net/resources/rspec/ext/delay/1"
 	Emulab        = "http://www.protogeni.net/resources/rspec/ext/emulab/1"

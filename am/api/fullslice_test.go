@@ -74,7 +74,7 @@ func TestRequestsOfASliceAreBoundedTogether(t *testing.T) {
 		rule, first, second, names, has string
 		limits                          rspec.Limits
 	}{
-		{"elements", wide("a", 90), wide("b", 90), "Delete slivers of the slice first", "may have 100 elements together; those of this slice have 93", rspec.Limits{Elements: 100}},
+		{"elements", wide("a", 90), wide("b", 90), "Delete slivers of the slice first", "may have 100 elements together; the requests of this slice have 93", rspec.Limits{Elements: 100}},
 		{"bytes", long("a", 5000), long("b", 5000), "limits.rspec.bytes", "may have 10000 bytes together", rspec.Limits{Bytes: 10000}},
 		{"namespaces, written at each element", spaces("a", 60), spaces("b", 60), "limits.rspec.bytes", "may have 100000 bytes together", rspec.Limits{Bytes: 100000}},
 	} {

@@ -35,7 +35,7 @@ func TestCheckReportsLikeACompiler(t *testing.T) {
 some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate (by the schema; it is accepted); also at 5:22
      2 |  <node client_id="a" exclusive="maybe" pi_tag="é">
        |                                        ^
-some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, with the netmask apart
+some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, and the netmask as a separate attribute
      3 |   <interface client_id="a:0"><ip address="10.0.0.300"/></interface>
        |                                  ^
 some.xml:5:67: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm

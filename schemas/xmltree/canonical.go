@@ -28,43 +28,43 @@ const (
 	ExclusiveC14N10
 )
 
-// Canonical octets may have canonicalGrowth times the document's length plus
-// canonicalRoom. An escaped character grows up to sixfold, but real documents have few
-// of them.
+// The canonical form may have at most canonicalGrowth times the document's length plus
+// canonicalRoom bytes. Escaping makes a character up to six times as long, but real
+// documents have few escaped characters.
 const (
 	canonicalGrowth = 4
 	canonicalRoom   = 64 << 10
 )
 
-// growthError is the error for too many canonical octets.
+// growthError is the error for a canonical form that is too long.
 type growthError struct{ text string }
 
 func (e *growthError) Error() string { return e.text }
 
-// BrokenRule returns the rule of growth.
+// BrokenRule returns rule.Growth.
 func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are available only inside the function given to Parse")
 
 // Canonical returns the canonical form of e with its content. It leaves out the element
-// without, which may be nil. The form includes the namespaces of the elements around e and,
-// for the inclusive methods, their xml: attributes. Canonical works only inside the
+// omitted, which is inside e or nil. The form includes the namespaces of the elements around
+// e and, for the inclusive methods, their xml: attributes. Canonical works only inside the
 // function given to Parse. It fails for a relative namespace name, for an element of
-// another document, and for too many octets: ExclusiveC14N10 can repeat the name of a
-// namespace for every element.
-func (d *Doc) Canonical(e *Element, m Method, without *Element) ([]byte, error) {
+// another document, and if the form would be too long: ExclusiveC14N10 can repeat the name
+// of a namespace for every element.
+func (d *Doc) Canonical(e *Element, m Method, omitted *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]
 	skip := -1
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("there is no canonicalization %d", int(m))
+		return nil, fmt.Errorf("there is no canonicalization method %d", int(m))
 	case !d.hasElement(e):
 		return nil, errors.New("cannot canonicalize an element of another document")
-	case without != nil && (!d.hasElement(without) || !isDescendant(without, e)):
+	case omitted != nil && (!d.hasElement(omitted) || !isDescendant(omitted, e)):
 		return nil, errors.New("cannot leave out an element that is not inside the canonicalized one")
-	case without != nil:
-		skip = without.Index
+	case omitted != nil:
+		skip = omitted.Index
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

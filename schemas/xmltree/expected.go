@@ -8,16 +8,16 @@ import (
 	"patchbay/schemas"
 )
 
-// grammar knows the attributes and children that an element may have, for messages. It
-// reads the part of XML Schema that our own files use.
+// grammar finds the attributes and children that an element may have, for messages. It
+// supports only the part of XML Schema that the embedded schemas use.
 type grammar struct {
-	// declared are the global declarations, by what they declare ("element",
-	// "complexType", "group", "attributeGroup") and their name.
+	// declared holds the global declarations by kind ("element", "complexType",
+	// "group", "attributeGroup") and name.
 	declared map[string]map[Name]declaration
 }
 
-// declaration is an element of a schema file with its target namespace; a file without
-// one has that of the including file.
+// declaration is a declaration in a schema file, with the file's target namespace. A file
+// without a target namespace has the one of the file that includes it.
 type declaration struct {
 	*Element
 	space string
@@ -33,7 +33,7 @@ func readGrammar(file string) (*grammar, error) {
 }
 
 // read adds the declarations of a file. space is the target namespace of the including
-// file; seen are the files read before, by target namespace.
+// file. seen holds the files that were read before, each with its target namespace.
 func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	text, err := schemas.Read(file)
 	if err != nil {
@@ -69,8 +69,9 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	})
 }
 
-// resolve returns the declaration of that kind that an attribute of d names (ref or
-// type). Our files refer only to their own namespace, without a prefix.
+// resolve returns the global declaration to which d refers with the given attribute, ref or
+// type; kind is the kind of that declaration. The embedded schemas refer only to their own
+// namespace, without a prefix.
 func (g *grammar) resolve(kind string, d declaration, attribute string) (declaration, bool) {
 	name, given := d.Attr("", attribute)
 	if !given || strings.Contains(name, ":") {
@@ -80,8 +81,8 @@ func (g *grammar) resolve(kind string, d declaration, attribute string) (declara
 	return to, ok
 }
 
-// declarationOf returns the declaration of e, found through its ancestors. A child that
-// its parent does not declare has the global declaration.
+// declarationOf returns the declaration of e: the one that the declaration of e's parent
+// contains, or else the global one.
 func (g *grammar) declarationOf(e *Element) (declaration, bool) {
 	if e.Parent != nil {
 		if parent, ok := g.declarationOf(e.Parent); ok {

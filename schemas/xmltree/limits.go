@@ -6,27 +6,27 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Limits bound the documents that Parse accepts. A zero field has its default.
+// Limits are the limits of documents that Parse accepts. A zero field means the default.
 type Limits struct {
 	// Bytes is the size of the text; default 8 MiB.
 	Bytes int
-	// Depth is the nesting of elements, the root being 1; default and maximum 240,
-	// slightly less than libxml2's own limit.
+	// Depth is the nesting of elements, where the root has depth 1; default and
+	// maximum 240, slightly less than libxml2's own limit.
 	Depth int
 	// Elements counts elements, comments, processing instructions and CDATA
-	// sections together; default 200,000. A document holds at most twice as many
+	// sections together; default 200,000. A document may have at most twice as many
 	// attributes.
 	Elements int
 	// Attrs is the number of attributes and namespace declarations of one
 	// element; default 100.
 	Attrs int
-	// Namespaces is the number of namespace declarations made by an element and
-	// all elements around it; default 250. The cost of Canonical grows with its
-	// square.
+	// Namespaces is the number of namespace declarations on an element and all
+	// elements around it; default 250. The cost of Canonical grows with the square
+	// of this number.
 	Namespaces int
 	// NamespaceBytes is the length of a namespace name as written; by default only
-	// Bytes limits it. Each element that uses the name costs time to compare it, and
-	// in ExclusiveC14N10 space to repeat it.
+	// Bytes limits it. For each element that uses the name, libxml2 compares the
+	// whole name, and ExclusiveC14N10 may repeat it.
 	NamespaceBytes int
 }
 
@@ -63,10 +63,10 @@ type LimitError struct {
 	// Limit is the counted unit, in plural: bytes, elements, …
 	Limit string
 	Max   int
-	// Line and Column are the place where the limit was exceeded, counted from 1, the
-	// column in characters; 0 for the size.
+	// Line and Column are the place where the limit was exceeded, counted from 1; the
+	// column counts characters. Both are 0 if the document has too many bytes.
 	Line, Column int
-	// Rule is the rule of the limit.
+	// Rule is the broken rule.
 	Rule rule.Rule
 }
 
@@ -80,10 +80,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("line %d: the document has more than %d %s", e.Line, e.Max, e.Limit)
 }
 
-// SyntaxError is the error for text that is not a document that Parse accepts.
+// SyntaxError is the error for malformed text, and for other text that Parse refuses for a
+// reason other than a limit.
 type SyntaxError struct {
-	// Line and Column count from 1, the column in characters; both are 0 for an error
-	// without a place.
+	// Line and Column are the place of the error, counted from 1; the column counts
+	// characters. Both are 0 for an error without a place.
 	Line, Column int
 	Msg          string
 	// Rule is the broken rule; empty for malformed text.

@@ -15,7 +15,7 @@ import (
 	"patchbay/schemas"
 )
 
-// maxQuoted is the number of bytes of the document's own text in a message.
+// maxQuoted is the maximal number of bytes of each quotation from the document in a message.
 const maxQuoted = 60
 
 // maxMessage is the maximal length of a message in bytes.
@@ -23,18 +23,18 @@ const maxMessage = 800
 
 // Patterns of libxml2's messages.
 var (
-	ofAttribute = regexp.MustCompile(`^Element '[^']*', attribute '(?:\{[^'}]*\})?([^'{}]*)': `)
-	ofElement   = regexp.MustCompile(`^Element '[^']*': `)
+	ofAttribute = regexp.MustCompile(`^Element '[^']*', attribute '(?:\{[^'}]*\})?([^'{}]*)': `) // start of a message about an attribute
+	ofElement   = regexp.MustCompile(`^Element '[^']*': `)                                       // start of a message about an element
 	quoted      = regexp.MustCompile(`attribute '(?:\{[^'}]*\})?([^'{}]*)'`)
 	expectation = regexp.MustCompile(`Expected is (?:one of )?\( (.*) \)\.$`)
 	typeName    = regexp.MustCompile(`type '(?:\{[^'}]*\})?(?:xs:)?([^'{}]*)'\.$`)
 	setOfValues = regexp.MustCompile(`^.*of the set \{(.*)\}\.$`)
-	bound       = regexp.MustCompile(`'([^']*)'\)?\.$`)
+	bound       = regexp.MustCompile(`'([^']*)'\)?\.$`) // the limit that a value breaks
 	namespaces  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
 // finding converts an error code and message of libxml2 to a Finding. element is the index
-// of the element. places caches the places of the attributes of elements.
+// of the element. places caches the places of each element's attributes, by index.
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
@@ -64,8 +64,8 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	return f
 }
 
-// quoteOrBrace returns the character before the local name of an attribute in a message of
-// libxml2.
+// quoteOrBrace returns the character that precedes the local name of an attribute in a
+// message of libxml2: a quote, or the brace after the namespace.
 func quoteOrBrace(a Attr) string {
 	if a.Space == "" {
 		return "'"
@@ -132,8 +132,9 @@ func (w messageBuilder) message(code int) string {
 	return tag + ": " + rest
 }
 
-// facet returns the message for a value that breaks a limit, which re finds in the text.
-// libxml2 truncates a message with a very long value, so the limit may be missing.
+// facet returns the message for a value that breaks a restriction of its type. re finds the
+// restriction in libxml2's text, and how is a format for it. libxml2 truncates a message
+// with a very long value; then the restriction may be missing.
 func (w messageBuilder) facet(re *regexp.Regexp, how string) string {
 	m := re.FindStringSubmatch(w.text)
 	if m == nil {
@@ -174,11 +175,11 @@ func (w messageBuilder) content(tag string) string {
 	}
 	list := strings.Join(names, ", ")
 	if missing {
-		return fmt.Sprintf("%s lacks a child; add %s", tag, cmp.Or(list, "what belongs into it"))
+		return fmt.Sprintf("%s lacks a child; add %s", tag, cmp.Or(list, "the required one"))
 	}
 	switch {
 	case w.e.Space == "" && parent.Space != "":
-		tag += " of no namespace"
+		tag += " without a namespace"
 	case w.e.Space != parent.Space:
 		tag += fmt.Sprintf(" of the namespace %q", truncate(w.e.Space, 2*maxQuoted))
 	}
@@ -240,12 +241,13 @@ func (s *Schema) attributes(e *Element) string {
 	}
 	names := g.attributes(decl)
 	if len(names) == 0 {
-		return "remove it, because it may have none"
+		return "remove it, because this element has no attributes"
 	}
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// children returns the children that e may have, and whether foreign ones may occur.
+// children returns the tags of the children that e may have, and whether children of other
+// namespaces are allowed.
 func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	g := s.grammar()
 	decl, ok := g.declarationOf(e)
@@ -275,7 +277,7 @@ func prefixedName(prefix, local string) string {
 	return prefix + ":" + local
 }
 
-// truncate shortens s to n bytes.
+// truncate cuts off s after n bytes and then appends an ellipsis.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -10,8 +10,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// parserInput returns the text and options for the parser. Without Doctype it replaces
-// entities, and without OneRoot it stops at the end of the root.
+// parserInput returns the text and options for the parser. If rule.Doctype is switched off,
+// the parser replaces entities. If rule.OneRoot is switched off, the text ends after the root.
 func parserInput(text []byte) ([]byte, parser.Option) {
 	options := parser.Option(parserOptions)
 	if !rule.Doctype.Broken(true) {

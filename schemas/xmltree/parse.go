@@ -25,30 +25,30 @@ import (
 // Doc is one parsed document.
 type Doc struct {
 	Root *Element
-	// Source is the parsed text: the bytes given to Parse without what preceded the
-	// document, and with version 1.1 written as 1.0.
+	// Source is the parsed text: the bytes given to Parse without the byte order mark
+	// and white space at their start, and with version 1.1 changed to 1.0.
 	Source []byte
-	// Offset is the number of bytes that preceded the document.
+	// Offset is the number of bytes that precede Source in the bytes given to Parse.
 	Offset int
 
-	elements []*Element
-	tags     []startTag // of each element
+	elements []*Element // by Index
+	tags     []startTag // the start tags of elements
 	mu       sync.Mutex // guards flat
 	flat     *C.xt_doc  // nil once Parse has returned
 }
 
-// Places are counted by scan, so BigLines is not set; NoCDATA merges CDATA sections into
-// text.
+// parserOptions are the options for libxml2. BigLines is not among them, because scan counts
+// the lines. NoCDATA merges CDATA sections into text.
 const parserOptions = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
-// largeDocument is the size in bytes of a document after which C returns its free memory
-// to the system; otherwise it would keep hundreds of megabytes.
+// largeDocument is the size in bytes of a document after whose parsing C returns its free
+// memory to the system. Otherwise C would keep hundreds of megabytes.
 const largeDocument = 1 << 20
 
-// Parse parses b and calls f with the document, whose error it returns. The tree may be
-// kept; canonical octets are available only inside f. Other errors are *SyntaxError and
-// *LimitError.
+// Parse parses b, calls f with the document and returns the error of f. The tree remains
+// valid after f returns; Canonical and Validate work only inside f. If b cannot be parsed,
+// the error is a *SyntaxError or a *LimitError.
 func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	initialize()
 	lim = lim.withDefaults()
@@ -101,8 +101,8 @@ func (d *Doc) close() {
 // lineInside matches the line number in libxml2's messages.
 var lineInside = regexp.MustCompile(` line \d+`)
 
-// syntaxError returns the first error in text, which begins at offset cut of b; later
-// errors are often its consequences.
+// syntaxError returns the first error in text, because later errors often are consequences
+// of the first. text begins at offset cut of b.
 func syntaxError(b, text []byte, cut int) error {
 	var x C.xt_mistake
 	C.xt_diagnose((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -126,8 +126,8 @@ func syntaxError(b, text []byte, cut int) error {
 }
 
 // checkDeclarations refuses namespace declarations that are well-formed but break
-// Namespaces in XML: other readers refuse them, and libxml2 drops them. It is called
-// only if libxml2 reports a problem with namespaces.
+// Namespaces in XML. Other readers of XML refuse them, but libxml2 drops them. Parse calls
+// it only if libxml2 reports a problem with namespaces.
 func checkDeclarations(text []byte, tags []startTag) error {
 	var x C.xt_mistake
 	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -145,7 +145,7 @@ func checkDeclarations(text []byte, tags []startTag) error {
 func (d *Doc) build() error {
 	flat, tags := d.flat, d.tags
 	if int(flat.nelements) != len(tags) {
-		return &SyntaxError{Msg: "not well-formed: start tags cannot be distinguished"}
+		return &SyntaxError{Msg: "not well-formed: the start tags cannot be counted"}
 	}
 	text := string(unsafe.Slice((*byte)(unsafe.Pointer(flat.text)), int(flat.ntext)))
 	str := func(r C.xt_range) string { return text[r.at : r.at+r.len] }
@@ -207,7 +207,7 @@ func (d *Doc) build() error {
 }
 
 // checkNames refuses names that are well-formed but break Namespaces in XML. libxml2 only
-// warns and leaves a colon in the name of an unbound prefix.
+// warns about an undeclared prefix, and leaves the prefix and its colon in the local name.
 func checkNames(e *Element) error {
 	if prefix, _, found := strings.Cut(e.Local, ":"); rule.Namespaced.Broken(found) {
 		return &SyntaxError{Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the prefix of <%.80s> is not declared; add xmlns:%.40s=…", e.Local, prefix), Rule: rule.Namespaced}

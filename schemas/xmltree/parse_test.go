@@ -191,7 +191,7 @@ func TestLimits(t *testing.T) {
 		{"attributes passed", "<a" + attrs(21) + "/>", Limits{Attrs: 20}, "attributes of one element"},
 		{"attributes in all", "<a>" + strings.Repeat("<b"+attrs(10)+"/>", 5) + "</a>", Limits{Elements: 10}, "attributes"},
 		{"namespaces reached", "<a" + spaces(10) + "/>", Limits{Namespaces: 10}, ""},
-		{"namespaces passed", "<a" + spaces(6) + "><b" + spaces(5) + "/></a>", Limits{Namespaces: 10}, "namespace declarations in one place"},
+		{"namespaces passed", "<a" + spaces(6) + "><b" + spaces(5) + "/></a>", Limits{Namespaces: 10}, "namespace declarations in scope"},
 		{"name of a namespace reached", "<a b='12345678' xmlns = 'u:345678' c='12345678'/>", Limits{NamespaceBytes: 8}, ""},
 		{"name of a namespace passed", "<a><b xmlns:p = 'u:3456789' c=''/></a>", Limits{NamespaceBytes: 8}, "bytes in the name of a namespace"},
 		{"name of a namespace without a limit", "<a xmlns='u:" + strings.Repeat("x", 1<<20) + "'/>", Limits{}, ""},

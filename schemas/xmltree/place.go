@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// place is a line and a column of characters, both counted from 1.
+// place is a line and a column, both counted from 1; the column counts characters.
 type place struct{ line, column int }
 
 var newline = []byte{'\n'}
@@ -62,8 +62,8 @@ func (d *Doc) attributePlaces(e *Element) []place {
 	return found
 }
 
-// declaresNamespace reports whether an attribute is a namespace declaration; name may be
-// followed by other text.
+// declaresNamespace reports whether an attribute is a namespace declaration. name begins with
+// the attribute's name; other text may follow.
 func declaresNamespace(name []byte) bool {
 	return bytes.HasPrefix(name, []byte("xmlns")) && (len(name) == 5 || name[5] == ':' || name[5] == '=' || name[5] <= ' ')
 }

@@ -9,15 +9,15 @@ import (
 // scan reads the markup of s and checks the limits before libxml2 builds anything. It
 // returns the positions of all start tags; s begins at the place p.
 //
-// On a well-formed text its counts are exact. On any other they are exact up to the first
-// error. scan may stop there without an error of its own, because libxml2 reports it.
+// In well-formed text its counts are exact; in malformed text they are exact up to the first
+// error. At that error scan may stop and return nil, because libxml2 then reports the error.
 func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	var (
 		tags      = make([]startTag, 0, 64)
-		spaces    []int // namespace declarations of the open elements
-		inScope   int
-		others    int // comments, PIs and CDATA sections
-		attrs     int
+		spaces    []int // number of namespace declarations on each open element
+		inScope   int   // their sum
+		others    int   // number of comments, PIs and CDATA sections
+		attrs     int   // number of attributes of all elements
 		at, depth int
 	)
 	for {
@@ -34,7 +34,7 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			n = lengthThrough(rest, 4, "-->")
 			others++
 			if i := bytes.Index(rest[4:], []byte("--")); i >= 0 && 4+i+3 != n {
-				// libxml2 would continue, and copy the comment for each further error.
+				// libxml2 would continue and copy the whole comment for each further error.
 				p.advance(rest[:4+i])
 				return nil, &SyntaxError{Line: p.line, Column: p.column, Msg: "not well-formed: -- inside a comment"}
 			}
@@ -69,7 +69,7 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 			case rule.Declarations.Broken(t.longest > lim.NamespaceBytes):
 				return nil, &LimitError{"bytes in the name of a namespace", lim.NamespaceBytes, p.line, p.column, rule.Declarations}
 			case rule.Declarations.Broken(inScope+t.namespaces > lim.Namespaces):
-				return nil, &LimitError{"namespace declarations in one place", lim.Namespaces, p.line, p.column, rule.Declarations}
+				return nil, &LimitError{"namespace declarations in scope", lim.Namespaces, p.line, p.column, rule.Declarations}
 			case rule.Depth.Broken(depth+1 > lim.Depth):
 				return nil, &LimitError{"levels of elements", lim.Depth, p.line, p.column, rule.Depth}
 			}
@@ -90,8 +90,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	}
 }
 
-// lengthThrough returns the length of s up to and including end, searched from an offset;
-// -1 if end is missing.
+// lengthThrough returns the length of s up to and including end, which it searches from an
+// offset. It returns -1 if end is missing.
 func lengthThrough(s []byte, from int, end string) int {
 	i := bytes.Index(s[min(from, len(s)):], []byte(end))
 	if i < 0 {
@@ -100,14 +100,16 @@ func lengthThrough(s []byte, from int, end string) int {
 	return from + i + len(end)
 }
 
-// tag is what scanTag counts in a start tag.
+// tag is the result of scanTag.
 type tag struct {
-	size, attrs, namespaces int // size -1: no end
-	longest                 int // bytes of the longest namespace name
-	empty                   bool
+	size       int // length of the tag; -1 if it does not end
+	attrs      int // number of attributes and namespace declarations
+	namespaces int // number of namespace declarations
+	longest    int // bytes of the longest namespace name
+	empty      bool
 }
 
-// scanTag counts the attributes of the start tag at the start of s.
+// scanTag measures the start tag at the start of s.
 func scanTag(s []byte) (t tag) {
 	name := 0 // where the name before the next = begins
 	declares := false

@@ -14,22 +14,22 @@ import (
 	"patchbay/schemas"
 )
 
-// Schema is one of the embedded schemas. It is compiled at its first use, lives as long
-// as the process, and is safe for concurrent use.
+// Schema is one of the embedded schemas. Its first use compiles it; it is never freed. A
+// Schema is safe for concurrent use.
 type Schema struct {
 	compile func() C.xmlSchemaPtr
 	grammar func() *grammar // for messages
 }
 
-// schemaURL makes a name of package schemas absolute, so that libxml2 can resolve the includes
-// of a file.
+// schemaURL is the prefix that makes an absolute URL from a file name of package schemas.
+// libxml2 needs absolute URLs to find the files that a file includes.
 const schemaURL = "patchbay-schema:///"
 
 // compiling guards the compiler of schemas.
 var compiling sync.Mutex
 
-// newSchema returns a Schema for an embedded file. It panics at the first use if the file
-// is invalid.
+// newSchema returns a Schema for an embedded file, without reading the file. If the file is
+// invalid, the first validation with the Schema panics.
 func newSchema(file string) *Schema {
 	compile := func() C.xmlSchemaPtr {
 		initialize()
@@ -55,7 +55,8 @@ func newSchema(file string) *Schema {
 
 var core, known = schemasByKind(schemas.Core), schemasByKind(schemas.Known)
 
-// schemasByKind returns a Schema for each kind; file returns the name of its file.
+// schemasByKind returns a Schema for each kind. The function file returns the file name of
+// a kind's schema.
 func schemasByKind(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
 	all := make(map[schemas.Kind]*Schema)
 	for _, k := range schemas.Kinds() {
@@ -87,8 +88,8 @@ var initialize = sync.OnceFunc(func() {
 	}
 })
 
-// isLoadable reports whether the loader returns url to the parser of a document. It is for
-// tests, which cannot call C.
+// isLoadable reports whether the loader would load url for the parser of a document. Only
+// tests call it, because tests cannot call C.
 func isLoadable(url string) bool {
 	initialize()
 	s := C.CString(url)

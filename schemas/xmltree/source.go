@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// checkEncoding checks the encoding and the declaration of b and removes what may precede a
-// document. It returns the text to parse and the number of bytes removed. The text
-// shares the bytes of b unless they declare XML 1.1.
+// checkEncoding checks the encoding and the XML declaration of b. It removes a byte order
+// mark and white space before the document, and returns the text to parse and the number of
+// removed bytes. The text shares the bytes of b, unless the declaration has version 1.1.
 func checkEncoding(b []byte) (text []byte, cut int, err error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe")):
@@ -56,7 +56,7 @@ var (
 	versionAttr  = regexp.MustCompile(`[\x00-\x20]version[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
 )
 
-// syntaxErrorAt returns an error with the place of an offset.
+// syntaxErrorAt returns an error with the place of an offset in b.
 func syntaxErrorAt(b []byte, offset int, msg string) *SyntaxError {
 	p := placeOf(b, offset)
 	return &SyntaxError{Line: p.line, Column: p.column, Msg: msg}

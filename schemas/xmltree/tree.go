@@ -40,7 +40,8 @@ type Element struct {
 	Index int
 }
 
-// Attr returns the value of an attribute; space is empty for an unprefixed one.
+// Attr returns the value of an attribute, and whether e has it; space is empty for an
+// attribute without a prefix.
 func (e *Element) Attr(space, local string) (string, bool) {
 	for i := range e.Attrs {
 		if a := &e.Attrs[i]; a.Local == local && a.Space == space {

@@ -17,16 +17,17 @@ import (
 // MaxFindings is the number of findings reported about one document.
 const MaxFindings = 100
 
-// maxPieces is the number of pieces into which comments may split the text of an element
-// without child elements: libxml2 joins them in quadratic time.
+// maxPieces is the maximal number of pieces into which comments may split the text of an
+// element without child elements. libxml2 joins the pieces in quadratic time.
 const maxPieces = 1000
 
-// maxRepeated is the number of bytes of namespace names handled per byte of a document:
-// libxml2 compares and copies the whole name with every element and attribute. Real
-// documents need one or two in each pass.
+// maxRepeated limits the time that libxml2 needs for namespace names: it compares and copies
+// the whole name with every element and attribute. In all passes together the names may have
+// maxRepeated times as many bytes as the document. Real documents need one or two times as
+// many in each pass.
 const maxRepeated = 32
 
-// passes is the maximal number of times that a document is checked, each time without
+// passes is the maximal number of times that a document is validated, each time without
 // the elements that were unexpected before.
 const passes = 8
 
@@ -60,12 +61,12 @@ type UnknownKindError struct {
 func (e *UnknownKindError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
 
 // Validate parses text and checks it with the schema of its kind and those of the known
-// extensions. Kind "" takes the kind from the root's type attribute. Without findings the
+// extensions. If kind is "", the root's type attribute is the kind. Without findings the
 // document is valid.
 //
-// Errors are *SyntaxError and *LimitError, as those of Parse, and, for kind "",
-// *UnknownKindError for a document that is no RSpec of GENI version 3 or has an
-// unknown type. It panics for an unknown kind.
+// The error is a *SyntaxError or a *LimitError, as from Parse. If kind is "", it may also be
+// an *UnknownKindError: the document is not an RSpec of GENI version 3, or has an unknown
+// type. Validate panics if kind is unknown.
 func Validate(text []byte, kind schemas.Kind, lim Limits) ([]Finding, error) {
 	if kind != "" && Known(kind) == nil {
 		panic(fmt.Sprintf("xmltree: there is no kind %q", kind))
@@ -106,7 +107,7 @@ func (d *Doc) Kind() (schemas.Kind, error) {
 
 // Validate checks the document with s and returns at most MaxFindings findings in
 // document order, and one more that counts the rest. It works only inside the function
-// given to Parse and panics after that has returned.
+// given to Parse, and panics after that function has returned.
 func (d *Doc) Validate(s *Schema) []Finding {
 	compiled := s.compile()
 	d.mu.Lock()
@@ -132,8 +133,9 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	return sortedFindings(found, int(c.more), c.failed != 0)
 }
 
-// sortedFindings sorts findings, removes duplicates, and adds one that counts the missing ones or
-// reports that memory was insufficient.
+// sortedFindings sorts findings and removes duplicates. If more is positive, it adds a finding
+// with the number of findings that are not listed. If failed is set, it adds a finding that
+// memory was insufficient.
 func sortedFindings(found []Finding, more int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
@@ -152,7 +154,7 @@ func sortedFindings(found []Finding, more int, failed bool) []Finding {
 	return found
 }
 
-// allowedPasses returns the number of times that the document may be checked. It also
+// allowedPasses returns the number of times that the document may be validated. It also
 // returns the size of the document's longest namespace name, and the first element that
 // uses this name, for itself or an attribute.
 func (d *Doc) allowedPasses() (times int, first *Element, size int) {
@@ -172,7 +174,8 @@ func (d *Doc) allowedPasses() (times int, first *Element, size int) {
 	return min(passes, maxRepeated*len(d.Source)/repeated), first, size
 }
 
-// fragmentedElement returns an element whose text is in too many pieces, nil if there is none.
+// fragmentedElement returns an element whose text is in more than maxPieces pieces, or nil if
+// there is none.
 func (d *Doc) fragmentedElement() *Element {
 	for _, e := range d.elements {
 		pieces := 0
