@@ -6,9 +6,9 @@ import "math"
 type arrangement struct {
 	s      *scene
 	blocks []*block
-	of     map[int]int      // vertex → block
+	of     map[int]int      // the block of each vertex
 	near   [][]int          // the neighbours of each block
-	need   map[[2]int]point // the distance that two linked blocks need
+	need   map[[2]int]point // the distance that each pair of linked blocks needs
 	gap    point            // the usual distance between linked blocks
 	frames bool             // the blocks are the frames of managers
 }
@@ -105,7 +105,8 @@ func (a *arrangement) connected(i int) []int {
 	return list
 }
 
-// merged returns one block that contains several placed ones.
+// merged returns one block that contains the placed blocks in list. Its members are the
+// numbers of these blocks.
 func (a *arrangement) merged(list []int) *block {
 	w := &block{}
 	for _, i := range list {
@@ -115,8 +116,7 @@ func (a *arrangement) merged(list []int) *block {
 	return w
 }
 
-// moveMerged moves w, a block that merged returned, and its members, which are numbers of
-// blocks.
+// moveMerged moves w, a block that merged returned, with the blocks in it.
 func (a *arrangement) moveMerged(w *block, to point) {
 	d := to.sub(w.point)
 	w.point = to
@@ -173,22 +173,23 @@ func (a *arrangement) pack(parts []*block) rect {
 	best, bestWidth := math.Inf(1), widest
 	for _, k := range []float64{0.8, 1, 1.15, 1.3, 1.5, 1.8} {
 		width := max(widest, math.Sqrt(area*proportion)*k)
-		w, h := shelves(parts, width, gap, nil)
+		w, h := fillRows(parts, width, gap, nil)
 		if off := math.Abs(math.Log(w/h/proportion)) + 0.4*math.Log(w*h/area); off < best-1e-9 {
 			best, bestWidth = off, width
 		}
 	}
 	all := rect{}
-	shelves(parts, bestWidth, gap, func(p *block, at point) {
+	fillRows(parts, bestWidth, gap, func(p *block, at point) {
 		a.moveMerged(p, at)
 		all = all.union(p.rect)
 	})
 	return all
 }
 
-// shelves fills rows of a given width with the parts and returns the size used.
-// Each part stands at the middle of its row's height.
-func shelves(parts []*block, width, gap float64, place func(*block, point)) (w, h float64) {
+// fillRows fills rows of a given width with the parts and returns the size that they take.
+// It calls place, unless that is nil, with the centre of each part, which is at the middle
+// of its row's height.
+func fillRows(parts []*block, width, gap float64, place func(*block, point)) (w, h float64) {
 	for i := 0; i < len(parts); {
 		used, high, j := 0.0, 0.0, i
 		for ; j < len(parts); j++ {

@@ -11,9 +11,9 @@ import (
 type builder struct {
 	scene   *scene
 	groups  []group
-	grouped map[int]int // node → group
-	// outside maps the things that the document names but does not contain to
-	// their boxes.
+	grouped map[int]int // the group of each node
+	// outside holds the vertices of interfaces and aggregates that the document
+	// names but does not contain.
 	outside map[string]int
 	// hubs, dropped and unconnected count the links that are drawn as hubs, are not drawn
 	// because there are too many, or have no ends.
@@ -21,7 +21,7 @@ type builder struct {
 	common                     string // properties of all links, shown in the heading
 }
 
-// addBoxes adds a vertex for each group; both have the same number.
+// addBoxes adds a vertex for each group. The number of the vertex is that of the group.
 func (b *builder) addBoxes() {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
@@ -113,8 +113,8 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	v.title = nodeTitle(n)
 }
 
-// publicAddresses returns the addresses at which a node is reached apart from its
-// links: those of its hosts and of interfaces without a link, each once.
+// publicAddresses returns the addresses by which a node is reached without its links: the
+// addresses of its hosts and of interfaces without a link, each once.
 func (n *Node) publicAddresses() []string {
 	var list []string
 	add := func(address string) {
@@ -135,7 +135,7 @@ func (n *Node) publicAddresses() []string {
 	return list
 }
 
-// maxAddresses is the number of addresses drawn of a node.
+// maxAddresses is the maximal number of public addresses drawn for a node.
 const maxAddresses = 4
 
 // name returns the name of a node in a drawing.
@@ -154,7 +154,7 @@ func (b *builder) kindOfNode(n *Node) string {
 	return cmp.Or(s, n.use())
 }
 
-// use returns "exclusive" or "shared"; empty where the document does not state it.
+// use returns "exclusive" or "shared", or "" if the document does not state it.
 func (n *Node) use() string {
 	switch {
 	case n.Exclusive == nil:
@@ -212,7 +212,7 @@ func availability(n *Node) string {
 	return joined(", ", word, slots)
 }
 
-// nodeTitle returns the tooltip: everything that is known about the node.
+// nodeTitle returns the tooltip of a node, which has all facts about the node.
 func nodeTitle(n *Node) string {
 	t := tooltip{n.name()}
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))

@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// minBusNodes is the number of its own nodes from which a hub is drawn as a bus.
+// minBusNodes is the minimal number of nodes on a bus. A hub with fewer nodes that could
+// stand on its bus is drawn as a box with spokes.
 const minBusNodes = 5
 
-// crowdedHub is the number of spokes from which a bus also takes nodes with other
-// links: the lines of a larger star are unreadable.
+// crowdedHub is the number of spokes of a crowded hub. Nodes of a crowded hub stand on its
+// bus even if they have other links, because a star with so many lines is unreadable.
 const crowdedHub = 25
 
 // Distances along a bus.
@@ -18,12 +19,13 @@ const (
 	busGap     = 20.0
 )
 
-// bus places the nodes at the ends of edges above and below the bars of a hub, and returns
-// one block of all. The box of the hub stands at the left, where its other lines arrive.
+// bus places nodes above and below the bars of a hub; edges are the lines from these nodes
+// to the hub. It returns one block of the hub and the nodes. The hub's box is at the left,
+// where the hub's other lines end.
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0
-	var stubs grouping[int, int] // node → its edges
+	var stubs grouping[int, int] // the edges of each node
 	for _, i := range edges {
 		e := &s.edges[i]
 		stubs.add(e.from, i)
@@ -32,8 +34,8 @@ func (s *scene) bus(hub int, edges []int) *block {
 		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
 		high = max(high, v.hh*2)
 	}
-	// Nodes that are linked with each other stand in one row that turns back at its
-	// end, with room for the labels; their stubs stand beside their middle.
+	// Nodes that are linked with each other form one row, which turns back below the
+	// bar, with room for the labels. Their stubs are beside their middle.
 	nodes := stubs.keys
 	joined := s.gaps(setOf(nodes))
 	if joined.x > 0 {
@@ -160,9 +162,11 @@ func (s *scene) fan(node int, buses []*block) *block {
 	return all
 }
 
-// pageForm distributes n nodes over bars with nodes on one or two sides. It
-// returns the number of bars and columns whose proportion is nearest to that of a
-// page. At most few columns stay on one bar; extra is the width beside the nodes.
+// pageForm distributes n nodes over bars; sides is 1 or 2, the number of sides of a bar that
+// have nodes. It returns the numbers of bars and columns with which the drawing is nearest
+// to the proportion of a page. It prefers one bar if that has at most few columns. pitch is
+// the width of a column, step the height of a bar with its nodes, and extra the width beside
+// the nodes.
 func pageForm(n, sides, few int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
 	for k := 1; k <= n; k++ {

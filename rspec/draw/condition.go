@@ -2,8 +2,8 @@ package draw
 
 import "strings"
 
-// condition is the state of a node as the drawing shows it: with a word and with
-// a mark of its own shape and colour.
+// condition is the state of a node in a drawing. Each condition has a mark with a different
+// shape and colour.
 type condition int
 
 const (

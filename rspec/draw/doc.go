@@ -13,18 +13,18 @@
 // box; if a page cannot hold all boxes, nodes of requests and manifests also share boxes. In a
 // document with several managers each manager has a frame.
 //
-// The layout proceeds from small to large. Nodes whose only link is one LAN
-// stand along its bus. Connected boxes are placed by their distances in the
-// graph; chains, trees and stars have a form of their own. Unconnected parts
+// The layout proceeds from small to large. Nodes whose only link is one LAN are
+// placed along the bus of that LAN. Connected boxes are placed by their distances
+// in the graph; chains, trees and stars have special forms. Unconnected parts
 // are packed in rows. Frames are arranged like boxes. A line that would cross a
 // box is bent or led around it, and each label gets a place where it hides
 // nothing. The layout uses no random numbers: the same document gives the same
 // picture.
 //
-// Read accepts invalid documents, since a picture often shows best what is
-// wrong. It is safe with hostile ones: size and depth are limited, labels are
-// cut and stripped of control characters, and the SVG contains no scripts and
-// no references.
+// Read accepts invalid documents, because a picture often shows the mistake best.
+// Hostile documents do no harm: size and depth are limited, labels are cut and
+// stripped of control characters, and the SVG contains no scripts and no
+// references.
 //
 // The package never validates a document (patchbay/rspec does) and never edits
 // one.

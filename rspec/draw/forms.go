@@ -58,7 +58,7 @@ func (a *arrangement) placePart(list []int) {
 	a.mirrorBlocks(list)
 }
 
-// cell returns the median size of the blocks plus the gap to the next one.
+// cell returns the median width and height of the blocks, each plus the gap to the next block.
 func (a *arrangement) cell(list []int) point {
 	var ws, hs []float64
 	for _, i := range list {
@@ -141,7 +141,8 @@ func (a *arrangement) placeCircle(list []int) {
 	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/4)
 }
 
-// ellipse returns n points around the origin; with a flat top where n is even.
+// ellipse returns n points around the origin. One of them is at the top if n is odd; two are
+// beside the top if n is even.
 func ellipse(n int) []point {
 	at := make([]point, n)
 	for k := range at {
@@ -154,8 +155,8 @@ func ellipse(n int) []point {
 	return at
 }
 
-// placeFramesAround sets frames around the one box that links them: in a row
-// above it, or in two rows with the box between.
+// placeFramesAround sets frames around middle, the one box that links them: in a row
+// above the box, or in two rows with the box between them.
 func (a *arrangement) placeFramesAround(list []int, middle int) {
 	frames := slices.Sorted(slices.Values(a.near[middle]))
 	total := 0.0
@@ -174,7 +175,7 @@ func (a *arrangement) placeFramesAround(list []int, middle int) {
 		}
 		x := -width / 2
 		for _, i := range row {
-			// Each frame is next to the box's side of its row.
+			// Place the frame at the side of its row that faces the box.
 			level := y + high - a.blocks[i].hh
 			if k == 1 {
 				level = y + a.blocks[i].hh
@@ -199,7 +200,7 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	rings := 1
 	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
 	}
-	// Ring k receives a share of k.
+	// The leaves are divided into shares, of which ring k gets k.
 	left, shares := len(leaves), rings*(rings+1)/2
 	at := 0
 	for k := 1; k <= rings; k++ {
@@ -254,8 +255,8 @@ func (a *arrangement) hasRoom(walk []int, at []point) bool {
 	return true
 }
 
-// between returns the distances that two blocks need. It suffices that they keep the one in x
-// or the one in y.
+// between returns the distances in x and y that two blocks need. It suffices that the blocks
+// keep one of the two.
 func (a *arrangement) between(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need

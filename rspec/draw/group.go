@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// group is the set of nodes that share a box, by number.
+// group is the set of nodes that share a box.
 type group struct {
-	nodes []int
-	// level is the degree of grouping; 0 is a node alone.
-	level int
+	nodes []int // indexes of Picture.Nodes
+	level int   // the level of grouping, as in groupKey
 }
 
-// groupNodes gives each node a box of its own, or, in an advertisement, one box
-// to nodes of the same kind with the same links. It raises the level of grouping
-// until the number of boxes fits a picture.
+// groupNodes divides the nodes into groups, one for each box. It begins with level 0 of
+// groupKey (1 in an advertisement) and raises the level until there are at most maxBoxes
+// groups.
 func groupNodes(p *Picture) []group {
 	first := 0
 	if p.Kind == Advertisement {
@@ -40,7 +39,9 @@ func groupNodes(p *Picture) []group {
 	return groups
 }
 
-// groupKey returns a text that is equal for nodes that share a box at a level.
+// groupKey returns a text that is equal for nodes that share a box at a level. At level 0 no
+// nodes share a box; at level 1 nodes of the same kind with the same links do; at level 2
+// nodes of the same kind; at level 3 all nodes of a manager; at level 4 all nodes.
 func groupKey(p *Picture, i, level int, peers [][]string) string {
 	n := &p.Nodes[i]
 	switch level {
@@ -56,7 +57,8 @@ func groupKey(p *Picture, i, level int, peers [][]string) string {
 	return ""
 }
 
-// neighbours returns the sorted other ends of each node's links, without duplicates.
+// neighbours returns, for each node, texts that identify the nodes and larger links with
+// which it is linked, sorted and without duplicates.
 func neighbours(p *Picture) [][]string {
 	lists := make([][]string, len(p.Nodes))
 	for i := range p.Links {
@@ -79,7 +81,8 @@ func neighbours(p *Picture) [][]string {
 	return lists
 }
 
-// nameRange names a group by its first and last name, both shortened by short.
+// nameRange returns the first and the last name of a group's nodes. The function short
+// shortens each of them.
 func (g group) nameRange(p *Picture, short func(string) string) string {
 	names := make([]string, len(g.nodes))
 	for i, n := range g.nodes {
@@ -122,7 +125,7 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// groupOf returns the number of the group of each node, by the number of the node.
+// groupOf maps the number of each node to the number of its group.
 func groupOf(groups []group) map[int]int {
 	of := map[int]int{}
 	for i, g := range groups {
@@ -151,7 +154,7 @@ func (g *grouping[K, V]) add(key K, v V) {
 	g.of[key] = append(g.of[key], v)
 }
 
-// oneOf returns the only word, or the number of different words: "3 kinds".
+// oneOf returns the only word in words, or the number of words: "3 kinds".
 func oneOf(words []string, kind string) string {
 	if len(words) > 1 {
 		return fmt.Sprintf("%d %ss", len(words), kind)

@@ -56,7 +56,8 @@ func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
 // minSplitEnds is the number of ends above which a link between managers has parts.
 const minSplitEnds = 6
 
-// addHub adds the box of a link; facts selects whether it shows more than the name.
+// addHub adds the box of a link and returns its number. Without facts, the box shows only
+// the link's name.
 func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
 	v.add(cmp.Or(cleaned(l.Name), "(link)"), hubFont, false)
@@ -73,9 +74,10 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	return b.scene.add(v)
 }
 
-// addSpokes joins ends of link i to a hub. which are the ends, and ends their vertices. Ends
-// in the same group box share a spoke, and so do more than maxSingleLines ends in one box.
-func (b *builder) addSpokes(i, hub int, ends []int, which []End) {
+// addSpokes joins the ends in kept, which are ends of link i, to a hub; ends are the vertices
+// of these ends. Ends in the same group box share a spoke, and so do more than
+// maxSingleLines ends in one box.
+func (b *builder) addSpokes(i, hub int, ends []int, kept []End) {
 	counts := map[int]int{}
 	for _, v := range ends {
 		counts[v]++
@@ -92,7 +94,7 @@ func (b *builder) addSpokes(i, hub int, ends []int, which []End) {
 				e.bundle, e.middle = true, []string{"× " + digits(float64(counts[v]))}
 			}
 		} else {
-			e.near[0] = b.endLabel(which[k])
+			e.near[0] = b.endLabel(kept[k])
 		}
 		b.scene.edges = append(b.scene.edges, e)
 	}

@@ -9,8 +9,8 @@ import (
 // clean makes a document's text safe to show in one line. Control and formatting
 // characters, also those that change the direction of writing, become U+FFFD.
 // White space becomes one blank, a character keeps at most two combining marks,
-// and the text is cut after most characters.
-func clean(s string, most int) string {
+// and a text of more than limit characters is cut.
+func clean(s string, limit int) string {
 	var b strings.Builder
 	count, marks, blank := 0, 0, false
 	for _, r := range s {
@@ -28,7 +28,7 @@ func clean(s string, most int) string {
 				r = unicode.ReplacementChar
 			}
 		}
-		if count >= most {
+		if count >= limit {
 			b.WriteRune('…')
 			break
 		}
@@ -42,14 +42,14 @@ func clean(s string, most int) string {
 	return b.String()
 }
 
-// maxText is the number of characters of any text that a drawing contains.
+// maxText is the maximal number of characters of most texts in a drawing.
 const maxText = 200
 
 // cleaned returns s cleaned and cut at maxText characters.
 func cleaned(s string) string { return clean(s, maxText) }
 
-// elide cuts the middle out of a cleaned text so that it measures at most room.
-// Both ends stay, since they distinguish names.
+// elide shortens a cleaned text until measure returns at most room for it. It cuts out the
+// middle, because names usually differ at their ends.
 func elide(s string, room float64, measure func(string) float64) string {
 	if measure(s) <= room {
 		return s
@@ -79,8 +79,8 @@ type font struct {
 	bold bool
 }
 
-// width estimates the width of a text in a drawing, rather too large than too
-// small.
+// width estimates the width of a text in a drawing. The estimate is rather too large than
+// too small.
 func (f font) width(s string) float64 {
 	w := 0.0
 	for _, r := range s {

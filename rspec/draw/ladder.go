@@ -1,9 +1,10 @@
 package draw
 
-// ladders returns the blocks of nodes that are linked to the same two hubs and to
-// nothing else: rows of nodes with a bar of one hub above and of the other below.
+// ladders returns a block for each pair of hubs with at least four nodes that are linked to
+// these two hubs and to nothing else. In such a block each row of nodes has a bar of one hub
+// above it and a bar of the other hub below it.
 func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*block {
-	spokes := map[int][]int{} // node → its edges to hubs
+	spokes := map[int][]int{} // the edges of each node to hubs
 	for i := range s.edges {
 		e := &s.edges[i]
 		if in[e.from] && in[e.to] && s.vertices[e.to].shape == hubShape && s.vertices[e.from].shape != hubShape && degree[e.from] == 2 {
@@ -30,8 +31,9 @@ func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*
 	return list
 }
 
-// ladder places nodes between the bars of two hubs. The box of the first hub
-// stands at the left, that of the other at the right.
+// ladder places nodes between the bars of two hubs and returns the block. The box of the
+// first hub is at the left, and the box of the second at the right. spokes has the edges of
+// each node.
 func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	pitch, high := 0.0, 0.0
 	for _, n := range nodes {

@@ -79,8 +79,8 @@ func (s *scene) move(b *block, to point) {
 	}
 }
 
-// mirror reflects the members of a block along x, y or both. header is the height of a
-// frame's title, which stays on top.
+// mirror reflects the members of a block along x, y or both. header is the height of the
+// title if the block is a frame; the title remains at the top.
 func (s *scene) mirror(b *block, x, y bool, header float64) {
 	flip := func(p point) point {
 		if x {
@@ -96,8 +96,8 @@ func (s *scene) mirror(b *block, x, y bool, header float64) {
 	}
 }
 
-// gaps returns the distance that linked boxes need for the labels between them;
-// zero if none of the vertices are linked.
+// gaps returns the distance that linked boxes among the vertices need for the labels between
+// them. It is zero if no two of the vertices are linked.
 func (s *scene) gaps(in map[int]bool) point {
 	g := point{}
 	for i := range s.edges {
@@ -136,8 +136,9 @@ func (e *edge) gap() point {
 	}
 }
 
-// blocks makes one block of each hub with many nodes of its own, and one of
-// every other vertex.
+// blocks divides the vertices into blocks. Ladders and buses become blocks, and each other
+// vertex becomes one. Buses whose hubs have the same node as their only other neighbour
+// form one block with this node.
 func (s *scene) blocks(vertices []int) []*block {
 	degree := map[int]int{}
 	for i := range s.edges {
@@ -153,7 +154,7 @@ func (s *scene) blocks(vertices []int) []*block {
 		list = append(list, l)
 	}
 	hanging := s.busEdges(in, taken, degree)
-	fans := map[int][]*block{} // node → the buses that hang on it alone
+	fans := map[int][]*block{} // for each node, the buses whose only other neighbour it is
 	for _, v := range vertices {
 		if len(hanging[v]) < minBusNodes {
 			continue
@@ -179,21 +180,21 @@ func (s *scene) blocks(vertices []int) []*block {
 			list = append(list, &block{rect: s.vertices[v].rect, members: []int{v}})
 		}
 	}
-	// pack keeps this order: that of the document.
+	// Sort by the order of the document, which pack keeps.
 	slices.SortStableFunc(list, func(a, b *block) int { return slices.Min(a.members) - slices.Min(b.members) })
 	return list
 }
 
 // busEdges returns, for each hub, the edges to the nodes that stand on its bus.
 func (s *scene) busEdges(in, taken map[int]bool, degree map[int]int) map[int][]int {
-	spokes := map[int]int{} // hub → lines that end there
+	spokes := map[int]int{} // the number of lines that end at each hub
 	for i := range s.edges {
 		if in[s.edges[i].from] {
 			spokes[s.edges[i].to]++
 		}
 	}
 	hanging := map[int][]int{}
-	on := map[int]int{} // node → the hub whose bus it stands on
+	on := map[int]int{} // for each node, the hub on whose bus it stands
 	for i := range s.edges {
 		e := &s.edges[i]
 		if !in[e.from] || !in[e.to] || taken[e.to] || taken[e.from] || s.vertices[e.to].shape != hubShape || s.vertices[e.from].shape == hubShape {

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// addLinks adds a line for each link with two ends and a hub for every other.
+// addLinks adds a line for each link with two ends and a hub for every other link. It does
+// not draw a link between two nodes that share a box.
 func (b *builder) addLinks() {
 	p := b.scene.picture
 	b.common = commonProperties(p)
-	var pairs grouping[[2]int, int] // the links of two ends, by the vertices they join
+	var pairs grouping[[2]int, int] // the links with two ends, by the vertices at their ends
 	for i := range p.Links {
 		l := &p.Links[i]
 		var ends []int // vertices of the ends that have one
@@ -47,8 +48,8 @@ func (b *builder) addLinks() {
 	}
 }
 
-// vertexOf returns the vertex at which an end of link i is drawn and adds it if
-// necessary; -1 if there are too many.
+// vertexOf returns the vertex at which an end of link i is drawn. It adds a vertex for an end
+// that the document does not contain, or returns -1 if there are too many.
 func (b *builder) vertexOf(i int, e End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
@@ -100,10 +101,12 @@ func (b *builder) frameOfLink(l *Link) int {
 	return frame
 }
 
-// maxSingleLines is the number of lines between two boxes that are drawn singly.
+// maxSingleLines is the maximal number of links between two boxes that are drawn as separate
+// lines.
 const maxSingleLines = 4
 
-// addLines adds the links between two boxes: singly, or as one thick line if many.
+// addLines adds the links between two boxes: as separate lines, or as one thick line if there
+// are too many.
 func (b *builder) addLines(pair [2]int, links []int) {
 	p := b.scene.picture
 	most := maxSingleLines
@@ -133,7 +136,8 @@ func (b *builder) addLines(pair [2]int, links []int) {
 // isGroup reports whether vertex v stands for several nodes.
 func (b *builder) isGroup(v int) bool { return v < len(b.groups) && len(b.groups[v].nodes) > 1 }
 
-// endLabel returns the label at the end of a line: the interface's addresses.
+// endLabel returns the label at the end of a line: the interface's first address and the
+// number of its other addresses.
 func (b *builder) endLabel(e End) string {
 	if e.Node < 0 || b.isGroup(b.grouped[e.Node]) {
 		return ""
@@ -145,7 +149,7 @@ func (b *builder) endLabel(e End) string {
 	return clean(in.Addresses[0], 40) + andMore(len(in.Addresses)-1)
 }
 
-// andMore returns " +2", or nothing for 0.
+// andMore returns the text for n more entries, such as " +2", or "" if n is 0.
 func andMore(n int) string {
 	if n <= 0 {
 		return ""
@@ -153,8 +157,8 @@ func andMore(n int) string {
 	return fmt.Sprintf(" +%d", n)
 }
 
-// linkLabel returns the label of a line: its name if the picture is small, its
-// properties, its type if unusual, and its VLAN.
+// linkLabel returns the label of a link's line: the link's name if the picture has few
+// links, its properties, its type if that is unusual, and its VLAN.
 func (b *builder) linkLabel(l *Link) []string {
 	var words []string
 	if len(b.scene.picture.Links) <= 40 && l.Name != "" {

@@ -2,7 +2,7 @@ package draw
 
 import "fmt"
 
-// writeMark draws the sign of a state: a disc, a half-filled ring, a ring or a cross.
+// writeMark draws the mark of a condition: a disc, a half-filled ring, a ring or a cross.
 func (o *svgWriter) writeMark(c condition, x, y float64) {
 	colour := stateColours[c]
 	const r = 5.0

@@ -41,8 +41,8 @@ func (a *arrangement) mirrorBlocks(list []int) {
 	}
 }
 
-// alignFrames shifts frames slightly so that a line between two of them that is
-// nearly vertical or horizontal becomes so.
+// alignFrames makes nearly vertical or horizontal lines between two frames exactly vertical
+// or horizontal, by shifting frames slightly.
 func (a *arrangement) alignFrames() {
 	const little = 40
 	shifted := map[[2]int]bool{} // block and axis

@@ -10,20 +10,19 @@ const (
 	Advertisement Kind = "advertisement"
 )
 
-// Picture is the content of a document that is drawn. Its texts are unchanged;
-// SVG and Text clean and shorten them.
+// Picture is the part of a document's content that drawings show. The texts are those of
+// the document; SVG and Text clean and shorten them.
 type Picture struct {
 	Kind        Kind
 	GeneratedBy string
-	// Expires is the attribute of the root element, empty where it is missing.
+	// Expires is the attribute of the root element; empty if it is missing.
 	Expires  string
 	Managers []Manager
 	Nodes    []Node
 	Links    []Link
 	// SharedVLANs are the networks that an advertisement offers for link_shared_vlan.
 	SharedVLANs []SharedVLAN
-	// Addresses are the public addresses of an advertisement, nil where it lists
-	// none.
+	// Addresses are the public addresses of an advertisement; nil if it lists none.
 	Addresses *Addresses
 }
 
@@ -34,7 +33,7 @@ type SharedVLAN struct {
 }
 
 // Addresses counts the public addresses that an aggregate gives to nodes. A
-// number is -1 where the document does not state it.
+// number is -1 if the document does not state it.
 type Addresses struct{ Available, Configured int }
 
 // Manager is a component manager.
@@ -54,7 +53,7 @@ type Node struct {
 	SliverTypes  []string
 	Image        string
 	HardwareType string
-	// Exclusive is nil where the document does not state it.
+	// Exclusive is nil if the document does not state it.
 	Exclusive *bool
 	// Component is the name of the component that the node is bound to.
 	Component string
@@ -62,9 +61,9 @@ type Node struct {
 	Sliver string
 	// State and Error are the manifest's state word and its error message.
 	State, Error string
-	// Available is the attribute of an advertisement; nil where it is missing.
+	// Available is the attribute of an advertisement; nil if it is missing.
 	Available *bool
-	// Slots is the number of slivers that the component can hold, 0 where unknown.
+	// Slots is the number of slivers that the component can hold; 0 if unknown.
 	Slots  int
 	Hosts  []Host
 	Logins []Login
@@ -120,7 +119,7 @@ type Link struct {
 }
 
 // Property holds the properties of a link in one direction, with readable
-// units; a field is empty where the document does not state it.
+// units. A field is empty if the document does not state it.
 type Property struct {
 	Source, Dest            string
 	Capacity, Latency, Loss string

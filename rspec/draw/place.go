@@ -17,7 +17,7 @@ type label struct {
 type placer struct {
 	s        *scene
 	taken    grid // boxes and labels
-	segments grid // the rectangles around the lines
+	segments grid // the rectangle around each line of lines
 	lines    [][2]point
 }
 
@@ -67,7 +67,7 @@ func (p *placer) addLine(a, b point) {
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
-// visible returns the part of an edge's path outside its own boxes.
+// visible returns the part of an edge's path that is outside the boxes at its ends.
 func (p *placer) visible(e *edge) []point {
 	path := slices.Clone(e.path)
 	trim := func(r rect) {
@@ -173,8 +173,9 @@ func (p *placer) placeMiddle(e *edge) {
 	p.placeBest(e.middle, size, candidates, true)
 }
 
-// besideLine returns the centre of a label next to a point of a line: above or
-// below it, or left or right of a steep line, whichever way the line runs.
+// besideLine returns the centre of a label of that size next to the point at of a line in the
+// direction way. side -1 puts the label above a line, or left of a steep one; side 1 puts it
+// below or right.
 func besideLine(at, way, size point, side float64) point {
 	normal := point{-way.y, way.x}
 	steep := math.Abs(way.y) > 0.9
@@ -194,8 +195,9 @@ type candidate struct {
 // maxCost limits the cost of a place: a label across three lines is unreadable.
 const maxCost = 24
 
-// placeBest chooses the candidate that covers the fewest lines and no box or
-// other label. Without one it counts the label as unplaced.
+// placeBest places a label at the best candidate: it must cover no box and no other label,
+// and should cover few lines. If no candidate costs less than maxCost, the label counts as
+// unplaced.
 func (p *placer) placeBest(text []string, size point, candidates []candidate, dim bool) {
 	found, least := rect{}, math.Inf(1)
 	for _, t := range candidates {
@@ -227,8 +229,8 @@ func (p *placer) placeBest(text []string, size point, candidates []candidate, di
 // grid indexes rectangles by place.
 type grid struct {
 	rects []rect
-	cells map[[2]int][]int // cell → numbers of rects
-	// seen is, for each rect, the last query that reached it.
+	cells map[[2]int][]int // the numbers of the rects in each cell
+	// seen is, for each rect, the number of the last query that found it.
 	seen    []int
 	queries int
 }

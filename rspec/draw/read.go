@@ -14,8 +14,8 @@ import (
 // protogeniSpace is the namespace of ProtoGENI 2, which is read like rspec.Namespace.
 const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
-// Read converts a document to a Picture. It fails when the document is not XML,
-// exceeds the limits (zero values are xmltree's defaults), or is not an RSpec.
+// Read converts a document to a Picture. It fails if the document is not XML, exceeds the
+// limits, or is not an RSpec. A zero limit means xmltree's default.
 func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	var root *xmltree.Element
 	err := xmltree.Parse(b, limits, func(d *xmltree.Doc) error {
@@ -43,7 +43,7 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 			GeneratedBy: value(root, "generated_by"),
 		},
 	}
-	// An expiry equal to the time of generation means that it is unknown.
+	// If the expiry equals the time of generation, the expiry is unknown.
 	if expires := value(root, "expires"); expires != value(root, "generated") {
 		r.p.Expires = expires
 	}
@@ -67,7 +67,8 @@ func kindOf(root *xmltree.Element) Kind {
 	return Request
 }
 
-// interfaceIndex identifies an interface by the numbers of its node and itself.
+// interfaceIndex identifies an interface: node is the index of its node, and number its
+// index in Node.Interfaces.
 type interfaceIndex struct{ node, number int }
 
 // reader builds a Picture from a document.
@@ -83,7 +84,7 @@ func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
 	return childrenOf(e, local, r.core)
 }
 
-// firstChild returns the first child that children returns; nil if there is none.
+// firstChild returns the first of the children, or nil if there is none.
 func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	if list := r.children(e, local); len(list) > 0 {
 		return list[0]
@@ -91,8 +92,8 @@ func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	return nil
 }
 
-// childrenOf returns the children of e with that name in one of the namespaces.
-// Extensions that exist under two namespaces pass both.
+// childrenOf returns the children of e with that name in one of the given namespaces. Some
+// extensions have two namespaces.
 func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
 	var list []*xmltree.Element
 	for _, c := range e.Elements() {
@@ -103,7 +104,8 @@ func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.E
 	return list
 }
 
-// value returns an attribute without surrounding blanks; e may be nil.
+// value returns the value of an attribute without surrounding white space. It returns "" if
+// the attribute is missing or e is nil.
 func value(e *xmltree.Element, local string) string {
 	if e == nil {
 		return ""
@@ -120,7 +122,7 @@ func addNew(list []string, word string) []string {
 	return append(list, word)
 }
 
-// boolValue returns an attribute of type xs:boolean, nil for any other text.
+// boolValue returns the value of an attribute of type xs:boolean, or nil for any other text.
 func boolValue(e *xmltree.Element, local string) *bool {
 	var v bool
 	switch value(e, local) {
@@ -139,8 +141,8 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber returns the number of the manager that id names, and adds new managers to
-// the picture. Without an id the authority in the component's URN is the manager.
+// managerNumber returns the number of the manager that id names, and adds a new manager to
+// the picture. If id is empty, the authority in the component's URN is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {

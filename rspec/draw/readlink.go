@@ -42,8 +42,8 @@ func (r *reader) readLink(e *xmltree.Element) {
 	r.p.Links = append(r.p.Links, l)
 }
 
-// linkEnd finds the interface that ref names. It tries client_id first, since
-// several interfaces may share a component.
+// linkEnd finds the interface to which ref refers. It tries client_id first, because several
+// interfaces may have the same component_id.
 func (r *reader) linkEnd(ref *xmltree.Element) End {
 	client, component := value(ref, "client_id"), value(ref, "component_id")
 	for _, id := range []string{client, component} {
@@ -69,8 +69,8 @@ func (r *reader) interfaceName(id string) string {
 	return componentName(id)
 }
 
-// speedOf returns the capacity in a link type such as "ethernet-1000000", which
-// is in kbit/s; it is empty for any other type.
+// speedOf returns the capacity in a link type such as "ethernet-1000000", where the number is
+// in kbit/s. For any other type it returns "".
 func speedOf(name string) string {
 	speed, found := strings.CutPrefix(strings.ToLower(name), "ethernet-")
 	if !found || speed == "" || strings.Trim(speed, "0123456789") != "" {

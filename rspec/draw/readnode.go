@@ -63,7 +63,8 @@ func (r *reader) readNode(e *xmltree.Element) {
 	r.p.Nodes = append(r.p.Nodes, n)
 }
 
-// readInterface reads an interface and records its names, by which links refer to it.
+// readInterface reads an interface and records, for readLink, the names by which links refer
+// to it. at is the index of the interface.
 func (r *reader) readInterface(i *xmltree.Element, at interfaceIndex) Interface {
 	client, component := value(i, "client_id"), value(i, "component_id")
 	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
@@ -82,12 +83,12 @@ func (r *reader) readInterface(i *xmltree.Element, at interfaceIndex) Interface 
 }
 
 const (
-	maxTypes = 64      // sliver types kept for each node
-	maxSlots = 1 << 20 // larger numbers are taken as this one
+	maxTypes = 64      // types in each list of sliver types, link types or speeds
+	maxSlots = 1 << 20 // a larger number of slots is reduced to this
 )
 
-// monitored reports whether e requests or offers monitoring, in either
-// namespace of that extension.
+// monitored reports whether e requests or offers monitoring, in either of the extension's
+// namespaces.
 func monitored(e *xmltree.Element) bool {
 	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		if isTrue(m, "enabled") || isTrue(m, "supported") {

@@ -38,9 +38,9 @@ func countOrUnknown(s string) int {
 	return n
 }
 
-// assignUnmanaged gives nodes that name no manager to the document's only named
-// manager, because the aggregate that receives the document does the same. With
-// several named managers the choice is unknown, and the nodes stay apart.
+// assignUnmanaged assigns nodes that name no manager to the document's only named
+// manager, because the aggregate that receives the document does the same. If several
+// managers are named, these nodes keep a manager without a name.
 func (r *reader) assignUnmanaged() {
 	unnamed, known := r.managers[""]
 	if !known || len(r.p.Managers) != 2 {

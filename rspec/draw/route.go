@@ -11,18 +11,18 @@ import (
 type router struct {
 	s *scene
 	// budget is the number of comparisons of a line with a box or another line
-	// that remain for detours. When it is spent, lines run straight.
+	// that detours may still use. When it is spent, lines run straight.
 	budget int
 	titles []rect // titles of frames, which lines also avoid
-	// detours are the segments of earlier detours; later ones keep apart from them.
+	// detours are the segments of earlier detours; later detours avoid them.
 	detours [][2]point
 }
 
 // lineGap is the distance of a line from boxes that are not its own.
 const lineGap = 6.0
 
-// hubGap is the preferred distance of a line from hubs: a closer line seems to
-// end there.
+// hubGap is the preferred distance of a line from hubs, because a closer line seems to end
+// at the hub.
 const hubGap = 16.0
 
 // routeLines sets the path of every edge.
@@ -54,8 +54,7 @@ const fewBows = 5
 // steps in waypoints, so that parallel detours do not coincide.
 const laneGap = 9.0
 
-// routePair routes all lines between two boxes. Parallel lines bend together and
-// stay apart.
+// routePair routes all lines between two boxes. The lines bend together, side by side.
 func (r *router) routePair(edges []int) {
 	e := &r.s.edges[edges[0]]
 	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
@@ -90,8 +89,8 @@ func (r *router) routePair(edges []int) {
 	}
 }
 
-// bend sets curves with a bow, side by side, and reports whether none of them
-// crosses a box. If one does, it changes nothing.
+// bend draws the edges from p to q as curves side by side, the middle one with the given bow.
+// If a curve would cross a box in near, bend changes nothing and returns false.
 func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	apart := func(k int) float64 { return bow + 24*(2*float64(k)-float64(len(edges)-1)) }
 	for k := range edges {
@@ -105,8 +104,8 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 	return true
 }
 
-// obstacles returns the boxes near a line from p to q, enlarged by the distance
-// that the line keeps. hubGap is the distance from hubs.
+// obstacles returns the boxes and titles near a line from p to q, enlarged by the distance
+// that the line keeps from them. hubGap is the distance from hubs.
 func (r *router) obstacles(e *edge, p, q point, hubGap float64) []rect {
 	reach := spanned(p, q).grown(320)
 	var list []rect
@@ -155,8 +154,8 @@ func (r *router) isFree(c point) bool {
 }
 
 // detour finds a short path with few turns along the corners of boxes. It returns
-// nil if there is none or the budget is spent. lane is the distance of a parallel
-// line from the first one, whose lane is 0.
+// nil if there is none or the budget is spent. lane is the distance from the first of several
+// parallel lines; it is 0 for the first.
 func (r *router) detour(p, q point, boxes []rect, lane float64) []point {
 	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
 		return nil
@@ -170,7 +169,7 @@ func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
 	waypoints := []point{p, q}
 	for _, b := range boxes {
 		for _, at := range []point{{-1, -1}, {1, -1}, {-1, 1}, {1, 1}} {
-			// Stay beside earlier detours while there is room.
+			// Find a free place beside earlier detours.
 			corner, found := point{}, false
 			for out := 2 + lane; out < 2+lane+20; out += 5 {
 				c := point{b.x + at.x*(b.hw+out), b.y + at.y*(b.hh+out)}
@@ -253,8 +252,8 @@ func arc(p, q point, bow float64) []point {
 	return path
 }
 
-// control returns the control point of a quadratic curve with that bow. The side
-// does not depend on the order of p and q.
+// control returns the control point of a quadratic curve with that bow. The side to which the
+// curve bends does not depend on the order of p and q.
 func control(p, q point, bow float64) point {
 	d := q.sub(p)
 	if d.x < 0 || d.x == 0 && d.y < 0 {

@@ -7,14 +7,14 @@ const (
 	nodeShape    shape = iota
 	stackShape         // a group of nodes
 	hubShape           // a link that is not drawn as a line
-	missingShape       // a thing that the document names but does not contain
+	missingShape       // an interface or aggregate that the document names but does not contain
 )
 
 // vertex is a box with its place and its text.
 type vertex struct {
 	rect
 	shape shape
-	// frame is the number of the manager whose frame holds the vertex, -1 for
+	// frame is the number of the manager whose frame contains the vertex, or -1 for
 	// a vertex between the frames.
 	frame int
 	lines []line
@@ -36,15 +36,16 @@ type line struct {
 // edge is a line between two vertices.
 type edge struct {
 	from, to int
-	// near are the labels at the ends, middle those between the ends.
+	// near are the labels at the two ends. middle are the lines of the label between
+	// the ends.
 	near   [2]string
 	middle []string
 	title  string
 	// trunk marks a line that joins the parts of one hub; bundle marks a line
 	// that stands for several links.
 	trunk, bundle bool
-	// stub is, for a line from a node to a bus, the number of its stub end from
-	// 1; else 0.
+	// stub is 0 unless the edge is a line from a node to a bus. Then it is the number,
+	// counted from 1, of its end in the node's stubEnds.
 	stub  int
 	path  []point
 	drawn string // the path in SVG syntax
@@ -70,8 +71,8 @@ type scene struct {
 }
 
 const (
-	maxBoxes = 400  // boxes of nodes drawn; the same number again for hubs
-	maxEdges = 4000 // lines drawn
+	maxBoxes = 400  // maximal number of drawn boxes of nodes, and of hubs
+	maxEdges = 4000 // maximal number of drawn lines
 )
 
 var (

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxStressBlocks limits placeByStress, whose cost grows with the square of the
-// number of blocks.
+// maxStressBlocks is the maximal number of blocks that placeByStress places, because its
+// cost grows with the square of the number.
 const maxStressBlocks = 900
 
 // placeByStress places blocks so that distances on the drawing are like those in
@@ -77,8 +77,8 @@ func (a *arrangement) compact(list []int, at []point) {
 	}
 }
 
-// scale returns the factor by which places must grow so that most linked blocks
-// have room between them; at most 2.
+// scale returns the factor by which to multiply places so that most linked blocks have room
+// between them, from 0.8 to 2.
 func (a *arrangement) scale(list []int, at []point) float64 {
 	var need []float64
 	for k, i := range list {

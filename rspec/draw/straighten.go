@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// align rotates places so that most edges run along the axes. If too few can, it
-// makes the drawing wider than high. It reports whether the edges follow the axes.
+// align rotates places so that most edges run along the axes, and reports whether enough
+// edges do. If too few would, it turns the longest direction of the drawing to the x axis.
 func align(at []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
 	middle := mean(at)
@@ -40,7 +40,7 @@ func align(at []point, near [][]int) (axes bool) {
 	return axes
 }
 
-// mirrorToTopLeft mirrors places so that the first lies in the upper left half.
+// mirrorToTopLeft mirrors places so that at[first] is in the upper left quarter.
 func mirrorToTopLeft(at []point, first int) {
 	p := at[first].sub(mean(at))
 	for i := range at {
@@ -53,8 +53,8 @@ func mirrorToTopLeft(at []point, first int) {
 	}
 }
 
-// straighten aligns blocks that stand nearly in a row or a column, unless that
-// adds a fault that countFaults finds.
+// straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment
+// that increases countFaults.
 func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 	n := len(at)
 	if n > 400 {
@@ -160,12 +160,13 @@ func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
 	return n
 }
 
-// maxRounds bounds separate: the drawing has grown twentyfold by then.
+// maxRounds is the maximal number of rounds of separate. In these rounds the drawing grows
+// about twentyfold.
 const maxRounds = 40 * 60
 
-// separate moves boxes apart that are too near, each pair along the shorter
-// axis. Every 60 rounds it also enlarges the whole drawing, so that the boxes get apart
-// in the end. slack is the share of the required distances that it enforces, up to 1.
+// separate moves boxes apart that are too near, each pair along the axis on which that takes
+// less. Every 60 rounds it also enlarges the whole drawing, so that all boxes get room in the
+// end. slack is the share of the required distances that it enforces, up to 1.
 func (a *arrangement) separate(list []int, at []point, slack float64) {
 	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {
@@ -194,7 +195,7 @@ func (a *arrangement) separate(list []int, at []point, slack float64) {
 					continue
 				}
 				clear = false
-				// Boxes that a line joins, which need more than clearance, move along it.
+				// Boxes that a line joins need more than clearance; they move along the line.
 				if joined && math.Abs(dx)*oy > math.Abs(dy)*ox || !joined && ox < oy {
 					s := math.Copysign(ox/2+0.01, dx)
 					at[k].x, at[m].x = at[k].x+s, at[m].x-s

@@ -2,10 +2,10 @@ package draw
 
 import "math"
 
-// stressGraph is a connected graph that is placed by the distances in it.
+// stressGraph is a connected graph whose vertices are placed by their distances in the graph.
 type stressGraph struct {
-	near [][]int
-	size []float64 // the size of a vertex, in lengths of an edge
+	near [][]int   // the neighbours of each vertex
+	size []float64 // the size of each vertex; an edge has length 1
 }
 
 // distances returns the lengths of the shortest paths from v. The sizes of the
@@ -36,8 +36,8 @@ func (g *stressGraph) distances(v int) []float64 {
 	return d
 }
 
-// solve computes places whose distances are like those in the graph. The start is always the
-// same for a graph, and so is the result.
+// solve computes places of the vertices. The distances between places are like the distances
+// in the graph. The result depends only on the graph.
 func (g *stressGraph) solve() []point {
 	n := len(g.near)
 	d := make([][]float64, n)
@@ -71,8 +71,8 @@ func (g *stressGraph) solve() []point {
 	return at
 }
 
-// start computes the first guess: the two main directions of the distances from
-// a few vertices that are far apart (pivot MDS).
+// start computes the places with which solve begins: the two main directions of the distances
+// from a few vertices that are far apart (pivot MDS). d has the distances in the graph.
 func (g *stressGraph) start(d [][]float64) []point {
 	n := len(d)
 	pivots := []int{0}

@@ -66,7 +66,7 @@ func (s *scene) fitPage() {
 		}
 	}
 	if s.unplaced > 0 {
-		s.notes = append(s.notes, count(s.unplaced, "label")+" left out for want of room; see the tooltips or the text form")
+		s.notes = append(s.notes, count(s.unplaced, "label")+" left out because there is no room; see the tooltips or the text form")
 	}
 	head := headFont.height() + 14
 	for range s.heading[1:] {
@@ -104,7 +104,7 @@ type svgWriter struct {
 	s *scene
 }
 
-// printf writes numbers and points in SVG syntax.
+// printf writes like fmt.Fprintf, with numbers and points in SVG syntax.
 func (o *svgWriter) printf(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {

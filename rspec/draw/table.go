@@ -10,10 +10,10 @@ type table struct {
 	t      *textWriter
 	head   []string
 	rows   [][]string
-	gap    []int // width between columns; nil is 2 everywhere
+	gap    []int // width of the space after each column; a missing one is 2
 	noHead bool
-	// wrapFrom is the first of the columns that move to a line of their own when
-	// the table is too wide; 0 for none.
+	// wrapFrom is the first of the columns that move to separate lines if the table
+	// is too wide; 0 means that no columns move.
 	wrapFrom int
 	style    func(column int, cell string) string
 }
@@ -32,8 +32,8 @@ func (b *table) add(cells ...string) {
 // indent is the number of blanks before a row.
 const indent = 2
 
-// takeCommon clears the given columns that have the same text in every row and
-// returns these texts. It does so in tables of at least three rows.
+// takeCommon clears those of the given columns that have the same text in every row, and
+// returns these texts. It does nothing in tables of fewer than three rows.
 func (b *table) takeCommon(which ...int) []string {
 	var list []string
 	if len(b.rows) < 3 {
@@ -55,8 +55,8 @@ func (b *table) takeCommon(which ...int) []string {
 	return list
 }
 
-// write omits empty columns. If the table is too wide, it moves the columns from
-// wrapFrom on to lines of their own and then shortens the widest columns.
+// write writes the table without empty columns. If the table is too wide, write moves the
+// columns from wrapFrom on to separate lines and then shortens the widest columns.
 func (b *table) write() {
 	width := make([]int, len(b.head))
 	for _, r := range b.rows {

@@ -12,7 +12,7 @@ import (
 type TextOptions struct {
 	// Width is the number of columns; 0 means 80.
 	Width int
-	// ASCII replaces all other characters.
+	// ASCII replaces characters beyond ASCII.
 	ASCII bool
 	// Color colours states and headings. No information depends on it.
 	Color bool
@@ -25,7 +25,7 @@ const (
 )
 
 // Text writes p for a terminal: a summary, a table of each manager's nodes, the
-// links with two ends as lines, and all others as trees. It returns the error of w.
+// links with two ends as lines, and all other links as trees. It returns the error of w.
 func Text(w io.Writer, p *Picture, o TextOptions) error {
 	if o.Width <= 0 {
 		o.Width = 80
@@ -49,7 +49,7 @@ type textWriter struct {
 	showsKey bool // a command with KEY is shown
 }
 
-// plain maps our own symbols to ASCII.
+// plain replaces the symbols that this package writes with ASCII characters.
 var plain = strings.NewReplacer("─", "-", "├", "|", "└", "`", "│", "|", "…", "~", "–", "-", "·", "-", "×", "x", "µ", "u", "→", ">", "←", "<", "═", "=", "●", "*", "◐", "*", "○", "*", "✕", "*")
 
 // displayable returns a text as the terminal can show it.
@@ -70,12 +70,13 @@ func (t *textWriter) writeLine(format string, args ...any) {
 	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// truncate shortens a text to one line, of which the first taken columns are in use.
+// truncate shortens a text to the width of a line. taken is the number of columns that other
+// text takes in the line.
 func (t *textWriter) truncate(s string, taken int) string {
 	return t.displayable(elide(t.displayable(s), float64(t.o.Width-taken), columnWidth))
 }
 
-// columnWidth is columns for elide and largestOf.
+// columnWidth returns columns as a float64, as elide and largestOf need it.
 func columnWidth(s string) float64 { return float64(columns(s)) }
 
 const (
@@ -95,7 +96,7 @@ func (t *textWriter) style(s, sequence string) string {
 // writeTitle writes a bold line.
 func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.truncate(s, 0), bold)) }
 
-// writeMore writes how many things of a list were left out.
+// writeMore writes the number of entries that a list of at most maxLinkLines lines leaves out.
 func (t *textWriter) writeMore(all int, what string) {
 	if n := all - maxLinkLines; n > 0 {
 		t.writeLine("  and %s more", count(n, what))
@@ -149,8 +150,8 @@ func (t *textWriter) writeManager(m int, groups []group) {
 	}
 }
 
-// minKindList is the number of nodes above which nodes that differ only in their
-// names are listed by kind.
+// minKindList is the number of nodes above which writeManager lists plain nodes, without
+// components, states and logins, by kind.
 const minKindList = 20
 
 // writeNames lists nodes by kind, several on a line.
@@ -185,7 +186,7 @@ func (t *textWriter) writeColumns(indent string, words []string) {
 func (t *textWriter) writeNodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.wrapFrom = 7
-	var failing grouping[string, string] // reason → nodes
+	var failing grouping[string, string] // the names of failed nodes by error
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
@@ -233,11 +234,11 @@ func several(names []string) string {
 	return s
 }
 
-// maxReason is the number of characters shown of a node's error.
+// maxReason is the maximal number of characters of a node's error.
 const maxReason = 1000
 
-// writeWrapped writes words in as many lines as they need. The first line has an
-// indentation of its own.
+// writeWrapped writes the words of text in as many lines as they need. first is the
+// indentation of the first line, and rest that of the other lines.
 func (t *textWriter) writeWrapped(first, rest, text string) {
 	line, empty := first, true
 	for word := range strings.FieldsSeq(t.displayable(text)) {
@@ -258,8 +259,8 @@ var (
 	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
 )
 
-// loginCommand returns the text that shows how to reach a node: its first login, or else its
-// host name if that is more than the node's own name. It is empty if there is neither.
+// loginCommand returns the command line for the first login of a node. For a node without
+// logins it returns the host name, or "" if that is only the node's name.
 func (t *textWriter) loginCommand(n *Node) string {
 	switch {
 	case len(n.Logins) > 0:

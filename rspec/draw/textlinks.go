@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// writeLinks writes links with two ends as lines in columns and all others as
-// trees of their ends.
+// writeLinks writes links with two ends as lines in columns, and all other links as trees of
+// their ends. If nodes share boxes, it writes tables of the links between boxes instead.
 func (t *textWriter) writeLinks() {
 	grouped := groupOf(t.groups)
 	bundled := slices.ContainsFunc(t.groups, func(g group) bool { return g.level > 0 })
@@ -67,7 +67,7 @@ func (t *textWriter) writeLines(links []*Link) {
 	t.writeMore(len(links), "link")
 }
 
-// writeTree writes a branch for each end of a link.
+// writeTree writes a link with a branch for each end.
 func (t *textWriter) writeTree(l *Link) {
 	name := cmp.Or(cleaned(l.Name), "(link)")
 	t.writeLine("")
@@ -102,7 +102,8 @@ func (t *textWriter) writeTree(l *Link) {
 // maxBranches is the number of ends above which a tree becomes columns.
 const maxBranches = 8
 
-// writeLinkCounts counts the links between the boxes of a grouped picture.
+// writeLinkCounts writes the table of links with two ends between the boxes of a picture in
+// which nodes share boxes.
 func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	type pair struct{ a, z string }
 	var between grouping[pair, *Link]
@@ -139,11 +140,12 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	}
 	tab.write()
 	if more := len(between.keys) - maxLinkLines; more > 0 {
-		t.writeLine("  and those between %d more pairs", more)
+		t.writeLine("  and links between %d more pairs", more)
 	}
 }
 
-// boxName names the box of a grouped picture at which a link ends.
+// boxName returns the name of the box at which a link ends, in a picture in which nodes
+// share boxes. grouped has the group of each node.
 func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	if e.Node < 0 {
 		return cleaned(cmp.Or(e.Authority, e.Name)) + " (outside)"
@@ -155,8 +157,8 @@ func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	return cleaned(t.p.Nodes[e.Node].Name)
 }
 
-// writeOtherLinks writes the table of a grouped picture's links that do not have
-// two ends.
+// writeOtherLinks writes the table of links that do not have two ends, in a picture in which
+// nodes share boxes.
 func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
 	t.writeLine("")
 	t.writeTitle(count(len(links), "link") + " of one end, or of more than two")

@@ -30,7 +30,7 @@ func (t *textWriter) writeOffers() {
 	}
 }
 
-// String returns "2 of 3 public addresses free"; empty where nothing is known.
+// String returns a text such as "2 of 3 public addresses free", or "" if no number is known.
 func (a *Addresses) String() string {
 	switch {
 	case a == nil || a.Available < 0 && a.Configured < 0:
@@ -43,7 +43,7 @@ func (a *Addresses) String() string {
 	return fmt.Sprintf("%d of %s free", a.Available, count(a.Configured, "public address"))
 }
 
-// vlanSummary names the shared VLANs with their tags: "exchange (1750), lab".
+// vlanSummary returns the names of the shared VLANs with their tags: "exchange (1750), lab".
 func (p *Picture) vlanSummary() string {
 	var words []string
 	for i, v := range p.SharedVLANs {

@@ -5,6 +5,8 @@ import "slices"
 // placeTree sets a small tree top-down, each parent centred over its children.
 func (a *arrangement) placeTree(list []int) {
 	root := a.treeCentre(list)
+	// set places block i and all blocks below it, at or right of left. It returns the
+	// right edge of these blocks. from is the parent of block i.
 	var set func(i, from int, y, left float64) float64
 	place := map[int]point{}
 	set = func(i, from int, y, left float64) float64 {
@@ -45,8 +47,8 @@ func (a *arrangement) placeTree(list []int) {
 	}
 }
 
-// treeCentre returns the block with the least distance to the block farthest from
-// it; of two the one with more neighbours.
+// treeCentre returns the centre of a tree: the block in the middle of the tree's longest
+// path. If two blocks are in the middle, it returns the one with more neighbours.
 func (a *arrangement) treeCentre(list []int) int {
 	far := a.connected(list[0])
 	walk := a.connected(far[len(far)-1])

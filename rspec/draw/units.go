@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// capacity converts kbit/s to readable units. Text that is not a number stays
-// unchanged. 0 gives an empty text: it means that the site decides.
+// capacity converts a number of kbit/s to a text with a readable unit. Text that is not a
+// number remains unchanged. For 0, which means that the site decides, the result is "".
 func capacity(s string) string {
 	v, ok := number(strings.TrimSuffix(s, "kbps"))
 	switch {
@@ -26,8 +26,8 @@ func capacity(s string) string {
 	return digits(v) + " kbit/s"
 }
 
-// latency converts milliseconds to readable units. Text that is not a number stays
-// unchanged, and 0 gives an empty text.
+// latency converts a number of milliseconds to a text with a readable unit. Text that is not
+// a number remains unchanged. For 0 the result is "".
 func latency(s string) string {
 	v, ok := number(s)
 	switch {
@@ -43,7 +43,8 @@ func latency(s string) string {
 	return digits(v) + " ms"
 }
 
-// loss formats packet loss, which it reads as per cent.
+// loss converts a packet loss in per cent to a text such as "1 % loss". Text that is not a
+// number remains, followed by "loss". For 0 and for empty text the result is "".
 func loss(s string) string {
 	v, ok := number(s)
 	switch {
@@ -78,11 +79,11 @@ func (p Property) String() string {
 }
 
 // propertyTexts summarizes the properties of a link: one text for all directions,
-// or one for each of two directions, with the names of the ends shortened by
-// short.
+// or one for each of two directions. Then each text names the ends, which the function
+// short shortens.
 func (p *Picture) propertyTexts(l *Link, short func(string) string) []string {
-	var words []string // different ones, in order
-	var first []*Property
+	var words []string    // different properties as texts, in order
+	var first []*Property // the first property with each of the texts
 	seen := map[string]bool{}
 	for i := range l.Properties {
 		if s := l.Properties[i].String(); s != "" && !seen[s] {
@@ -162,7 +163,7 @@ var scales = map[string]float64{
 }
 
 // quantityRange returns the range of quantities: "5–50 Mbit/s". It skips empty
-// texts. If a text is not a quantity, it returns the first one.
+// texts. If a text is not a quantity, it returns one text and adds "and others".
 func quantityRange(texts []string) string {
 	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if slices.Sort(texts); len(texts) == 0 || texts[0] == texts[len(texts)-1] {
