@@ -14,15 +14,15 @@ import (
 // names, because each name repeats the leading zeros.
 const maxLength = 256
 
-// Range is a range of names; the zero Range has none.
+// Range is a range of names; the zero Range has no names.
 type Range struct {
-	stem        string
-	first, many int
-	width       int // of numbers with leading zeros, else 0
+	stem        string // the part of each name before its number
+	first, many int    // the first number, and the number of names
+	width       int    // digits of a number with leading zeros; 0 without leading zeros
 }
 
 // Parse reads a range: pc1..pc20, pc1..20, or pc001..pc100. ok reports whether the text
-// contains two dots; without them it is one name. An invalid range has no names.
+// contains two dots; a text without them is one name. An invalid range has no names.
 func Parse(text string) (r Range, ok bool) {
 	from, to, ok := strings.Cut(text, "..")
 	stem := strings.TrimRight(from, "0123456789")
@@ -54,8 +54,8 @@ func (r Range) Names() iter.Seq[string] {
 	}
 }
 
-// Fold shortens a list of names: three or more consecutive ones become a range, unless
-// its text would be too long.
+// Fold shortens a list of names: three or more names with consecutive numbers become a
+// range, unless the range's text would be too long.
 func Fold(names []string) (written []string) {
 	for i := 0; i < len(names); {
 		stem, n, width := numbered(names[i])
@@ -75,7 +75,8 @@ func Fold(names []string) (written []string) {
 }
 
 // numbered splits a name into its stem and its number. width is the number of digits if
-// the number has leading zeros, else 0. Without a number the stem is the whole name.
+// the number has leading zeros, else 0. For a name without a number, the stem is the whole
+// name.
 func numbered(name string) (stem string, n, width int) {
 	stem = strings.TrimRight(name, "0123456789")
 	digits := name[len(stem):]

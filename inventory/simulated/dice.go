@@ -8,18 +8,19 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// newRandom returns the random numbers for one operation. They are the same for the same
-// seed, component and draw, which is the number of earlier operations on the component.
+// newRandom returns the random numbers for one operation. draw is the number of earlier
+// operations on the component. The numbers depend only on seed, component and draw.
 func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(component))
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour returns the behaviour of an operation, and the error kind if it is refused. The
-// configuration of the component decides first, then chance. Chance never affects a removal.
+// behaviour returns the behaviour of an operation, and the error kind if the component is
+// configured to refuse it. If the component has no configured behaviour, chance decides.
+// Chance never affects a removal.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
-	fall := r.Float64() // always drawn, so that later random numbers do not depend on the configuration
+	fall := r.Float64() // drawn in any case, so that later random numbers do not depend on the configuration
 	if b, kind := s.configuredBehaviour(h, op); b != normal {
 		return b, kind
 	}
@@ -45,7 +46,8 @@ func (s *settings) configuredBehaviour(h history, op operation) (behaviour, prov
 	return normal, ""
 }
 
-// duration returns the time that the operations take together, with jitter.
+// duration returns the total time of the operations, with jitter. If b is slow, the time is
+// multiplied by SlowFactor.
 func (s *settings) duration(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
 	var d float64
 	for _, op := range ops {

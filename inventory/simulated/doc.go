@@ -1,12 +1,12 @@
 // Package simulated is a provider of nodes that do not exist but behave like real ones.
-// Operations take realistic times, and nodes report endpoints, addresses and host keys. The
-// settings can make a component slow, or let its operations be refused, fail, hang, kill the
-// provider or lose the node.
+// Operations take realistic times, and nodes report endpoints, addresses and host keys.
+// The settings can make a component slow. They can also make an operation fail, hang, be
+// refused, kill the provider or lose the node.
 //
-// It is for trying out a site, for testing clients, and for testing the manager itself.
-// It opens no socket, starts no process, and sleeps only if the settings make it hang. It
-// stores each accepted operation with the time at which it ends, and get compares that
-// time with the clock.
+// The provider is for trying out a site, for testing clients, and for testing the manager
+// itself. It opens no socket, starts no process, and sleeps only if the settings make it
+// hang. It stores each accepted operation with the time at which the operation ends, and
+// get compares that time with the clock.
 //
 //	providers/NAME.prov        two lines of shell (Script)
 //	providers/NAME.yaml        metadata and settings, commented (Settings)

@@ -16,8 +16,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// node is a simulated node in the state that was last accepted. It is stored as a line in
-// the log.
+// node is a simulated node, with the attributes that a set last accepted. It is stored as a
+// line in the log.
 type node struct {
 	Name          string   `json:"name"`
 	Component     string   `json:"component"`
@@ -31,24 +31,26 @@ type node struct {
 	RestartSerial string   `json:"restart_serial,omitempty"`
 	Users         []string `json:"users,omitempty"`
 	Interfaces    []string `json:"interfaces,omitempty"`
-	// Steps are its services, and StepsAt is when they begin or began. StepsAt is zero
-	// until the node is first switched on.
+	// Steps are the services of the node, and StepsAt is the time when the first begins.
+	// StepsAt is zero until the node is first switched on.
 	Steps   []step    `json:"steps,omitempty"`
 	StepsAt time.Time `json:"steps_at,omitzero"`
 	// Doing is the last accepted operation.
 	Doing operation `json:"doing"`
-	// ReadyAt is when Doing ends.
+	// ReadyAt is the time when Doing ends.
 	ReadyAt time.Time `json:"ready_at"`
 	// Fails is the reason if Doing fails; empty if it succeeds.
 	Fails string `json:"fails,omitempty"`
-	// LostAt is when the node vanishes.
+	// LostAt is the time when the node vanishes; zero if it does not.
 	LostAt time.Time `json:"lost_at,omitzero"`
-	// Place determines the node's address. It is unique among existing nodes.
+	// Place is the number from which the node's address is computed. It is unique among
+	// existing nodes.
 	Place int `json:"place"`
-	Port  int `json:"port"`
+	// Port is the port of the node's login.
+	Port int `json:"port"`
 }
 
-// isGone reports whether the node is removed or lost.
+// isGone reports whether the node is removed or lost at the time now.
 func (n *node) isGone(now time.Time) bool {
 	if n.Doing == opRemove && n.Fails == "" && !now.Before(n.ReadyAt) {
 		return true
@@ -56,19 +58,20 @@ func (n *node) isGone(now time.Time) bool {
 	return !n.LostAt.IsZero() && !now.Before(n.LostAt)
 }
 
-// doing is the message of a node while an operation runs.
+// doing holds the message of a node while an operation runs.
 var doing = map[operation]string{
 	opMake: "installing", opStart: "booting", opStop: "shutting down",
 	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
 }
 
-// failedAction is the text for an operation in messages: "pc1 could not boot".
+// failedAction holds the verb for an operation in messages such as "pc1 could not boot".
 var failedAction = map[operation]string{
 	opMake: "be installed", opStart: "boot", opStop: "shut down",
 	opRestart: "reboot", opUsers: "take its new accounts or settings", opRemove: "be wiped",
 }
 
-// report returns the result of get for a node that is not gone.
+// report returns the node's attributes at the time now, for the answer to a get. domain is
+// the domain of the login's host name.
 func (n *node) report(now time.Time, domain string) provider.Resource {
 	r := provider.Resource{
 		provider.AttrName:          n.Name,
@@ -117,8 +120,8 @@ func nonNil(l []string) []string {
 	return l
 }
 
-// ports returns the requested interfaces, each with a MAC address and the emulator of its
-// link.
+// ports returns the requested interfaces. Each has a MAC address, and an emulator if it is
+// on a link.
 func (n *node) ports() []string {
 	all := make([]string, 0, len(n.Interfaces))
 	for _, text := range n.Interfaces {
@@ -138,8 +141,8 @@ func (n *node) ports() []string {
 	return all
 }
 
-// hardwareAddress returns a locally administered MAC address (bit 1 of the first octet). It
-// is always the same for an interface of a node.
+// hardwareAddress returns a MAC address that depends only on the node and its interface. The
+// first octet marks it as locally administered.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
@@ -155,8 +158,8 @@ func hostPart(s string) string {
 	}, strings.ToLower(s)), "-.")
 }
 
-// ranges are addresses for documentation (RFC 5737) and, when those are all in use, for
-// benchmarks (RFC 2544). No real host has them.
+// ranges are the addresses for documentation (RFC 5737) and then those for benchmarks
+// (RFC 2544). No real host has them.
 var ranges = []struct {
 	first string
 	size  int
@@ -164,7 +167,8 @@ var ranges = []struct {
 	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
 }
 
-// address returns the address of a place. Places beyond the last range share its addresses.
+// address returns the address of a place. Places beyond the end of the last range get
+// addresses of that range again.
 func address(place int) string {
 	for i, r := range ranges {
 		if place < r.size || i == len(ranges)-1 {
@@ -177,7 +181,7 @@ func address(place int) string {
 	return ""
 }
 
-// hostKey returns a text in the form of an Ed25519 key, without a private key.
+// hostKey returns a text that looks like an Ed25519 public key; there is no private key.
 func hostKey(name string) string {
 	const kind = "ssh-ed25519"
 	sum := sha256.Sum256([]byte("host key of " + name))

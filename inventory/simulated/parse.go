@@ -59,7 +59,7 @@ func (p *parser) top(n *yaml.Node) {
 			p.Jitter = p.number(n, key, 0, 1)
 		case "seed":
 			if seed, err := strconv.ParseUint(n.Value, 10, 64); n.Kind != yaml.ScalarNode || err != nil {
-				p.Wrong(n, "seed %q must be a whole number from 0 on", value(n))
+				p.Wrong(n, "seed is %q and must be a whole number of at least 0", value(n))
 			} else {
 				p.Seed = seed
 			}
@@ -101,7 +101,7 @@ func (p *parser) component(item *yaml.Node) {
 		case "times":
 			times, err := strconv.ParseUint(n.Value, 10, 31)
 			if n.Kind != yaml.ScalarNode || err != nil {
-				p.Wrong(n, "times %q must be a whole number; 0 means always", value(n))
+				p.Wrong(n, "times is %q and must be a whole number; 0 means always", value(n))
 			}
 			c.Times = int(times)
 		case "kind":
@@ -115,17 +115,17 @@ func (p *parser) component(item *yaml.Node) {
 	case c.Behaviour == normal:
 		p.Wrong(item, "component %s has no behaviour; add one of %s", c.Name, strings.Join(stringsOf(behaviours), ", "))
 	case c.Times > 0 && slices.Contains(c.On, opProbe):
-		p.Wrong(item, "component %s has times together with probe, but dry runs are not counted, because they change nothing; drop times, or write what it does in dry runs as a component of its own", c.Name)
+		p.Wrong(item, "component %s has times and probe, but times does not count dry runs, because they change nothing; drop times, or write a separate entry for probe", c.Name)
 	case c.Behaviour != fail && c.Behaviour != slow && (slices.Contains(c.On, opInstall) || slices.Contains(c.On, opExecute)):
-		p.Wrong(item, "component %s has the behaviour %s in install or execute, where there are only fail and slow; drop those operations, or write them as a component of its own", c.Name, c.Behaviour)
+		p.Wrong(item, "component %s has the behaviour %s, but install and execute allow only fail and slow; drop these operations, or write a separate entry for them", c.Name, c.Behaviour)
 	case c.Kind != "" && c.Behaviour != refuse:
-		p.Wrong(item, "component %s has a kind, which is of refusals, and its behaviour is %s; drop one of them", c.Name, c.Behaviour)
+		p.Wrong(item, "component %s has a kind, but its behaviour is %s, and only refuse has a kind; drop the kind or change the behaviour", c.Name, c.Behaviour)
 	default:
 		p.Components = append(p.Components, c)
 	}
 }
 
-// chance reads the chance of each behaviour; together they must not exceed 1.
+// chance reads the chance of each behaviour. The sum of the chances must not exceed 1.
 func (p *parser) chance(n *yaml.Node) {
 	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
@@ -134,12 +134,12 @@ func (p *parser) chance(n *yaml.Node) {
 		sum += p.Chance[behaviour(b)]
 	})
 	if sum > 1 && p.Mistakes() == before {
-		p.Wrong(n, "the chances are together %g, which is more than 1; lower them", math.Round(sum*1000)/1000)
+		p.Wrong(n, "the sum of the chances is %g, which is more than 1; lower them", math.Round(sum*1000)/1000)
 	}
 }
 
-// choose returns the value of n, which must be one of have. Another value is a mistake and
-// reads as "".
+// choose returns the value of n, which must be one of have. For any other value it records
+// a mistake and returns "".
 func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
 		return T(n.Value)
@@ -148,7 +148,8 @@ func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
 	return ""
 }
 
-// number reads a number from least to most.
+// number reads a number from least to most. For any other value it records a mistake and
+// returns least.
 func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= least && f <= most) {
@@ -158,17 +159,19 @@ func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 
 	return f
 }
 
-// time reads a duration of at most 24 hours.
+// time reads a duration of at most 24 hours. For any other value it records a mistake and
+// returns 0.
 func (p *parser) time(n *yaml.Node, what string) duration {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
-		p.Wrong(n, "%s is %q and must be a time up to 24h; write it like 2s or 200ms", what, value(n))
+		p.Wrong(n, "%s is %q and must be a duration of at most 24h, such as 2s or 200ms", what, value(n))
 		return 0
 	}
 	return duration(d)
 }
 
-// value returns a scalar as it is written, shortened for a message.
+// value returns a scalar as it is written, shortened for a message. Lists and mappings
+// become […] and {…}.
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,16 +19,16 @@ const maxInput = 64 << 20
 // simulation is one call of the provider.
 type simulation struct {
 	settings
-	state string // folder
+	state string // the folder NAME.state
 	now   func() time.Time
 	hang  func() // waits forever
 	die   func() // kills the process
 }
 
-// Run handles one call of the simulated provider name, whose settings and state are in
-// dir. argument is ral_action= with the action. Run reads the input from in and writes the
-// answer to out. The answer also reports mistakes in the settings or the state. Run returns
-// an error if the call cannot be answered.
+// Run handles one call of the simulated provider called name, whose settings and state are
+// in dir. argument is ral_action= with the action. Run reads the input from in and writes
+// the answer to out. A mistake in the settings or the state is an error in the answer. Run
+// returns an error if the argument or the input is invalid, or the answer cannot be written.
 func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
 		return fmt.Errorf("%q cannot be the name of a provider", name)
@@ -84,7 +83,7 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 func decode(in io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(b) > maxInput {
-		err = errors.New("too much")
+		err = fmt.Errorf("it is larger than %d bytes", maxInput)
 	}
 	if err == nil {
 		err = json.Unmarshal(b, v)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Script is the text of NAME.prov: it runs bin, the path of patchbay-local, as
+// Script returns the text of NAME.prov. The script runs bin, the path of patchbay-local, as
 // the simulated provider called name.
 func Script(bin, name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", quote(bin), quote(name))
@@ -26,11 +26,11 @@ var describeText string
 //go:embed settings.yaml
 var settingsText string
 
-// DefaultDomain is the domain of hosts when the settings name none.
+// DefaultDomain is the domain of the nodes' host names if the settings have no domain.
 const DefaultDomain = "sim.example.org"
 
-// SettingsFor returns the text of NAME.yaml with every setting at its default, each
-// explained, and with hosts in the domain, for example sim.AUTHORITY.
+// SettingsFor returns the text of NAME.yaml, which explains each setting and sets it to its
+// default, except that the nodes' host names are in domain, for example sim.AUTHORITY.
 func SettingsFor(domain string) []byte {
 	return []byte(describeText + "\n" + strings.Replace(settingsText, "domain: "+DefaultDomain, fmt.Sprintf("domain: %q", domain), 1))
 }

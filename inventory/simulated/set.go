@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one resource of a set. The key is of the input is ignored, because the log has
+// update is one update of a set. The key "is" of the input is not read, because the log has
 // the current state.
 type update struct {
 	Name   string `json:"name"`
@@ -37,7 +37,7 @@ type should struct {
 }
 
 // set accepts the updates one after the other and returns the answer. If the settings make
-// it hang or die at one of them, the earlier updates are already stored.
+// the call hang or die at an update, set first stores the earlier updates.
 func (s *simulation) set(updates []update, noop bool) object {
 	st, err := openState(s.state, !noop)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *simulation) set(updates []update, noop bool) object {
 	return object{"changes": changes}
 }
 
-// seed sets the seed of the state: the seed in the settings, or else the one in the log, or
-// else a new one.
+// seed chooses the seed of the random numbers: the seed in the settings, or else the seed in
+// the log, or else a new one, which it adds to the log.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:
@@ -94,7 +94,7 @@ func (s *simulation) seed(st *state) error {
 	return nil
 }
 
-// refusalError is the error for an update that is refused; the other updates continue.
+// refusalError is the error for one refused update; set still accepts the other updates.
 type refusalError struct {
 	kind provider.Kind
 	text string
@@ -107,22 +107,23 @@ func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// refusal returns the refusalError of a component that is configured to refuse.
+// refusal returns the refusalError of a component that refuses op. An empty kind means
+// forbidden.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
 		return refused(kind, "there is no %s; this refusal is simulated", component)
 	case provider.Unsupported:
-		return refused(kind, "nothing like that can be made on %s; this refusal is simulated", component)
+		return refused(kind, "%s does not support this request; this refusal is simulated", component)
 	case provider.Failed:
 		return refused(kind, "%s cannot %s now; this refusal is simulated", component, failedAction[op])
 	}
 	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept applies one update to the state. It returns the entry for the answer, nil if there
-// is nothing to do, and the behaviour with which the call ends. A dry run hangs or dies
-// only if the settings configure that for probe.
+// accept applies one update to the state. It returns the entry for the answer, which is nil
+// if there is nothing to do, and the behaviour with which the whole call ends. A dry run
+// hangs or dies only if the settings configure that for probe.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.isGone(now) {
@@ -150,7 +151,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	if err := st.append(line{Component: &h}); err != nil {
 		return nil, b, err
 	}
-	end := b // how the call ends
+	end := b // the behaviour with which the whole call ends
 	if c, ok := s.probeBehaviour(n.Component); noop && ok {
 		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
 	} else if noop {
@@ -172,7 +173,9 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// start starts an operation of the given duration on a node; old is its earlier state.
+// start starts the operation op on the node at the time now, for the duration lasts. old is
+// the node before the update, or nil. If an operation of old still runs, op begins after it;
+// a removal begins at once.
 func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {
 	n.Doing, n.ReadyAt = op, now.Add(lasts)
 	if old != nil && old.ReadyAt.After(now) && op != opRemove {
@@ -180,7 +183,7 @@ func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts 
 	}
 	switch {
 	case old != nil && old.Fails != "" && old.Doing == opMake && op != opRemove:
-		n.Doing, n.ReadyAt = opMake, old.ReadyAt // a node that was never made stays failed
+		n.Doing, n.ReadyAt = opMake, old.ReadyAt // a node that could not be created stays failed
 	case b == fail:
 		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, failedAction[op])
 	default:
@@ -210,9 +213,9 @@ func (s *state) place(n *node, now time.Time) {
 	}
 }
 
-// next returns the node in its requested state, and the operations that lead to it, the main
-// one first. old is the current state; nil if the node does not exist. Without operations
-// there is nothing to do. The error is a refusalError.
+// next returns the node in its requested state, and the operations that lead to this state,
+// the main one first. old is the node in its current state, or nil if it does not exist. If
+// there is nothing to do, next returns no operations. The error is a refusalError.
 func next(old *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
@@ -258,7 +261,7 @@ func change(old *node, u update) (*node, []operation) {
 		ops = append(ops, opUsers)
 	}
 	if len(ops) == 0 && u.changesOther(old) {
-		ops = append(ops, opUsers) // a small change, done as quickly
+		ops = append(ops, opUsers) // other small changes take as long as a change of users
 	}
 	return &n, ops
 }
@@ -280,8 +283,8 @@ func newNode(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
-// changesOther reports whether the update changes an attribute that has no operation of its
-// own, such as the host name.
+// changesOther reports whether the update changes an attribute for which there is no
+// operation, such as the host name.
 func (u update) changesOther(old *node) bool {
 	w := u.Should
 	return differs(w.Hostname, old.Hostname) || differs(w.ClientID, old.ClientID) ||
@@ -289,11 +292,11 @@ func (u update) changesOther(old *node) bool {
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
 }
 
-// differs reports whether an attribute is requested and has another value now.
+// differs reports whether the update requests an attribute with another value than is.
 func differs(want *string, is string) bool { return want != nil && *want != is }
 
-// renames reports whether the update changes a name that the node already has. A node that
-// an earlier version stored has no such names yet and may receive them.
+// renames reports whether the update changes a name that the node already has. An earlier
+// version of this program stored nodes without these names, so an empty name may change.
 func renames(want *string, is string) bool { return is != "" && differs(want, is) }
 
 // assign copies the requested attributes to the node.
@@ -316,8 +319,8 @@ func assign[T any](to, from *T) {
 	}
 }
 
-// changed returns the entry in the answer's changes: all writable attributes that differ
-// between old and n, with both values. old is nil for a new node.
+// changed returns an entry for the answer's array changes: all writable attributes that
+// differ between old and n, with both values. old is nil for a new node.
 func changed(old, n *node, now time.Time) object {
 	c := object{}
 	was := provider.Resource{provider.AttrEnsure: provider.Absent}

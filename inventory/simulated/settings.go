@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// operation is something that a set does to a node.
+// operation is an operation on a node, as the settings name it.
 type operation string
 
 const (
@@ -22,7 +22,7 @@ const (
 	opRestart operation = "restart"
 	opUsers   operation = "users"
 	opRemove  operation = "remove"
-	// opInstall and opExecute are the services of a node.
+	// opInstall and opExecute are the kinds of steps in a node's services.
 	opInstall operation = "install"
 	opExecute operation = "execute"
 	// opProbe is a dry run of any other operation.
@@ -36,17 +36,17 @@ var (
 	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed}
 )
 
-// behaviour is the way in which an operation goes: normal, or a way to misbehave.
+// behaviour is the way in which an operation proceeds: normal, or a way to misbehave.
 type behaviour string
 
 const (
 	normal behaviour = ""
-	slow   behaviour = "slow"   // the operation takes SlowFactor times as long
-	fail   behaviour = "fail"   // the operation is accepted and fails
+	slow   behaviour = "slow"   // the operation takes SlowFactor times as long as normally
+	fail   behaviour = "fail"   // the operation is accepted and then fails
 	refuse behaviour = "refuse" // the answer is an error
 	hang   behaviour = "hang"   // the call does not end
 	die    behaviour = "die"    // the process is killed
-	lose   behaviour = "lose"   // the node vanishes LoseAfter the operation
+	lose   behaviour = "lose"   // the node vanishes when LoseAfter has passed after the operation
 )
 
 var behaviours = []behaviour{slow, fail, refuse, hang, die, lose}
@@ -67,15 +67,15 @@ type settings struct {
 type component struct {
 	Name      string
 	Behaviour behaviour
-	On        []operation   // empty means all but remove and probe
+	On        []operation   // operations that misbehave; empty means all except remove and probe
 	Times     int           // number of operations that misbehave; 0 means all
-	Kind      provider.Kind // of a refusal; empty is forbidden
+	Kind      provider.Kind // error kind of a refusal; empty means forbidden
 }
 
 // duration is a time in the settings.
 type duration time.Duration
 
-// defaults returns the settings of a provider without NAME.yaml.
+// defaults returns the settings of a provider that has no file NAME.yaml.
 func defaults() settings {
 	return settings{
 		Domain: DefaultDomain,
@@ -95,9 +95,9 @@ func defaults() settings {
 	}
 }
 
-// readSettings reads the file over the defaults; without a file it returns the defaults.
-// Its error is one line that names the file without its folder, because experimenters may
-// see it.
+// readSettings returns the settings in the file. A setting that is not in the file has its
+// default; without a file all settings have their defaults. The error is one line, and
+// names the file without its folder, because experimenters may see it.
 func readSettings(path string) (settings, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -113,8 +113,9 @@ func readSettings(path string) (settings, error) {
 	return parseSettings(text, file)
 }
 
-// probeBehaviour returns the configuration for dry runs on a component, if it has one.
-func (s *settings) probeBehaviour(name string) (component, bool) {
+// probeBehaviour returns the configuration for dry runs on the named component; ok is false
+// if there is none.
+func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	for _, c := range s.Components {
 		if c.Name == name && slices.Contains(c.On, opProbe) {
 			return c, true
@@ -124,7 +125,7 @@ func (s *settings) probeBehaviour(name string) (component, bool) {
 }
 
 // isMisbehaving reports whether the component is configured to misbehave in op. before is the
-// number of operations in which it has misbehaved already.
+// number of earlier operations in which the component misbehaved.
 func (c component) isMisbehaving(op operation, before int) bool {
 	if c.Times > 0 && before >= c.Times {
 		return false

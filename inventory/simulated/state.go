@@ -13,26 +13,29 @@ import (
 	"time"
 )
 
-// compactAbove is the size in bytes above which a mostly outdated log is rewritten.
+// compactAbove is the size in bytes above which a log with mostly outdated lines is
+// rewritten.
 const compactAbove = 256 << 10
 
-// line is one line of the log. Of several lines about a node or component the last counts.
+// line is one line of the log. Of several lines about the same node or component the last
+// counts.
 type line struct {
 	Seed      uint64   `json:"seed,omitempty"`
 	Node      *node    `json:"node,omitempty"`
 	Component *history `json:"component,omitempty"`
 }
 
-// history counts the operations of a component, for its random numbers and for the setting
-// times.
+// history counts the operations on a component. The random numbers and the setting times
+// depend on these counts.
 type history struct {
 	Component string `json:"name"`
-	// Draws counts its operations, Bad those in which it misbehaved by configuration.
+	// Draws counts all operations, and Bad the operations in which the component
+	// misbehaved.
 	Draws int `json:"draws"`
 	Bad   int `json:"bad,omitempty"`
 }
 
-// state is the parsed log. It belongs to one call, which holds the lock.
+// state is the parsed log. Only one call uses it, and that call holds the lock.
 type state struct {
 	dir       string
 	lock      *os.File
@@ -41,7 +44,7 @@ type state struct {
 	histories map[string]history
 	size      int64  // bytes of whole lines in the log
 	lines     int    // number of these lines
-	pending   []byte // lines to append
+	pending   []byte // lines that save appends to the log
 
 	// Used by place, created when the first node is placed.
 	places  map[int]bool   // places in use
@@ -49,7 +52,8 @@ type state struct {
 	nodesOn map[string]int // nodes of each component
 }
 
-// openState acquires the lock, shared or exclusive, and reads the log.
+// openState acquires the lock, shared or exclusive, and reads the log. The caller must close
+// the state.
 func openState(dir string, exclusive bool) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -95,7 +99,7 @@ func (s *state) read() error {
 	}
 	for {
 		one, rest, whole := bytes.Cut(text, []byte{'\n'})
-		if !whole { // nothing, or an incomplete line of a killed process
+		if !whole { // the end, or an incomplete line that a killed process wrote
 			return nil
 		}
 		s.lines++
@@ -103,7 +107,7 @@ func (s *state) read() error {
 		text = rest
 		var l line
 		if err := json.Unmarshal(one, &l); err != nil {
-			return fmt.Errorf("%s:%d: %w; remove the folder to start anew", s.path(), s.lines, err)
+			return fmt.Errorf("%s:%d: %w; remove the folder to start without nodes", s.path(), s.lines, err)
 		}
 		s.apply(l)
 	}
@@ -122,7 +126,7 @@ func (s *state) apply(l line) {
 	}
 }
 
-// append applies a line to the state and keeps it until save writes it.
+// append applies a line to the state and adds it to the pending lines, which save writes.
 func (s *state) append(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -134,8 +138,8 @@ func (s *state) append(l line) error {
 	return nil
 }
 
-// save appends the kept lines to the log. It does not sync, because a simulation may lose
-// its nodes at a power failure.
+// save appends the pending lines to the log. It does not sync the file, because a simulation
+// may lose its nodes at a power failure.
 func (s *state) save(now time.Time) error {
 	if len(s.pending) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// patience is the maximal time for which execute steps delay a node's readiness.
+// patience is the maximal time by which execute steps delay a node's readiness.
 const patience = 30 * time.Second
 
 // Kinds of services.
@@ -18,7 +18,7 @@ const (
 	execute = "execute"
 )
 
-// step is a service of a node: its kind and how it will go.
+// step is a service of a node: its kind, its duration and its result.
 type step struct {
 	Kind  string        `json:"kind"`
 	Lasts time.Duration `json:"lasts"`
@@ -26,9 +26,9 @@ type step struct {
 	Fails string        `json:"fails,omitempty"`
 }
 
-// steps parses the items of setup and decides how each will end. Invalid items fail, and so
-// do those whose URL or command contains "fail". bad reports whether a step misbehaves by
-// configuration.
+// steps parses the items of setup and chooses the duration and the result of each. Invalid
+// items fail, and so do items whose URL or command contains "fail". bad reports whether a
+// step is configured to be slow or to fail.
 func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
@@ -55,9 +55,9 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 	return all, bad
 }
 
-// scheduleSteps sets the start of the node's steps to n.ReadyAt when the node is first
-// switched on. Then it delays n.ReadyAt by the time of all install steps, and by that of
-// the execute steps up to patience.
+// scheduleSteps schedules the node's steps when the node is first switched on. They start at
+// n.ReadyAt. Then scheduleSteps delays n.ReadyAt by the duration of all install steps and by
+// the duration of all execute steps, the latter at most patience.
 func (n *node) scheduleSteps() {
 	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
 		return
@@ -83,8 +83,8 @@ type report struct {
 	Output  string `json:"output,omitempty"`
 }
 
-// services returns the reports on the steps at the time now, and the activity of the step
-// that runs then; "" if none does.
+// services returns the reports on the steps at the time now. doing is the activity of the
+// step that runs at that time, or "" if no step runs.
 func (n *node) services(now time.Time) (items []string, doing string) {
 	at := n.StepsAt
 	for _, x := range n.Steps {

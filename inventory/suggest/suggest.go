@@ -1,12 +1,13 @@
-// Package suggest finds the word that was probably meant, for hints in messages.
+// Package suggest finds the known word that a misspelled word probably stands for, for
+// hints in messages.
 // It has no dependencies, so that small programs can use it.
 package suggest
 
 import "strings"
 
 // Word returns the word of have that is most similar to want, or "" if no word is similar
-// enough: one letter, or up to a third of want's letters, may differ. Words that differ
-// only in letter case are equal.
+// enough: one letter, or up to a third of want's letters, may differ. Upper and lower case
+// do not matter.
 func Word(want string, have []string) string {
 	best, least := "", max(2, len(want)/3+1)
 	for _, h := range have {
@@ -26,8 +27,8 @@ func Word(want string, have []string) string {
 // distance returns the number of letters to insert, drop, replace or swap with their
 // neighbour to get from a to b.
 func distance(a, b string) int {
-	// row holds the distances of a[:i] to each beginning of b, last those of a[:i-1], and
-	// before those of a[:i-2].
+	// row[j] is the distance from a[:i] to b[:j]. last and before are the rows of a[:i-1]
+	// and a[:i-2].
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

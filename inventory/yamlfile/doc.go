@@ -7,8 +7,8 @@
 //
 // The package is stricter than YAML. Mistakes are unknown keys, duplicate keys, a second
 // document, and values of the wrong type. The message for an unknown key suggests the most
-// similar known key. All mistakes are reported together, in the order of lines. A wrong
-// value reads as zero, so that reading can continue.
+// similar known key. All mistakes are reported together, in the order of lines. Reading
+// continues after a wrong value, which is read as zero.
 //
 // All YAML files of operators use this package, so the same mistake has the same message
 // everywhere. The caller embeds a Reader, defines the keys and their meaning, limits the

@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Document parses the text and returns its only document, with one node in it. For a text
-// without content that node is null. It returns nil after a mistake.
+// Document parses the text and returns its only document, whose Content is one node. For a
+// text without content that node is null. If the text is not one YAML document, Document
+// records a mistake and returns nil.
 func (r *Reader) Document(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
@@ -26,7 +27,7 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return &doc
 	case err == nil:
-		r.Wrong(&more, "a second YAML document begins here; put all into the first")
+		r.Wrong(&more, "a second YAML document begins here; move its keys into the first")
 	default:
 		r.notYAML(text, err)
 	}
@@ -38,8 +39,8 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 const searched = 1 << 20
 
 // notYAML records a mistake for a text that is not YAML; err is the error of the YAML
-// library. It names the first line that cannot be parsed. The mistake itself may be later,
-// for example at a bracket or quote that is not closed.
+// library. The record names the line after which the text cannot be parsed. The cause may
+// be a later line, for example where a bracket or quote should be closed.
 func (r *Reader) notYAML(text []byte, err error) {
 	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
 	if rest, ok := strings.CutPrefix(cause, "line "); ok {
@@ -58,7 +59,7 @@ func (r *Reader) notYAML(text []byte, err error) {
 	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
-// firstBad returns the number, counted from 1, of the first line up to which the text is
+// firstBad returns the smallest number of lines such that these first lines of the text are
 // not valid YAML. The library's own message often names the line of the enclosing entry.
 func firstBad(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
@@ -88,7 +89,7 @@ func isYAML(text []byte) bool {
 	}
 }
 
-// Remedy returns the advice for an error text of the YAML library: which mistake the
+// Remedy returns advice for an error text of the YAML library: the mistake that the
 // operator should look for.
 func Remedy(cause string) string {
 	switch {

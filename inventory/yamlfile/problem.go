@@ -24,7 +24,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Msg)
 }
 
-// Error is all mistakes in a file, at least one, in the order of lines.
+// Error holds all mistakes in a file, at least one, in the order of lines.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {

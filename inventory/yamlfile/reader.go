@@ -31,13 +31,15 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 // Mistakes returns the number of mistakes so far. If it has grown, do not use the value just read.
 func (r *Reader) Mistakes() int { return len(r.problems) }
 
-// Missing records that the entry n, called what in the message, lacks a required key.
+// Missing records that the entry n lacks a required key; what is the entry's name in the
+// message.
 func (r *Reader) Missing(n *yaml.Node, what, key string) {
 	r.Wrong(n, "%s has no %s; add one", what, key)
 }
 
-// Unknown records that the value of n is not among the names in have. The message suggests
-// a similar name; only the first thousand names are compared.
+// Unknown records that the value of n is not among the names in have. what is the kind of
+// thing that the names stand for. The message suggests a similar name among the first
+// thousand names.
 func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
 	const searched = 1000
 	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
@@ -93,8 +95,8 @@ func (r *Reader) Key(k *yaml.Node, what string) bool {
 	return false
 }
 
-// Items returns the entries of a list without resolving aliases among them. A missing value
-// is an empty list; any other value is a mistake.
+// Items returns the entries of a list. It does not resolve entries that are aliases. A
+// missing value is an empty list; any other value is a mistake.
 func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 	n = Deref(n)
 	if IsNull(n) {
@@ -107,7 +109,8 @@ func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 	return n.Content
 }
 
-// OneOrMore is Items, but accepts a single value as a list of one.
+// OneOrMore returns the entries of a list, as Items does, and accepts a single scalar as a
+// list of one.
 func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && !IsNull(n) {
 		return []*yaml.Node{n}
@@ -115,8 +118,8 @@ func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
 	return r.Items(n, what)
 }
 
-// Texts reads a list of texts; a single text is a list of one. Entries that are not texts
-// are mistakes and left out.
+// Texts reads a list of texts; a single text is a list of one. An entry that is not a text
+// is a mistake, and the result lacks it.
 func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, item := range r.OneOrMore(n, what) {
@@ -177,7 +180,8 @@ func (r *Reader) Size(n *yaml.Node, what string) int64 {
 	return i * unit
 }
 
-// Choice reads one of at least two words; anything else is a mistake and reads as the first.
+// Choice reads one of at least two words. For any other value it records a mistake and
+// returns the first word.
 func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(words, T(n.Value)) {
 		return T(n.Value)

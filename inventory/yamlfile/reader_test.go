@@ -98,7 +98,7 @@ func TestMistakes(t *testing.T) {
 		{"a missing key", "chapters:\n  - {name: in}\n  - {}", "b.yaml:3: a chapter has no name; add one"},
 		{"a name that is near another", "series: gren", `b.yaml:1: there is no series "gren"; did you mean "green"?`},
 		{"a name that is near none", "series: blue", `b.yaml:1: there is no series "blue"; there are red, green`},
-		{"a second document", "title: a\n---\ntitle: b", "b.yaml:2: a second YAML document begins here; put all into the first"},
+		{"a second document", "title: a\n---\ntitle: b", "b.yaml:2: a second YAML document begins here; move its keys into the first"},
 		{"a bracket that is not closed", "title: a\ntags: [a\nkind: novel", "b.yaml:2: at or after line 2 this is not YAML: did not find expected ',' or ']'; look for a bracket that is not closed, or a comma that is missing"},
 		{"a second document that is none", "title: a\n---\n\tb", "b.yaml:3: at or after line 3 this is not YAML: found character that cannot start any token; indent with blanks, not tabs, and put a text that begins with a special character into quotes"},
 		{"all at once, by line", "chapters: a\ntitle:\nkind: x", "b.yaml:1: chapters must be a list; each entry begins with a dash\nb.yaml:2: title must be a text\nb.yaml:3: kind must be novel, manual or atlas"},
