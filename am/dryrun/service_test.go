@@ -234,7 +234,7 @@ func TestRandomCallsWhileProvidersAreAsked(t *testing.T) {
 					method, a = "DeleteSliver", s.serve(ctx, 2, "DeleteSliver", x.slice, cr, options)
 				}
 				// Who finds nothing free but pc3 hears that its provider breaks on it.
-				broken := a.code == am.ServerError && !strings.Contains(a.output, "was killed before it had answered")
+				broken := a.code == am.ServerError && !strings.Contains(a.output, "was killed before it answered")
 				if cancel(); a.code == am.DBError || broken {
 					t.Errorf("%s: %d %s", method, a.code, a.output)
 				}

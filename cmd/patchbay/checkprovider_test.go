@@ -71,7 +71,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	refused := func(component string, says ...string) {
 		t.Helper()
 		code, out := runProgram(t, "check", "--life", component, file)
-		if code != 1 || strings.Contains(out, "make it") {
+		if code != 1 || strings.Contains(out, "create the node") {
 			t.Errorf("exit status %d:\n%s", code, out)
 		}
 		wantTexts(t, out, append(says, "no node is created: ")...)

@@ -58,7 +58,7 @@ func TestL2RejectedWithFileAndReasonWhileOthersLoad(t *testing.T) {
 		reason    string
 	}{
 		{"a-list", double{Stdout: "- a\n- b\n"}, "", "not a YAML mapping"},
-		{"a-nothing", double{}, "", "no mapping with a key provider"},
+		{"a-nothing", double{}, "", "no YAML mapping with the key provider"},
 		{"a-scalar", double{Stdout: "provider: yes\n"}, "", ""},
 		{"a-null", double{Stdout: "provider:\n"}, "", "not a mapping"},
 		{"a-exit", double{Stdout: nodeMetadata, Exit: 2}, "", "exit status 2"},
@@ -67,7 +67,7 @@ func TestL2RejectedWithFileAndReasonWhileOthersLoad(t *testing.T) {
 		{"a-missing", double{}, without("suitable: true", "desc: x"), "suitable is missing"},
 		{"a-command", double{}, without("suitable: true", "suitable: {commands: [sh, no-such-command]}"), "no-such-command"},
 		{"a-not", double{}, without("suitable: true", "suitable: {commands: [not sh]}"), `"sh"`},
-		{"a-nameless", double{}, without("name: {type: string}", "nome: {type: string}"), "name is missing"},
+		{"a-nameless", double{}, without("name: {type: string}", "nome: {type: string}"), "name must be declared"},
 		{"a-typeless", double{}, without("type: node", "desc: x"), "type is missing"},
 		{"a-enum", double{}, without("cpu: {type: string}", "cpu: {type: enum}"), "attribute cpu"},
 		{"a-kind", double{}, without("cpu: {type: string}", "cpu: {kind: x}"), "attribute cpu"},
@@ -160,7 +160,7 @@ func TestMessagesHideDetailsOfHost(t *testing.T) {
 		says string
 	}{
 		{double{Exit: 127}, "is not working properly"}, {double{Stdout: "nonsense"}, "is not working properly"},
-		{double{Stdout: "{}"}, "is not working properly"}, {double{Signal: true}, "was killed before it had answered"},
+		{double{Stdout: "{}"}, "is not working properly"}, {double{Signal: true}, "was killed before it answered"},
 	} {
 		d := tt.d
 		p := open(t, nodeMetadata, d)
@@ -353,8 +353,8 @@ func TestL15MalformedAnswersFailTheCall(t *testing.T) {
 		{"one member twice", `{"changes":[{"name":"a","name":"b"}]}`, "twice"},
 		{"name is a number", `{"changes":[{"name":1}]}`, "where a name belongs"},
 		{"changes is an object", `{"changes":{}}`, "something else"},
-		{"error is text", `{"error":"x"}`, "object of message and kind"},
-		{"message is a number", `{"error":{"message":1}}`, "object of message and kind"},
+		{"error is text", `{"error":"x"}`, "object with the strings message and kind"},
+		{"message is a number", `{"error":{"message":1}}`, "object with the strings message and kind"},
 		{"derive is text", `{"derive":"yes"}`, "where true or false belongs"},
 		{"nothing", ``, "not one JSON object"},
 		{"half", `{"changes":[`, "not one JSON object"},

@@ -10,9 +10,9 @@ import (
 
 // Limits of one answer, in addition to its size.
 const (
-	maxEntries = 200_000
-	maxMembers = 1000
-	maxRefText = 1024 // of a resource's name
+	maxEntries      = 200_000 // resources or changes in the answer
+	maxMembers      = 1000    // members of one JSON object
+	maxResourceName = 1024    // bytes of a resource's name
 )
 
 // answer parses one JSON answer. It walks the text once and keeps only declared
@@ -23,10 +23,11 @@ type answer struct {
 	log *slog.Logger
 }
 
-// read parses a whole answer to an action. list is the key of its array of entries, and
-// entry parses each of them; an error of entry makes the whole answer invalid. read reports
-// whether the answer has the array, and the value of its key derive. The error is always an
-// *Error, also when the provider reports an error for the whole call.
+// read parses a whole answer to an action. list is the key of the answer's array, and read
+// calls entry to parse each entry of that array. An error of entry makes the whole answer
+// invalid. sawList reports whether the answer has the array, and derive is the value of the
+// key derive. The error is an *Error: the answer is invalid, or the provider reported an
+// error for the whole call.
 func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
@@ -70,7 +71,7 @@ func checkJSON(text []byte) error {
 	return errors.New("is not one JSON object")
 }
 
-// boolean parses true, false or null, which means false.
+// boolean parses true, false or null; null counts as false.
 func (a *answer) boolean(b *bool) error {
 	switch raw := a.value(); string(raw) {
 	case "true":
@@ -83,7 +84,7 @@ func (a *answer) boolean(b *bool) error {
 	return nil
 }
 
-// error parses an error object into e; null means none.
+// error parses an error object into e; null means that there is no error.
 func (a *answer) error(e **Error) error {
 	raw := a.value()
 	if string(raw) == "null" {
@@ -92,7 +93,7 @@ func (a *answer) error(e **Error) error {
 	var m map[string]json.RawMessage
 	var msg, kind string
 	if json.Unmarshal(raw, &m) != nil || decodeOptional(m["message"], &msg) != nil || decodeOptional(m["kind"], &kind) != nil {
-		return errors.New("has an error that is not an object of message and kind, both strings")
+		return errors.New("has an error that is not an object with the strings message and kind")
 	}
 	*e = reported(kind, msg)
 	return nil
@@ -106,7 +107,7 @@ func decodeOptional(raw json.RawMessage, s *string) error {
 	return json.Unmarshal(raw, s)
 }
 
-// name parses the name of an entry. An empty name or one of more than maxRefText bytes is
+// name parses the name of an entry. A name that is empty or longer than maxResourceName is
 // an error.
 func (a *answer) name(s *string) error {
 	raw := a.value()
@@ -114,19 +115,20 @@ func (a *answer) name(s *string) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("has %s where a name belongs", clean(string(raw), 40))
-	case name == "" || len(name) > maxRefText:
+	case name == "" || len(name) > maxResourceName:
 		return errors.New("has an entry whose name is empty or too long")
 	}
 	*s = name
 	return nil
 }
 
-// attribute decodes the value of a declared attribute. An invalid value makes only its own
-// resource invalid: attribute logs the reason and returns an *Error for experimenters.
+// attribute decodes the value of a declared attribute. An invalid value makes only this
+// resource invalid, not the whole answer: attribute logs the reason and returns an *Error
+// for experimenters.
 func (a *answer) attribute(name string, t Type, raw json.RawMessage) (Value, *Error) {
 	v, wrong := t.decode(raw)
 	if errors.Is(wrong, errNumber) {
-		a.log.Warn("a number stands for a string", "attribute", name, "value", v)
+		a.log.Warn("an attribute has a number instead of a string", "attribute", name, "value", v)
 		wrong = nil
 	}
 	if wrong != nil {

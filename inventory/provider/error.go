@@ -11,7 +11,7 @@ import (
 	"patchbay/am/executable"
 )
 
-// Kind is the meaning of an error; the value is the word on the wire.
+// Kind is the meaning of an error; the value is the word that providers write.
 type Kind string
 
 // Kinds of errors.
@@ -20,7 +20,7 @@ const (
 	Unknown Kind = "unknown"
 	// Forbidden: the caller is not permitted.
 	Forbidden Kind = "forbidden"
-	// Unsupported: no component here can do what is requested.
+	// Unsupported: no component of the provider supports the request.
 	Unsupported Kind = "unsupported"
 	// Full: there is no capacity now, but there may be later.
 	Full Kind = "full"
@@ -28,10 +28,10 @@ const (
 	Failed Kind = "failed"
 )
 
-// maxMessage is the length in bytes to which texts of a provider are cut.
+// maxMessage is the maximal length in bytes of a provider's message; the rest is cut off.
 const maxMessage = 1000
 
-// Error is the reason why a call, or one resource of a call, has no result.
+// Error is the reason why a call has no result, or why one resource of a call has none.
 type Error struct {
 	Kind Kind
 	// Msg is one line for experimenters. It may contain at most 1,000 bytes of the
@@ -55,7 +55,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Detail returns what happened, in one line for operators.
+// Detail returns the cause of the error for operators.
 func (e *Error) Detail() string {
 	if e.Err == nil {
 		return e.Error()
@@ -63,7 +63,7 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// reported returns the error that the provider itself reported. The kinds failed and full
+// reported returns an error that the provider itself reported. The kinds failed and full
 // are temporary, and an unknown kind counts as failed.
 func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
@@ -81,12 +81,12 @@ func (p *Provider) unusable(action string, cause error) *Error {
 	e := &Error{Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: %s: %w", p.Name, action, cause)}
 	switch {
 	case errors.Is(cause, context.Canceled):
-		e.Msg = fmt.Sprintf("the provider %s was interrupted before it had answered", p.Name)
+		e.Msg = fmt.Sprintf("the provider %s was interrupted before it answered", p.Name)
 		return e
 	case errors.Is(cause, context.DeadlineExceeded):
 		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, did not answer in time", p.Name)
 	case wasKilled(cause):
-		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, was killed before it had answered; the log of the site says how", p.Name)
+		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, was killed before it answered; the log of the site says how", p.Name)
 	default:
 		e.Msg = fmt.Sprintf("the provider %s, which does the work on this site, is not working properly; the log of the site says why", p.Name)
 	}
@@ -96,13 +96,13 @@ func (p *Provider) unusable(action string, cause error) *Error {
 
 // ErrNoPlace means that the context of a set ended while the set waited for one of the
 // provider's Parallel places. The provider was not started.
-var ErrNoPlace = errors.New("had no place")
+var ErrNoPlace = errors.New("found no free place")
 
 // noPlace returns the error of a set that was cancelled while it waited for a place.
 func (p *Provider) noPlace(cause error) *Error {
 	return &Error{
 		Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: set %w: %w", p.Name, ErrNoPlace, cause),
-		Msg: fmt.Sprintf("the provider %s, which does the work on this site, is busy with others", p.Name),
+		Msg: fmt.Sprintf("the provider %s, which does the work on this site, is busy with other requests", p.Name),
 	}
 }
 
@@ -116,7 +116,8 @@ func wasKilled(cause error) bool {
 	return ok && status.Signaled()
 }
 
-// clean returns external text as one line of at most limit bytes.
+// clean returns external text as one line. It cuts off the text after limit bytes and then
+// appends an ellipsis.
 func clean(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > limit {

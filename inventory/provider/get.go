@@ -10,15 +10,17 @@ import (
 	"time"
 )
 
-// Get returns the state of resources. With nil names it asks for all resources, with an
-// empty list for none. The result has an entry for each requested name, and for other
-// resources that the provider reported. If the answer does not mention a name, its entry
-// has LeftOut set. The resource is then absent if the provider declares ensure; otherwise
-// the entry is an error of kind Unknown. Get asks for more than MaxNames names in several
-// runs.
+// Get returns the state of the named resources, or of all resources if names is nil. For
+// an empty list it does not start the provider. The result has an entry for each requested
+// name, and for each other resource that the provider reported.
 //
-// The error is an *Error: a run failed as a whole. The map then holds the results of
-// earlier runs.
+// If the answer does not mention a requested name, the entry of that name has LeftOut set.
+// The resource is then absent if the provider declares ensure; otherwise the entry is an
+// error of kind Unknown.
+//
+// Get requests more than MaxNames names in several runs. The error is an *Error: the
+// provider does not offer get, or a run failed as a whole. The map then holds the results
+// of earlier runs.
 func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, error) {
 	found := map[string]Result{}
 	if err := p.checkOffered("get"); err != nil {
@@ -92,7 +94,7 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 }
 
 // resource parses one entry of resources. It ignores undeclared and write-only attributes.
-// An invalid attribute becomes the error of the result.
+// The result is an error if the entry has an error or an invalid attribute.
 func (a *answer) resource() (name string, res Result, err error) {
 	r := Resource{}
 	err = a.members(func(key string) error {

@@ -11,12 +11,13 @@ import (
 	"patchbay/am/urn"
 )
 
-// port holds the known keys of an item of interfaces: an interface of the experiment's
-// network, or with RoleControl the node's public interface. Providers may add other keys.
+// port holds those keys of an item of interfaces that Diff compares. The item is an
+// interface in the experiment's network or, if Role is RoleControl, the node's public
+// interface. Providers may add other keys.
 type port struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	Link          string   `json:"link,omitempty"`
-	Slice         string   `json:"slice,omitempty"` // of its link
+	Slice         string   `json:"slice,omitempty"` // URN of the link's slice
 	Component     string   `json:"component,omitempty"`
 	VLAN          int      `json:"vlan,omitempty"`
 	Addresses     []string `json:"addresses,omitempty"`
@@ -24,9 +25,10 @@ type port struct {
 	PublicAddress string   `json:"public_address,omitempty"`
 }
 
-// portItem is an item as Patchbay writes it. Later versions added the keys beside port,
-// which never change while the node exists. Diff does not compare them. Otherwise a
-// provider that stores only the keys it knows would be updated forever.
+// portItem is an item as Patchbay writes it. Later versions of Patchbay added the keys that
+// are not in port; their values never change while the node exists. Diff does not compare
+// these keys, because it would find a difference forever at a provider that does not know
+// and store them.
 type portItem struct {
 	port
 	SharedVLAN string     `json:"shared_vlan,omitempty"`
@@ -35,15 +37,17 @@ type portItem struct {
 
 // property is one item of properties.
 type property struct {
-	To         []string `json:"to,omitempty"`
+	To         []string `json:"to,omitempty"`          // client_ids of the receiving interfaces; empty: all
 	Capacity   int64    `json:"capacity,omitempty"`    // kbit/s
 	Latency    float64  `json:"latency,omitempty"`     // ms
 	PacketLoss float64  `json:"packet_loss,omitempty"` // per cent
 }
 
-// interfaces returns the items of the sliver's interfaces, in the order of its request, and
-// the item of its public address if it has one. The sliver's record names the physical
-// interface; if it does not, name returns the interface's name on component.
+// interfaces returns one item for each interface of the sliver, in the order of the request,
+// and then one item for the sliver's public address, if there is one. The key component of
+// an item is the name of the physical interface. If the sliver's record lacks that name, the
+// function name finds it by the interface's URN. If name is nil or returns "", the result is
+// the last part of the URN without the prefix "component:".
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
@@ -73,7 +77,8 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 	return list
 }
 
-// encode returns an item as one line of JSON; encoding cannot fail.
+// encode returns an item as one line of JSON. It panics if the encoding fails, which does
+// not happen for the types in this package.
 func encode(item any) string {
 	b, err := marshalPlain(item)
 	if err != nil {
@@ -83,7 +88,7 @@ func encode(item any) string {
 }
 
 // marshalPlain returns v as JSON without HTML escapes. Items are JSON within JSON, where
-// each escape takes seven bytes.
+// an escaped character would take seven bytes.
 func marshalPlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -127,7 +132,7 @@ func textOf(raw json.RawMessage) string {
 	return s
 }
 
-// isEmulator reports whether s consists of words joined by "+".
+// isEmulator reports whether s can be the name of an emulator, such as tbf+netem.
 func isEmulator(s string) bool {
 	return s != "" && len(s) <= maxNameLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-_.") == ""
 }

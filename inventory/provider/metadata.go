@@ -32,7 +32,7 @@ const (
 // errNoMetadata means that the text has no top-level key provider.
 var errNoMetadata = errors.New("no key provider")
 
-// metadata is the value of the key provider, as it was written.
+// metadata is the value of the key provider in the YAML text, before apply checks it.
 type metadata struct {
 	Name       string               `yaml:"name"`
 	Type       string               `yaml:"type"`
@@ -45,7 +45,7 @@ type metadata struct {
 	Timeouts   map[string]string    `yaml:"timeouts"`
 	Attributes map[string]attribute `yaml:"attributes"`
 
-	unknown []string // other keys
+	unknown []string // keys that are not listed above
 }
 
 // attribute is the metadata of one attribute.
@@ -55,7 +55,8 @@ type attribute struct {
 	Kind string `yaml:"kind"`
 }
 
-// suitable is true, false, or a list of commands that must exist.
+// suitable is true, false, or a list of commands. The host must have each command, or must
+// not have it if the entry begins with "not".
 type suitable struct {
 	yes      bool
 	commands []string
@@ -76,8 +77,8 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// parseMetadata parses a describe answer or a companion file. It ignores other top-level
-// keys.
+// parseMetadata parses a describe answer or a companion file. It reads only the top-level
+// key provider, and returns errNoMetadata if that key is missing.
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {
@@ -108,8 +109,8 @@ func parseMetadata(text []byte) (*metadata, error) {
 // yamlLine matches the line number at the start of a YAML syntax error.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
-// plainYAML returns the first message of a YAML error as one line. The line number of a
-// syntax error is where the failed element starts, so the mistake may be further down.
+// plainYAML returns the first message of a YAML error as one line. In a syntax error the
+// line number is the start of the element with the mistake; the mistake may be further down.
 func plainYAML(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok && len(mistakes.Errors) > 0 {
@@ -120,9 +121,9 @@ func plainYAML(err error) string {
 	return clean(text, 300)
 }
 
-// readCompanion returns the text of NAME.yaml; nil if there is no such file.
+// readCompanion returns the text of NAME.yaml, or nil if there is no such file.
 func readCompanion(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not wait for the writer of a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a pipe does not wait for a writer
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -147,23 +148,23 @@ func readCompanion(path string) ([]byte, error) {
 func (p *Provider) runDescribe() (*metadata, error) {
 	out, err := p.run(context.Background(), call{action: "describe", limit: p.describe, answer: maxDescribe})
 	if err != nil {
-		return nil, fmt.Errorf("%w; run it by hand to see why, or put the metadata beside it as a .yaml file", err)
+		return nil, fmt.Errorf("%w; run the provider by hand to see why, or write its metadata to a .yaml file beside it", err)
 	}
 	return parseMetadata(out)
 }
 
-// apply checks the metadata and stores them in p.
+// apply checks the metadata and copies them to p.
 func (p *Provider) apply(m *metadata) error {
 	if m.Name != "" {
 		p.Name = m.Name
 	}
 	switch {
 	case !isName(p.Name):
-		return fmt.Errorf("name %q is not letters, digits, dots, hyphens and underscores", clean(p.Name, 80))
+		return fmt.Errorf("name %q must consist of letters, digits, dots, hyphens and underscores", clean(p.Name, 80))
 	case m.Type == "":
 		return errors.New("type is missing; add type: node")
 	case !isName(m.Type):
-		return fmt.Errorf("type %q is not a word", clean(m.Type, 80))
+		return fmt.Errorf("type %q must be one word", clean(m.Type, 80))
 	case m.Invoke != "json":
 		return fmt.Errorf("invoke is %q; only invoke: json is known", clean(m.Invoke, 80))
 	case m.Suitable == nil:
@@ -181,14 +182,14 @@ func (p *Provider) apply(m *metadata) error {
 // applySuitable returns an error unless the provider works on this host.
 func (p *Provider) applySuitable(m *metadata) error {
 	if !m.Suitable.yes {
-		return errors.New("says suitable: false, so it does not work on this host; remove it from the folder")
+		return errors.New("says suitable: false, so it does not work on this host; remove the provider from the folder")
 	}
 	for _, c := range m.Suitable.commands {
 		name, absent := strings.CutPrefix(c, "not ")
 		name = strings.TrimSpace(name)
 		switch there := onPath(name); {
 		case absent && there:
-			return fmt.Errorf("is not suitable where there is a command %q", clean(name, 80))
+			return fmt.Errorf("does not work on a host with the command %q; remove the provider from the folder", clean(name, 80))
 		case !absent && !there:
 			return fmt.Errorf("needs the command %q, which is not in PATH; install it", clean(name, 80))
 		}
@@ -209,7 +210,7 @@ func onPath(command string) bool {
 	return false
 }
 
-// applyActions stores the actions; get and set by default.
+// applyActions stores the actions that the provider offers; the default is get and set.
 func (p *Provider) applyActions(m *metadata) error {
 	p.actions = m.Actions
 	if m.Actions == nil {
@@ -228,7 +229,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 	p.Parallel = 1
 	if m.Parallel != nil {
 		if p.Parallel = *m.Parallel; p.Parallel < 1 || p.Parallel > maxParallel {
-			return fmt.Errorf("parallel is %d, which is not from 1 to %d", p.Parallel, maxParallel)
+			return fmt.Errorf("parallel is %d; it must be from 1 to %d", p.Parallel, maxParallel)
 		}
 	}
 	p.places, p.dryRunPlace = make(chan struct{}, p.Parallel), make(chan struct{}, 1)
@@ -236,7 +237,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 	for name, text := range m.Timeouts {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			return fmt.Errorf("timeouts: %s is not a time up to %v, such as 30s", clean(name, 80), maxTimeout)
+			return fmt.Errorf("timeouts: %s must be a duration of at most %v, such as 30s", clean(name, 80), maxTimeout)
 		}
 		switch name {
 		case "get":
@@ -269,17 +270,17 @@ func (p *Provider) applyAttributes(m *metadata) error {
 		case name == "ral" || strings.HasPrefix(name, "ral_") || strings.HasPrefix(name, "__"):
 			return fmt.Errorf("attribute %s: ral, ral_… and __… are reserved; rename it", clean(name, 80))
 		case name == "error" || name == "derive" || !isName(name):
-			return fmt.Errorf("attribute %q cannot be called so; rename it", clean(name, 80))
+			return fmt.Errorf("attribute %q has a name that is not allowed; rename it", clean(name, 80))
 		case a.Kind != "r" && a.Kind != "w" && a.Kind != "rw":
-			return fmt.Errorf("attribute %s: kind %q is none of r, w, rw", name, clean(a.Kind, 80))
+			return fmt.Errorf("attribute %s: kind is %q; it must be r, w or rw", name, clean(a.Kind, 80))
 		}
 		p.Attributes[name] = Attribute{Desc: clean(a.Desc, 4*maxMessage), Type: t, Kind: a.Kind}
 	}
 	if a, ok := p.Attributes[AttrName]; !ok || a.Type.Base != "string" || a.Kind == "w" {
-		return errors.New("attributes: name is missing or is not a string; every resource has name: {type: string}")
+		return errors.New("attributes: name must be declared as a string that get reports; add name: {type: string}")
 	}
 	if a, ok := p.Attributes[AttrEnsure]; ok && (a.Type.Base != "enum" || !slices.Contains(a.Type.Options, Present) || !slices.Contains(a.Type.Options, Absent)) {
-		return errors.New("attribute ensure: type is not enum[present,absent]")
+		return errors.New("attribute ensure: type must be enum[present,absent]")
 	}
 	return nil
 }

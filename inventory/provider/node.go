@@ -44,7 +44,7 @@ const (
 	AttrProxy        = "proxy"     // user@host:port
 	AttrHostKeys     = "host_keys" // items: as in known_hosts, without the host
 	AttrCapabilities = "capabilities"
-	AttrServices     = "services" // items, as those of setup: {"state":"done","exit":0,"message":…,"output":…}
+	AttrServices     = "services" // items, in the order of setup: {"state":"done","exit":0,"message":…,"output":…}
 )
 
 // Values of ensure and power.
@@ -55,18 +55,18 @@ const (
 	Off     = "off"
 )
 
-// RoleControl marks the item of interfaces with a node's public address.
+// RoleControl is the role of the item of interfaces that has the node's public address.
 const RoleControl = "control"
 
 // Values of state.
 const (
-	// StatePending: accepted, not yet begun.
+	// StatePending: the request is accepted, and the work has not begun.
 	StatePending = "pending"
-	// StateChanging: in progress.
+	// StateChanging: the work is in progress.
 	StateChanging = "changing"
-	// StateReady: as last requested, on or off.
+	// StateReady: the node is in the state that was last requested, on or off.
 	StateReady = "ready"
-	// StateFailed: cannot become as last requested.
+	// StateFailed: the node cannot reach the state that was last requested.
 	StateFailed = "failed"
 )
 
@@ -95,11 +95,11 @@ func (a account) complete() account {
 	return a
 }
 
-// DesiredNode returns the resource that the sliver's desired state requires, without
-// Setup. component is the component's name in the inventory, and hostname the node's own
-// host name. port returns the name of a physical interface on its component; if port is
-// nil or returns "", the name comes from the interface's URN. For a sliver that must not
-// exist the resource has only name and ensure.
+// DesiredNode returns the resource that the sliver's desired state requires, without the
+// attribute setup. component is the component's name in the inventory, and hostname the
+// node's own host name. port returns the name of a physical interface that the sliver's
+// record does not name; if port is nil or returns "", the name comes from the interface's
+// URN. For a sliver that must not exist the resource has only name and ensure.
 func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) string) Resource {
 	if !s.Desired.Present {
 		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
@@ -125,7 +125,7 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 	return r
 }
 
-// users returns the items of users for accounts, sorted.
+// users returns the accounts as items of the attribute users, sorted.
 func users(accounts []am.Account) []string {
 	list := make([]string, 0, len(accounts))
 	for _, a := range accounts {
@@ -141,16 +141,16 @@ func Gone(r Resource) bool {
 	return len(r) == 0 || r.Text(AttrEnsure) == Absent
 }
 
-// PowerOn reports whether r exists and was last switched on. Nodes of a provider without
-// the attribute power are always on.
+// PowerOn reports whether r exists and its attribute power is not off. Nodes of a provider
+// without that attribute are always on.
 func PowerOn(r Resource) bool {
 	return !Gone(r) && r.Text(AttrPower) != Off
 }
 
-// ObservedNode returns what r, as Get returned it, reports about a node. It drops invalid
-// addresses, port ranges, logins, host keys, accounts and MAC addresses; the caller
-// checks whether the interfaces belong to the node. A node without state is ready. For a
-// node that is gone ObservedNode returns the zero value.
+// ObservedNode converts r, a node that Get returned. It drops invalid addresses, port
+// ranges, logins, host keys, accounts and MAC addresses; the caller checks whether the
+// interfaces belong to the node. A node without the attribute state is ready. For a node
+// that does not exist ObservedNode returns the zero value.
 func ObservedNode(r Resource) am.Observed {
 	if Gone(r) {
 		return am.Observed{}
@@ -195,8 +195,8 @@ func isAddress(s string) bool {
 	return err == nil && a.Zone() == ""
 }
 
-// isOutside reports whether s is an address, or address:port-port with the smaller port
-// first; IPv6 addresses are then in brackets.
+// isOutside reports whether s is an address or has the form address:port-port, with the
+// smaller port first. In the second form an IPv6 address is in brackets.
 func isOutside(s string) bool {
 	if isAddress(s) {
 		return true
@@ -259,7 +259,7 @@ func isHostKey(s string) bool {
 	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
 }
 
-// accounts returns the first valid items of users as accounts.
+// accounts converts the valid items of users to accounts, at most maxAccounts of them.
 func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {
@@ -267,7 +267,7 @@ func accounts(items []string) []am.Account {
 		if len(out) == maxAccounts || json.Unmarshal([]byte(s), &a) != nil || !isName(a.Login) {
 			continue
 		}
-		who, _ := urn.Parse(a.URN) // an account need not have a user
+		who, _ := urn.Parse(a.URN) // an invalid or empty URN is allowed: the account then has no user
 		a.Keys = firstValid(a.Keys, maxKeys, func(k string) bool { return k != "" && clean(k, len(k)) == k })
 		out = append(out, am.Account{Login: a.Login, User: who, Keys: a.Keys})
 	}

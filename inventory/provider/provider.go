@@ -20,7 +20,7 @@ const (
 	maxTimeout      = 10 * time.Minute
 )
 
-// MaxNames is the most resources of one get; longer lists are split.
+// MaxNames is the maximal number of resources in one run; Get and Set split longer lists.
 const MaxNames = 1000
 
 // Suffix is the suffix of a provider's file name.
@@ -36,10 +36,11 @@ type Provider struct {
 	Desc string
 	// Path is the executable, Dir its folder and working directory; both are absolute.
 	Path, Dir string
-	// Parallel is how many sets may run at once, at least 1; one dry run may run in
-	// addition. Set enforces it.
+	// Parallel is the number of sets that may run at the same time, at least 1. One dry
+	// run may run in addition. Set enforces both limits.
 	Parallel int
-	// Probe means that the provider wants a dry run (Set with noop) before a reservation.
+	// Probe means that the provider requires a dry run (Set with noop) before each
+	// reservation.
 	Probe      bool
 	Attributes map[string]Attribute
 	// Log receives the provider's standard error; nil means slog.Default. It must not be
@@ -54,7 +55,7 @@ type Provider struct {
 	// first call, and may be called concurrently.
 	Ended func(action string, took time.Duration, err error)
 
-	get, set, describe time.Duration
+	get, set, describe time.Duration // time limits
 	actions            []string
 	places             chan struct{} // one place for each set that may run
 	dryRunPlace        chan struct{} // the place of a dry run
@@ -76,8 +77,9 @@ func (p *Provider) Has(attribute string) bool {
 }
 
 // Load opens all *.prov files of the folder in sorted order. Each error names one file,
-// the problem and the remedy; other providers are loaded. A folder without providers
-// returns an empty map. The providers' standard error goes to log, or to slog.Default.
+// the problem and the remedy; the other providers are loaded. For a folder without
+// providers the map is empty. log receives the providers' standard error; nil means
+// slog.Default.
 func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	found := map[string]*Provider{}
 	dir, err := filepath.Abs(dir)
@@ -110,9 +112,9 @@ func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	return found, problems
 }
 
-// Open checks the permissions of one provider and reads its metadata, from NAME.yaml
-// beside it or by its describe action. The error names the file, the problem and the
-// remedy.
+// Open checks the permissions of one provider and reads its metadata: from NAME.yaml
+// beside it or, without that, by running its action describe. The error names the file, the
+// problem and the remedy.
 func Open(path string, log *slog.Logger) (*Provider, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -133,7 +135,7 @@ func Open(path string, log *slog.Logger) (*Provider, error) {
 	if errors.Is(err, errNoMetadata) {
 		from = path + ": describe"
 		if m, err = p.runDescribe(); errors.Is(err, errNoMetadata) {
-			err = errors.New("wrote no mapping with a key provider; print the metadata as YAML")
+			err = errors.New("wrote no YAML mapping with the key provider; write the metadata in that form")
 		}
 	}
 	if err != nil {
@@ -172,8 +174,8 @@ func (p *Provider) checkOffered(action string) *Error {
 	return &Error{Kind: Failed, Msg: fmt.Sprintf("provider %s does not offer %s", p.Name, action), Err: errors.ErrUnsupported}
 }
 
-// checkExecutable returns an error unless path is an executable regular file that only its owner
-// can change.
+// checkExecutable returns an error unless path is an executable regular file that is not
+// writable by all users of the host.
 func checkExecutable(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -183,7 +185,7 @@ func checkExecutable(path string) error {
 	case !st.Mode().IsRegular():
 		return fmt.Errorf("%s: is not a regular file; a provider is one executable file", path)
 	case st.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s: is not executable; chmod +x it, or rename it if it is no provider", path)
+		return fmt.Errorf("%s: is not executable; run chmod +x on it, or rename it if it is not a provider", path)
 	}
 	return checkNotWorldWritable(path)
 }
@@ -193,7 +195,7 @@ func checkExecutable(path string) error {
 func checkNotWorldWritable(path string) error {
 	st, err := os.Stat(path)
 	if err == nil && st.Mode().Perm()&0o002 != 0 && st.Mode()&fs.ModeSticky == 0 {
-		err = fmt.Errorf("%s: anybody on this host can change it; chmod o-w it", path)
+		err = fmt.Errorf("%s: every user of this host can change it; run chmod o-w on it", path)
 	}
 	return err
 }

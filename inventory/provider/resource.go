@@ -36,8 +36,9 @@ type Result struct {
 	LeftOut bool
 }
 
-// Update requests that one resource becomes Should. Is is the complete result of the
-// latest Get. Should may contain unchanged attributes: Set sends only the Diff.
+// Update requests that one resource gets the attributes in Should. Is is the resource as
+// the latest Get returned it. Should may contain unchanged attributes: Set sends only the
+// Diff.
 type Update struct {
 	Name   string
 	Is     Resource
@@ -45,8 +46,8 @@ type Update struct {
 }
 
 // Change is the result of a set for one resource: the changed attributes with their new
-// and old values, or an error. Work that was only accepted is also a change; get reports
-// when it is done.
+// values in Is and their old values in Was, or an error. Work that the provider has accepted
+// and not finished is also a change; a later get reports when it is finished.
 type Change struct {
 	Name string
 	Is   Resource
@@ -54,15 +55,15 @@ type Change struct {
 	Err  *Error
 }
 
-// Diff returns the attributes of should that differ from is. It is empty if there is
-// nothing to do, and has only ensure if the resource must be removed.
+// Diff returns the attributes of should that differ from is. The result is empty if there
+// is nothing to do, and has only ensure if the resource must be removed.
 //
 // Arrays are equal if they have the same items in any order. Items that are JSON objects
 // are compared as objects, so a provider may change their spacing. In the items of a
-// node's users and interfaces only the keys that the manager writes count, and an empty
-// value equals a missing one. An unset attribute equals an empty string and an empty
-// array. A write-only attribute is never in is, so it always differs. The caller removes
-// it from should once it was applied, for example by a stored digest.
+// node's users and interfaces only the keys of account and port count, and an empty value
+// equals a missing one. An unset attribute equals an empty string and an empty array. A
+// write-only attribute is never in is, so it always differs; the caller must leave it out
+// of should after a set has applied it.
 func Diff(is, should Resource) Resource {
 	if should.Text(AttrEnsure) == Absent {
 		if Gone(is) {
@@ -107,7 +108,7 @@ func sameItems(attribute string, is, want []string) bool {
 		return true
 	}
 	is = canonical(attribute, is)
-	// Items that the manager wrote are in canonical form already.
+	// The items in want usually are in canonical form and only need sorting.
 	return slices.Equal(is, slices.Sorted(slices.Values(want))) || slices.Equal(is, canonical(attribute, want))
 }
 
@@ -132,8 +133,8 @@ func canonical(attribute string, items []string) []string {
 	return out
 }
 
-// dropUppercaseKeys removes keys with upper-case letters from an item, because the decoder would
-// accept VLAN for vlan.
+// dropUppercaseKeys removes all keys from an item that do not consist of lower-case letters
+// and underscores. The JSON decoder ignores case and would take VLAN for vlan.
 func dropUppercaseKeys(item string) string {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(item), &keys) != nil {

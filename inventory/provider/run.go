@@ -10,7 +10,7 @@ import (
 	"patchbay/am/executable"
 )
 
-// maxAnswer is the most bytes that a get or set may write to standard output.
+// maxAnswer is the maximal number of bytes that a get or set may write to standard output.
 const maxAnswer = 16 << 20
 
 // call describes one run of the executable.
@@ -21,9 +21,9 @@ type call struct {
 	answer int // maximal bytes on standard output
 }
 
-// run starts the executable and returns its standard output. When run returns, no process
-// of the executable's process group is alive. The error does not name the provider. It
-// wraps context.DeadlineExceeded if the time limit was exceeded.
+// run starts the executable, waits for its end and returns its standard output. When run
+// returns, no process of the executable's process group is alive. The error does not name
+// the provider, and wraps context.DeadlineExceeded if the time limit was exceeded.
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -38,20 +38,20 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	held, err := cmd.Run(ctx)
 	stderr.flush()
 	if exit, ok := errors.AsType[*executable.ExitError](err); ok {
-		text := "ended with %w, so what it wrote does not count"
-		if exit.ExitCode() == 127 { // of env and of shells
+		text := "ended with %w, so its answer is ignored"
+		if exit.ExitCode() == 127 { // exit status of env and of shells
 			text += "; 127 means that a program was not found, perhaps the interpreter in its first line"
 		}
 		return nil, fmt.Errorf(text, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("did not end within the %v it had: %w", end.Sub(begun).Round(100*time.Millisecond), err)
+		return nil, fmt.Errorf("did not end within %v: %w", end.Sub(begun).Round(100*time.Millisecond), err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if held {
-		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of what shall live on")
+		stderr.log.Warn("left a process behind that holds its output open; redirect the streams of a process that must continue")
 	}
 	if p.Trace != nil && c.in != nil {
 		p.Trace(c.action, out.buf.Bytes())
@@ -59,7 +59,7 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	return out.buf.Bytes(), nil
 }
 
-// reportEnd reports the end of a call to Ended.
+// reportEnd calls p.Ended at the end of a call, unless the call was cancelled.
 func (p *Provider) reportEnd(action string, begun time.Time, err error) {
 	if p.Ended != nil && !errors.Is(err, context.Canceled) {
 		p.Ended(action, time.Since(begun), err)

@@ -62,7 +62,7 @@ func TestTimeLimitEndsTheWholeGroup(t *testing.T) {
 	_, err := p.Set(t.Context(), update, false)
 	if e, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, context.DeadlineExceeded) || !e.Temporary || e.Kind != Failed {
 		t.Errorf("Set: %v, want the time limit", err)
-	} else if !strings.Contains(e.Detail(), "did not end within the 1.5s it had") {
+	} else if !strings.Contains(e.Detail(), "did not end within 1.5s") {
 		t.Errorf("operators read %q, not how long it had", e.Detail())
 	}
 	if pid := childOf(t, p); !waitDead(pid) {
@@ -207,7 +207,7 @@ func TestErrorsHidePath(t *testing.T) {
 func TestErrorNamesMissingInterpreter(t *testing.T) {
 	for _, tt := range []struct{ rule, text, want string }{
 		{"no such interpreter", "#!/nowhere/pyhton3\n", `the interpreter in its first line, "#!/nowhere/pyhton3", does not exist`},
-		{"env finds none", "#!/usr/bin/env pyhton3\n", "exit status 127, so what it wrote does not count; 127 means that a program was not found"},
+		{"env finds none", "#!/usr/bin/env pyhton3\n", "exit status 127, so its answer is ignored; 127 means that a program was not found"},
 		{"carriage return", "#!/bin/sh\r\nexit 0\r\n", `"#!/bin/sh\r"`},
 		{"a folder", "#! /\n", `"#! /"`},
 		{"no first line", "echo hello\n", "begin it with a line such as #!/bin/sh"},
@@ -265,7 +265,7 @@ func TestDryRunHasItsOwnPlace(t *testing.T) {
 		short, end := context.WithTimeout(ctx, 50*time.Millisecond)
 		_, err := p.Set(short, update, noop)
 		end()
-		if !errors.Is(err, ErrNoPlace) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is busy with others") {
+		if !errors.Is(err, ErrNoPlace) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "is busy with other requests") {
 			t.Errorf("noop %v, one more: %v, want ErrNoPlace", noop, err)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"patchbay/am"
 )
 
-// Limits of the stored service reports, because the sliver's record is rewritten with
-// every change.
+// Limits in bytes of the stored service reports. They are small because every change
+// rewrites the sliver's whole record.
 const (
 	maxStepMessage = 300
-	maxOutput      = 2 << 10  // of one step
-	maxOutputs     = 32 << 10 // of all steps of a node, with their messages
+	maxOutput      = 2 << 10  // output of one step
+	maxOutputs     = 32 << 10 // outputs and messages of all steps of a node
 )
 
 // step is one item of setup.
@@ -41,9 +41,9 @@ func Setup(s *am.Sliver) []string {
 	return list
 }
 
-// services returns one step report for each item, in the order of setup; an invalid item
-// has a zero report. Only ended steps keep their output, since other output changes with
-// every poll. If all texts together exceed maxOutputs, failed steps are kept first.
+// services returns one step report for each item; an invalid item has a zero report. Only
+// ended steps keep their output, because the output of a running step changes with every
+// poll. If all texts together exceed maxOutputs, the texts of failed steps have priority.
 func services(items []string) []am.StepReport {
 	if len(items) == 0 {
 		return nil

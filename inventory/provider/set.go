@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// maxInput is the most bytes of a set with several updates.
+// maxInput is the maximal number of bytes of an input with several updates; a larger input
+// is split.
 const maxInput = 8 << 20
 
 // setInput is the input of a set.
@@ -28,19 +29,20 @@ type setUpdate struct {
 	Should Resource `json:"should"`
 }
 
-// Set requests the updates; with noop the provider only reports what it would do. It
-// sends the differences between Is and Should in attributes that the provider declares as
-// writable. Without differences it does not start the provider. Otherwise it first waits
-// for one of the provider's Parallel places. Dry runs have one place of their own, so they
-// never delay a set. The caller must not run two sets of one resource at the same time.
+// Set requests the updates. With noop it is a dry run: the provider only reports the changes
+// that it would make. Set sends the differences between Is and Should, and only attributes
+// that the provider declares as writable. Without differences Set does not start the
+// provider. Otherwise it first waits for one of the provider's Parallel places. Dry runs
+// have a separate place, so they never delay a set. The caller must not run two sets of one
+// resource at the same time.
 //
 // The result has one Change for each update, in order, and then one for each other
-// resource that the provider changed. More than MaxNames updates, or 8 MiB of them, are
-// sent in several runs.
+// resource that the provider changed. Set sends more than MaxNames updates, or updates of
+// more than 8 MiB, in several runs.
 //
-// The error is an *Error: a run failed as a whole. The state of that run's resources is
-// unknown until the next Get, and the result has only the changes of earlier runs.
-// ErrNoPlace means that the provider was not started.
+// The error is an *Error: a run failed as a whole, or the provider was not started. The
+// error wraps ErrNoPlace if there was no free place. The state of the failed run's resources
+// is unknown until the next Get, and the result has only the changes of earlier runs.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.checkOffered("set"); err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	var todo []setUpdate
 	for i, u := range updates {
 		if _, twice := index[u.Name]; twice || u.Name == "" {
-			err := fmt.Errorf("provider %s: set: no name, or the same name twice: %q", p.Name, u.Name)
+			err := fmt.Errorf("provider %s: set: an update has no name, or two updates have the same name: %q", p.Name, u.Name)
 			return nil, &Error{Kind: Failed, Msg: err.Error(), Err: err}
 		}
 		index[u.Name] = i
@@ -94,8 +96,8 @@ func (p *Provider) writable(r Resource) Resource {
 	return r
 }
 
-// setSome sends updates in one run, or in several if the input would be too large. With
-// an error it returns the changes of earlier runs.
+// setSome sends updates in one run, or in several if the input would be too large. If a run
+// fails, setSome returns the changes of earlier runs with the error.
 func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
 	in := setInput{Updates: updates}
 	in.Ral.Noop = noop
@@ -124,7 +126,8 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 	return changes, err
 }
 
-// readSet parses the answer to a set of updates. Its error is always an *Error.
+// readSet parses the answer to a set of updates. If the answer has derive: true, each update
+// that it does not mention counts as done. The error is always an *Error.
 func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	var changes []Change
 	seen := map[string]bool{}
@@ -156,8 +159,8 @@ func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	return changes, nil
 }
 
-// derived returns the change of an update that succeeded as requested. A removed resource
-// has only ensure.
+// derived returns the change of an update that succeeded as requested. For a removed
+// resource the change has only ensure.
 func (u setUpdate) derived() Change {
 	c := Change{Name: u.Name, Is: Resource{}, Was: Resource{}}
 	for name, v := range u.Should {

@@ -13,7 +13,7 @@ const (
 	maxLines = 1000
 )
 
-// stderrLog logs what a provider writes to standard error, one event a line.
+// stderrLog logs each line that a provider writes to standard error.
 type stderrLog struct {
 	log   *slog.Logger
 	line  []byte // the start of the incomplete line, up to maxLine
@@ -47,13 +47,14 @@ func (l *stderrLog) flush() {
 	case l.count <= maxLines:
 		l.log.Log(context.Background(), level, text)
 	case l.count == maxLines+1:
-		l.log.Warn("wrote more lines to standard error than are kept")
+		l.log.Warn("wrote too many lines to standard error; the rest is dropped")
 	}
 }
 
+// levels maps the word before the colon of a line to the line's level.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// levelOf splits "LEVEL: text"; a line without a known level is a warning.
+// levelOf splits a line "LEVEL: text"; a line without a known level is a warning.
 func levelOf(line string) (slog.Level, string) {
 	word, text, ok := strings.Cut(line, ":")
 	level, known := levels[strings.ToLower(word)]

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxText is the most bytes of a string value.
+// maxText is the maximal number of bytes of a string value.
 const maxText = 64 << 10
 
-// MaxItems is the most items of an array.
+// MaxItems is the maximal number of items of an array.
 const MaxItems = 4096
 
 // Type is the type of an attribute: string, boolean, array[string] or
@@ -39,7 +39,7 @@ func ParseType(s string) (Type, error) {
 		t := Type{Base: "enum", Options: strings.Split(inner, ",")}
 		for _, o := range t.Options {
 			if o == "" || strings.Trim(o, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-				return Type{}, fmt.Errorf("type %q: an option is one or more lower-case letters and digits", s)
+				return Type{}, fmt.Errorf("type %q: an option must consist of lower-case letters and digits", s)
 			}
 		}
 		return t, nil
@@ -57,7 +57,8 @@ func (t Type) String() string {
 	return t.Base
 }
 
-// errNumber accompanies a usable value: a number where a string is required.
+// errNumber is the error of decode for a number where a string is required; the value is
+// usable.
 var errNumber = errors.New("is a number; quote it")
 
 // decodeArray decodes an array of at most MaxItems strings.
@@ -84,8 +85,8 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	return out, nil
 }
 
-// decode decodes one valid JSON value of type t; null returns nil. A short number in place of
-// a string is returned as text with errNumber.
+// decode decodes one valid JSON value of type t; for null it returns nil. For a short number
+// where a string is required, it returns the number's text and errNumber.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil

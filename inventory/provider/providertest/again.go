@@ -11,7 +11,7 @@ import (
 // makeAgain requests the state that the node already has, as the manager does after a
 // crash. The set must succeed.
 func (s *suite) makeAgain(u provider.Update) error {
-	const does = "make it once more"
+	const does = stepMake + " again"
 	s.progress(does)
 	if err := s.repeat(does, "a set of the state that the node already has must succeed", u); err != nil {
 		return err
@@ -19,10 +19,10 @@ func (s *suite) makeAgain(u provider.Update) error {
 	return s.await(does, u.Name, u.Should)
 }
 
-// removeAgain removes a node that is gone, which must succeed. A get of all resources must
-// not report it either.
+// removeAgain removes a node that was removed before, which must succeed. A get of all
+// resources must not report the node either.
 func (s *suite) removeAgain(name string) {
-	const does = "remove it once more"
+	const does = stepRemove + " again"
 	s.progress(does)
 	is := provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Present}
 	if s.repeat(does, "removing a missing node must succeed", provider.Update{Name: name, Is: is, Should: shouldBeAbsent}) != nil {
@@ -30,7 +30,7 @@ func (s *suite) removeAgain(name string) {
 	}
 	all, ok := s.getAll()
 	if r := all[name]; ok && r.Err == nil && !provider.Gone(r.Resource) {
-		s.wrong(ruleGet, "asked for everything, it reports %s, which it calls absent when asked by name", name)
+		s.wrong(ruleGet, "a get of all resources reports %s, but a get by name reports it as absent", name)
 	}
 }
 
@@ -38,12 +38,12 @@ func (s *suite) removeAgain(name string) {
 func (s *suite) checkListed(name string) {
 	all, ok := s.getAll()
 	if r := all[name]; ok && all != nil && (r.Err != nil || provider.Gone(r.Resource)) {
-		s.wrong(ruleGet, "asked for everything, it leaves out %s, which it reports when asked by name", name)
+		s.wrong(ruleGet, "a get of all resources leaves out %s, but a get by name reports it", name)
 	}
 }
 
-// repeat makes an update that changes nothing. If that fails, the finding ends with the
-// remedy, and repeat returns errEnd.
+// repeat makes an update that changes nothing. If the set fails, repeat records a finding
+// that ends with remedy, and returns errEnd.
 func (s *suite) repeat(does, remedy string, u provider.Update) error {
 	if err := firstError(s.set(false, u)); err != nil {
 		s.wrong(ruleSet, "%s: %v; %s", does, detail(err), remedy)
@@ -65,9 +65,10 @@ func (s *suite) testKills(u provider.Update) error {
 }
 
 // interrupt starts an update several times and kills the provider each time, a little later
-// than the time before. At last it lets the update finish. Get must work in between.
+// than the time before. Finally it lets the update finish. A get before each update must
+// succeed.
 func (s *suite) interrupt(does string, u provider.Update) error {
-	s.progress(does + ", and kill it in the middle")
+	s.progress(does + ", and kill the provider meanwhile")
 	begun := time.Now()
 	if _, err := s.getNode(does, u.Name); err != nil {
 		return err
@@ -81,15 +82,15 @@ func (s *suite) interrupt(does string, u provider.Update) error {
 	return nil
 }
 
-// interruptAfter starts the update and kills the provider after d. If d is the time limit of
-// a set, the update must succeed.
+// interruptAfter gets the node, starts the update and kills the provider after d. If d is the
+// time limit of a set, the update must succeed.
 func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) error {
 	got, err := s.get(u.Name)
 	if err == nil && got[u.Name].Err != nil {
 		err = got[u.Name].Err
 	}
 	if err != nil {
-		s.wrong(ruleFiles, "%s: a set was killed in the middle, and get then fails: %v; write a new file and rename it, so that it is whole whenever it is read", does, detail(err))
+		s.wrong(ruleFiles, "%s: a set was killed in the middle, and get then fails: %v; write a new file and rename it, so that get never reads half of it", does, detail(err))
 		return errEnd
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, d)
@@ -99,7 +100,7 @@ func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) 
 		return nil // killed, as intended
 	}
 	if err != nil {
-		s.wrong(ruleFiles, "%s: a set was killed in the middle, and the next one fails: %v; nothing that a killed call leaves behind may be in the way of the next", does, detail(err))
+		s.wrong(ruleFiles, "%s: a set was killed in the middle, and the next one fails: %v; files that a killed call leaves behind must not make the next call fail", does, detail(err))
 		return errEnd
 	}
 	return nil
@@ -113,6 +114,6 @@ func (s *suite) clear(name string) {
 	err := s.step(stepRemove, name, shouldBeAbsent)
 	s.quiet = false
 	if err != nil {
-		s.note(ruleSet, "what is left of node %s after that could not be removed; remove it by hand", name)
+		s.note(ruleSet, "node %s could not be removed after the failed step; remove it by hand", name)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// expectedAttributes holds the type of each attribute of a node, and whether the manager
-// sets it (rw), only reads it (r), or only writes it (w).
+// expectedAttributes holds the type and the kind of each attribute of a node: the manager
+// sets it (rw), only reads it (r), or only writes it (w). An empty kind allows any kind.
 var expectedAttributes = map[string][2]string{
 	provider.AttrName:          {"string", ""},
 	provider.AttrEnsure:        {"enum[present,absent]", "rw"},
@@ -37,7 +37,7 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrServices:      {"array[string]", "r"},
 }
 
-// consequences holds, for each attribute, the effect of a provider without it.
+// consequences holds, for each optional attribute, what does not work if a provider lacks it.
 var consequences = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",
@@ -52,7 +52,7 @@ var consequences = map[string]string{
 // checkAttributes compares the declared attributes with expectedAttributes.
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
-		s.note(ruleAttributes, "the type is %s; this suite checks only the general rules for it", s.p.Type)
+		s.note(ruleAttributes, "the type is %s; only the rules for all types are checked", s.p.Type)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.p.Attributes)) {
@@ -107,7 +107,7 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 		{provider.AttrHostKeys, len(o.HostKeys)}, {provider.AttrUsers, len(o.Accounts)},
 	} {
 		if got := len(r.List(c.attribute)); got != c.used {
-			s.wrong(ruleAttributes, "%s of %s has %d items of which only %d can be used: %q", c.attribute, name, got, c.used, r.List(c.attribute))
+			s.wrong(ruleAttributes, "%s of %s has %d items, but only %d can be used: %q", c.attribute, name, got, c.used, r.List(c.attribute))
 		}
 	}
 	for _, item := range r.List(provider.AttrInterfaces) {

@@ -19,16 +19,16 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 	return s.p.Get(s.ctx, names)
 }
 
-// getAll gets all resources; ok is false if that fails. If the provider cannot list them,
-// all is nil.
+// getAll gets all resources; ok is false if that fails. If the provider reports that it
+// cannot list its resources, all is nil and ok is true.
 func (s *suite) getAll() (all map[string]provider.Result, ok bool) {
 	all, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
-		s.note(ruleGet, "it cannot list all its resources: %v; so its orphans are never found", detail(err))
+		s.note(ruleGet, "it cannot list all its resources: %v; Patchbay never finds its orphaned resources", detail(err))
 		return nil, true
 	}
 	if err != nil {
-		s.wrong(ruleGet, "asked for everything: %v", detail(err))
+		s.wrong(ruleGet, "a get of all resources fails: %v", detail(err))
 	}
 	return all, err == nil
 }
@@ -54,12 +54,12 @@ func firstError(changes []provider.Change, err error) error {
 func (s *suite) checkDuration(action string, begun time.Time) {
 	took, limit := time.Since(begun), s.p.Timeout(action)
 	if took > limit/2 && took < limit {
-		s.note(ruleState, "a %s took %v of the %v it may take; answer sooner, or raise timeouts in the metadata", action, took.Round(time.Millisecond), limit)
+		s.note(ruleState, "a %s took %v, and its time limit is %v; answer sooner, or raise timeouts in the metadata", action, took.Round(time.Millisecond), limit)
 	}
 }
 
-// listener turns log records of the provider package, and the provider's standard error,
-// into findings.
+// listener is a log handler that converts log records of package provider, which include
+// the provider's standard error, to findings.
 type listener struct {
 	slog.Handler
 	s *suite
@@ -94,11 +94,11 @@ func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	switch text := r.Message; {
 	case strings.HasPrefix(text, "left a process behind"):
 		l.s.wrong(ruleCalls, "it %s, as in: setsid ./install pc1 </dev/null >>NAME.log 2>&1 &", text)
-	case strings.HasPrefix(text, "a number stands for a string"):
-		l.s.note(ruleGet, "%s is a number, %s, where text belongs; put it into quotes", attributes["attribute"], attributes["value"])
+	case strings.HasPrefix(text, "an attribute has a number"):
+		l.s.note(ruleGet, "%s is the number %s and must be a string; put it into quotes", attributes["attribute"], attributes["value"])
 	case strings.HasPrefix(text, "an attribute cannot be used"), strings.HasPrefix(text, "the call of a provider has no usable answer"):
 		return nil // the error of the call reports it, and some calls are killed on purpose
-	case strings.HasPrefix(text, "wrote more lines"):
+	case strings.HasPrefix(text, "wrote too many lines"):
 		l.s.note(ruleCalls, "it %s; write less", text)
 	case r.Level >= slog.LevelWarn:
 		l.s.note(ruleCalls, "standard error has a warning or an error: %.200q; a line counts as a warning unless it begins with debug:, info: or error:", text)
@@ -128,9 +128,9 @@ func (s *suite) trace(action string, out []byte) {
 			switch {
 			case name == provider.AttrName || name == "error":
 			case !ok:
-				s.note(action, "the answer has %.80q, which the metadata do not declare, so it is ignored; declare it or leave it out", name)
+				s.note(action, "the answer has the attribute %.80q, which is ignored because the metadata do not declare it; declare it or leave it out", name)
 			case action == "get" && a.Kind == "w":
-				s.note(action, "the answer has %s, which is declared to be only written (w); leave it out", name)
+				s.note(action, "the answer has the attribute %s, which is declared as write-only (w); leave it out", name)
 			}
 		}
 	}
@@ -144,13 +144,13 @@ func (s *suite) traceError(raw json.RawMessage) {
 		return
 	}
 	switch provider.Kind(e.Kind) {
-	case provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed, "":
+	case provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Full, provider.Failed, "":
 	default:
-		s.note(ruleErrors, "there is no kind %.80q, so it counts as failed; say unknown, forbidden, unsupported or failed", e.Kind)
+		s.note(ruleErrors, "there is no kind %.80q, so the error counts as failed; write unknown, forbidden, unsupported, full or failed", e.Kind)
 	}
 	switch {
 	case strings.TrimSpace(e.Message) == "":
-		s.note(ruleErrors, "an error has no message; say in a line what an experimenter can do about it")
+		s.note(ruleErrors, "an error has no message; write one line that says what an experimenter can do")
 	case len(e.Message) > 1000 || strings.ContainsAny(strings.TrimSpace(e.Message), "\n\r"):
 		s.note(ruleErrors, "a message has %d bytes and %d lines; it is shown to experimenters as one line of at most 1,000 bytes, so put the rest on standard error", len(e.Message), strings.Count(strings.TrimSpace(e.Message), "\n")+1)
 	}

@@ -13,15 +13,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Check checks the metadata, gets all resources, unused names, several at once and many
-// in one call, and makes dry runs that create nodes. It changes nothing, and reports if
-// the provider does.
+// Check checks the metadata. Then it gets all resources, an unused name, several names in
+// parallel calls, and many names in one call. Last it makes dry runs that request new nodes.
+// Check changes nothing, and reports a finding if a dry run changes something.
 func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	s := newSuite(ctx, p, o)
 	return s.run(s.check)
 }
 
-// check makes the checks of Check, and ends early if later checks cannot work.
+// check makes the checks of Check. It ends early if a failed check prevents the later ones.
 func (s *suite) check() {
 	s.progress("check the metadata")
 	s.checkAttributes()
@@ -38,7 +38,7 @@ func (s *suite) check() {
 	s.checkNoop()
 }
 
-// checkGet tests get, and reports whether further checks can rely on it.
+// checkGet tests get, and reports whether get works well enough for further checks.
 func (s *suite) checkGet() bool {
 	all, ok := s.getAll()
 	if !ok {
@@ -56,48 +56,48 @@ func (s *suite) checkGet() bool {
 	unused := unusedName()
 	some, err := s.get(append(names[:min(len(names), 5)], unused)...)
 	if err != nil {
-		s.wrong(ruleGet, "asked by name: %v", detail(err))
+		s.wrong(ruleGet, "a get by name fails: %v", detail(err))
 		return false
 	}
 	switch r := some[unused]; {
 	case r.Err != nil && r.Err.Kind == provider.Unknown && !s.p.Has(provider.AttrEnsure):
 	case r.Err != nil:
-		s.wrong(ruleGet, "asked for an unused name: %v; answer that it is absent", detail(r.Err))
+		s.wrong(ruleGet, "a get of an unused name fails: %v; answer that it is absent", detail(r.Err))
 	case !provider.Gone(r.Resource):
-		s.wrong(ruleGet, "reports that %s exists, an unused name; answer that it is absent", unused)
+		s.wrong(ruleGet, "a get reports that %s exists, which is an unused name; answer that it is absent", unused)
 	}
 	return true
 }
 
-// checkMany makes four gets at once, and one with the maximum number of names.
+// checkMany makes four gets in parallel, and then one with the maximal number of names.
 func (s *suite) checkMany() {
 	var calls sync.WaitGroup
 	for range 4 {
 		calls.Go(func() {
 			if _, err := s.get(unusedName()); err != nil {
-				s.wrong(ruleCalls, "of several gets at once one fails: %v; let them run beside each other", detail(err))
+				s.wrong(ruleCalls, "one of several parallel gets fails: %v; let gets run in parallel", detail(err))
 			}
 		})
 	}
 	calls.Wait()
 	if _, err := s.get(unusedNames(provider.MaxNames)...); err != nil {
-		s.wrong(ruleGet, "asked for %d names at once, the most there may be: %v", provider.MaxNames, detail(err))
+		s.wrong(ruleGet, "a get of %d names, which is the maximum, fails: %v", provider.MaxNames, detail(err))
 	}
 }
 
-// checkNoop makes dry runs that create nodes: one, an impossible one beside it, and many.
-// They must change nothing.
+// checkNoop makes dry runs, which must change nothing: of one new node, of this node and an
+// impossible one together, and of many new nodes.
 func (s *suite) checkNoop() {
 	good := s.newUpdate(s.o.Node)
 	change, err := s.dryRun(good)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		s.wrong(ruleSet, "actions leaves it out, so nothing can be made or removed; offer it")
+		s.wrong(ruleSet, "the key actions of the metadata leaves set out, so no node can be created or removed; add set")
 		return
 	case err != nil:
 		return
 	case s.o.Node != nil && change.Err != nil:
-		s.wrong(ruleNoop, "it refuses to make the node that may be made: %v", detail(change.Err))
+		s.wrong(ruleNoop, "it refuses to create the node that this test uses: %v", detail(change.Err))
 	}
 	if s.ignoresNoop {
 		return // otherwise it would create more nodes
@@ -107,10 +107,10 @@ func (s *suite) checkNoop() {
 	s.checkNothingChanged(good, bad)
 	switch {
 	case err != nil:
-		s.wrong(ruleErrors, "a component that it does not have fails the whole call: %v; give that resource's entry in changes an error, and do the others", detail(err))
+		s.wrong(ruleErrors, "a node on an unknown component makes the whole call fail: %v; report the error in the node's entry of changes, and do the other updates", detail(err))
 		return
 	case both[0].Err != nil && change.Err == nil:
-		s.wrong(ruleSet, "a node is refused because another one in the call cannot be made: %v; do every update you can", detail(both[0].Err))
+		s.wrong(ruleSet, "a node is refused because another node in the call cannot be created: %v; do every update that is possible", detail(both[0].Err))
 	}
 	if !s.ignoresNoop {
 		s.checkBatch(change)
@@ -120,8 +120,8 @@ func (s *suite) checkNoop() {
 	}
 }
 
-// checkBatch makes a dry run of the maximum number of updates in a call. alone is the answer
-// to a dry run of one such update.
+// checkBatch makes a dry run of the maximal number of updates in a call. alone is the change
+// that a dry run of one such update reported.
 func (s *suite) checkBatch(alone provider.Change) {
 	updates := make([]provider.Update, provider.MaxNames)
 	for i := range updates {
@@ -130,7 +130,7 @@ func (s *suite) checkBatch(alone provider.Change) {
 	changes, err := s.set(true, updates...)
 	s.checkNothingChanged(updates...)
 	if err != nil {
-		s.wrong(ruleNoop, "asked for %d updates at once, the most there may be: %v", len(updates), detail(err))
+		s.wrong(ruleNoop, "a dry run of %d updates, which is the maximum, fails: %v", len(updates), detail(err))
 		return
 	}
 	mute := 0
@@ -140,7 +140,7 @@ func (s *suite) checkBatch(alone provider.Change) {
 		}
 	}
 	if mute > 0 && len(alone.Is) > 0 {
-		s.wrong(ruleNoop, "asked for %d updates at once, it reports nothing about %d; list each in changes, or answer derive: true", len(updates), mute)
+		s.wrong(ruleNoop, "a dry run of %d updates reports nothing about %d of them; list each in changes, or answer derive: true", len(updates), mute)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 		switch e, ok := errors.AsType[*provider.Error](err); {
 		case errors.Is(err, errors.ErrUnsupported):
 		case ok && e.Err == nil:
-			s.wrong(ruleErrors, "asked for one node, it reports an error for the whole call: %v; give the entry of that node in changes the error, so that others are done", detail(err))
+			s.wrong(ruleErrors, "a dry run of one node reports an error for the whole call: %v; report the error in the node's entry of changes, so that other updates are done", detail(err))
 		default:
 			s.wrong(ruleNoop, "%v", detail(err))
 		}
@@ -178,7 +178,7 @@ func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 	after, err := s.p.Get(ctx, names)
 	if err != nil {
 		if !errors.Is(err, errors.ErrUnsupported) {
-			s.wrong(ruleNoop, "get afterwards: %v", detail(err))
+			s.wrong(ruleNoop, "a get after the dry run fails: %v", detail(err))
 		}
 		return err
 	}
@@ -197,23 +197,23 @@ func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 		return nil
 	}
 	s.ignoresNoop = true
-	const remedy = "obey ral.noop: answer, and do nothing"
+	const remedy = "if ral.noop is true, answer and change nothing"
 	switch len(made) {
 	case 0:
-		s.wrong(ruleNoop, "it has really changed %s; %s", changed, remedy)
+		s.wrong(ruleNoop, "a dry run has really changed %s; %s", changed, remedy)
 		return nil
 	case 1:
-		s.wrong(ruleNoop, "it has really made %s; %s", made[0].Name, remedy)
+		s.wrong(ruleNoop, "a dry run has really created %s; %s", made[0].Name, remedy)
 	default:
-		s.wrong(ruleNoop, "it has really made %d nodes; %s", len(made), remedy)
+		s.wrong(ruleNoop, "a dry run has really created %d nodes; %s", len(made), remedy)
 	}
 	if err := firstError(s.p.Set(ctx, made, false)); err != nil {
-		s.note(ruleNoop, "of what a dry run has made not all can be removed: %v; remove %s by hand", detail(err), firstNames(made))
+		s.note(ruleNoop, "not all nodes that a dry run created can be removed: %v; remove %s by hand", detail(err), firstNames(made))
 	}
 	return nil
 }
 
-// firstNames returns the names of the first updates.
+// firstNames returns the names of the first five updates, and the number of the others.
 func firstNames(made []provider.Update) string {
 	const shown = 5
 	var names []string
@@ -226,7 +226,7 @@ func firstNames(made []provider.Update) string {
 	return strings.Join(names, ", ")
 }
 
-// differs reports whether any attribute that can be set differs.
+// differs reports whether any attribute of kind rw differs.
 func (s *suite) differs(a, b provider.Resource) bool {
 	if provider.Gone(a) || provider.Gone(b) {
 		return provider.Gone(a) != provider.Gone(b)
@@ -234,7 +234,7 @@ func (s *suite) differs(a, b provider.Resource) bool {
 	return len(s.writable(provider.Diff(a, b)))+len(s.writable(provider.Diff(b, a))) > 0
 }
 
-// writable removes from r the attributes that are not both read and written.
+// writable removes from r all attributes except those of kind rw.
 func (s *suite) writable(r provider.Resource) provider.Resource {
 	maps.DeleteFunc(r, func(name string, _ provider.Value) bool { return s.p.Attributes[name].Kind != "rw" })
 	return r
@@ -243,8 +243,8 @@ func (s *suite) writable(r provider.Resource) provider.Resource {
 // sliceURN is the slice of all requested nodes.
 const sliceURN = "urn:publicid:IDN+example.org+slice+slice0"
 
-// newUpdate returns an update that creates the given node, or, without one, a node on a
-// component that cannot exist.
+// newUpdate returns an update that creates the given node under an unused name. If node is
+// nil, the node's component cannot exist.
 func (s *suite) newUpdate(node provider.Resource) provider.Update {
 	name := unusedName()
 	r := provider.Resource{

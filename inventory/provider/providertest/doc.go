@@ -2,9 +2,9 @@
 // test or by patchbay check.
 //
 // Check changes nothing: it gets the existing resources and makes dry runs with unused
-// names, so it may run on a site in use. Life takes a node through its whole life: it
-// creates, restarts and removes the node, gives it accounts, and switches it off and on.
-// Life also kills the provider in the middle of its work.
+// names, so it may run on a site in use. Life creates a node, restarts it, gives it
+// accounts, switches it off and on, and removes it. Life also kills the provider in the
+// middle of its work.
 //
 //	metadata ─> get ─> many at once ─> dry runs ─┬─> step: dry run, set, get until done ─> …
 //	              └── Check ─────────────────────┘└── Life ─────────────────────────────────┘

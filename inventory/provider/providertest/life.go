@@ -12,7 +12,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errEnd ends Life after a failed step, whose finding is recorded.
+// errEnd ends Life after a failed step. The step's finding is already recorded.
 var errEnd = errors.New("cannot continue")
 
 // Accounts that Life creates and removes.
@@ -21,15 +21,15 @@ const (
 	bob   = `{"login":"bob","urn":"urn:publicid:IDN+example.org+user+bob","keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA bob"]}`
 )
 
-// Life runs Check and, if that finds no error, takes the node of the options through its
-// whole life. The node is created, created again, restarted, given two accounts of which
-// one is removed, switched off and on, and removed twice. Before each step Life makes a
-// dry run, whose answer must match that of the step. After the step get must report the
-// new state. Then Life creates and removes another node on the same component, and kills
-// the provider several times during both.
+// Life runs Check and, if that finds no error, tests all changes of the node in the options.
+// It creates the node, creates it again, restarts it, adds two accounts, removes one of
+// them, switches the node off and on, and removes it twice. Before each step Life makes a
+// dry run; the answers to the dry run and to the step must be the same. After the step get
+// must report the new state. Then Life creates and removes another node on the same
+// component, and kills the provider several times during both.
 //
-// Life removes everything it created, and reports what it cannot remove. When ctx ends,
-// Life cleans up and returns only notes, because further findings would not be the
+// Life removes all nodes that it created, and reports nodes that it cannot remove. When ctx
+// ends, Life cleans up and returns only notes, because further findings would not be the
 // provider's fault.
 func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	s := newSuite(ctx, p, o)
@@ -38,14 +38,15 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 		switch {
 		case s.failed() || s.interrupted():
 		case p.Type != provider.TypeNode:
-			s.wrong(ruleAttributes, "the type is %s; only the life of a node is known", p.Type)
+			s.wrong(ruleAttributes, "the type is %s; only resources of type node can be tested", p.Type)
 		default:
 			s.runLife()
 		}
 	})
 }
 
-// runLife takes one node through all steps, and kills the provider with a second node.
+// runLife makes all steps with one node. Then it creates and removes a second node and kills
+// the provider during both.
 func (s *suite) runLife() {
 	made := s.newUpdate(s.o.Node)
 	if s.acceptsProperties {
@@ -57,11 +58,11 @@ func (s *suite) runLife() {
 		should provider.Resource
 	}{
 		{stepMake, made.Should},
-		{"restart it", set(provider.AttrRestartSerial, "1")},
-		{"give it two accounts", set(provider.AttrUsers, []string{alice, bob})},
-		{"take one account away", set(provider.AttrUsers, []string{bob})},
-		{"switch it off", set(provider.AttrPower, provider.Off)},
-		{"switch it on", set(provider.AttrPower, provider.On)},
+		{"restart the node", set(provider.AttrRestartSerial, "1")},
+		{"add two accounts", set(provider.AttrUsers, []string{alice, bob})},
+		{"remove one account", set(provider.AttrUsers, []string{bob})},
+		{"switch the node off", set(provider.AttrPower, provider.Off)},
+		{"switch the node on", set(provider.AttrPower, provider.On)},
 		{stepRemove, shouldBeAbsent},
 	} {
 		err := s.step(step.does, made.Name, step.should)
@@ -87,8 +88,8 @@ func (s *suite) runLife() {
 
 // Names of steps that are used in several places.
 const (
-	stepMake   = "make it"
-	stepRemove = "remove it"
+	stepMake   = "create the node"
+	stepRemove = "remove the node"
 )
 
 // shouldBeAbsent requests the removal of a node.
@@ -131,7 +132,8 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	return s.await(does, name, should)
 }
 
-// apply makes the update, with gets of the node in parallel.
+// apply makes the update. While the set runs, apply gets the node again and again, and each
+// get must succeed.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -145,7 +147,7 @@ func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 			if _, err = s.p.Get(s.ctx, []string{u.Name}); err == nil {
 				continue
 			}
-			s.wrong(ruleCalls, "%s: a get that runs beside the set fails: %v; write a new file and rename it, so that it is whole whenever it is read", does, detail(err))
+			s.wrong(ruleCalls, "%s: a get that runs at the same time as the set fails: %v; write a new file and rename it, so that get never reads half of it", does, detail(err))
 		}
 	})
 	begun := time.Now()
@@ -154,7 +156,7 @@ func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	beside.Wait()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		s.wrong(ruleState, "%s: set took more than %v; accept the work, go on in the background and report state changing", does, time.Since(begun).Round(time.Second))
+		s.wrong(ruleState, "%s: set took more than %v; accept the work, continue in the background and report state changing", does, time.Since(begun).Round(time.Second))
 		return provider.Change{}, errEnd
 	case err != nil:
 		s.wrong(ruleSet, "%s: %v", does, detail(err))
@@ -163,7 +165,8 @@ func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	return changes[0], nil
 }
 
-// checkChange reports whether the answer contains the requested change.
+// checkChange reports whether the change in the answer is the requested one; if not, it
+// records a finding.
 func (s *suite) checkChange(does string, u provider.Update, c provider.Change) bool {
 	if len(c.Is) == 0 {
 		s.wrong(ruleSet, "%s: the answer has no change; list it in changes, or answer derive: true", does)
@@ -188,15 +191,15 @@ func (s *suite) checkChange(does string, u provider.Update, c provider.Change) b
 	return true
 }
 
-// compareDryRun checks that the dry run gave the same answer as the real run.
+// compareDryRun checks that the dry run had the same answer as the real run.
 func (s *suite) compareDryRun(does string, u provider.Update, dry, c provider.Change) {
 	if dry.Err != nil {
-		s.wrong(ruleNoop, "%s: it answered the error %q, and the real run succeeded; answer what a real run would", does, detail(dry.Err))
+		s.wrong(ruleNoop, "%s: the dry run answered the error %q, but the real run succeeded; give both the same answer", does, detail(dry.Err))
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(u.Should)) {
 		if s.p.Attributes[name].Kind == "rw" && !equal(name, dry.Is[name], c.Is[name]) {
-			s.wrong(ruleNoop, "%s: it answered that %s becomes %q, and in the real run it became %q; answer what a real run would", does, name, dry.Is[name], c.Is[name])
+			s.wrong(ruleNoop, "%s: the dry run answered that %s becomes %q, but in the real run it became %q; give both the same answer", does, name, dry.Is[name], c.Is[name])
 		}
 	}
 }
@@ -216,8 +219,8 @@ func equal(attribute string, a, b provider.Value) bool {
 	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
 }
 
-// getNode gets one node. An unknown node has an empty resource; any other error is a finding
-// and returns errEnd.
+// getNode gets one node. For an error of kind Unknown it returns an empty resource. For any
+// other error it records a finding and returns errEnd.
 func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	got, err := s.get(name)
 	if err != nil {
@@ -246,10 +249,10 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 			s.checkEndpoints(name, r)
 			return nil
 		case state == provider.StateFailed:
-			s.wrong(ruleState, "%s: it failed: %s", does, provider.ObservedNode(r).Message)
+			s.wrong(ruleState, "%s: the node is in state failed: %s", does, provider.ObservedNode(r).Message)
 			return errEnd
 		case state == provider.StateReady:
-			s.wrong(ruleState, "%s: it is ready, but get does not report %v", does, left)
+			s.wrong(ruleState, "%s: the node is ready, but get does not report %v", does, left)
 			return errEnd
 		case time.Now().After(end):
 			s.wrong(ruleState, "%s: still %s after %v", does, stateText(state), s.o.Wait)
@@ -262,14 +265,14 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
-// checkEndpoints checks a node that has reached its desired state. It must report login while
-// it is on, and only then.
+// checkEndpoints checks a node that has reached its desired state. The node must report login
+// while it is on, and only then.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
 	switch endpoints := r.List(provider.AttrLogin); {
 	case provider.Gone(r) || !s.p.Has(provider.AttrLogin):
 	case r.Text(provider.AttrPower) == provider.Off && len(endpoints) > 0:
-		s.wrong(ruleAttributes, "login of %s is reported while it is switched off; report it only while it can be used", name)
+		s.wrong(ruleAttributes, "login of %s is reported while the node is switched off; report login only while users can log in", name)
 	case provider.PowerOn(r) && len(endpoints) == 0:
 		s.note(ruleAttributes, "%s is ready and switched on, but login is not reported, so no user can log in", name)
 	}

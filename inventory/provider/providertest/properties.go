@@ -7,7 +7,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The properties in the interface of each created node: none, or some.
+// The properties of the link in the interface of each created node: none, or some.
 const (
 	noProperties   = `"properties":[]`
 	someProperties = `"properties":[{"capacity":10000,"latency":10}]`
@@ -23,8 +23,8 @@ func withProperties(u provider.Update) provider.Update {
 	return u
 }
 
-// checkProperties requests a link with capacity and latency. A provider without them must
-// refuse that with the kind unsupported.
+// checkProperties makes a dry run of a node whose link has a capacity and a latency. A
+// provider that does not support these must refuse the node with the kind unsupported.
 func (s *suite) checkProperties() {
 	if !s.p.Has(provider.AttrInterfaces) {
 		return
@@ -35,13 +35,13 @@ func (s *suite) checkProperties() {
 	case c.Err == nil:
 		s.acceptsProperties = true
 	case c.Err.Kind != provider.Unsupported:
-		s.wrong(ruleInterfaces, "a capacity and a latency of a link are refused as %s: %v; if you cannot make them, the kind is unsupported", c.Err.Kind, detail(c.Err))
+		s.wrong(ruleInterfaces, "a link with a capacity and a latency is refused with the kind %s: %v; if you cannot shape links, use the kind unsupported", c.Err.Kind, detail(c.Err))
 	}
 }
 
 // checkShaping checks that a node with accepted properties reports its emulator.
 func (s *suite) checkShaping(name string, r provider.Resource) {
 	if s.acceptsProperties && len(provider.ObservedNode(r).Emulators) == 0 {
-		s.note(ruleInterfaces, "a capacity and a latency of a link of %s are accepted, but no emulator is reported; if links are not shaped, refuse such nodes with the kind unsupported", name)
+		s.note(ruleInterfaces, "%s is accepted with a link that has a capacity and a latency, but no emulator is reported; if you cannot shape links, refuse such nodes with the kind unsupported", name)
 	}
 }

@@ -137,7 +137,7 @@ func TestGoodProviderHasNoFindings(t *testing.T) {
 func TestL10ChangingDryRunIsReported(t *testing.T) {
 	p := installDouble(t, "noop", "", "")
 	got := Check(t.Context(), p, options)
-	if len(got) != 1 || got[0].Rule != ruleNoop || got[0].Note || !strings.Contains(got[0].Text, "has really made") {
+	if len(got) != 1 || got[0].Rule != ruleNoop || got[0].Note || !strings.Contains(got[0].Text, "has really created") {
 		t.Errorf("findings %v, want one", got)
 	}
 	all, err := p.Get(t.Context(), nil)
@@ -150,16 +150,16 @@ func TestL10ChangingDryRunIsReported(t *testing.T) {
 func TestOneFaultIsOneFinding(t *testing.T) {
 	for _, tt := range []struct{ fault, old, new, rule, says string }{
 		{"get fails", "", "", ruleGet, "exit status 1"},
-		{"ghost", "", "", ruleGet, "an unused name; answer that it is absent"},
-		{"denies", "", "", ruleGet, "an unused name: not there; answer that it is absent"},
+		{"ghost", "", "", ruleGet, "is an unused name; answer that it is absent"},
+		{"denies", "", "", ruleGet, "an unused name fails: not there; answer that it is absent"},
 		{"twice", "", "", ruleGet, `has the resource "a" twice`},
-		{"few names", "", "", ruleGet, "asked for 1000 names at once"},
-		{"hides", "", "", ruleGet, "asked for everything, it leaves out"},
-		{"keeps", "", "", ruleGet, "which it calls absent when asked by name"},
+		{"few names", "", "", ruleGet, "a get of 1000 names, which is the maximum, fails"},
+		{"hides", "", "", ruleGet, "a get of all resources leaves out"},
+		{"keeps", "", "", ruleGet, "but a get by name reports it as absent"},
 		{"bad state", "", "", ruleGet, `"up", which is not in enum[pending,changing,ready,failed]`},
-		{"alone", "", "", ruleCalls, "of several gets at once one fails"},
+		{"alone", "", "", ruleCalls, "one of several parallel gets fails"},
 		{"clings", "", "", ruleCalls, "setsid ./install"},
-		{"bare", "", "", ruleCalls, "make it: a get that runs beside the set fails"},
+		{"bare", "", "", ruleCalls, "create the node: a get that runs at the same time as the set fails"},
 		{"torn", "", "", ruleFiles, "killed in the middle, and get then fails"},
 		{"latched", "", "", ruleFiles, "killed in the middle, and the next one fails"},
 		{"stuck", "set: 20s", "set: 4s", ruleFiles, "killed in the middle, and the next one fails"},
@@ -168,50 +168,50 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
 		{"", "    component: {}\n", "", ruleAttributes, "component is missing"},
 		{"no port", "", "", ruleAttributes, "login of"},
-		{"open when off", "", "", ruleAttributes, "while it is switched off"},
+		{"open when off", "", "", ruleAttributes, "while the node is switched off"},
 		{"no user", "", "", ruleAttributes, "proxy of"},
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
 
 		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
-		{"refuses properties", "", "", ruleInterfaces, "are refused as failed"},
-		{"few services", "", "", ruleServices, "was made with 2 services, and get reports 1"},
+		{"refuses properties", "", "", ruleInterfaces, "is refused with the kind failed"},
+		{"few services", "", "", ruleServices, "was created with 2 services, but get reports 1"},
 		{"odd services", "", "", ruleServices, "has no state, or cannot be read"},
 		{"mixed services", "", "", ruleServices, "are not in the order of setup: item 1"},
 		{"endless services", "", "", ruleServices, "have not ended after"},
 		{"good services", "", "", ruleServices, "the command exit 7 is reported as done, with exit 0"},
 		{"bad services", "", "", ruleServices, "the command true is reported as failed, with exit 7"},
 
-		{"noop", "", "", ruleNoop, "has really made"},
-		{"noop two", "", "", ruleNoop, "has really made"},
-		{"noop many", "", "", ruleNoop, "has really made 1000 nodes"},
+		{"noop", "", "", ruleNoop, "has really created"},
+		{"noop two", "", "", ruleNoop, "has really created"},
+		{"noop many", "", "", ruleNoop, "has really created 1000 nodes"},
 		{"noop removes", "", "", ruleNoop, "has really changed"},
 		{"noop fails", "", "", ruleNoop, "exit status 1"},
 		{"noop mute", "", "", ruleNoop, "the answer has no change"},
-		{"noop guesses", "", "", ruleNoop, `make it: it answered that power becomes "off", and in the real run it became "on"`},
-		{"timid", "", "", ruleNoop, `give it two accounts: it answered the error "better not"`},
-		{"picky", "", "", ruleNoop, "it refuses to make the node that may be made: not today"},
-		{"few updates", "", "", ruleNoop, "asked for 1000 updates at once, the most there may be"},
-		{"forgets many", "", "", ruleNoop, "asked for 1000 updates at once, it reports nothing about 1000"},
+		{"noop guesses", "", "", ruleNoop, `create the node: the dry run answered that power becomes "off", but in the real run it became "on"`},
+		{"timid", "", "", ruleNoop, `add two accounts: the dry run answered the error "better not"`},
+		{"picky", "", "", ruleNoop, "it refuses to create the node that this test uses: not today"},
+		{"few updates", "", "", ruleNoop, "a dry run of 1000 updates, which is the maximum, fails"},
+		{"forgets many", "", "", ruleNoop, "a dry run of 1000 updates reports nothing about 1000 of them"},
 
-		{"", "parallel: 4", "parallel: 4\n  actions: [get]", ruleSet, "actions leaves it out"},
-		{"strict", "", "", ruleSet, "remove it once more: not there; removing a missing node must succeed"},
-		{"once", "", "", ruleSet, "make it once more: it exists; a set of the state that the node already has must succeed"},
-		{"none or all", "", "", ruleSet, "do every update you can"},
+		{"", "parallel: 4", "parallel: 4\n  actions: [get]", ruleSet, "actions of the metadata leaves set out"},
+		{"strict", "", "", ruleSet, "remove the node again: not there; removing a missing node must succeed"},
+		{"once", "", "", ruleSet, "create the node again: it exists; a set of the state that the node already has must succeed"},
+		{"none or all", "", "", ruleSet, "do every update that is possible"},
 		{"mute", "", "", ruleSet, "the answer has no change"},
 		{"tells less", "", "", ruleSet, "changes lack component"},
 		{"tells other", "", "", ruleSet, `power is "on", but "off" was requested`},
 		{"tells other past", "", "", ruleSet, `power was "off", but get reported "on"`},
 		{"refuses", "", "", ruleSet, "not you"},
 		{"empty", "", "", ruleSet, "none of changes, derive and error"},
-		{"all or nothing", "", "", ruleErrors, "fails the whole call: one of them is wrong"},
+		{"all or nothing", "", "", ruleErrors, "makes the whole call fail: one of them is wrong"},
 
 		{"slow", "set: 20s", "set: 2s", ruleState, "set took more than"},
-		{"unplugged", "", "", ruleState, "make it: it is ready, but get does not report map[interfaces:"},
-		{"forgets", "", "", ruleState, "make it: still absent"},
+		{"unplugged", "", "", ruleState, "create the node: the node is ready, but get does not report map[interfaces:"},
+		{"forgets", "", "", ruleState, "create the node: still absent"},
 		{"never ready", "", "", ruleState, "still in state changing"},
-		{"fails", "", "", ruleState, "it failed: no disk"},
-		{"deaf", "", "", ruleState, "restart it: it is ready, but"},
-		{"hoards", "", "", ruleState, "take one account away: it is ready, but"},
+		{"fails", "", "", ruleState, "the node is in state failed: no disk"},
+		{"deaf", "", "", ruleState, "restart the node: the node is ready, but"},
+		{"hoards", "", "", ruleState, "remove one account: the node is ready, but"},
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
@@ -238,15 +238,15 @@ func TestToleratedFaultsAreNotes(t *testing.T) {
 		{"no endpoint", "", "", ruleAttributes, "no user can log in"},
 		{"tells by name", "", "", ruleGet, "it cannot list all its resources: ask by name"},
 		{"number", "", "", ruleGet, "put it into quotes"},
-		{"undeclared", "", "", ruleGet, `"colour", which the metadata do not declare`},
-		{"tells what is written", "", "", ruleGet, "only written"},
+		{"undeclared", "", "", ruleGet, `"colour", which is ignored because the metadata do not declare it`},
+		{"tells what is written", "", "", ruleGet, "write-only"},
 		{"talks", "", "", ruleCalls, `"now at work"; a line counts as a warning`},
-		{"floods", "", "", ruleCalls, "wrote more lines to standard error than are kept; write less"},
+		{"floods", "", "", ruleCalls, "wrote too many lines to standard error; the rest is dropped; write less"},
 		{"litters", "", "", ruleFiles, `"other.state" appeared`},
 		{"odd kind", "", "", ruleErrors, `no kind "missing"`},
 		{"no message", "", "", ruleErrors, "no message"},
 		{"long message", "", "", ruleErrors, "2 lines"},
-		{"rather slow", "set: 20s", "set: 4s", ruleState, "of the 4s it may take"},
+		{"rather slow", "set: 20s", "set: 4s", ruleState, "and its time limit is 4s"},
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
@@ -266,9 +266,9 @@ func TestLogOfManagerIsNotStandardError(t *testing.T) {
 	for fault, words := range map[string][]string{ // what it writes itself
 		"bad state":  nil,              // "an attribute cannot be used"
 		"get fails":  {"out of order"}, // "the call of a provider has no usable answer"
-		"number":     nil,              // "a number stands for a string"
+		"number":     nil,              // "an attribute has a number instead of a string"
 		"clings":     nil,              // "left a process behind"
-		"floods":     nil,              // "wrote more lines"
+		"floods":     nil,              // "wrote too many lines"
 		"noop fails": {"no such option"},
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -292,9 +292,9 @@ func TestLogOfManagerIsNotStandardError(t *testing.T) {
 
 // TestInterruptIsNoFinding interrupts a life in the middle, as Ctrl-C does.
 func TestInterruptIsNoFinding(t *testing.T) {
-	for _, at := range []string{"get all resources", "make dry runs", "make it", "switch it off", "remove it, and kill it in the middle"} {
+	for _, at := range []string{"get all resources", "make dry runs", "create the node", "switch the node off", "remove the node, and kill the provider meanwhile"} {
 		for _, after := range []time.Duration{0, 7 * time.Millisecond} {
-			if after > 0 && !strings.Contains(at, "make") {
+			if after > 0 && !strings.Contains(at, "make") && !strings.Contains(at, "create") {
 				continue
 			}
 			t.Run(fmt.Sprint(at, " ", after), func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestProgressIsReported(t *testing.T) {
 	o := options
 	o.Progress = func(step string) { steps = append(steps, step) }
 	Life(t.Context(), installDouble(t, "", "", ""), o)
-	for _, want := range []string{"make dry runs", "make it", "make it once more", "take one account away", "remove it, and kill it in the middle", "remove it once more"} {
+	for _, want := range []string{"make dry runs", "create the node", "create the node again", "remove one account", "remove the node, and kill the provider meanwhile", "remove the node again"} {
 		if !strings.Contains("|"+strings.Join(steps, "|")+"|", "|"+want+"|") {
 			t.Errorf("%q is not among the steps %q", want, steps)
 		}
@@ -362,7 +362,7 @@ func TestRunReports(t *testing.T) {
 	}
 	r = &recorder{T: t}
 	Run(r, installDouble(t, "strict", "", "").Path, options)
-	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "once more") {
+	if len(r.errors) != 1 || !strings.Contains(r.errors[0], "remove the node again") {
 		t.Errorf("a provider with one fault: %q, want one error", r.errors)
 	}
 }

@@ -14,10 +14,10 @@ var (
 	fails    = `{"kind":"execute","shell":"sh","command":"exit 7 # to fail"}`
 )
 
-// checkServices waits for the services that the node was created with, and checks their
-// reports.
-func (s *suite) checkServices(name string, asked []string) error {
-	if !s.p.Has(provider.AttrSetup) || !s.p.Has(provider.AttrServices) || len(asked) == 0 {
+// checkServices waits until the steps in setup, with which the node was created, have ended.
+// It checks the reports on them.
+func (s *suite) checkServices(name string, setup []string) error {
+	if !s.p.Has(provider.AttrSetup) || !s.p.Has(provider.AttrServices) || len(setup) == 0 {
 		return nil
 	}
 	s.progress("check its services")
@@ -28,8 +28,8 @@ func (s *suite) checkServices(name string, asked []string) error {
 		}
 		items := r.List(provider.AttrServices)
 		reports := provider.ObservedNode(r).Services
-		if len(reports) != len(asked) {
-			s.wrong(ruleServices, "%s was made with %d services, and get reports %d; report each as soon as you have accepted it", name, len(asked), len(reports))
+		if len(reports) != len(setup) {
+			s.wrong(ruleServices, "%s was created with %d services, but get reports %d; report each as soon as you have accepted it", name, len(setup), len(reports))
 			return errEnd
 		}
 		going := false
@@ -38,7 +38,7 @@ func (s *suite) checkServices(name string, asked []string) error {
 				return errEnd // reported by checkNode
 			}
 			var step, report struct{ Kind string }
-			if json.Unmarshal([]byte(asked[i]), &step) != nil || json.Unmarshal([]byte(items[i]), &report) != nil || step.Kind != report.Kind {
+			if json.Unmarshal([]byte(setup[i]), &step) != nil || json.Unmarshal([]byte(items[i]), &report) != nil || step.Kind != report.Kind {
 				s.wrong(ruleServices, "services of %s are not in the order of setup: item %d is %.200q", name, i+1, items[i])
 				return errEnd
 			}
@@ -46,7 +46,7 @@ func (s *suite) checkServices(name string, asked []string) error {
 		}
 		if !going {
 			for i, r := range reports {
-				s.checkEnd(asked[i], r.State, r.Exit)
+				s.checkEnd(setup[i], r.State, r.Exit)
 			}
 			return nil
 		}
@@ -60,12 +60,13 @@ func (s *suite) checkServices(name string, asked []string) error {
 	}
 }
 
-// checkEnd checks the result of the step asked, which must succeed or fail.
-func (s *suite) checkEnd(asked string, state am.StepState, exit int) {
+// checkEnd checks the result of a step: the step succeeds must be done with exit 0, and the
+// step fails must have failed with another exit status.
+func (s *suite) checkEnd(step string, state am.StepState, exit int) {
 	switch {
-	case asked == succeeds && (state != am.StepDone || exit != 0):
+	case step == succeeds && (state != am.StepDone || exit != 0):
 		s.wrong(ruleServices, "the command true is reported as %s, with exit %d", state, exit)
-	case asked == fails && (state != am.StepFailed || exit == 0):
-		s.wrong(ruleServices, "the command exit 7 is reported as %s, with exit %d; a command that ends with another status than 0 is failed, and exit is that status", state, exit)
+	case step == fails && (state != am.StepFailed || exit == 0):
+		s.wrong(ruleServices, "the command exit 7 is reported as %s, with exit %d; report a command with another exit status than 0 as failed, with this status in exit", state, exit)
 	}
 }

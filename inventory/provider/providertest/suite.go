@@ -30,12 +30,13 @@ func (f Finding) String() string { return f.Rule + ": " + f.Text }
 
 // Options limit what the suite may do.
 type Options struct {
-	// Node is a node that the suite may create and remove: component, and image,
-	// sliver_type or whatever else the provider needs. Without it nothing is created.
+	// Node is a node that the suite may create and remove: its component, and other
+	// attributes that the provider needs, such as image and sliver_type. Without Node
+	// nothing is created.
 	Node provider.Resource
 	// Wait is the time limit of one operation; zero means ten minutes.
 	Wait time.Duration
-	// Poll is the time between gets while an operation runs; zero means a second.
+	// Poll is the time between gets while an operation runs; zero means one second.
 	Poll time.Duration
 	// Progress, if not nil, is called with the name of each step as it begins.
 	Progress func(step string)
@@ -94,14 +95,14 @@ type suite struct {
 	ignoresNoop       bool // a dry run changes something
 	acceptsProperties bool // it accepts properties of links
 
-	quiet bool // errors are expected now and not recorded
+	quiet bool // errors are expected and not recorded
 
 	mu       sync.Mutex // guards findings and reported
 	findings []Finding
-	reported map[string]bool // by rule and format
+	reported map[string]bool // the findings that are recorded, by rule and format
 }
 
-// newSuite returns a suite that observes p's log and answers.
+// newSuite returns a suite that reads p's log and answers.
 func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 	if o.Wait == 0 {
 		o.Wait = 10 * time.Minute
@@ -116,12 +117,13 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 	return s
 }
 
-// wrong records an error, and note a Note.
+// wrong records a finding that is an error. note records a finding with Note set.
 func (s *suite) wrong(rule, format string, args ...any) { s.find(rule, false, format, args) }
 func (s *suite) note(rule, format string, args ...any)  { s.find(rule, true, format, args) }
 
-// find records a finding. It records findings with the same rule and format only once, so
-// not for each node. After an interruption and while s.quiet is set it records only notes.
+// find records a finding. Of the findings with the same rule and format it records only the
+// first, so a mistake with every node is one finding. After an interruption, and while
+// s.quiet is set, it records only notes.
 func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +149,7 @@ func (s *suite) progress(step string) {
 }
 
 // run calls f and returns the findings. It adds a note for each new file in the provider's
-// folder whose name does not begin with the provider's.
+// folder whose name does not begin with the provider's name.
 func (s *suite) run(f func()) []Finding {
 	before := map[string]bool{}
 	for _, name := range s.files() {
@@ -157,7 +159,7 @@ func (s *suite) run(f func()) []Finding {
 	stem := strings.TrimSuffix(filepath.Base(s.p.Path), provider.Suffix)
 	for _, name := range s.files() {
 		if !before[name] && !strings.HasPrefix(name, stem) {
-			s.note(ruleFiles, "while it ran, %q appeared beside it; keep state in files or folders whose names begin with %s, for other providers live there, too", name, stem)
+			s.note(ruleFiles, "while the provider ran, the file %q appeared beside it; keep state in files or folders whose names begin with %s, because other providers use the same folder", name, stem)
 		}
 	}
 	return s.findings
