@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// argumentCount returns a check that there are at least least and at most most arguments;
-// a most of -1 means no limit. names are the names of the arguments in the error.
+// argumentCount returns a check of the number of arguments, which must be from least to
+// most; if most is -1, there is no upper limit. names are the names of the arguments in the
+// error.
 func argumentCount(least, most int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

@@ -18,8 +18,8 @@ containers: a port for each, and the gateway account. The nodes' own SSH servers
 answer there.
 
 NAME.yaml in the working directory names the testbed in its key instance; its other
-keys belong to PROGRAM. PROVIDER.md says how to set it up. The server calls this through a file NAME.prov
-such as:
+keys belong to PROGRAM. PROVIDER.md says how to set it up. The server calls this through
+a file NAME.prov such as:
 
   #!/bin/sh
   exec patchbay-local behind --name racked --provider ./rack.real "$@"`,
@@ -28,7 +28,7 @@ such as:
 			return local.RunBehind(".", name, other, args[0], os.Stdin, os.Stdout)
 		},
 	}
-	c.Flags().StringVar(&name, "name", "", "name of this provider: the stem of its file")
+	c.Flags().StringVar(&name, "name", "", "name of this provider: the name of its file without .prov")
 	c.Flags().StringVar(&other, "provider", "", "the other provider's executable")
 	for _, flag := range []string{"name", "provider"} {
 		if err := c.MarkFlagRequired(flag); err != nil {

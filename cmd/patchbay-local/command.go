@@ -10,6 +10,9 @@ import (
 	"patchbay/inventory/simulated"
 )
 
+// providerCommands are the commands that act as a provider.
+var providerCommands = []string{"behind", "local", "simulated"}
+
 // command returns the program with all its commands.
 func command() *cobra.Command {
 	root := &cobra.Command{
@@ -47,7 +50,7 @@ The server calls this through a file NAME.prov.`,
 			return simulated.Run(".", o.name, args[0], os.Stdin, os.Stdout)
 		},
 	}
-	c.Flags().StringVar(&o.name, "name", "simulated", "name of this provider: the stem of its file")
+	c.Flags().StringVar(&o.name, "name", "simulated", "name of this provider: the name of its file without .prov")
 	return c
 }
 

@@ -19,9 +19,9 @@ func doctorCommand() *cobra.Command {
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "doctor [SETTINGS]",
-		Short: "Test what nodes need of this host, with remedies",
-		Long: `Test what nodes need of this host by doing it, and remove everything afterwards.
-With SETTINGS it also tests the ports and the state folder of that testbed. The
+		Short: "Test whether this host can run nodes, with remedies",
+		Long: `Test the features of this host that nodes need by using them, and remove everything
+afterwards. With SETTINGS it also tests the ports and the state folder of that testbed. The
 exit status is 0 if nodes can run here.`,
 		Args: argumentCount(0, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ exit status is 0 if nodes can run here.`,
 		},
 	}
 	site.add(c)
-	c.Flags().BoolVar(&quiet, "quiet", false, "report only what prevents nodes")
+	c.Flags().BoolVar(&quiet, "quiet", false, "report only the problems that prevent nodes")
 	return c
 }
 

@@ -135,7 +135,7 @@ func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) erro
 		// os.Pipe makes non-blocking pipes, but programs expect blocking ones.
 		var ends [2]int
 		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-			return fmt.Errorf("cannot make a pipe: %w", err)
+			return fmt.Errorf("cannot create a pipe: %w", err)
 		}
 		r, w := os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe")
 		if i == 0 {
@@ -169,7 +169,7 @@ func waitExit(p *agent.Process) error {
 	exit, err := p.Wait()
 	switch {
 	case err != nil:
-		return fmt.Errorf("the node went away: %w", err)
+		return fmt.Errorf("the connection to the node was lost: %w", err)
 	case exit.Signal != 0:
 		return exitStatus(128 + exit.Signal)
 	case exit.Status != 0:

@@ -59,8 +59,8 @@ func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) 
 	return write(out, answer)
 }
 
-// askTestbed sends a request to the testbed of a settings file. An error in the answer is
-// returned as an error.
+// askTestbed sends a request to the testbed whose settings are in a file. It returns an error
+// in the answer as its own error.
 func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
 	s, err := readSettings(settings)
 	if err != nil {

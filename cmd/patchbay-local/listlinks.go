@@ -37,12 +37,12 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 	return w.Flush()
 }
 
-// maxShown is how many properties of an interface a line shows, and how many names of each
-// property.
+// maxShown is the number of properties of an interface that a line shows, and the number of
+// names that it shows for each property.
 const maxShown = 3
 
 // formatProperties formats the requested properties of frames that leave an interface.
-// omitted is how many more there are than the testbed's answer has.
+// omitted is the number of further properties, which the testbed's answer left out.
 func formatProperties(properties []local.ListedProperty, omitted int) string {
 	var all []string
 	for _, p := range properties[:min(len(properties), maxShown)] {

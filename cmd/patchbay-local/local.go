@@ -14,8 +14,8 @@ func localCommand() *cobra.Command {
 		Use:   "local --name NAME ral_action=ACTION",
 		Short: "Act as the provider of the local testbed: one call, JSON in and out",
 		Long: `Act as the provider of the local testbed: take one call (describe, get or set),
-hand it to the testbed's socket and write the answer to standard output. It
-needs no rights; "patchbay-local up" makes the nodes.
+pass it to the testbed's socket and write the answer to standard output. It
+needs no special rights; "patchbay-local up" creates the nodes.
 
 NAME.yaml in the working directory holds the settings. The server calls this
 through a file NAME.prov.`,
@@ -24,6 +24,6 @@ through a file NAME.prov.`,
 			return local.Run(".", name, args[0], os.Stdin, os.Stdout)
 		},
 	}
-	c.Flags().StringVar(&name, "name", "local", "name of this provider: the stem of its file")
+	c.Flags().StringVar(&name, "name", "local", "name of this provider: the name of its file without .prov")
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -26,8 +27,8 @@ func main() {
 	if os.Getuid() != os.Geteuid() {
 		agent.RunCommand(agent.SudoName, os.Args[1:])
 	}
-	// This binary also runs as each process of the testbed, which its name selects.
-	// Functions Main and Stage without a result do not return.
+	// The testbed also runs its own processes from this binary; the program's name selects
+	// one. Functions Main and Stage without a result do not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -44,14 +45,20 @@ func main() {
 	case ping.Argv0:
 		os.Exit(ping.Main(os.Args[1:], os.Stdout, os.Stderr))
 	case linktest.Argv0:
-		exit(linktest.Main(os.Args[1:], os.Stdout))
+		exit(linktest.Argv0, linktest.Main(os.Args[1:], os.Stdout))
 	}
 	agent.RunCommand(filepath.Base(os.Args[0]), os.Args[1:])
-	exit(command().Execute())
+	c, err := command().ExecuteC()
+	prefix := "patchbay-local"
+	if slices.Contains(providerCommands, c.Name()) {
+		prefix = "error" // the server reads the level of a provider's line from its prefix
+	}
+	exit(prefix, err)
 }
 
-// exit ends the program with the exit status for err, and prints other errors.
-func exit(err error) {
+// exit ends the program with the exit status for err. It prints an error that is not an
+// exit status, after the prefix.
+func exit(prefix string, err error) {
 	status, isStatus := errors.AsType[exitStatus](err)
 	switch {
 	case err == nil:
@@ -59,6 +66,6 @@ func exit(err error) {
 	case isStatus:
 		os.Exit(int(status))
 	}
-	fmt.Fprintln(os.Stderr, "error:", err)
+	fmt.Fprintf(os.Stderr, "%s: %v\n", prefix, err)
 	os.Exit(1)
 }

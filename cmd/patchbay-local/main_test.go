@@ -235,10 +235,14 @@ func TestCommands(t *testing.T) {
 		t.Errorf("version: %v, %q", err, out)
 	}
 	for _, args := range [][]string{{"simulated"}, {"simulated", "get"}, {"simulated", "--name", "../x", "ral_action=get"}, {"nonsense"}} {
+		prefix := "error: " // a provider's level, for the server's log
+		if args[0] == "nonsense" {
+			prefix = "patchbay-local: "
+		}
 		c := exec.Command(binary(), args...)
 		c.Dir = t.TempDir()
 		out, err := c.CombinedOutput()
-		if err == nil || !strings.HasPrefix(string(out), "error: ") {
+		if err == nil || !strings.HasPrefix(string(out), prefix) {
 			t.Errorf("%q: %v, %q; want a refusal", args, err, out)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"patchbay/inventory/local/testbed"
 )
 
-// siteFlags are the flags of commands about the testbed of a settings file.
+// siteFlags are the flags of commands that have a settings file as argument.
 type siteFlags struct {
 	state string
 }

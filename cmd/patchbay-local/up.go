@@ -25,8 +25,8 @@ func upCommand() *cobra.Command {
 SIGTERM. Nodes continue to run after this program ends, and its next start finds
 them. After a reboot of the host they are started again from their disks.
 
-SETTINGS is the provider's NAME.yaml; only root and its owner may request
-nodes. The log goes to standard error.`,
+SETTINGS is the provider's NAME.yaml; only root and the owner of that file may
+request nodes. The log goes to standard error.`,
 		Args: argumentCount(1, 1, "SETTINGS"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needRoot(); err != nil {
@@ -42,7 +42,7 @@ nodes. The log goes to standard error.`,
 			if lacks := local.Outdated(args[0]); lacks != "" {
 				o.Log.Warn("the settings are incomplete", "file", args[0], "reason", lacks)
 			}
-			signal.Ignore(syscall.SIGPIPE) // nodes must run on when the reader of the log has ended
+			signal.Ignore(syscall.SIGPIPE) // nodes must continue to run if the reader of the log ends
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			t, err := testbed.Open(o)
@@ -72,7 +72,7 @@ func checkListenAddress(path string, a netip.Addr) error {
 	return l.Close()
 }
 
-// options returns the options of the testbed of a settings file.
+// options returns the options for running the testbed whose settings are at path.
 func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 	if o.Settings, o.State, err = f.read(path); err != nil {
 		return o, err

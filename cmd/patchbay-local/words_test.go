@@ -26,16 +26,16 @@ func TestErrorMessages(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ args, want string }{
-		{"up", "error: SETTINGS is missing; type: patchbay-local up SETTINGS"},
-		{"enter", "error: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [--] [COMMAND]"},
-		{"enter local.yaml", "error: NODE is missing"},
-		{"image add local.yaml", "error: NAME is missing"},
-		{"list local.yaml more", `error: unexpected argument "more"; type: patchbay-local list SETTINGS`},
-		{"list nofile.yaml", "error: nofile.yaml does not exist; SETTINGS is the local.yaml"},
-		{"clean --state " + state + " nofile.yaml", "error: nofile.yaml does not exist"},
-		{"up --state " + state + " listen.yaml", "error: listen.yaml: listen is 192.0.2.1, which is no address of this host; write one that this prints: ip -brief address"},
+		{"up", "patchbay-local: SETTINGS is missing; type: patchbay-local up SETTINGS"},
+		{"enter", "patchbay-local: SETTINGS and NODE are missing; type: patchbay-local enter SETTINGS NODE [--] [COMMAND]"},
+		{"enter local.yaml", "patchbay-local: NODE is missing"},
+		{"image add local.yaml", "patchbay-local: NAME is missing"},
+		{"list local.yaml more", `patchbay-local: unexpected argument "more"; type: patchbay-local list SETTINGS`},
+		{"list nofile.yaml", "patchbay-local: nofile.yaml does not exist; SETTINGS is the local.yaml"},
+		{"clean --state " + state + " nofile.yaml", "patchbay-local: nofile.yaml does not exist"},
+		{"up --state " + state + " listen.yaml", "patchbay-local: listen.yaml: listen is 192.0.2.1, which is no address of this host; write one that this prints: ip -brief address"},
 		{"up --state " + state + " site.yaml", "this is the site's configuration"},
-		{"image remove --state " + state + " local.yaml nope", `error: there is no image "nope" to remove`},
+		{"image remove --state " + state + " local.yaml nope", `patchbay-local: there is no image "nope" to remove`},
 	} {
 		c := exec.Command(binary(), strings.Fields(tt.args)...)
 		c.Dir = dir
@@ -60,7 +60,7 @@ func errorMessagesWhileRunning(t *testing.T, a *arena) {
 	const off = "00000000-0000-4000-8000-0000000000aa"
 	b.set(t, off, node("localhost", provider.Resource{"power": "off"}))
 	out, err := exec.Command(binary(), "enter", b.settings, off, "true").CombinedOutput()
-	if err == nil || string(out) != "error: node "+off+" is switched off\n" {
+	if err == nil || string(out) != "patchbay-local: node "+off+" is switched off\n" {
 		t.Errorf("enter: %v, %q", err, out)
 	}
 	for _, words := range [][]string{{"--", "echo", "-n", "--", "in"}, {"echo", "-n", "--", "in"}} {
@@ -85,7 +85,7 @@ func errorMessagesWhileRunning(t *testing.T, a *arena) {
 	c := exec.Command(program, "list", settings)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := c.CombinedOutput(); err == nil || string(out) != "error: only root and the owner of "+settings+" may call the testbed "+b.instance+": run it with sudo\n" {
+	if out, err := c.CombinedOutput(); err == nil || string(out) != "patchbay-local: only root and the owner of "+settings+" may call the testbed "+b.instance+": run it with sudo\n" {
 		t.Errorf("list: %v, %q", err, out)
 	}
 }
