@@ -54,8 +54,8 @@ func (c Change) String() string {
 	return head + ": " + c.Text
 }
 
-// Compare lists the differences between was and now; things with the same difference
-// share one Change.
+// Compare returns the differences between was and now. Things with the same difference share
+// one Change.
 func Compare(was, now *Inventory) []Change {
 	d := &differences{places: map[[2]string]int{}}
 	d.components(was, now)
@@ -145,9 +145,9 @@ func plural(text string) string {
 	return cmp.Or(pluralTexts[text], text)
 }
 
-// compareNamed compares two lists of named things. It records new and removed things, and
-// calls both with the old and the new value of each thing that is in both lists.
-func compareNamed[T any](d *differences, kind string, was, now []T, name func(T) string, both func(name string, a, b T)) {
+// compareNamed compares two lists of named things and records the new and the removed ones.
+// For each thing in both lists it calls compare with the old and the new value.
+func compareNamed[T any](d *differences, kind string, was, now []T, name func(T) string, compare func(name string, a, b T)) {
 	before := make(map[string]T, len(was))
 	for _, x := range was {
 		before[name(x)] = x
@@ -156,7 +156,7 @@ func compareNamed[T any](d *differences, kind string, was, now []T, name func(T)
 		n := name(x)
 		a, ok := before[n]
 		if delete(before, n); ok {
-			both(n, a, x)
+			compare(n, a, x)
 		} else {
 			d.add(kind, n, "is new")
 		}
@@ -231,7 +231,7 @@ func (d *differences) component(a, b *Component) {
 	texts("sliver types", namesOf(a.SliverTypes, typeName), namesOf(b.SliverTypes, typeName))
 	texts("hardware types", a.HardwareTypes, b.HardwareTypes)
 	if a.Provider != b.Provider {
-		add("its provider was %s and is %s; each sliver keeps the provider that made it", a.Provider, b.Provider)
+		add("its provider was %s and is %s; each sliver keeps the provider that created it", a.Provider, b.Provider)
 	}
 	if !isEqual(a.Gateway, b.Gateway) {
 		add("its gateway has changed, also in manifests")

@@ -66,7 +66,7 @@ type Gateway struct {
 	User string // empty: each experimenter's own login
 }
 
-// Address is the gateway as host:port or user@host:port; "" for none.
+// Address returns the gateway as host:port or user@host:port; "" for a nil gateway.
 func (g *Gateway) Address() string {
 	if g == nil {
 		return ""

@@ -126,28 +126,28 @@ func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	case len(e.names) == 0:
 		s.Missing(item, "a component", "name")
 	case e.id != nil && len(e.names) > 1:
-		s.Wrong(e.id, "component_id is for one component; this entry makes %d", len(e.names))
+		s.Wrong(e.id, "component_id is for one component; this entry creates %d", len(e.names))
 	case e.exclusive == nil:
 		s.Wrong(item, "component %s does not say whether it is exclusive; add exclusive: true (one experiment at a time) or false (shared)", e.names[0])
 	case e.Provider == "":
 		s.Wrong(item, "component %s has no provider; add one here, or one for all at the top", e.names[0])
 	case e.Exclusive && e.capacity != nil:
-		s.Wrong(e.capacity, "component %s is exclusive, so it holds one sliver whatever its size; drop capacity", e.names[0])
+		s.Wrong(e.capacity, "component %s is exclusive, so it holds one sliver of any size; remove capacity", e.names[0])
 	default:
 		for _, p := range e.ports {
 			if p.single != nil && len(e.names) > 1 {
-				s.Wrong(p.single, "%s is for one interface; this entry makes %d", p.what, len(e.names))
+				s.Wrong(p.single, "%s is for one interface; this entry creates %d", p.what, len(e.names))
 				return
 			}
 		}
 		if len(e.ports)*len(e.names) > maxInterfaces-len(s.Interfaces) {
-			s.Wrong(item, "%d interfaces on each of %d components are more than the %d that an inventory may have in all; give them fewer", len(e.ports), len(e.names), maxInterfaces)
+			s.Wrong(item, "%d interfaces on each of %d components are too many, since an inventory may have %d in all; list fewer", len(e.ports), len(e.names), maxInterfaces)
 		}
 	}
 }
 
-// checkCapacity reports whether a shared component has room for at least one sliver of
-// each of its types, and limits their number. If not, it records a mistake.
+// checkCapacity reports whether the capacity of a shared component has room for at least one
+// sliver of each of its types, and limits their number. If not, it records a mistake.
 func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
@@ -162,8 +162,8 @@ func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-// addComponent adds a component with that name and interfaces, unless its name or URN is
-// used already.
+// addComponent adds c with that name and the interfaces in ports. If another component has
+// the name or the URN, it records a mistake instead.
 func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []interfaceEntry) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
@@ -206,7 +206,7 @@ func (s *site) expandRange(n *yaml.Node, only bool) []string {
 		s.Wrong(n, "%q is not a range; write its first and its last name, such as pc1..pc20", n.Value)
 		return nil
 	case r.Len() > maxComponents-len(s.Components):
-		s.Wrong(n, "%q makes more components than the %d an inventory may have", n.Value, maxComponents)
+		s.Wrong(n, "%q adds more components than the %d that an inventory may have", n.Value, maxComponents)
 		return nil
 	}
 	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names())

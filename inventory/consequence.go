@@ -13,18 +13,18 @@ import (
 	"patchbay/inventory/nameset"
 )
 
-// Consequence is an effect of an inventory on existing slivers: those of one slice
-// with the same effect for the same reasons.
+// Consequence is an effect of an inventory on existing slivers of one slice. Slivers with
+// the same effect for the same reasons share one Consequence.
 type Consequence struct {
 	// Warning reports whether an operator should act or decide.
 	Warning bool
 	// What is the subject, such as names of components and ranges of them. Line is the
-	// line of the first one in the file; 0 if the file does not contain it.
+	// line of the first of them in the file; 0 if the file does not contain it.
 	What string
 	Line int
 	Text string
-	// Slice owns the slivers, and Slivers is their number. Leaving of them are being
-	// removed, Frozen belong to a slice that is shut down.
+	// Slice is the slivers' slice, and Slivers their number. Leaving is the number of those
+	// that are being removed, Frozen of those that are shut down.
 	Slice   string
 	Slivers int
 	Leaving int
@@ -52,9 +52,9 @@ func (c Consequence) String() string {
 	return s + ")"
 }
 
-// Consequences lists the differences between v and existing slivers, which may have been
-// reserved under other inventories. The slivers themselves do not change. The list is in
-// the order of the lines of v's file.
+// Consequences returns the differences between v and existing slivers, which may have been
+// reserved under other inventories. The slivers themselves do not change. The result is
+// sorted by the lines of v's file.
 func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	m := &consequenceBuilder{
 		v: v, held: make(map[*Component]load), taken: make(map[*Interface][2]int64), found: make(map[consequenceKey]*sliceNote),
@@ -146,7 +146,7 @@ type consequenceKey struct{ what, slice string }
 type sliceNote struct {
 	Consequence
 	texts []string
-	last  *am.Sliver // the last one counted
+	last  *am.Sliver // the last sliver that was counted
 }
 
 // note records a text about a sliver.
@@ -178,8 +178,8 @@ func (m *consequenceBuilder) note(x *am.Sliver, warning bool, what string, line 
 	}
 }
 
-// sorted returns the consequences by line; those without a line in the file come first. It
-// merges the notes of one slice that have the same text.
+// sorted returns the consequences, sorted by line; those without a line in the file come
+// first. It merges notes that have the same slice and text.
 func (m *consequenceBuilder) sorted() []Consequence {
 	slices.SortStableFunc(m.order, func(a, b *sliceNote) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.What, b.What), cmp.Compare(a.Slice, b.Slice))
@@ -267,7 +267,7 @@ func (m *consequenceBuilder) noteTypes(x *am.Sliver, c *Component) {
 		m.note(x, false, c.Name, c.Line, "it no longer offers %s", x.SliverType)
 	}
 	if x.HardwareType != "" && !slices.Contains(c.HardwareTypes, x.HardwareType) {
-		m.note(x, false, c.Name, c.Line, "it is no longer %s; manifests keep saying that it is", x.HardwareType)
+		m.note(x, false, c.Name, c.Line, "it is no longer %s, which manifests still name", x.HardwareType)
 	}
 	if _, ok := m.v.Image(x.Image); x.Image != "" && !ok {
 		m.note(x, x.Status.Operational == am.PendingAllocation, "image "+x.Image, 0, "it is no longer offered; manifests keep it, and its provider may be unable to make a node from it")
@@ -279,7 +279,7 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	all := m.held[c]
 	switch {
 	case c.Exclusive && all.slivers > 1:
-		m.note(x, true, c.Name, c.Line, "it is exclusive, and accepts no slivers until its %d are deleted", all.slivers)
+		m.note(x, true, c.Name, c.Line, "it is exclusive, and accepts no slivers until its %d slivers are deleted", all.slivers)
 	case c.Exclusive && !x.Exclusive:
 		m.note(x, false, c.Name, c.Line, "it is exclusive now")
 	case !c.Exclusive && x.Exclusive:
@@ -290,7 +290,7 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 	used := all.amount
 	if exceeds(c.Capacity.Slots, used.Slots) || exceeds(c.Capacity.Cores, used.Cores) || exceeds(c.Capacity.Memory, used.Memory) || exceeds(c.Capacity.Disk, used.Disk) {
-		m.note(x, true, c.Name, c.Line, "its slivers take %s of %s, so it accepts no slivers until they fit", amountText(used), amountText(c.Capacity))
+		m.note(x, true, c.Name, c.Line, "its slivers use %s of %s, so it accepts no slivers until they fit", amountText(used), amountText(c.Capacity))
 	}
 }
 
@@ -311,10 +311,10 @@ func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 		in := &x.Interfaces[i]
 		if p, ok := m.v.InterfaceOf(x, in); ok {
 			if t := m.taken[p]; exceeds(p.Capacity, t[0]) || exceeds(p.Capacity, t[1]) {
-				note(true, p.Component.Name+" "+p.Name, p.Component.Line, "links take %d kbit/s out and %d in of its %d; they stay, and no link can be added until they fit", t[0], t[1], p.Capacity)
+				note(true, p.Component.Name+" "+p.Name, p.Component.Line, "its links use %d kbit/s out and %d in, of %d; they stay, and no link can be added until they fit", t[0], t[1], p.Capacity)
 			}
 		} else if !in.Component.IsZero() && c != nil {
-			note(true, c.Name+" "+cmp.Or(in.ComponentName, in.Component.Name), c.Line, "the interface is not in the inventory, so what its links take is not counted; restore it under its name until they are deleted")
+			note(true, c.Name+" "+cmp.Or(in.ComponentName, in.Component.Name), c.Line, "the interface is not in the inventory, so the capacity that its links use is not counted; restore it under its name until the links are deleted")
 		}
 		switch shared, known := m.v.SharedVLAN(in.SharedVLAN); {
 		case in.VLAN == 0:
@@ -323,7 +323,7 @@ func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 		case in.SharedVLAN != "" && shared.Tag != in.VLAN:
 			note(true, "shared VLAN "+in.SharedVLAN, 0, "its tag is %d; existing links stay on %d and do not reach new ones", shared.Tag, in.VLAN)
 		case in.SharedVLAN == "" && m.sharedVLANName(in.VLAN) != "":
-			note(true, "VLAN "+strconv.Itoa(in.VLAN), 0, "it is the tag of the shared VLAN %s, and a private link uses it; no link can join until that one is deleted", m.sharedVLANName(in.VLAN))
+			note(true, "VLAN "+strconv.Itoa(in.VLAN), 0, "it is the tag of the shared VLAN %s, and a private link uses it; no link can join until the private link is deleted", m.sharedVLANName(in.VLAN))
 		case in.SharedVLAN == "" && !m.tags[in.VLAN]:
 			note(false, "VLAN "+strconv.Itoa(in.VLAN), 0, "it is no longer offered; its link keeps it, and it is not assigned again")
 		}

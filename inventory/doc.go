@@ -15,8 +15,8 @@
 // remedy; an unknown key is a mistake. Everything with a name is a list entry with a key
 // called "name"; its name is never a YAML key.
 //
-// Compare lists the differences between two inventories. Consequences lists what an
-// inventory means for existing slivers, under whatever inventory they were reserved.
+// Compare returns the differences between two inventories. Consequences returns the effects
+// of an inventory on existing slivers, which may have been reserved under other inventories.
 //
 // The package does not record reservations (am/binder does), starts no provider
 // (inventory/provider does) and writes no documents (rspec does).
@@ -30,6 +30,6 @@
 //
 //   - changed component_id: the component is found by name and provider, so that no machine is
 //     offered twice. Manifests keep the old URN: [Consequences].
-//   - reserved interface, tag or address that was removed from the inventory: it has no effect until it returns;
-//     start, check and reload warn: [Consequence].
+//   - reserved interface, tag or address that was removed from the inventory: it is not counted
+//     until it is added again; start, check and reload warn: [Consequence].
 package inventory

@@ -10,7 +10,7 @@ import (
 )
 
 // interfaceEntry is an interface in an entry of components. Each component of the entry
-// has such an interface.
+// gets such an interface.
 type interfaceEntry struct {
 	Interface
 	at *yaml.Node

@@ -23,7 +23,8 @@ const (
 	Share Choice = "share"
 	// Copy ignores an unsupported element, with a notice, and keeps it in the manifest.
 	Copy Choice = "copy"
-	// InPercent and AsFraction are units: 1 per cent is "1" or "0.01".
+	// InPercent and AsFraction are units of packet loss: in InPercent "1" means 1 per cent, in
+	// AsFraction "0.01" does.
 	InPercent  Choice = "percent"
 	AsFraction Choice = "fraction"
 	// Yes, No and Unknown say whether nodes reach the outside network.

@@ -247,7 +247,7 @@ func TestMistakes(t *testing.T) {
 		{"no name", "name: pc1\n    component_id", "component_id", "27: a component has no name"},
 		{"same component twice", "spare]", "host09]", `37: there are two components urn:publicid:IDN+example.org+node+host09`},
 		{"same name, other URN", "spare]", "pc1]", `37: there are two components "pc1"`},
-		{"component id for many", "  - names: [host08..host10, spare]", "  - names: [host08..host10, spare]\n    component_id: urn:publicid:IDN+example.org+node+h", "38: component_id is for one component; this entry makes 4"},
+		{"component id for many", "  - names: [host08..host10, spare]", "  - names: [host08..host10, spare]\n    component_id: urn:publicid:IDN+example.org+node+h", "38: component_id is for one component; this entry creates 4"},
 		{"component id no URN", "urn:publicid:IDN+example.org+node+rack-1", "rack-1", "28: "},
 		{"range backwards", "host08..host10", "host10..host08", `37: "host10..host08" is not a range`},
 		{"range of nothing", "host08..host10", "..", `37: ".." is not a range`},
@@ -282,8 +282,8 @@ func TestMistakes(t *testing.T) {
 		{"interface twice", "name: eth0", "name: eth1", `45: there are two interfaces "eth1"`},
 		{"interfaces of two components with one URN", "border:0", "sw2:eth1", "50: there are two interfaces urn:publicid:IDN+example.org+interface+sw2:eth1"},
 		{"role", "role: control", "role: boss", "44: role must be control, experimental or mixed"},
-		{"public address of a range", "role: control", "public_ipv4: 192.0.2.98", "44: public_ipv4 is for one interface; this entry makes 2"},
-		{"interface id of a range", "role: control", `component_id: "urn:publicid:IDN+example.org+interface+x"`, "44: component_id is for one interface; this entry makes 2"},
+		{"public address of a range", "role: control", "public_ipv4: 192.0.2.98", "44: public_ipv4 is for one interface; this entry creates 2"},
+		{"interface id of a range", "role: control", `component_id: "urn:publicid:IDN+example.org+interface+x"`, "44: component_id is for one interface; this entry creates 2"},
 		{"interface id of a node", "+interface+border:0", "+node+border", "50: "},
 		{"public address of an interface", "192.0.2.99", "2001:db8::1", "50: public_ipv4 must be an IPv4 address"},
 		{"public address of an interface and of the pool", "192.0.2.99", "192.0.2.11", "50: public_ipv4 192.0.2.11 is also in public_addresses"},
@@ -352,7 +352,7 @@ func TestSlipsAreBounded(t *testing.T) {
 	wide := "sliver_types: [{name: vm}]\nprovider: rack\ncomponents:\n  - {name: b, exclusive: true, interfaces: [{name: e}]}\n" +
 		"  - {names: a1..a700000, exclusive: true, interfaces: [{name: e}, {name: f}, {name: g}]}\n"
 	_, err = Parse([]byte(wide), "inv.yaml", "example.org")
-	if want := "inv.yaml:5: 3 interfaces on each of 700000 components are more than the 2000000 that an inventory may have in all; give them fewer"; err == nil || err.Error() != want {
+	if want := "inv.yaml:5: 3 interfaces on each of 700000 components are too many, since an inventory may have 2000000 in all; list fewer"; err == nil || err.Error() != want {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -19,8 +19,8 @@ type Host struct {
 	OSVersion, OSName string
 	// Cores is the number of its processors.
 	Cores int
-	// Memory is its memory and Disk the free space for nodes, in bytes; unknown if not
-	// above zero.
+	// Memory is its memory, and Disk its free space for nodes, in bytes. A value of 0 or
+	// less means unknown.
 	Memory, Disk int64
 	// OutsideAccess reports whether nodes reach the outside network.
 	OutsideAccess bool
@@ -41,7 +41,8 @@ func (h Host) Slots() int { return 50 * max(h.Cores, 1) }
 func (h Host) DiskPerUser() int64 { return max(h.Disk/4*3, 10*containerDisk<<20) }
 
 // NodesPerUser returns the number of nodes that one user of a new site may have: half of
-// the slots, but no more than containers of the usual size fit into DiskPerUser.
+// the slots, but at most the number of containers of the usual size for which DiskPerUser
+// is enough.
 func (h Host) NodesPerUser() int { return min(h.Slots()/2, int(h.DiskPerUser()/(containerDisk<<20))) }
 
 // LocalText returns the inventory.yaml of a new site whose nodes are containers of the

@@ -121,7 +121,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses reads a private IPv4 network of at least /24, the size for one link.
+// readLinkAddresses reads a private IPv4 network that has room for one link: a prefix of at
+// most 24 bits.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -144,8 +145,8 @@ func (s *site) readLinkAddresses(n *yaml.Node) {
 	s.Wrong(n, "link_addresses %s has public addresses, which nodes could then no longer reach; write a private network such as %s", p, defaultLinkAddresses)
 }
 
-// maxAddresses is the number of public addresses; it protects the memory from a mistyped
-// range.
+// maxAddresses is the maximum number of public addresses. It protects the memory from a
+// mistyped range.
 const maxAddresses = 1 << 16
 
 // reserved are addresses that no node can have.
@@ -153,8 +154,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// isUsableAddress reports whether a node can have the address a. If not, it adds a problem;
-// what is the beginning of its text.
+// isUsableAddress reports whether a node can have the address a. If not, it records a
+// mistake, whose text begins with what.
 func (s *site) isUsableAddress(n *yaml.Node, what string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {

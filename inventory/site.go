@@ -35,8 +35,8 @@ type site struct {
 	gateways  map[string]*Gateway
 	links     map[string]*Link
 	linkURNs  map[string]bool       // keys of URNs
-	tags      map[int]string        // tag → its user: vlans, or the name of a shared VLAN
-	public    map[netip.Addr]string // address → its user: public_addresses, or an interface
+	tags      map[int]string        // tag → the entry that uses it: vlans, or the name of a shared VLAN
+	public    map[netip.Addr]string // address → the entry that uses it: public_addresses, or an interface
 }
 
 // maxFile is the maximal size of an inventory file in bytes.

@@ -12,7 +12,8 @@ import (
 // images.
 type SliverType struct {
 	Name string
-	// Aliases are the names in requests for other sites; * and ? are wildcards.
+	// Aliases are other names for the type in requests, such as names at other sites; * and
+	// ? are wildcards.
 	Aliases []string
 	// Needs is the part of a component's capacity that one sliver uses.
 	Needs  am.Amount
@@ -60,8 +61,8 @@ type pattern struct {
 // hasWildcard reports whether an alias is a pattern.
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
-// compile returns the regular expression for an alias with wildcards. Unlike in path.Match, * matches slashes,
-// because sliver types are URLs at some sites.
+// compile returns the regular expression for an alias with wildcards. Unlike in path.Match,
+// * matches slashes, because sliver types are URLs at some sites.
 func compile(alias string) *regexp.Regexp {
 	e := regexp.QuoteMeta(alias)
 	e = strings.ReplaceAll(e, `\*`, `.*`)

@@ -46,8 +46,8 @@ func (s *site) readImages(n *yaml.Node) {
 	}
 }
 
-// indexImage adds an image to m under its name, URN and URL. It returns false and records
-// a mistake if another image in m has one of these.
+// indexImage adds an image to m under its name, URN and URL. If another image in m has one
+// of these, it records a mistake and returns false.
 func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
@@ -156,7 +156,8 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	}
 }
 
-// image returns the image that n names; nil and a mistake if there is none.
+// image returns the image that n names. If there is none, it returns nil and records a
+// mistake.
 func (s *site) image(n *yaml.Node) *Image {
 	i, ok := s.Image(n.Value)
 	if !ok {
@@ -190,8 +191,8 @@ func (s *site) readDefaultSliverType(n *yaml.Node) {
 	}
 }
 
-// sliverType returns the sliver type that n names; nil and a mistake if there is none. It
-// ignores aliases, which are only for requests.
+// sliverType returns the sliver type that n names. If there is none, it returns nil and
+// records a mistake. It ignores aliases, which are only for requests.
 func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t

@@ -11,8 +11,8 @@
 // types, sliver types and images. It changes names that are not valid in an inventory;
 // the old name of a sliver type becomes its alias.
 //
-// An advertisement lacks some facts of an inventory, and states others only for the
-// moment. So an operator must review the text. Its header lists these parts:
+// An advertisement lacks some facts that an inventory needs, and states others only for the
+// present. So an operator must review the text. Its header lists these parts:
 //
 //   - the provider, which only the operator knows;
 //   - the capacity of shared components and of interfaces: the advertisement states only

@@ -74,7 +74,8 @@ func newDraft(o Options) *draft {
 	}
 }
 
-// readNodes reads the manager's nodes and everything that belongs to them.
+// readNodes adds the manager's nodes, with their types and images, and the links and shared
+// VLANs of the advertisement to the draft.
 func (d *draft) readNodes(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
 	for _, n := range d.nodes {

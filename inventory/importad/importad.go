@@ -10,14 +10,14 @@ import (
 	"patchbay/inventory"
 )
 
-// Options select what is read from an advertisement.
+// Options are the options of Read.
 type Options struct {
 	// Authority is the authority of the manager whose nodes are read. It may be empty if
 	// the advertisement has only one manager.
 	Authority string
 	// Provider is the name of the provider of all components; "" means "simulated".
 	Provider string
-	// File is the advertisement's name, for the head of the text.
+	// File is the advertisement's file name, for the first lines of the text.
 	File string
 }
 
@@ -34,8 +34,8 @@ type Result struct {
 	Remarks []string
 }
 
-// Read makes an inventory from an advertisement. It fails with an *Error or an error of
-// xmltree.Parse, with a line if there is one, or for wrong options.
+// Read creates an inventory from an advertisement. It fails with an *Error or an error of
+// xmltree.Parse for an unreadable advertisement, and with other errors for wrong options.
 func Read(text []byte, o Options) (*Result, error) {
 	ad, err := read(text)
 	if err != nil {
@@ -106,7 +106,7 @@ func (d *draft) chooseManager(ad *advertisement) error {
 	}
 	switch {
 	case len(ad.nodes) == 0:
-		return newError(0, "the advertisement has no nodes%s; there is nothing to make an inventory of", otherContent(ad.others))
+		return newError(0, "the advertisement has no nodes%s; an inventory needs nodes", otherContent(ad.others))
 	case len(list) == 0:
 		return newError(ad.nodes[0].line, "no node names its manager by a URN (component_manager_id=%.80q), so requests could not name the aggregate; ask the aggregate for RSpecs of GENI version 3", ad.nodes[0].manager)
 	case d.o.Authority == "" && len(list) > 1:

@@ -46,8 +46,8 @@ func join(a, b *interfaceDraft) {
 	}
 }
 
-// addLinks makes links of wires: all wires that meet at one interface, or at the
-// interfaces of one switch, are one link.
+// addLinks adds links for wires: all wires that meet at one interface, or at the interfaces
+// of one switch, become one link.
 func (d *draft) addLinks(wires []*wire) {
 	byKey, isSwitch := map[string]*interfaceDraft{}, map[*interfaceDraft]string{}
 	for _, c := range d.components {
@@ -74,7 +74,7 @@ func (d *draft) addLinks(wires []*wire) {
 			p.rate = max(p.rate, w.rate[id])
 		}
 	}
-	for _, real := range []bool{true, false} { // name a link after its switch, else after another network
+	for _, real := range []bool{true, false} { // name a link after a switch, else after another component that joins wires
 		for _, c := range d.components {
 			if c.isSwitch() && len(c.ports) > 0 && (!real || slices.Contains(c.hardware, "switch")) {
 				root := c.ports[0].root()
@@ -111,8 +111,8 @@ func (d *draft) addLinks(wires []*wire) {
 // since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// removeIfUnusable reports whether no interface of the link can carry traffic of
-// experiments. Then it removes the link from its interfaces.
+// removeIfUnusable removes the link from its interfaces if none of them can carry traffic of
+// experiments. It reports whether it did.
 func (d *draft) removeIfUnusable(l *link) bool {
 	carries := func(p *interfaceDraft) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
@@ -149,7 +149,7 @@ func (d *draft) nameLinks() {
 		l.kind = cmp.Or(l.kind, "ethernet")
 	}
 	if merged > 0 {
-		d.remarks.add(fmt.Sprintf("links merged from %d of the advertisement, because all links at one switch or interface are one here; the component_ids of those are lost", lost), "", merged)
+		d.remarks.add(fmt.Sprintf("links merged from %d of the advertisement, because all links at one switch or interface are one here; the component_ids of the merged links are lost", lost), "", merged)
 	}
 	if len(d.links) > 0 {
 		d.remarks.add("links with the capacities of the advertisement, which may be only the free part; set the real capacities", "", len(d.links))

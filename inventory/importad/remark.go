@@ -20,8 +20,8 @@ type remark struct {
 // maxExamples is the number of examples in a remark.
 const maxExamples = 5
 
-// add adds n to the count of the remark what. example names one of the things in one line;
-// it may be empty.
+// add adds n to the count of the remark with the subject what. example is the name of one of
+// the things; "" for none.
 func (r *remarks) add(what, example string, n int) {
 	x := r.by[what]
 	if x == nil {
