@@ -19,7 +19,7 @@ import (
 // serverCAFile is the file in a user's folder with the certificates of the server.
 const serverCAFile = "server-ca.pem"
 
-// port returns the port of the site's URL; 0 means that the server chooses one.
+// port returns the port of the site's URL. The port 0 means that the server chooses one.
 func (t *trialSite) port() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -29,7 +29,8 @@ func (t *trialSite) port() string {
 }
 
 // aggregateFiles returns aggregate.yaml, which has the URL of the site, and the server's
-// certificates if they are self-signed. It returns none if the server chooses its port.
+// certificates if they are self-signed. It returns no files if the server chooses its port,
+// since the URL is then unknown.
 func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
@@ -91,8 +92,8 @@ With omni (https://github.com/GENI-NSF/geni-tools), perhaps installed as omni.py
   om delete %[7]s
 `
 
-// bundle returns a zip with the files that a user needs on another machine. Equal files
-// give equal zips.
+// bundle returns a zip with the files that a user needs on another machine. The same files
+// always give the same zip.
 func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	request := filepath.Join(t.dir, site.RequestName)
 	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
@@ -153,7 +154,7 @@ func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	return err
 }
 
-// readme returns README.txt of a bundle. own are the user's slices; request says whether
+// readme returns README.txt of a bundle. own are the user's slices; request reports whether
 // the bundle has an example request.
 func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""

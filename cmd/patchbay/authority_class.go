@@ -20,10 +20,10 @@ import (
 
 // classUser is one user of a class.
 type classUser struct {
-	place string // of the name, for messages
+	place string // where the name was given, for messages
 	name  string
-	key   string // public SSH keys, or a file with them; "" for none
-	keys  []byte // the keys that key gives
+	key   string // public SSH keys, or the name of a file with them; "" for none
+	keys  []byte // the public SSH keys from key
 	slice string // "" for none
 }
 
@@ -48,7 +48,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 		}
 	}
 	if o.Bundle != "" && t.port() == "0" {
-		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that bundles can have its URL")
+		return errors.New("--bundle: the site listens on any free port; set listen or public_url in the configuration, so that the bundles can contain the site's URL")
 	}
 	done := newTable(c.out, &listOptions{Wide: true}, now)
 	done.head("USER", "LOGIN", "SLICE", "FILE", "DONE")
@@ -61,7 +61,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 		return err
 	}
 	if u, err := url.Parse(t.URL); o.Bundle != "" && err == nil && site.IsLoopbackName(u.Hostname()) {
-		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users there, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.config.Origin.File)
+		fmt.Fprintf(c.out, "\n%s cannot be reached from other machines. For users on other machines, set public_url in\n%s, restart the server, and repeat the command.\n", t.URL, t.config.Origin.File)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
-	u, made, err := t.userWithKeys(m.name, m.keys, o.Renew, now)
+	u, made, err := t.writeUserWithKeys(m.name, m.keys, o.Renew, now)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 		what = append(what, "changed")
 	}
 	if m.slice != "" && (o.Renew || !u.hasCredential(m.slice, now)) {
-		if _, _, _, err := t.slice(m.slice, u.Name, expires, now); err != nil {
+		if _, _, _, err := t.writeSlice(m.slice, u.Name, expires, now); err != nil {
 			return err
 		}
 		what = append(what, "slice")
@@ -109,7 +109,7 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 
 // hasCredential reports whether the user has a valid credential for a slice.
 func (u *trialUser) hasCredential(slice string, now time.Time) bool {
-	text, err := site.ReadRegular(u.slice(slice))
+	text, err := site.ReadRegular(u.credentialFile(slice))
 	if err != nil {
 		return false
 	}
@@ -180,7 +180,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 	name, key := column("name"), column("ssh_key")
 	if name < 0 {
-		return nil, fmt.Errorf("%s has commas, and so is CSV, but no column is called name; the first line is: %s", file, strings.Join(head, ","))
+		return nil, fmt.Errorf("%s is CSV, since its first line has commas, but no column is called name; the first line is: %s", file, strings.Join(head, ","))
 	}
 	for {
 		row, err := r.Read()
@@ -201,7 +201,7 @@ func readCSV(file string, text []byte) (class []classUser, err error) {
 	}
 }
 
-// check completes the users of a class and returns all mistakes in them.
+// check sets the SSH keys and the slice of each user of a class, and returns all mistakes.
 func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 	users, owned := map[string]string{}, map[string]string{} // places by name
 	for i := range class {

@@ -33,14 +33,14 @@ type delegateOptions struct {
 	From, To string
 	Expires  string
 	Output   string
-	life     time.Duration // 0 for as long as the credential itself
+	life     time.Duration // 0: as long as the delegated credential
 }
 
 func (o *delegateOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.From, "from", "", "the user with a credential for the slice")
 	fs.StringVar(&o.To, "to", "", "the receiver: a user, a tool, or a file with a certificate")
-	fs.StringVar(&o.Expires, "expires", "", "how long it lasts (default: as long as the delegated credential)")
+	fs.StringVar(&o.Expires, "expires", "", "how long the new credential lasts (default: as long as the delegated one)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the credential to this file")
 }
 
@@ -58,16 +58,16 @@ func (o *delegateOptions) Validate(args []string) (err error) {
 }
 
 func (o *delegateOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.trial(ctx, c)
+	t, unlock, err := o.site.lockTrial(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	from, err := t.existing(o.From)
+	from, err := t.existingUser(o.From)
 	if err != nil {
 		return err
 	}
-	own := from.slice(o.Slice)
+	own := from.credentialFile(o.Slice)
 	credential, err := site.ReadRegular(own)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, suggestNames(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
@@ -79,6 +79,9 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	to, err := t.receiver(o.To)
 	if err != nil {
 		return err
+	}
+	if to.urn.Equal(from.URN) && !isDelegated(credential) {
+		return fmt.Errorf("%s already owns the slice %s; give another user or tool with --to", from.Name, o.Slice)
 	}
 	file := o.Output
 	if file == "" {
@@ -106,8 +109,9 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// slice returns the file with the credential of a slice; the case of the name is ignored.
-func (u *trialUser) slice(name string) string {
+// credentialFile returns the file with the user's credential of a slice. It ignores the case
+// of the slice's name.
+func (u *trialUser) credentialFile(name string) string {
 	for _, have := range slicesIn(u.Dir) {
 		if strings.EqualFold(have, name) {
 			name = have
@@ -116,13 +120,13 @@ func (u *trialUser) slice(name string) string {
 	return filepath.Join(u.Dir, slicesDir, name+"-cred.xml")
 }
 
-// existing returns a user that exists. It fails if there is none.
-func (t *trialSite) existing(name string) (*trialUser, error) {
+// existingUser returns the user of that name. It fails if the site has no such user.
+func (t *trialSite) existingUser(name string) (*trialUser, error) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no user %s here; %screate it with: %s", name, suggestNames(name, userNamesIn(users)), display.CommandAt(t.config.Origin.File, "user", name))
 	}
-	u, _, err := t.user(name, false, time.Now())
+	u, _, err := t.writeUser(name, false, time.Now())
 	return u, err
 }
 
@@ -133,7 +137,8 @@ type receiver struct {
 	dir         string // of a user or tool of this site; "" for others
 }
 
-// receiver returns the user or tool of that name, or the one of a file with a certificate.
+// receiver returns the user or tool of that name at this site. If there is none, name must
+// be a file with the receiver's certificate.
 func (t *trialSite) receiver(name string) (receiver, error) {
 	for _, folder := range []string{site.UsersDir, toolsDir} {
 		dir := filepath.Join(t.dir, folder, strings.ToLower(name))
@@ -172,19 +177,20 @@ func readReceiver(file string) (receiver, error) {
 	return receiver{urn: list[0].URN, certificate: text}, nil
 }
 
-// isLent reports whether a credential was delegated by a user, not issued by an authority.
-func isLent(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
+// isDelegated reports whether a credential was delegated by a user, not issued by an authority.
+func isDelegated(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
 
-// sliceFile returns the receiver's file for a credential of a slice. It fails if that holds
-// one from an authority, which is never overwritten, and for receivers elsewhere.
+// sliceFile returns the file in the receiver's folder for a delegated credential of a slice.
+// It fails if the file holds a credential from an authority, which is never overwritten, or
+// if the receiver has no folder at this site.
 func (r receiver) sliceFile(slice string) (string, error) {
 	if r.dir == "" {
 		return "", errors.New("the receiver has no folder here; give -o FILE for the credential")
 	}
 	file := filepath.Join(r.dir, slicesDir, slice+"-cred.xml")
 	text, err := site.ReadRegular(file)
-	if err == nil && !isLent(text) {
-		return "", fmt.Errorf("%s already has its own credential for this slice, %s; give -o FILE for the other one", r.urn, file)
+	if err == nil && !isDelegated(text) {
+		return "", fmt.Errorf("%s already has its own credential for this slice, %s; give -o FILE for the delegated one", r.urn, file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err

@@ -48,7 +48,7 @@ func (o *sliceOptions) Validate(args []string) (err error) {
 }
 
 func (o *sliceOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.trial(ctx, c)
+	t, unlock, err := o.site.lockTrial(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	owner, err := t.existing(o.Owner)
+	owner, err := t.existingUser(o.Owner)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 		return fmt.Errorf("%s owns the slice %s; delegate it with: %s; or make %s a second owner with --another-owner",
 			has, o.Name, o.site.hint("delegate", o.Name, "--from", has, "--to", o.Owner), o.Owner)
 	}
-	s, u, file, err := t.slice(o.Name, o.Owner, expires, now)
+	s, u, file, err := t.writeSlice(o.Name, o.Owner, expires, now)
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func (o *sliceOptions) Run(ctx context.Context, c console) error {
 	if _, err := os.Stat(request); err != nil {
 		request, hint = site.RequestName, " (write your request into it first)"
 	}
-	fmt.Fprintf(c.out, sliceLife, t.call(u, "--slice", s.URN.Name), display.ShellWord(request), hint,
+	fmt.Fprintf(c.out, sliceNext, t.call(u, "--slice", s.URN.Name), display.ShellWord(request), hint,
 		t.omni(u, file), s.URN.Name)
 	return nil
 }
 
-// sliceLife shows the next commands, with shell functions to keep the lines short.
-const sliceLife = `
+// sliceNext is a text with the next commands. Shell functions keep its lines short.
+const sliceNext = `
 Reserve, create and delete the nodes of a request%[3]s, with patchbay call:
   pb() { %[1]s "$@"; }
   pb Allocate %[2]s
@@ -99,9 +99,9 @@ or with omni:
   om delete %[5]s
 `
 
-// slice creates or renews a slice and writes its owner's credential.
-func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
-	u, err := t.existing(owner)
+// writeSlice creates or renews a slice and writes its owner's credential.
+func (t *trialSite) writeSlice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
+	u, err := t.existingUser(owner)
 	if err != nil {
 		return trial.Slice{}, nil, "", err
 	}
@@ -109,25 +109,26 @@ func (t *trialSite) slice(name, owner string, expires, now time.Time) (trial.Sli
 	if err != nil {
 		return s, nil, "", err
 	}
-	file := u.slice(s.URN.Name)
+	file := u.credentialFile(s.URN.Name)
 	return s, u, file, site.ReplaceFile(file, s.Credential, 0o600)
 }
 
-// otherOwner returns another user with a credential for the slice, preferably an owner; ""
-// if there is none, or the owner has a credential that is not delegated.
-func (t *trialSite) otherOwner(name, owner string) (lent string) {
+// otherOwner returns another user than user with a credential for the slice, preferably one
+// whose credential is not delegated. It returns "" if there is no other, or if user also has
+// a credential that is not delegated.
+func (t *trialSite) otherOwner(name, user string) (receiver string) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	has := func(user string) (any, own bool) {
 		dir := folderOfUser(t.dir, user)
 		for _, s := range slicesIn(dir) {
 			if strings.EqualFold(s, name) {
 				text, err := site.ReadRegular(filepath.Join(dir, slicesDir, s+"-cred.xml"))
-				return true, err != nil || !isLent(text)
+				return true, err != nil || !isDelegated(text)
 			}
 		}
 		return false, false
 	}
-	if _, own := has(owner); own {
+	if _, own := has(user); own {
 		return ""
 	}
 	entries, _ := os.ReadDir(users) // a site without users has no slices
@@ -135,9 +136,9 @@ func (t *trialSite) otherOwner(name, owner string) (lent string) {
 		switch any, own := has(e.Name()); {
 		case own:
 			return e.Name()
-		case any && e.Name() != owner:
-			lent = e.Name()
+		case any && e.Name() != user:
+			receiver = e.Name()
 		}
 	}
-	return lent
+	return receiver
 }

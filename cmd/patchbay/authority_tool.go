@@ -42,14 +42,14 @@ func (o *toolOptions) Validate(args []string) (err error) {
 }
 
 func (o *toolOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.trial(ctx, c)
+	t, unlock, err := o.site.lockTrial(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	var user *trialUser
 	if o.For != "" {
-		if user, err = t.existing(o.For); err != nil {
+		if user, err = t.existingUser(o.For); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (o *toolOptions) Run(ctx context.Context, c console) error {
 			slice = have[0]
 		}
 		fmt.Fprintf(c.out, "\nTo speak for %s, with the user's own credentials:\n  %s\nand in a slice of the user:\n  %s\n", user.Name,
-			display.CommandAt(t.config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.config.Origin.File, append(speaking, "--slice", user.slice(slice), "Status")...))
+			display.CommandAt(t.config.Origin.File, append(speaking, "ListResources")...), display.CommandAt(t.config.Origin.File, append(speaking, "--slice", user.credentialFile(slice), "Status")...))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ the configuration. An existing user does not change; --renew writes fresh creden
 with the same certificate and keys.
 
 A NAME is a letter and up to 31 letters, digits, hyphens or underscores. In lower case it
-is the login on the nodes; names that systems reserve, such as admin, get a number there.
+is the login on the nodes; names that systems reserve, such as admin, get a number at the end.
 
 With --ssh-key FILE the user has SSH keys of their own: FILE has the public keys, and no
 key pair is created.
@@ -87,7 +87,7 @@ func (o *userOptions) Validate(args []string) (err error) {
 }
 
 func (o *userOptions) Run(ctx context.Context, c console) error {
-	t, unlock, err := o.site.trial(ctx, c)
+	t, unlock, err := o.site.lockTrial(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 			return fmt.Errorf("--ssh-key: %w", err)
 		}
 	}
-	u, made, err := t.userWithKeys(o.Names[0], keys, o.Renew, time.Now())
+	u, made, err := t.writeUserWithKeys(o.Names[0], keys, o.Renew, time.Now())
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// loginOf returns the user's login on nodes without other users.
+// loginOf returns the user's login on a node without other users.
 func loginOf(user urn.URN) string { return am.LoginName(user, func(string) bool { return false }) }
 
 // trialSite is a site with its trial authority.
@@ -150,9 +150,9 @@ type trialSite struct {
 	URL    string // for API version 3
 }
 
-// trial opens the trial authority of the flag's site for writing. Other commands that write
-// to it wait until unlock is called.
-func (f *siteFlag) trial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
+// lockTrial opens the trial authority of the flag's site for writing. Other commands that
+// write to it wait until unlock is called.
+func (f *siteFlag) lockTrial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
 	config, err := f.read()
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +179,7 @@ func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	return &trialSite{a, c, dir, publicURL(ctx, c) + "/am/3.0"}, nil
 }
 
-// noTrial reports that a site has no trial authority.
+// noTrial is the error for a site without a trial authority.
 type noTrial struct{ text string }
 
 func (e noTrial) Error() string { return e.text }
@@ -195,25 +195,26 @@ type trialUser struct {
 func (u *trialUser) file(suffix string) string { return u.Name + "-" + suffix }
 func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.file(suffix)) }
 
-// ownKeys is the file with the public SSH keys that a user brought.
+// ownKeys is the file with the public SSH keys of a user for whom no key pair was created.
 const ownKeys = "id_own.pub"
 
-// user is userWithKeys without SSH keys.
-func (t *trialSite) user(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
-	return t.userWithKeys(name, nil, renew, now)
+// writeUser is writeUserWithKeys without SSH keys.
+func (t *trialSite) writeUser(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+	return t.writeUserWithKeys(name, nil, renew, now)
 }
 
-// userWithKeys creates or updates a user and writes their files: all files of a new user or
-// with renew, otherwise missing ones, and those of the site and of the SSH keys if these
-// have changed. keys, if any, replace the SSH keys. made reports whether it wrote any file.
-func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+// writeUserWithKeys creates or updates a user and the user's files. For a new user, or if
+// renew is true, it writes all files. Otherwise it writes missing files, and files about the
+// site or the SSH keys that have changed. keys, unless empty, replace the user's SSH keys.
+// made reports whether it wrote any file.
+func (t *trialSite) writeUserWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
 	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
 		return nil, false, err
 	}
 	name = x.URN.Name // in the case of the first spelling
 	u := &trialUser{User: x, Name: name, Dir: folderOfUser(t.dir, name)}
-	follow, err := t.aggregateFiles() // rewritten when they differ
+	follow, err := t.aggregateFiles() // files that are rewritten if their content has changed
 	if err != nil {
 		return nil, false, err
 	}
@@ -228,7 +229,7 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 		all = append(all, site.File{Name: "id_ed25519", Content: x.SSHKey, Mode: 0o600}, site.File{Name: "id_ed25519.pub", Content: x.SSHPublicKey, Mode: 0o644}, config)
 	} else {
 		follow = append(follow, site.File{Name: ownKeys, Content: x.SSHPublicKey, Mode: 0o644})
-		if changed { // it names the key pair that goes
+		if changed { // the present omni_config names the key pair that is removed below
 			follow = append(follow, config)
 		}
 		all = append(all, config)
@@ -261,8 +262,8 @@ func (t *trialSite) userWithKeys(name string, keys []byte, renew bool, now time.
 	return u, len(files) > 0, nil
 }
 
-// parseLifetime reads --expires. A duration that is too long for its type becomes the
-// longest one.
+// parseLifetime reads --expires. A duration that is too long for time.Duration becomes the
+// longest possible one.
 func parseLifetime(s string) (time.Duration, error) {
 	life, err := display.ParseDuration(s)
 	switch {
@@ -276,8 +277,8 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// expiry returns the end of a credential with a lifetime. It fails if the trial authority's
-// certificate ends before.
+// expiry returns the time at which a credential ends that is created now and lasts life. It
+// fails if the trial authority's certificate ends before that time.
 func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
@@ -287,8 +288,8 @@ func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error)
 }
 
 // omniConfig returns an omni_config that works without a clearinghouse: credentials come
-// from files, and ch is not used. Its files are in dir; "" is the current folder. The user's
-// section is user-NAME, so that it differs from omni's own sections.
+// from files, and the key ch is not used. dir has the files that it names; "" is the current
+// folder. The user's section is user-NAME, so that it differs from omni's own sections.
 func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
 	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()

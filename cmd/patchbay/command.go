@@ -93,7 +93,7 @@ func rootCommand(c console) *cobra.Command {
 		{"undrain COMPONENT …", "Put drained components back into service", undrainLong, &drainOptions{lift: true}},
 		{"thaw [SLICE]", "Lift the shutdown of a slice", thawLong, &thawOptions{}},
 		{"backup FILE", "Back up the database of a site", backupLong, &backupOptions{}},
-		{"move", "Make a copy of a site the site", moveLong, &moveOptions{}},
+		{"move", "Declare that a copied site is now the original", moveLong, &moveOptions{}},
 		{"restore FILE", "Restore the database of a site from a backup", restoreLong, &restoreOptions{}},
 		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
 		{"guide [TOPIC]", "Read a guide", guideLong, &guideOptions{}},
@@ -119,7 +119,7 @@ func rootCommand(c console) *cobra.Command {
 	return root
 }
 
-// otherNames are the commands that do what a word of other tools says.
+// otherNames maps names of commands in other tools to the commands here.
 var otherNames = map[string]string{
 	"create": "up", "run": "up", "delete": "down", "remove": "down", "stop": "down", "destroy": "down",
 	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
@@ -146,7 +146,7 @@ func report(err error, c console) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // an aggregate's words may be in it
+	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // an aggregate may have sent a part of it
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}

@@ -9,7 +9,7 @@ import (
 // groups are the groups of commands, in the order in which help lists them.
 var groups = []*cobra.Group{
 	{ID: "experimenter", Title: "For experimenters:"},
-	{ID: "site", Title: "To set up and keep a site:"},
+	{ID: "site", Title: "To set up and maintain a site:"},
 	{ID: "operations", Title: "To operate a site:"},
 	{ID: "authority", Title: "Users and slices of the trial authority:"},
 	{ID: "documents", Title: "Documents:"},
@@ -134,9 +134,9 @@ var helps = map[string]commandHelp{
 const patternsLong = `The syntax of PATTERN and TIME in commands that list.
 
 A PATTERN is a name or a URN, in which * stands for any text and ? for one character. A
-name without them that does not exist is an error. Separate several patterns by spaces or
-commas. Components may be ranges such as pc1..pc4. Slivers are named SLICE/CLIENT_ID.
+name without * and ? must exist. Separate several patterns by spaces or commas. Components
+may be ranges such as pc1..pc4. Slivers are named SLICE/CLIENT_ID.
 
 A TIME is written 2030-01-31T12:00:00Z, with its zone, or is a duration from now such as
-2h or 3d; for --since, --from and --until of lists it is a duration ago. All times are
-printed in UTC.`
+2h or 3d. For --since, --from and --until of lists it is a duration before now. All times
+are printed in UTC.`

@@ -27,7 +27,7 @@ func TestEveryCommandHasAGroupAndExamples(t *testing.T) {
 	if code, out := runCommand(t, "--help"); code != 0 {
 		t.Error(out)
 	} else {
-		wantTexts(t, out, "For experimenters:\n  call ", "To set up and keep a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
+		wantTexts(t, out, "For experimenters:\n  call ", "To set up and maintain a site:\n", "To operate a site:\n", "Users and slices of the trial authority:\n", "Documents:\n",
 			"completion  Generate the autocompletion script", "patterns ")
 	}
 	free := []string{"version", "help", "completion", "patterns"}

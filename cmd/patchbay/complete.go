@@ -27,7 +27,7 @@ type completion struct {
 	args    []string // the arguments before the word
 }
 
-// completer returns the possible words at a place of a command line; false means that the
+// completer returns the possible words at a place of a command line. If ok is false, the
 // shell completes names of files.
 type completer func(*completion) (words []string, ok bool)
 

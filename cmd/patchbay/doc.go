@@ -11,7 +11,7 @@
 //	call       call an aggregate manager, this one or any other
 //	demo       run a whole experiment, as a demonstration
 //
-// To set up and keep a site:
+// To set up and maintain a site:
 //
 //	init       create a site: configuration, inventory, keys, trial authority
 //	serve      serve it
@@ -40,7 +40,7 @@
 //	inventory.yaml         the components that the site offers
 //	policy.yaml            which users may reserve what
 //	request.xml            a sample request
-//	trusted/*.pem          the authorities whose users may call; read again when it changes
+//	trusted/*.pem          the authorities whose users may call; read again after a change
 //	providers/NAME.prov    executables that create slivers
 //	server-*.pem           the server's certificates and keys
 //	state.db               the database

@@ -92,7 +92,7 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 	return p, nil
 }
 
-// textOptions returns the options for out: at a terminal its width, and colours.
+// textOptions returns the options for out: for a terminal, its width and colours.
 func (o *drawOptions) textOptions(out io.Writer) draw.TextOptions {
 	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
 	f, ok := site.FileOf(out)

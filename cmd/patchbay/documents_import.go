@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/importad"
 )
 
-const importLong = `Create an inventory from AD, the advertisement of an existing aggregate. It keeps all
-component_ids, so saved requests still work. It reads RSpecs of GENI version 3, and of
+const importLong = `Create an inventory from AD, the advertisement of an existing aggregate. It keeps the
+component_ids of nodes, so saved requests still work. It reads RSpecs of GENI version 3, and of
 ProtoGENI versions 2, 0.2 and 0.1.
 
 Get the advertisement with: patchbay call --url URL -o AD ListResources
@@ -36,7 +36,7 @@ type importOptions struct {
 }
 
 func (o *importOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Authority, "authority", "", "the authority whose nodes to import, if the advertisement has nodes of several")
+	fs.StringVar(&o.Authority, "authority", "", "import the nodes of this authority, if the advertisement has nodes of several")
 	fs.StringVar(&o.Provider, "provider", "", "the provider of all components (default simulated)")
 	fs.StringVarP(&o.Out, "out", "o", "", "the file to write, instead of printing")
 	fs.BoolVar(&o.Force, "force", false, "overwrite the file of --out")

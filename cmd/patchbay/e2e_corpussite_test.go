@@ -156,12 +156,12 @@ func (s *corpusSite) createUser() {
 	t.Helper()
 	var unlock func()
 	var err error
-	if s.trial, unlock, err = (&siteFlag{file: s.dir}).trial(t.Context(), console{io.Discard, io.Discard}); err == nil {
+	if s.trial, unlock, err = (&siteFlag{file: s.dir}).lockTrial(t.Context(), console{io.Discard, io.Discard}); err == nil {
 		defer unlock()
-		s.alice, _, err = s.trial.user("alice", false, time.Now())
+		s.alice, _, err = s.trial.writeUser("alice", false, time.Now())
 	}
 	if err == nil {
-		slice, _, _, failed := s.trial.slice("empty", "alice", time.Now().Add(24*time.Hour), time.Now())
+		slice, _, _, failed := s.trial.writeSlice("empty", "alice", time.Now().Add(24*time.Hour), time.Now())
 		s.creds, err = []client.Credential{{Text: string(slice.Credential)}}, failed
 	}
 	if err == nil {

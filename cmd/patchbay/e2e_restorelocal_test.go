@@ -62,7 +62,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	s.wantOutput("alice", late, "echo late", "late\n")
 
 	s.stop()
-	wantTexts(t, s.runOK("restore", "--yes", backup), "late", "is what the site has promised from now on")
+	wantTexts(t, s.runOK("restore", "--yes", backup), "late", "The database was restored from that backup.")
 	s.start()
 	wait.Until(t, "it is known what there is", func() bool {
 		return strings.Count(s.runOK("nodes", "--orphans"), "its node takes no new slivers") == 2
@@ -93,7 +93,7 @@ func TestOnHostRestoredSite(t *testing.T) {
 	if len(lost) != 2 {
 		t.Fatalf("orphans: %v", lost)
 	}
-	wantTexts(t, s.runOK("release", "--orphans", lost[0], lost[1]), "Gone: "+lost[0], "Gone: "+lost[1])
+	wantTexts(t, s.runOK("release", "--orphans", lost[0], lost[1]), "Removed: "+lost[0], "Removed: "+lost[1])
 	if _, err := s.ssh("alice", late, "true"); err == nil {
 		t.Error("a node that was removed is open")
 	}

@@ -45,7 +45,7 @@ site that "patchbay up" created.
                                         in UTC), or 2h from now
   start, stop, restart [SLIVER …]       switch nodes on or off
   update_users [SLIVER …]               change the accounts on existing nodes; see --login
-  PerformOperationalAction ACTION [SLIVER …]   these, or others
+  PerformOperationalAction ACTION [SLIVER …]   these actions, or others
   Delete [SLIVER …]                     release it; files on the nodes are lost
   Shutdown                              an emergency stop: the slice is disconnected at once,
                                         its users are locked out, and only operators of the
@@ -54,7 +54,7 @@ site that "patchbay up" created.
 Methods may be written in any case. A SLIVER is a URN, or the name of its node in the
 request, which Describe looks up first.
 
-Version 2 (--api-version 2, or a URL that ends in /am/2.0) is about whole slices:
+Methods of version 2 (--api-version 2, or a URL that ends in /am/2.0) concern whole slices:
 
   GetVersion
   ListResources                         what is offered; with --slice its manifest
@@ -67,18 +67,18 @@ Version 2 (--api-version 2, or a URL that ends in /am/2.0) is about whole slices
 For any other method, arguments are sent as given: as text or as a JSON value.
 
 --wait waits for the resulting state: after Provision all nodes exist, after start,
-restart and CreateSliver they are ready, after Delete they are gone. Then it shows the
-answer of Describe. Delete of a whole slice and Shutdown ask first at a terminal; --yes
+restart and CreateSliver they are ready, after Delete none exists. Then it shows the
+nodes. Delete of a whole slice and Shutdown ask first at a terminal; --yes
 skips the question.
 
 --login gives a partner accounts on the nodes: with Provision on new nodes, with
 PerformOperationalAction update_users on existing ones.
 
-A tool that acts for a user gives its own certificate and key with --user,
-the user with --speaking-for, the credential that permits it with
---credential, and the user's own credentials.
+A tool that acts for a user gives its own certificate and key with --user, the user's URN
+with --speaking-for, the credential that permits it with --credential, and the user's own
+credentials with another --user.
 
-The table goes to standard output, the outcome to standard error. -o FILE writes the
+The table goes to standard output, the result code to standard error. -o FILE writes the
 RSpec of the answer, and -o - prints it instead of the table. The exit status is 0 only
 if the aggregate answered with code 0.`
 
@@ -115,7 +115,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Users, "user", nil, "the caller: a user's name, folder or file; may be given several times")
 	fs.StringVar(&o.Slice, "slice", "", "the slice: a name, a URN or a file with its credential")
 	fs.IntVar(&o.API, "api-version", 0, "2 or 3 (default: the version in the URL, else 3)")
-	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; true, false, numbers and JSON are values of their type")
+	fs.StringArrayVar(&o.Options, "option", nil, "an option of the call, NAME=VALUE; a VALUE that is true, false, a number or JSON is sent as that type, any other as text")
 	fs.StringArrayVar(&o.Logins, "login", nil, "another user with an account on the nodes: a user of this site, their folder, or NAME=FILE with their public SSH keys; may be given several times")
 	fs.StringArrayVar(&o.Credentials, "credential", nil, "a file with one more credential to send with the call; may be given several times")
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user that a tool speaks for (option geni_speaking_for)")
@@ -187,6 +187,9 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
+	for _, line := range r.optionWarnings() {
+		fmt.Fprintln(c.err, display.Printable(line))
+	}
 	if question := r.question(); question != "" && !o.Yes && !confirmed(os.Stdin, c.out, question) {
 		return errors.New("nothing was changed")
 	}
@@ -236,7 +239,7 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 	return r, nil
 }
 
-// question returns what to ask before a call that cannot be undone; empty for other calls.
+// question returns the question before a call that cannot be undone; "" for other calls.
 func (r *callRequest) question() string {
 	slice := display.Line(r.me.sliceURN)
 	switch {
@@ -248,7 +251,9 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies returns advice about a refusal that follows from the caller's files.
+// remedies returns lines about the caller's credentials that can explain a refused call,
+// because they have expired or end before the requested lease. Each line says how to renew
+// the credential.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -265,7 +270,7 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 	}
 	for i := range r.me.credentials {
 		c := &r.me.credentials[i]
-		if !strings.EqualFold(c.target, r.me.sliceURN) || c.expires.IsZero() || c.isOver(r.now) || !until.After(c.expires) {
+		if !strings.EqualFold(c.target, r.me.sliceURN) || c.expires.IsZero() || c.isExpired(r.now) || !until.After(c.expires) {
 			continue
 		}
 		const day = 24 * time.Hour
@@ -276,7 +281,8 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 	return lines
 }
 
-// byCredential is a part of our error for a lease that the credential limits.
+// byCredential is a part of this server's error for a lease that the slice's credential
+// limits.
 const byCredential = "by the presented credential"
 
 // explain adds a likely cause to the error of a call without an answer.
@@ -375,7 +381,7 @@ func writeDocument(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// answerOnly keeps the body of the answer from the record of a client's traffic.
+// answerOnly receives a client's record of its traffic, and keeps only the bodies of answers.
 type answerOnly struct{ body bytes.Buffer }
 
 func (a *answerOnly) Write(p []byte) (int, error) {

@@ -212,7 +212,7 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 		{"BareArrayIsATable", []xmlrpc.Value{sliver}, "NODE                         STATE      UNTIL\nurn:publicid:IDN+a+sliver+1  allocated  2026-01-01T00:00:00Z in 2h\n"},
 		{"ServicesAndLinksAreTold", []xmlrpc.Value{append(sliver[:2:2], told...)}, "NODE  STATE\n" +
 			"web   allocated\n\n" +
-			"NODE  INTERFACE  LINK  MAC                MADE BY\n" +
+			"NODE  INTERFACE  LINK  MAC                EMULATOR\n" +
 			"web   web:0      lan   02:00:00:00:00:01  tbf\n\n" +
 			"NODE  STEP  KIND     WHAT        STATE       MESSAGE\n" +
 			"web   1     install  http://h/a  done\n" +

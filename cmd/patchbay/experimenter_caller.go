@@ -89,7 +89,7 @@ type credential struct {
 	owner, target string // URNs; an ABAC credential has none
 	kind          string // of the target: user, slice, …
 	expires       time.Time
-	// always says that it is sent with every call, whatever the target.
+	// always reports whether it is sent with every call, even if it is not about the target.
 	always bool
 }
 
@@ -172,8 +172,8 @@ func (me *caller) add(file string) error {
 	return nil
 }
 
-// setSlice sets the slice to a URN, the name of a slice, or that of a file with a
-// credential, and reads its credential if there is one.
+// setSlice sets the slice and reads its credential. slice is a URN, the name of a slice, or
+// the name of a file with a credential. The credential may be missing only for a URN.
 func (me *caller) setSlice(slice string) error {
 	if u, err := urn.Parse(slice); err == nil {
 		me.sliceURN = slice
@@ -208,7 +208,8 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice returns the error for a slice that is in none of the files.
+// noSlice returns the error for a slice without a credential. files do not exist, and were
+// expected to hold it.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -260,7 +261,7 @@ func (me *caller) isTool() bool {
 }
 
 // addSliceCredential adds the credential in a file, and sets the slice to its target. It
-// fails if that is not a slice, or another one.
+// fails if the target is not a slice, or if another slice was set before.
 func (me *caller) addSliceCredential(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -271,7 +272,7 @@ func (me *caller) addSliceCredential(file string) error {
 	case err != nil:
 		return fmt.Errorf("%s is no slice credential: %w", file, err)
 	case c.kind != urn.Slice:
-		return fmt.Errorf("%s is no slice credential but one over %s", file, c.target)
+		return fmt.Errorf("%s is not a slice credential; it is over %s", file, c.target)
 	case me.sliceURN != "" && !strings.EqualFold(me.sliceURN, c.target):
 		return fmt.Errorf("%s is a credential over another slice, %s", file, c.target)
 	}
@@ -297,11 +298,13 @@ func (me *caller) addCredential(file string) error {
 	return nil
 }
 
-// isOver reports whether a credential has ended.
-func (c *credential) isOver(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
+// isExpired reports whether a credential has expired.
+func (c *credential) isExpired(now time.Time) bool {
+	return !c.expires.IsZero() && !now.Before(c.expires)
+}
 
-// remedy returns the command that makes a new credential with its owner's trial authority.
-// It returns nothing if that authority is not on this host.
+// remedy returns the command with which its owner's trial authority creates a new
+// credential. It returns "" if that authority is not on this host.
 func (c *credential) remedy(flags ...string) string {
 	target, _ := urn.Parse(c.target)
 	owner, err := urn.Parse(c.owner)
@@ -317,13 +320,14 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired returns how to renew each expired credential. If the aggregate has already
-// reported the expiry, it returns only commands.
+// expired returns a line for each expired credential, which says how to renew it. reported
+// says that the aggregate's answer has already named the expiry: then the lines have only
+// the commands.
 func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {
 		c := &me.credentials[i]
-		if !c.isOver(now) {
+		if !c.isExpired(now) {
 			continue
 		}
 		remedy, what := c.remedy(), "credential over "+c.target
@@ -356,8 +360,8 @@ func commandAbout(path string, args ...string) string {
 	return display.Command(args...)
 }
 
-// siteOf returns the configuration of the site that contains path, a file of a user, or
-// "".
+// siteOf returns the path of the configuration of the site whose folder contains path, a
+// file of a user; "" if there is none.
 func siteOf(path string) string {
 	if path == "" {
 		return ""
@@ -376,8 +380,9 @@ func siteOf(path string) string {
 	return ""
 }
 
-// forSlice returns the credentials for a call about the slice: those for it and those for
-// every call, or all if none is for the slice.
+// forSlice returns the credentials for a call about the slice: those over the slice, ABAC
+// credentials, and those that are sent with every call. If none is over the slice, it
+// returns all credentials.
 func (me *caller) forSlice() []client.Credential {
 	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
 	if !slices.ContainsFunc(me.credentials, overSlice) {

@@ -92,7 +92,7 @@ func (me *caller) userFromFile(name, file string) (client.User, error) {
 	return client.User{URN: u.String(), Keys: strings.Split(strings.TrimSpace(string(keys)), "\n")}, nil
 }
 
-// userFromFolder returns the user of a folder made by "patchbay user".
+// userFromFolder returns the user of a folder that "patchbay user" created.
 func userFromFolder(dir string) (client.User, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	if err != nil {

@@ -54,7 +54,7 @@ func TestNodesAreNamedByTheirManifest(t *testing.T) {
 			t.Errorf("%q: %v, %v", manifest, nodes, err)
 		}
 	}
-	if _, err := sliverOf(nil, "web"); err == nil || !strings.Contains(err.Error(), "the slice has none here") {
+	if _, err := sliverOf(nil, "web"); err == nil || !strings.Contains(err.Error(), "the slice has no nodes here") {
 		t.Errorf("no nodes: %v", err)
 	}
 }

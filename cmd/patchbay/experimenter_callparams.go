@@ -34,33 +34,35 @@ type callRequest struct {
 //	C credentials   O options        s the slice's URN
 //	u slivers: the remaining arguments, or the slice
 //	r a request     t a time         a an action
-//	k users, as version 2 has them
+//	k users and their SSH keys, a parameter only in version 2
 type shape struct {
 	params string
 	format bool // the options name the RSpec format
 	users  bool // the options name the users with accounts
+	// options are the names of the method's options, besides geni_speaking_for.
+	options string
 }
 
 // shapes are the methods of the two API versions.
 var shapes = map[int]map[string]shape{
 	3: {
 		"GetVersion":               {params: "O"},
-		"ListResources":            {params: "CO", format: true},
-		"Describe":                 {params: "uCO", format: true},
-		"Allocate":                 {params: "sCrO"},
-		"Provision":                {params: "uCO", format: true, users: true},
+		"ListResources":            {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version"},
+		"Describe":                 {params: "uCO", format: true, options: "geni_compressed geni_rspec_version"},
+		"Allocate":                 {params: "sCrO", options: "geni_end_time geni_start_time"},
+		"Provision":                {params: "uCO", format: true, users: true, options: "geni_best_effort geni_end_time geni_rspec_version geni_users"},
 		"Status":                   {params: "uCO"},
-		"PerformOperationalAction": {params: "uCaO"},
-		"Renew":                    {params: "uCtO"},
-		"Delete":                   {params: "uCO"},
+		"PerformOperationalAction": {params: "uCaO", options: "geni_best_effort geni_users"},
+		"Renew":                    {params: "uCtO", options: "geni_best_effort geni_extend_alap"},
+		"Delete":                   {params: "uCO", options: "geni_best_effort"},
 		"Shutdown":                 {params: "sCO"},
 	},
 	2: {
 		"GetVersion":    {params: "O"},
-		"ListResources": {params: "CO", format: true},
-		"CreateSliver":  {params: "sCrkO"},
+		"ListResources": {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version geni_slice_urn"},
+		"CreateSliver":  {params: "sCrkO", options: "geni_end_time"},
 		"SliverStatus":  {params: "sCO"},
-		"RenewSliver":   {params: "sCtO"},
+		"RenewSliver":   {params: "sCtO", options: "geni_extend_alap"},
 		"DeleteSliver":  {params: "sCO"},
 		"Shutdown":      {params: "sCO"},
 	},
@@ -70,7 +72,8 @@ var shapes = map[int]map[string]shape{
 var actionVerbs = []string{"start", "stop", "restart", "update_users"}
 
 // methodOf returns the method that a word means, ignoring case, and its arguments. A verb
-// such as start is PerformOperationalAction with that action. Other words stay.
+// such as start is PerformOperationalAction with that action. An unknown word is returned
+// unchanged.
 func methodOf(api int, word string, args []string) (string, []string) {
 	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
 		return "PerformOperationalAction", append([]string{verb}, args...)
@@ -131,7 +134,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		args = args[1:]
 		return first, nil
 	}
-	place := -1 // of u, which gets the remaining arguments
+	place := -1 // the index of parameter u, which gets the remaining arguments
 	for _, letter := range sh.params {
 		var v xmlrpc.Value
 		switch letter {
@@ -290,8 +293,8 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 	return options, nil
 }
 
-// withDefault adds a member to a struct that has none of that name, unless the value is an
-// empty list.
+// withDefault adds a member to a struct, unless the struct has a member of that name or the
+// value is an empty list.
 func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
 		return s
@@ -358,8 +361,8 @@ func fromJSON(v any) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-// targets returns the arguments before the slivers, and the slivers; none for a method
-// without slivers.
+// targets divides the arguments into those before the slivers, and the slivers. A method
+// without the parameter u has no slivers.
 func (r *callRequest) targets() (before, slivers []string) {
 	params := shapes[r.api][r.method].params
 	n := 0 // arguments before the slivers
@@ -452,7 +455,7 @@ func loginsOf(manifest, user, key string) map[string]string {
 // nodesOf returns the nodes of a manifest that have slivers, with the logins of a user.
 func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	if manifest == "" {
-		return nil, nil // of a slice without slivers
+		return nil, nil // the slice has no slivers here
 	}
 	m, err := experiment.ReadManifest([]byte(manifest), user)
 	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
@@ -473,7 +476,7 @@ func sliverOf(nodes []experiment.Node, name string) (string, error) {
 		return found[0], nil
 	case 0:
 		if len(names) == 0 {
-			return "", fmt.Errorf("there is no node %q: the slice has none here", name)
+			return "", fmt.Errorf("there is no node %q: the slice has no nodes here", name)
 		}
 		hint := "there are: " + joinSome(names)
 		if near := suggest.Word(name, names); near != "" {

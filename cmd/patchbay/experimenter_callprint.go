@@ -90,7 +90,7 @@ func (a answer) print(w io.Writer) {
 	}
 }
 
-// shownRest returns the rest of the value without geni_urn if slivers are shown.
+// shownRest returns the rest of the value. If slivers are shown, it leaves out geni_urn.
 func (a answer) shownRest() xmlrpc.Value {
 	s, ok := a.rest.(xmlrpc.Struct)
 	if !ok || a.urns || len(a.slivers) == 0 {
@@ -288,9 +288,9 @@ func scalar(v xmlrpc.Value) string {
 	return fmt.Sprint(v)
 }
 
-// printExtensions prints what this software adds to the API's members of slivers: the
-// interfaces, the install and execute steps, and the output of failed steps, or with logs
-// of all. If brief, it prints only failed steps.
+// printExtensions prints the members that this software adds to the slivers of the API:
+// interfaces, install and execute steps, and the output of failed steps. With logs it prints
+// the output of all steps. If brief, it prints only failed steps.
 func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
@@ -327,7 +327,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 	if len(wires) > 0 {
 		fmt.Fprintln(w)
-		printTable(w, []string{"NODE", "INTERFACE", "LINK", "MAC", "MADE BY"}, wires)
+		printTable(w, []string{"NODE", "INTERFACE", "LINK", "MAC", "EMULATOR"}, wires)
 	}
 	if len(steps) > 0 {
 		fmt.Fprintln(w)

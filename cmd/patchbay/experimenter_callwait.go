@@ -57,7 +57,7 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 	}
 	start, last := time.Now(), ""
 	_, err = client.Wait(ctx, status, wanted, func(list []client.Sliver) {
-		if now := statesOf(list); now != last {
+		if now := formatSliverStates(list); now != last {
 			fmt.Fprintf(c.err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
 			last = now
 		}
@@ -89,8 +89,9 @@ func sliversOf(reply client.Reply) (list []client.Sliver) {
 	return list
 }
 
-// statesOf counts slivers by their states: 2 configuring, 1 ready.
-func statesOf(list []client.Sliver) string {
+// formatSliverStates returns the number of slivers in each state, such as "2 configuring, 1
+// ready", or "gone" if there are none.
+func formatSliverStates(list []client.Sliver) string {
 	counts := map[string]int{}
 	for _, s := range list {
 		counts[display.Line(strings.TrimPrefix(s.Operational, "geni_"))]++
@@ -98,5 +99,5 @@ func statesOf(list []client.Sliver) string {
 	if len(counts) == 0 {
 		return "gone"
 	}
-	return countStates(counts)
+	return formatStates(counts)
 }

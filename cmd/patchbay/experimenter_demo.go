@@ -135,7 +135,7 @@ func hostProblem(ctx context.Context) string {
 	if text := strings.TrimSpace(string(out)); text != "" {
 		return text
 	}
-	return fmt.Sprintf("%s says nothing but: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
+	return fmt.Sprintf("%s has failed without a message: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
 // demo is a demonstration. It runs the commands that it shows, until one of them fails
@@ -168,8 +168,8 @@ func (d *demo) step(what string) {
 	}
 }
 
-// print prints lines under the step. It breaks long lines between XML elements, then cuts
-// lines that are still too long, and texts of too many lines.
+// print prints lines under the step. It breaks long lines between XML elements, shortens
+// lines that are still too long, and prints at most 14 lines.
 func (d *demo) print(format string, args ...any) {
 	const most, width, cut = 14, 100, 116
 	var lines []string
@@ -324,8 +324,8 @@ func (d *demo) serve() {
 	}
 }
 
-// openTestbed opens the settings of the local testbed and sets port_rest to 0, since the
-// demonstration ends before any port may be used again.
+// openTestbed opens the settings of the local testbed and sets port_rest to 0, so that the
+// ports of deleted nodes are released at once.
 func (d *demo) openTestbed() (err error) {
 	if d.testbed, err = site.OpenTestbed(filepath.Join(d.dir, site.ProvidersDir), create.Local); err != nil {
 		return err
@@ -338,8 +338,8 @@ func (d *demo) openTestbed() (err error) {
 
 var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
-// close stops the server, and shows the end of its log if a step failed. It removes what
-// is left of a local testbed in any case. It returns the first error.
+// close stops the server, and shows the end of its log if a step failed. In any case it
+// removes everything of the local testbed. It returns the errors of the demonstration, too.
 func (d *demo) close() error {
 	failed := d.err
 	if d.server != nil {
@@ -366,9 +366,9 @@ func (d *demo) close() error {
 	failed = errors.Join(failed, err, site.ReplaceFile(d.testbed.Settings, d.settings, 0o644))
 	left := countLeftovers(d.testbed.Instance)
 	for end := time.Now().Add(3 * time.Second); left != (leftovers{}) && time.Now().Before(end); left = countLeftovers(d.testbed.Instance) {
-		time.Sleep(20 * time.Millisecond) // the kernel frees some things later
+		time.Sleep(20 * time.Millisecond) // the kernel removes some things later
 	}
-	d.print("Left of the testbed: %s.", left.comparedTo(d.whileUp))
+	d.print("What remains of the testbed: %s.", left.comparedTo(d.whileUp))
 	if left != (leftovers{}) {
 		failed = errors.Join(failed, fmt.Errorf("something of the testbed %s is left on this host: %s", d.testbed.Instance, left.comparedTo(d.whileUp)))
 	}

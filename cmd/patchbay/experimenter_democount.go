@@ -14,14 +14,14 @@ import (
 // loop devices and files.
 type leftovers [5]int
 
-// comparedTo returns a text with the counts and earlier ones.
+// comparedTo returns a text with the counts, each beside its earlier value.
 func (s leftovers) comparedTo(before leftovers) string {
 	return fmt.Sprintf("processes %d (were %d), cgroups %d (%d), mounts %d (%d), loop devices %d (%d), files %d (%d)",
 		s[0], before[0], s[1], before[1], s[2], before[2], s[3], before[3], s[4], before[4])
 }
 
-// countLeftovers counts everything on this host that has the name of a testbed's instance.
-// What disappears meanwhile is not counted.
+// countLeftovers counts the things on this host that have the name of a testbed's instance.
+// A thing that disappears meanwhile may not be counted.
 func countLeftovers(instance string) (s leftovers) {
 	name := "/" + instance
 	holds := func(patterns ...string) bool { return countLines(name, patterns...) > 0 }
@@ -38,7 +38,8 @@ func countLeftovers(instance string) (s leftovers) {
 	return s
 }
 
-// countLines returns the number of lines with a text in the files of some patterns.
+// countLines returns the number of lines that contain text, in the files that match the
+// patterns.
 func countLines(text string, patterns ...string) (n int) {
 	for _, pattern := range patterns {
 		files, _ := filepath.Glob(pattern)
@@ -54,8 +55,8 @@ func countLines(text string, patterns ...string) (n int) {
 	return n
 }
 
-// countBelow returns the number of entries below a folder that have all bits of mode, and
-// have name in their path or, for a symbolic link, at the beginning of its target.
+// countBelow returns the number of entries below a folder that have all bits of mode and
+// contain name in their path. It also counts symbolic links whose target begins with name.
 func countBelow(name, folder string, mode fs.FileMode) (n int) {
 	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

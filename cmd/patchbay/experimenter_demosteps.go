@@ -19,7 +19,7 @@ import (
 //go:embed testdata/demo.xml
 var demoRequest string
 
-// demoNodes is the number of its nodes.
+// demoNodes is the number of nodes in demoRequest.
 const demoNodes = 3
 
 // Beginnings of command lines: calls of the user, and calls about the slice.
@@ -134,7 +134,7 @@ func (d *demo) findLogins(manifest string) {
 	d.err = site.ReplaceFile(filepath.Join(d.dir, "ssh_config"), []byte(text), 0o644)
 }
 
-// useNodes logs in to the nodes and tries what experimenters rely on.
+// useNodes logs in to the nodes and shows the features that experimenters use there.
 func (d *demo) useNodes() {
 	d.step("Log in, and write a file")
 	d.expect(`ssh -F ssh_config server 'echo written before the restart > note; echo "I am $(id -un) on $(hostname)"'`, "I am alice on server")
@@ -178,7 +178,7 @@ func (d *demo) measure() {
 	d.print("(This takes 15 s.)")
 	d.runShown("ssh -F ssh_config server 'setsid -f patchbay-linktest serve >/dev/null 2>&1'")
 	t := &table{out: d.out, indent: "    "}
-	t.head("from", "to", "capacity asked", "measured", "latency asked", "measured")
+	t.head("from", "to", "capacity requested", "measured", "latency requested", "measured")
 	for _, asked := range []struct{ node, out, in, delay string }{
 		{"near", "100", "100", "2"},
 		{"far", "2", "10", "25"},

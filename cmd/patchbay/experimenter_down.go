@@ -72,7 +72,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	if failed == nil && s.own != nil {
-		fmt.Fprintf(c.err, "Your own site runs on; remove it with: %s\n", s.own.downAll())
+		fmt.Fprintf(c.err, "Your own site still runs; remove it with: %s\n", s.own.downAll())
 	}
 	return s.explain(failed)
 }
@@ -115,7 +115,7 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if !isUserFolder(own.home) { // that goes with root's site, also if only it is left
+	if !isUserFolder(own.home) { // such a folder belongs to root's site, even if only the folder still exists
 		if own, err = own.choose(ctx, c, false); err != nil {
 			return err
 		}

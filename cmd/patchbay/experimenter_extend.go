@@ -58,7 +58,7 @@ func (o *extendOptions) end(have time.Time) (time.Time, error) {
 		return have.Add(o.life), nil
 	}
 	if o.until.Before(have) {
-		return have, fmt.Errorf("its leases already end at %s; nothing was changed", timeAndDistance(have, time.Now()))
+		return have, fmt.Errorf("its leases end at %s, which is later; nothing was changed", timeAndDistance(have, time.Now()))
 	}
 	return o.until, nil
 }
@@ -73,12 +73,13 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
-// limitInAnswer matches the latest time in the answer of a server like this one to Renew.
+// limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
 var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
 
-// tooLong returns the error of leases that end at have and cannot be extended until a
-// time. It gives a command that works, if the aggregate's error names the latest time.
-func (s *session) tooLong(err *am.Error, slice string, have, until time.Time) error {
+// extendError returns the error for leases that end at have and cannot be extended to until.
+// If the aggregate's error names the latest possible time, the result has a command that
+// extends the leases to that time.
+func (s *session) extendError(err *am.Error, slice string, have, until time.Time) error {
 	found := limitInAnswer.FindStringSubmatch(err.Msg)
 	if found == nil {
 		return err
@@ -130,7 +131,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	}
 	list, err := x.Renew(ctx, until)
 	if e, ok := errors.AsType[*am.Error](err); ok {
-		return s.tooLong(e, o.slice, latestEnd(a.Slivers), until)
+		return s.extendError(e, o.slice, latestEnd(a.Slivers), until)
 	}
 	if err != nil {
 		return s.explain(err)

@@ -28,6 +28,26 @@ func suggestNames(want string, have []string) string {
 	return fmt.Sprintf("there are %s; or ", strings.Join(have, ", "))
 }
 
+// optionWarnings returns a warning for each --option that the method lacks in the API, but
+// none for the options of other software: names without geni_ that resemble no option.
+func (r *callRequest) optionWarnings() (list []string) {
+	sh, ok := shapes[r.api][r.method]
+	known := append(strings.Fields(sh.options), "geni_speaking_for")
+	for _, o := range r.options {
+		name, _, _ := strings.Cut(o, "=")
+		near := suggest.Word(name, known)
+		if !ok || near == name || near == "" && !strings.HasPrefix(name, "geni_") {
+			continue
+		}
+		text := fmt.Sprintf("warning  %s has no option %s", r.method, name)
+		if near != "" {
+			text += fmt.Sprintf("; did you mean %s?", near)
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
 // userNamesIn returns the users, or tools, whose folders are in dir.
 func userNamesIn(dir string) []string {
 	return namesOf(filepath.Join(dir, "*", "*-cert.pem"), "-cert.pem")

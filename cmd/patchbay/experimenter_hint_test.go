@@ -45,6 +45,27 @@ func TestMethodHints(t *testing.T) {
 	}
 }
 
+func TestOptionWarnings(t *testing.T) {
+	for _, c := range []struct {
+		api                  int
+		method, option, says string
+	}{
+		{3, "ListResources", "geni_available=true", ""},
+		{3, "ListResources", "geni_avalable=true", "warning  ListResources has no option geni_avalable; did you mean geni_available?"},
+		{3, "ListResources", "gni_available=true", "warning  ListResources has no option gni_available; did you mean geni_available?"},
+		{3, "Status", "geni_users=[]", "warning  Status has no option geni_users"},
+		{2, "ListResources", "geni_slice_urn=x", ""},
+		{3, "Status", "geni_speaking_for=x", ""},
+		{3, "Status", "sfa_something=1", ""},
+		{3, "Cancel", "geni_else=1", ""},
+	} {
+		r := callRequest{api: c.api, method: c.method, options: []string{c.option}}
+		if got := strings.Join(r.optionWarnings(), "\n"); got != c.says {
+			t.Errorf("%s %s: %q, want %q", c.method, c.option, got, c.says)
+		}
+	}
+}
+
 func TestFailedCallsNameTheRemedy(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {

@@ -38,7 +38,7 @@ type ownSite struct {
 	// without sudo.
 	caller *user.User
 	home   string
-	// hostProblem is why this host cannot run nodes; "" if choose did not check that.
+	// hostProblem is the reason why this host cannot run nodes; "" if choose did not check it.
 	hostProblem string
 }
 
@@ -101,9 +101,9 @@ func (o ownSite) file() string { return filepath.Join(o.dir, site.ConfigName) }
 // exists reports whether the site was created.
 func (o ownSite) exists() bool { return exists(o.file()) }
 
-// userFolder returns the folder with the keys of the user of a site of root: under sudo the
-// caller's, else the folder of the own site, if it is such a folder. It returns "" for
-// other sites.
+// userFolder returns the folder with the user's keys if the own site belongs to root, else
+// "". Under sudo that is home. For the user without sudo it is dir, which then has keys and
+// no site.
 func (o ownSite) userFolder() string {
 	if o.home != "" || !isUserFolder(o.dir) {
 		return o.home
@@ -120,8 +120,8 @@ func (o ownSite) isLocal() bool {
 }
 
 // choose returns the own site to use under sudo: root's if it exists, or can be created
-// with real nodes. Otherwise it gives up the rights of root for good, and returns the site
-// of the user who called sudo. begin says that the command may create a site.
+// with real nodes. Otherwise it drops the rights of root permanently, and returns the site
+// of the user who called sudo. begin reports whether the command may create a site.
 func (o ownSite) choose(ctx context.Context, c console, begin bool) (ownSite, error) {
 	if o.caller == nil || o.exists() {
 		return o, nil
@@ -137,17 +137,17 @@ func (o ownSite) choose(ctx context.Context, c console, begin bool) (ownSite, er
 			fmt.Fprintf(c.err, "The nodes are simulated, as when your own site was created; for real ones: %s, then up again\n", display.Command("down", "--all"))
 		}
 	case !simulated && isUserFolder(o.home):
-		return o, fmt.Errorf("the site of your folder %s is gone; remove the folder with: %s", o.home, o.downAll())
+		return o, fmt.Errorf("the site for which your folder %s has keys no longer exists; remove the folder with: %s", o.home, o.downAll())
 	}
 	if err := becomeUser(o.caller); err != nil {
-		return o, fmt.Errorf("cannot give up the rights of root: %w", err)
+		return o, fmt.Errorf("cannot drop the rights of root: %w", err)
 	}
 	own, err := findOwnSite()
 	own.hostProblem = reason
 	return own, err
 }
 
-// becomeUser changes the process to a user without the rights of root, for good.
+// becomeUser gives the process the rights of a user instead of root's, permanently.
 func becomeUser(u *user.User) error {
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -197,8 +197,9 @@ func (o ownSite) open(ctx context.Context, c console) error {
 	return o.writeUsers(ctx)
 }
 
-// checkOwners refuses, for root, folders of other users: root runs programs of the site,
-// and writes keys into the folder of the user who called sudo.
+// checkOwners fails if this process is root and a folder has the wrong owner. The site's
+// folder must belong to root, who runs programs from it, and the folder for keys to the user
+// who called sudo.
 func (o ownSite) checkOwners() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -216,8 +217,8 @@ func (o ownSite) checkOwners() error {
 	return err
 }
 
-// writeUsers writes the missing and changed files of the site's users. The first user is
-// the person; under sudo a link leads to their folder.
+// writeUsers writes the missing and changed files of the site's users. If there is none, it
+// creates a user for the person. Under sudo that user's folder is a link to home.
 func (o ownSite) writeUsers(ctx context.Context) error {
 	config, err := o.read()
 	if err != nil {
@@ -241,15 +242,15 @@ func (o ownSite) writeUsers(ctx context.Context) error {
 		names = append(names, o.userName())
 	}
 	for _, name := range names {
-		if _, _, err := t.user(name, false, time.Now()); err != nil {
+		if _, _, err := t.writeUser(name, false, time.Now()); err != nil {
 			return fmt.Errorf("cannot write the files of the user %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// userName returns the person's user name at the site; alice if root, or if their login
-// cannot name a user.
+// userName returns the person's user name at the site: the login, or alice if the login is
+// root or not a valid user name.
 func (o ownSite) userName() string {
 	if o.login == "root" || trial.CheckUser(o.login) != nil {
 		return "alice"
@@ -257,21 +258,22 @@ func (o ownSite) userName() string {
 	return o.login
 }
 
-// partsOfSite are the files that create.Site writes before the configuration, its last.
+// partsOfSite are the files that create.Site writes before the configuration, which is the
+// last. A folder with only such files is that of an interrupted command.
 var partsOfSite = []string{
 	ownPrograms, site.AuthorityDir, site.TrustedDir, site.ProvidersDir, site.InventoryName, site.PolicyName, site.RequestName,
 	"server-ecdsa.pem", "server-ecdsa-key.pem", "server-rsa.pem", "server-rsa-key.pem",
 }
 
-// create creates the site, with real nodes if this host can run them. It removes what
-// an interrupted command has left.
+// create creates the site, with real nodes if this host can run them. It first removes the
+// files of an interrupted command.
 func (o ownSite) create(ctx context.Context, c console) error {
 	entries, err := os.ReadDir(o.dir)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !slices.Contains(partsOfSite, e.Name()) }) {
-		if err := clearFolder(o.dir); err != nil { // left by an interrupted command
+		if err := clearFolder(o.dir); err != nil {
 			return err
 		}
 	}
@@ -279,7 +281,7 @@ func (o ownSite) create(ctx context.Context, c console) error {
 		return err
 	}
 	if o.home != "" {
-		if isUserFolder(o.home) { // of a site that no longer exists
+		if isUserFolder(o.home) { // its keys are for a site that no longer exists
 			err = clearFolder(o.home)
 		}
 		if err := errors.Join(err, create.RequireEmpty(o.home)); err != nil {

@@ -110,7 +110,7 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 	return o.awaitTestbed(ctx)
 }
 
-// awaitTestbed waits up to 15 s until the local testbed answers, which starts after the
+// awaitTestbed waits at most 15 s until the local testbed answers, since it starts after the
 // server.
 func (o ownSite) awaitTestbed(ctx context.Context) error {
 	bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)

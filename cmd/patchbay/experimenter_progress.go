@@ -54,6 +54,7 @@ func (p *progress) finish() { p.end(p.colour("\x1b[32m", "✓")) }
 // stop ends the line of a failed phase.
 func (p *progress) stop() { p.end(p.colour("\x1b[31m", "✗")) }
 
+// end replaces the line of the phase by one that begins with mark.
 func (p *progress) end(mark string) {
 	if p.terminal && p.phase != "" {
 		fmt.Fprintf(p.out, "\r\x1b[K%s\n", p.line(mark))

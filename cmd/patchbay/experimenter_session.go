@@ -145,7 +145,7 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	u, _, err := t.user(cmp.Or(name, "alice"), false, time.Now())
+	u, _, err := t.writeUser(cmp.Or(name, "alice"), false, time.Now())
 	if err != nil {
 		return "", err
 	}
@@ -169,7 +169,8 @@ func (s *session) hint(args ...string) string {
 	return display.Line(display.Command(append(args, rest...)...))
 }
 
-// explain adds, to an error of an aggregate that does not run, the command that starts it.
+// explain adds the command that starts the site to an error that means that the site does
+// not run.
 func (s *session) explain(err error) error {
 	switch {
 	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.isGiven():
@@ -257,7 +258,7 @@ func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice
 }
 
 // renewCredentials writes the credentials of the user and a slice that are missing or end
-// too soon. It leaves credentials that another user has delegated.
+// too soon. It does not replace credentials that another user has delegated.
 func (s *session) renewCredentials(name string, life time.Duration, begin bool) error {
 	now := time.Now()
 	user := s.userName()
@@ -267,14 +268,14 @@ func (s *session) renewCredentials(name string, life time.Duration, begin bool) 
 			return time.Time{}
 		}
 		c, _ := readCredential(text)
-		if isLent(text) || c.owner == "" || !strings.HasPrefix(c.owner, s.userURN("")) {
+		if isDelegated(text) || c.owner == "" || !strings.HasPrefix(c.owner, s.userURN("")) {
 			return now.Add(100 * 365 * 24 * time.Hour)
 		}
 		return c.expires
 	}
 	for _, file := range globbed(filepath.Join(s.dir, "*-usercred.xml")) {
 		if until(file).Before(now.Add(minimumLife)) {
-			if _, _, err := s.trial.user(strings.TrimSuffix(filepath.Base(file), "-usercred.xml"), true, now); err != nil {
+			if _, _, err := s.trial.writeUser(strings.TrimSuffix(filepath.Base(file), "-usercred.xml"), true, now); err != nil {
 				return err
 			}
 		}
@@ -287,7 +288,7 @@ func (s *session) renewCredentials(name string, life time.Duration, begin bool) 
 		return fmt.Errorf("%s owns the slice %s; choose another name with --slice, or have it delegated with: %s", has, name, display.CommandAt(s.config.Origin.File, "delegate", name, "--from", has, "--to", user))
 	}
 	longest := s.trial.Expires().Sub(now) - time.Minute
-	_, _, _, err := s.trial.slice(name, user, now.Add(min(max(7*24*time.Hour, life+time.Hour), longest)), now)
+	_, _, _, err := s.trial.writeSlice(name, user, now.Add(min(max(7*24*time.Hour, life+time.Hour), longest)), now)
 	return err
 }
 
@@ -323,11 +324,11 @@ func (s *session) delegated() []string {
 	mine := s.experiments()
 	return slices.DeleteFunc(slicesIn(s.dir), func(name string) bool {
 		text, err := site.ReadRegular(s.sliceFile(name, "-cred.xml"))
-		return err != nil || !isLent(text) || slices.Contains(mine, name) || display.Line(name) != name
+		return err != nil || !isDelegated(text) || slices.Contains(mine, name) || display.Line(name) != name
 	})
 }
 
-// usable returns experiments and delegated.
+// usable returns the slices of the user's own experiments and the delegated slices.
 func (s *session) usable() []string { return append(s.experiments(), s.delegated()...) }
 
 // write writes a file of the slice into the user's folder.
@@ -377,7 +378,7 @@ func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
 	var known []byte
 	if !link {
 		err := fileowner.As(s.dir, func() (err error) { known, err = site.ReadRegular(file); return err })
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // a file of root's ssh
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // root's ssh may have created the file
 			return err
 		}
 	}
@@ -422,7 +423,7 @@ func earliestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
-// sliceNameOf returns a name for a slice, made of the name of a file.
+// sliceNameOf returns a name for a slice, derived from the name of a file.
 func sliceNameOf(file string) string {
 	const most = 19
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))

@@ -115,8 +115,8 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		}
 		asked = errors.Join(asked, err)
 	}
-	// Even without new manifests: an ssh_config from the creator of the folder could make
-	// ssh run any command.
+	// Write ssh_config even without new manifests: a file from the creator of the folder
+	// could make ssh run any command.
 	if err := s.writeSSH(); err != nil {
 		return h, err
 	}

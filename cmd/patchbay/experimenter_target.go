@@ -45,10 +45,10 @@ type targetFlags struct {
 	makeUser func(name string) (string, error)
 }
 
-// target finds the aggregate and the user. The aggregate is that of --url, of --config, of
-// aggregate.yaml in a folder of the user, of the site in the current folder, or of the
-// user's own site. The user is the one of --user, else the current folder if it is a
-// user's, else the only one of the site.
+// target finds the aggregate and the user. The first of these that is present selects the
+// aggregate: --url, --config, aggregate.yaml in a folder of the user, a site in the current
+// folder, the user's own site. The user is the one of --user, else the current folder if it
+// is a user's, else the site's only user.
 func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	users := f.Users
 	if !f.isNamed() {
@@ -89,8 +89,8 @@ func (f *targetFlags) isNamed() bool {
 		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 }
 
-// findOwn returns the user's own site, and selects it for names of users. It returns nil
-// if the user cannot have one and prepare is nil.
+// findOwn returns the user's own site, and makes it the site in which names of users are
+// looked up. It returns nil if the user cannot have an own site and prepare is nil.
 func (f *targetFlags) findOwn() (*ownSite, error) {
 	own, err := findOwnSite()
 	if f.prepare == nil && err != nil {
@@ -146,7 +146,7 @@ func versionedURL(text string, api int) (string, int, error) {
 	switch {
 	case u.Path == "" || u.Path == "/":
 		u.Path = fmt.Sprintf("/am/%d.0", api)
-	case inURL != 0 && inURL != api: // the other version has a path beside it
+	case inURL != 0 && inURL != api: // the paths of the versions differ only in their last part
 		u.Path = fmt.Sprintf("%s%d.0", place, api)
 	}
 	return u.String(), api, nil
@@ -184,8 +184,8 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser returns the folder of the user without --user; "" if there is no user. It fails
-// if there are several.
+// onlyUser returns the user's folder for a command line without --user; "" if there is no
+// user. It fails if there are several users.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {
@@ -223,8 +223,9 @@ func (f *targetFlags) namedUser(name string) (string, error) {
 }
 
 // folderOfUser returns the folder of a user of the site in dir. In a site of root it may be
-// a link to the folder of the user who called sudo; then it returns the target. In other
-// sites it does not resolve links: the kernel does, with the rights of the site's owner.
+// a link to the folder of the user who called sudo; then folderOfUser returns the target. In
+// other sites it leaves links to the kernel, which follows them with the rights of the site's
+// owner.
 func folderOfUser(dir, name string) string {
 	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
 	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {

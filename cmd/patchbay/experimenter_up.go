@@ -129,7 +129,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 }
 
 // sliceFor returns the name of the slice: that of --slice, the only slice of a user who
-// cannot create another, or a name made of the file's.
+// cannot create another, or a name derived from the name of the file.
 func (o *upOptions) sliceFor(s *session) string {
 	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
 		return has[0]
@@ -193,14 +193,14 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 		return err
 	}
 	if given := earliestEnd(answer.Slivers); !end.IsZero() && given.Before(end.Add(-time.Minute)) {
-		fmt.Fprintf(c.err, "The site gives the nodes until %s, which is less than --for %s.\n", timeAndDistance(given, time.Now()), o.For)
+		fmt.Fprintf(c.err, "The leases end at %s, which is earlier than --for %s requests.\n", timeAndDistance(given, time.Now()), o.For)
 	}
 	return x.show(answer.Slivers)
 }
 
-// check prints warnings about the request, if this user may read the site's files or else
-// when the site reports them. It fails if the plan would delete nodes, and the site would
-// refuse the new ones.
+// check prints warnings about the request. If this user cannot read the site's files, they
+// are printed later, when the site reports them. It fails if the plan would delete nodes and
+// the site would refuse the new ones.
 func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
@@ -220,9 +220,9 @@ func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, t
 	return nil
 }
 
-// carryOut applies the plan and shows its progress. After a failure its error says which
-// nodes are reserved and what to do. It stores text, the request, once all remaining slivers
-// match it.
+// carryOut applies the plan and shows its progress. After a failure its error says how
+// many nodes are reserved and what to do. It stores text, the request, once all remaining
+// slivers match it.
 func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
@@ -304,8 +304,8 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
-// isSimulated reports whether the site on this host has a node simulated, without a login.
-// It reports false for nodes of which this user cannot read the provider.
+// isSimulated reports whether a node is simulated, so that it has no login. It reports false
+// if this user cannot read the site's inventory.
 func (s *session) isSimulated(h experiment.Host) bool {
 	if s.config == nil {
 		return false

@@ -20,7 +20,8 @@ const guideLong = `Print a guide, or list all guides.`
 //go:embed guide/*.md
 var guides embed.FS
 
-// contractTopic is the guide that lies beside the package that implements it.
+// contractTopic is the guide whose text comes from package provider, not from the folder
+// guide.
 const contractTopic = "contract"
 
 type guideOptions struct{ Topic string }
@@ -69,7 +70,7 @@ func guideTopics() (topics []string) {
 	return topics
 }
 
-// guideText returns the text of a guide, empty if there is none.
+// guideText returns the text of a guide; "" if there is no such guide.
 func guideText(topic string) string {
 	if topic == contractTopic {
 		return provider.Contract
@@ -78,7 +79,7 @@ func guideText(topic string) string {
 	return string(text)
 }
 
-// plainGuide returns a guide for a terminal: blocks are indented, and their marks are gone.
+// plainGuide returns a guide for a terminal: code blocks are indented and have no fences.
 func plainGuide(text string) string {
 	var b strings.Builder
 	inside := false

@@ -11,20 +11,20 @@ import (
 	"patchbay/am/site"
 )
 
-// recordAct records in the journal and the audit what an operator did. A site that was
-// never served has only an audit. If it cannot be recorded, it prints a warning, since the
-// act is already done.
+// recordAct records a change by an operator in the journal and the audit. A site that was
+// never served has only an audit. If that fails, recordAct only prints a warning, since the
+// change was already made.
 func recordAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
 	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Operations).Note)
 	if err == nil {
 		return
 	}
-	act := audit.Act{What: what, Text: text, Operator: n.Operator, At: config.Now(ctx)} // as all lines
+	act := audit.Act{What: what, Text: text, Operator: n.Operator, At: config.Now(ctx)} // the site's time, as in all lines of the audit
 	if failed := audit.Note(config.Audit, act); failed != nil {
-		fmt.Fprintf(c.err, "patchbay: it is done, but it cannot be recorded in the journal or the audit: %v\n", errors.Join(err, failed))
+		fmt.Fprintf(c.err, "patchbay: the change was made, but it cannot be recorded in the journal or the audit: %v\n", errors.Join(err, failed))
 	} else if !errors.Is(err, site.ErrNeverServed) {
-		fmt.Fprintf(c.err, "patchbay: it is done and in the audit, but it cannot be recorded in the journal: %v\n", err)
+		fmt.Fprintf(c.err, "patchbay: the change was made and is in the audit, but it cannot be recorded in the journal: %v\n", err)
 	}
 }
 

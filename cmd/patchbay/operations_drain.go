@@ -18,14 +18,14 @@ import (
 )
 
 const drainLong = `Take components out of service until undrain. They are advertised as unavailable and get
-no new slivers; a request for one of them is refused as if it were held. Existing slivers
+no new slivers; a request for one of them is refused as if another slice held it. Existing slivers
 stay, and are listed with their leases: contact their users, or release them. Components
 are given by name, as ranges such as pc1..pc4, or by URN.
 
 --reason is a note for other operators. Without arguments, list drained components.
 
-It is stored in the maintenance file and survives restarts. It works with and without a
-running server.`
+The maintenance file stores the drained components, so they survive restarts. The command
+works with and without a running server.`
 
 const undrainLong = `Put drained components back into service. For components that are drained in the
 inventory it names the file to change.`
@@ -62,7 +62,7 @@ func (o *drainOptions) Validate(args []string) error {
 	return nil
 }
 
-// onlyComponents refuses an argument with spaces, which cannot name components.
+// onlyComponents fails for an argument with spaces, which cannot name components.
 func onlyComponents(args []string) error {
 	for _, a := range args {
 		if strings.Contains(a, " ") {
@@ -84,7 +84,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	limit := len(inv.Components) + 1 // names
+	limit := len(inv.Components) + 1 // the number of names
 	if o.lift {                      // names that are no longer in the inventory, too
 		plan, err := maintenance.Read(config.Maintenance)
 		if err != nil {
@@ -97,7 +97,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	now := config.Now(ctx)
-	var changed, left []string // the names that were changed, and those that were not
+	var changed, left []string // the components that change, and those that do not
 	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		changed, left = nil, nil
 		for _, name := range names {
@@ -180,7 +180,7 @@ func componentsOf(inv *inventory.Inventory, written string, limit int, known boo
 	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
 		for one := range strings.SplitSeq(written, ",") {
 			if known {
-				if err := inInventory(inv, one); err != nil {
+				if err := checkInInventory(inv, one); err != nil {
 					return nil, err
 				}
 			}
@@ -203,9 +203,9 @@ func componentsOf(inv *inventory.Inventory, written string, limit int, known boo
 	return []string{c.Name}, nil
 }
 
-// inInventory fails if the inventory lacks a name, or one of a range; then the error says
-// where the range ends. It does not check the syntax of names and ranges.
-func inInventory(inv *inventory.Inventory, written string) error {
+// checkInInventory fails if the inventory lacks a component, or one of a range of components.
+// The error for a range says at which component it ends. The syntax is not checked.
+func checkInInventory(inv *inventory.Inventory, written string) error {
 	r, isRange := nameset.Parse(written)
 	if !isRange {
 		if _, ok := inv.ComponentNamed(written); ok || written == "" {
@@ -232,8 +232,8 @@ func inInventory(inv *inventory.Inventory, written string) error {
 	return nil
 }
 
-// reportLifted prints which components take new slivers again. It fails for components that
-// the inventory drains or lacks.
+// reportLifted prints the components that accept new slivers again. It fails if one of names
+// is drained in the inventory, or is neither drained nor in the inventory.
 func (o *drainOptions) reportLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
 		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))

@@ -19,7 +19,7 @@ import (
 // listOptions are the options that all lists share.
 type listOptions struct {
 	site   siteFlag
-	list   string // its name at the server
+	list   string // the list's name at the server
 	JSON   bool
 	Wide   bool
 	URNs   bool

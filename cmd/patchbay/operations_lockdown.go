@@ -99,7 +99,7 @@ func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan)
 		err = state.CheckInForce(plan, config)
 	}
 	if err != nil {
-		err = fmt.Errorf("it was written to %s, but: %w", config.Maintenance, err)
+		err = fmt.Errorf("the change was written to %s, but: %w", config.Maintenance, err)
 	}
 	return state, served, err
 }

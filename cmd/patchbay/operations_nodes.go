@@ -26,8 +26,8 @@ are removed; maintenance; drained; missing. A node is drained automatically whil
 provider reports an orphan on it, a resource without a sliver: after a restore, for
 example.
 
---orphans lists orphaned resources instead: the provider, its name of the resource, the
-node, and whether it was reserved here once and released. To remove one: patchbay release
+--orphans lists orphaned resources instead: the provider, its name for the resource, the
+node, and whether a sliver of this site had the resource before. To remove one: patchbay release
 --orphans RESOURCE. This needs a running server.` + listLong
 
 type nodesOptions struct {
@@ -91,7 +91,7 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 }
 
 // takenOf returns the number of slivers on a node and, for a shared node, the share of the
-// scarcest capacity that they use; in full, the use of each capacity.
+// scarcest capacity that they use. With full it returns the use of each capacity.
 func takenOf(n *operate.Node, full bool) string {
 	if n.Slivers == 0 && !full {
 		return ""

@@ -79,7 +79,7 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "Released: %s of slice %s.\n", display.Count(s.Slivers, "sliver"), display.Line(s.Slice.String()))
 		switch {
 		case s.Removing > 0 && served:
-			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to see the rest: %s\n", display.Count(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
+			fmt.Fprintf(c.out, "Waiting for providers to remove %s; to list those that remain: %s\n", display.Count(s.Removing, "sliver"), o.site.hint("slivers", s.Slice.Name))
 		case s.Removing > 0:
 			fmt.Fprintf(c.out, "Providers will remove %s when the site is served.\n", display.Count(s.Removing, "sliver"))
 		}
@@ -129,13 +129,13 @@ func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *
 		}
 		switch {
 		case d.Gone:
-			fmt.Fprintf(c.out, "Gone: %s.\n", what)
+			fmt.Fprintf(c.out, "Removed: %s.\n", what)
 		case d.Wrong != "":
 			wrong++
 			fmt.Fprintf(c.out, "Not removed: %s: %s\n", what, display.Line(d.Wrong))
 		default:
 			going++
-			fmt.Fprintf(c.out, "Removal requested, still there: %s.\n", what)
+			fmt.Fprintf(c.out, "Removal requested, not yet confirmed: %s.\n", what)
 		}
 	}
 	if going > 0 {

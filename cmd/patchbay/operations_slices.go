@@ -22,7 +22,7 @@ func (o *slicesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "slices")
 	o.argument = &o.filter.Slice
 	o.addPattern(fs, &o.filter.User, "user", "a user with slivers in it")
-	o.addPattern(fs, &o.filter.Component, "component", "a component with slivers of it")
+	o.addPattern(fs, &o.filter.Component, "component", "a component that has slivers of the slice")
 	o.addStates(fs, "state", operate.SliverStates)
 	o.addEndsBefore(fs)
 	o.addSpan(fs, "slices created")
@@ -35,7 +35,7 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 		head = append(head, "LAST END", "CREATED", "SHUT DOWN")
 	}
 	return show(ctx, &o.listOptions, c, "There is no such slice.", head, func(t *table, s *operate.Slice) {
-		state := countStates(s.States)
+		state := formatStates(s.States)
 		if !s.Shutdown.IsZero() {
 			state = strings.TrimSuffix("shut down, "+state, ", ")
 		}
@@ -51,8 +51,8 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// countStates returns the number of slivers in each state: 3 ready, 1 failed.
-func countStates(states map[string]int) string {
+// formatStates returns the number of slivers in each state, such as "3 ready, 1 failed".
+func formatStates(states map[string]int) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(states)) {
 		parts = append(parts, fmt.Sprintf("%d %s", states[s], s))

@@ -140,7 +140,7 @@ func (o *usageOptions) missing(now time.Time, keep time.Duration, incomplete int
 		parts = append(parts, "nodes released before "+display.Time(begin)+" are not counted")
 	}
 	if incomplete > 0 {
-		parts = append(parts, display.Count(incomplete, "node")+" without a user began before the journal and counted from its first entry")
+		parts = append(parts, "the user and the beginning of "+display.Count(incomplete, "node")+" are unknown, so the time counts from the journal's first entry")
 	}
 	if len(parts) == 0 {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"patchbay/am/display"
 )
 
-const whoLong = `Find who used an IP address at a given time: the sliver with ADDRESS, or with PORT of it,
-its slice, its user, the tool that spoke for the user, and the call that reserved it. IPv6
-addresses with a port are in brackets. PORT is a login port at the gateway, or a source
-port of nodes that share an address outside; give it if you know it.
+const whoLong = `Find who used an IP address at a given time: the sliver that had ADDRESS, or PORT of that
+address, its slice, its user, the tool that spoke for the user, and the call that reserved
+it. IPv6 addresses with a port are in brackets. PORT is a login port at the gateway, or the
+source port of a connection from nodes that share ADDRESS; give it if you know it.
 
 The time of --at is like 2026-11-20T14:05:00+01:00, "2026-11-20 14:05 +0100" or seconds
 since 1970, and means that whole second. The default is now.
@@ -119,10 +119,10 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 	}
 }
 
-// exact returns a time with fractions of a second.
+// exact formats a time with its fraction of a second.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// bracketed returns an address in the form before a port.
+// bracketed returns an address in the form to which a port can be added.
 func bracketed(p audit.Place) string {
 	if p.Addr.Is6() {
 		return "[" + p.Addr.String() + "]"
@@ -130,7 +130,8 @@ func bracketed(p audit.Place) string {
 	return p.String()
 }
 
-// printHolder prints a sliver that had an address.
+// printHolder prints a sliver, the period in which it had the address, and the call that
+// reserved it.
 func printHolder(w io.Writer, h *audit.Holder) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-12s %s\n", name, display.Printable(fmt.Sprintf(format, args...)))
@@ -171,7 +172,8 @@ func printHolder(w io.Writer, h *audit.Holder) {
 	}
 }
 
-// printNoHolder prints that no sliver had an address, with those before and after.
+// printNoHolder prints that no sliver had the address at the given time. It adds the slivers
+// that had it last before and first after.
 func printNoHolder(w io.Writer, a *audit.Answer, p audit.Place) {
 	if a.From.IsZero() {
 		fmt.Fprintf(w, "No user of %s is known: there is no audit yet.\n", a.Place)

@@ -26,7 +26,8 @@ type options interface {
 	Run(context.Context, console) error
 }
 
-// usageError is the error of a wrong command line; it adds where to find help.
+// usageError is the error of a wrong command line. Its text ends with the command that
+// prints help.
 type usageError struct {
 	cmd *cobra.Command
 	err error
@@ -90,8 +91,8 @@ func (f *siteFlag) hint(args ...string) string {
 	return display.CommandAt(f.file, args...)
 }
 
-// readFile reads the configuration in a file. Unless the command line names the user's own
-// site, the environment does not change that site, as its server ignores it too.
+// readFile reads the configuration in a file. For the user's own site, if the command line
+// does not name it, it ignores environment variables, since the site's server does so too.
 func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	own, err := findOwnSite()
 	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
@@ -108,7 +109,7 @@ func (f *siteFlag) read() (*site.Config, error) {
 		return c, err
 	}
 	if own, ownErr := findOwnSite(); ownErr == nil && own.exists() {
-		return nil, fmt.Errorf("%w; or for the site that up has made for you: --config %s", err, display.ShellWord(own.dir))
+		return nil, fmt.Errorf("%w; or for the site that up has created for you: --config %s", err, display.ShellWord(own.dir))
 	}
 	return nil, err
 }

@@ -104,8 +104,8 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 }
 
 // startServer starts program as the server of a site: in a new session, with its output in
-// log, a free port for the admin listener, and no other settings from the environment. It
-// outlives this process; ended receives an error if it ends before.
+// log, a free port for the admin listener, and no other settings from the environment. The
+// server outlives this process; ended receives an error if the server ends before.
 func startServer(program, config string, log *os.File) (ended <-chan error, err error) {
 	cmd := exec.Command(program, "serve", "--config", config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
@@ -114,7 +114,7 @@ func startServer(program, config string, log *os.File) (ended <-chan error, err 
 	// The caller of this process may have left files open. The server must not hold their
 	// pipes and locks.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("cannot start the server without the files that are open: %w", err)
+		return nil, fmt.Errorf("cannot keep the open files of this process from the server: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err

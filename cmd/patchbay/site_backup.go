@@ -65,7 +65,7 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot create the backup: %w; name a file in a writable folder", err)
 	}
-	defer f.Close() // its lock lasts until then
+	defer f.Close() // releases the lock
 	defer os.Remove(f.Name())
 	report, err := takeBackup(ctx, config, f)
 	if err != nil {
@@ -180,15 +180,16 @@ func backupLine(r *store.Report) string {
 // unfinished is the beginning of the names of unfinished backups.
 const unfinished = "patchbay-backup-unfinished-"
 
-// newBackup creates the file of an unfinished backup in a folder. Its lock keeps other
-// commands from removing it. The lock is shared, since checking the copy takes one, too.
+// newBackup creates the file of an unfinished backup in a folder. A lock keeps other
+// commands from removing the file. The lock is shared, since the check of the copy also
+// locks it.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
 		if err != nil {
 			return nil, err
 		}
-		// Without locks in the file system, no command removes leftovers.
+		// If the file system has no locks, no command removes leftovers.
 		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
 		if locked != nil || isAt(f, f.Name()) {
 			return f, nil

@@ -185,7 +185,7 @@ func TestBackupAndRestore(t *testing.T) {
 	k.runRefused([]string{"backup", "--force", file}, "damaged")
 	seen := now.Revision
 	damaged := readFile(t, state)
-	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard whatever was reserved since")
+	k.runRefused([]string{"restore", later}, "The present database cannot be read", "the changes since the backup are unknown", "nothing was changed; add --yes to restore and discard all changes since the backup")
 	if readFile(t, state) != damaged {
 		t.Error("a restore that was refused has changed something")
 	}

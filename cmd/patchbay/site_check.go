@@ -106,7 +106,7 @@ func verdictOf(k *check.Checker) error {
 	return exitError(1)
 }
 
-// lifeFlags adds the flags of --life.
+// lifeFlags adds --life and the flags that go with it.
 func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {
 	fs.StringVar(&o.Component, "life", "", "with a provider: create, use and remove a node on this component, which must be free")
 	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: the sliver type, instead of the component's default")
@@ -114,7 +114,7 @@ func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {
 	fs.DurationVar(&o.Wait, "wait", 10*time.Minute, "with --life: the time limit of each step")
 }
 
-// validateLife checks the flags of --life.
+// validateLife checks --life and the flags that go with it.
 func validateLife(o *check.NodeTest, files []string) error {
 	switch {
 	case o.Component == "" && (o.SliverType != "" || o.Image != ""):

@@ -114,7 +114,7 @@ func (o *clockOptions) printTrusted(c console, a site.ClockAnswer) {
 	}
 	fmt.Fprintf(c.out, "Leases follow the host's clock again: it is %s, not %s.\n", display.Time(a.Now.Host), display.Time(a.Before.Site))
 	if a.Over > 0 {
-		fmt.Fprintf(c.out, "The leases of %s have ended by that.\n", display.Count(a.Over, "sliver"))
+		fmt.Fprintf(c.out, "By that clock the leases of %s are over, and have ended.\n", display.Count(a.Over, "sliver"))
 	}
 }
 

@@ -46,7 +46,7 @@ func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *initOptions) Validate(args []string) (err error) {
-	if o.Dir, err = oneArgument(args, "the folder to make"); err != nil {
+	if o.Dir, err = oneArgument(args, "the folder to create"); err != nil {
 		return err
 	}
 	switch o.Provider {
@@ -129,7 +129,7 @@ const initDone = `Created the site %[1]s in %[2]s:
   patchbay.yaml     its configuration
   inventory.yaml    nodes and links: %[3]s
   policy.yaml       rules for users: %[10]s
-  trusted/          trusted authorities: at first authority/
+  trusted/          trusted authorities: so far only authority/
   providers/        programs that create slivers: %[4]s
   server-*.pem      the server's certificates and keys; clients that check the
                     server trust both server-ecdsa.pem and server-rsa.pem
@@ -140,7 +140,8 @@ const initDone = `Created the site %[1]s in %[2]s:
   %[9]s
 `
 
-// start returns how to prepare the nodes and serve the site in dir. serve is the command.
+// start returns the text that says how to prepare the nodes and serve the site in dir. serve
+// is the command line of the server.
 func (o *initOptions) start(dir, helper, serve string) string {
 	if o.Provider == create.Simulated {
 		return "Next:\n  " + serve + "\nand in another terminal:\n"

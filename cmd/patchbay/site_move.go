@@ -11,9 +11,9 @@ import (
 	"patchbay/am/store"
 )
 
-const moveLong = `Let a copy of a site take its place. Two servers with copies of one database would remove
-each other's nodes. Therefore the database stores its file and machine: after mv within a
-file system it still works, but a copy (cp, rsync, another disk or machine) is refused
+const moveLong = `Let a copy of a site replace the original. Two servers with copies of one database would
+remove each other's nodes. Therefore the database records its file and machine: after mv
+within a file system it still works, but a copy (cp, rsync, another disk or machine) is refused
 until this command is run for it.
 
 First stop the server of the original site. The command finds it only on this machine. The

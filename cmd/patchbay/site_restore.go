@@ -65,8 +65,8 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
-	// The mark is written before the backup is in use: a needless mark delays the next
-	// start, a missing one could reserve nodes that are in use.
+	// The mark is written before the backup is in use: a needless mark only delays the next
+	// start, but without a mark the server could reserve nodes that are in use.
 	if err := site.MarkRestored(config); err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
@@ -77,12 +77,12 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "%s, is what the site has promised from now on.\n", backupLine(r.Report))
+	fmt.Fprintf(c.out, "%s.\nThe database was restored from that backup.\n", backupLine(r.Report))
 	if kept != "" {
 		fmt.Fprintf(c.out, "The previous database is in %s.\n", kept)
 	}
 	if err := updateAudit(config); err != nil {
-		fmt.Fprintf(c.err, "patchbay: it is done, but it cannot be recorded in the audit yet: %v\n", err)
+		fmt.Fprintf(c.err, "patchbay: the database was restored, but that cannot be recorded in the audit yet: %v\n", err)
 	}
 	return nil
 }
@@ -124,8 +124,8 @@ func closeState(s *store.Store) error {
 	return s.Close()
 }
 
-// compare lists what would be lost, and fails without --yes. It returns the last revision
-// that was ever used.
+// compare prints the changes since the backup. If there are any, or the present database is
+// damaged, it fails without --yes. It returns the last revision that was ever used.
 func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
@@ -140,7 +140,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	if broken != nil {
 		fmt.Fprintf(c.out, "The present database cannot be read, so the changes since the backup are unknown: %v\n", broken)
 		if !o.Yes {
-			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard whatever was reserved since")
+			return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard all changes since the backup")
 		}
 		return max(after, d.revision), nil
 	}
@@ -151,7 +151,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 		return after, nil
 	}
 	d.print(c.out)
-	if d.loses() && !o.Yes {
+	if d.affectsUsers() && !o.Yes {
 		return 0, fmt.Errorf("nothing was changed; add --yes to restore and discard these changes")
 	}
 	return max(after, d.revision), nil
@@ -173,7 +173,8 @@ func updateAudit(c *site.Config) error {
 // maxDifferences is the number of names printed of each kind.
 const maxDifferences = 20
 
-// difference is what differs between a backup and the present database, as lines to print.
+// difference has the differences between a backup and the present database, as lines to
+// print.
 type difference struct {
 	revision store.Rev // of the present database
 	slices   []string  // only in the present database
@@ -253,8 +254,8 @@ func sliverLine(s *am.Sliver) string {
 	return display.Line(line)
 }
 
-// loses reports whether a restore changes anything for users.
-func (d *difference) loses() bool {
+// affectsUsers reports whether the restore would change a slice or a sliver of a user.
+func (d *difference) affectsUsers() bool {
 	return len(d.slices)+len(d.slivers)+len(d.changed)+len(d.back)+len(d.lifted) > 0
 }
 

@@ -25,7 +25,7 @@ type table struct {
 
 	now  time.Time // the site's
 	urns bool      // print whole URNs
-	wide bool      // cut nothing
+	wide bool      // do not shorten texts
 }
 
 // newTable returns the table of a list with these options.
