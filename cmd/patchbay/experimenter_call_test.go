@@ -143,7 +143,7 @@ func TestCallParametersByMethod(t *testing.T) {
 		"s2":                                     `there is no slice "s2"; did you mean s1? (looked for ` + filepath.Join(dir, "slices", "s2-cred.xml") + ")",
 		"other":                                  `there is no slice "other"; there is only s1; or create it with: patchbay slice other --owner alice (looked for `,
 		"urn:publicid:IDN+b.example.org+user+x":  "is not the URN of a slice",
-		filepath.Join(dir, "alice-usercred.xml"): "no slice credential",
+		filepath.Join(dir, "alice-usercred.xml"): "is not a slice credential; it is over",
 	} {
 		if _, err := readCaller([]string{dir}, slice); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--slice %s: got %v, want %q", slice, err, want)

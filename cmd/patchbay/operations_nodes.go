@@ -21,14 +21,14 @@ listed while they have slivers or are drained. Renamed components are not listed
 old name.
 
 The states: free; used, with room for more; full; held, without room for other slices,
-since the node is exclusive or a sliver asked for all of it; cleaning, until its slivers
+since the node is exclusive or a slice uses it exclusively; cleaning, until its slivers
 are removed; maintenance; drained; missing. A node is drained automatically while its
 provider reports an orphan on it, a resource without a sliver: after a restore, for
 example.
 
 --orphans lists orphaned resources instead: the provider, its name for the resource, the
-node, and whether a sliver of this site had the resource before. To remove one: patchbay release
---orphans RESOURCE. This needs a running server.` + listLong
+node, and whether a sliver of this site had the resource before. To remove one: patchbay
+release --orphans RESOURCE. This needs a running server.` + listLong
 
 type nodesOptions struct {
 	listOptions

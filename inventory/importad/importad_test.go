@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 		{"another RSpec", `<RSpec type="SFA"><network/></RSpec>`, "not an RSpec"},
 		{"another version", `<rspec xmlns="urn:x" type="advertisement"/>`, `namespace "urn:x" are not read`},
 		{"a request", strings.Replace(head, "advertisement", "request", 1) + "</rspec>", `of type "request", not an advertisement`},
-		{"nothing", head + "</rspec>", "has no nodes; there is nothing"},
+		{"nothing", head + "</rspec>", "has no nodes; an inventory needs nodes"},
 		{"only OpenFlow", head + "<datapath/><datapath/></rspec>", "has no nodes, only 2 datapath"},
 		{"several managers", head + good + strings.ReplaceAll(good, "example.net", "example.org") + "</rspec>", "choose one with --authority: example.net (1), example.org (1)"},
 		{"managers that are no URNs", head + `<node component_id="x" component_manager_id="y"/></rspec>`, `line 1: no node names its manager by a URN (component_manager_id="y")`},
