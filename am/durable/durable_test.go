@@ -77,15 +77,15 @@ func TestPowerCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, err := disk.Run(writer(path), disk.Options{Folder: dir})
-	if err != nil || acknowledged(log.Said()) != 3 {
-		t.Fatalf("%v: %q", err, log.Said())
+	if err != nil || acknowledged(log.Output()) != 3 {
+		t.Fatalf("%v: %q", err, log.Output())
 	}
 	cuts := 0
 	for cut := range log.Outcomes(before, 1, 8) {
 		cuts++
 		b, ok := cut.Files()["file"]
-		if n := version(b); !ok || n < acknowledged(cut.Said) {
-			t.Errorf("after %d events, %s: version %d, there %v, with %q said", cut.Event, cut.What, n, ok, cut.Said)
+		if n := version(b); !ok || n < acknowledged(cut.Output) {
+			t.Errorf("after %d events, %s: version %d, there %v, with %q said", cut.Event, cut.What, n, ok, cut.Output)
 		}
 	}
 	if cuts < 20 {
@@ -115,8 +115,8 @@ func TestEveryCallFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, err := os.ReadFile(path)
-			if v := version(b); err != nil || v < acknowledged(log.Said()) {
-				t.Errorf("call %d, %v: version %d, %v, with %q said", n, fault, v, err, log.Said())
+			if v := version(b); err != nil || v < acknowledged(log.Output()) {
+				t.Errorf("call %d, %v: version %d, %v, with %q said", n, fault, v, err, log.Output())
 			}
 			entries, err := os.ReadDir(dir)
 			if err != nil {

@@ -308,10 +308,10 @@ func TestEveryCallFails(t *testing.T) {
 			text := b.text(t)
 			dir, path := shelf(t, text)
 			log, err := disk.Run(teller(path, 0), disk.Options{Folder: dir})
-			if x := hear(log.Said()); err != nil || len(x.ok) != storyLen || !strings.Contains(log.Said(), "closed <nil>") {
-				t.Fatalf("undisturbed: %v, %q", err, log.Said())
+			if x := hear(log.Output()); err != nil || len(x.ok) != storyLen || !strings.Contains(log.Output(), "closed <nil>") {
+				t.Fatalf("undisturbed: %v, %q", err, log.Output())
 			}
-			b.verify(t, path, hear(log.Said()))
+			b.verify(t, path, hear(log.Output()))
 			os.RemoveAll(dir)
 			calls := log.Calls()
 			if calls < 10*storyLen/2 {
@@ -335,7 +335,7 @@ func TestEveryCallFails(t *testing.T) {
 				if _, killed := errors.AsType[*exec.ExitError](err); err != nil && !(f.Kill && killed) {
 					t.Fatal(err)
 				}
-				x := hear(log.Said())
+				x := hear(log.Output())
 				if len(x.ok) < storyLen {
 					disturbed++
 				}
@@ -461,7 +461,7 @@ func (b book) cuts(t *testing.T, all ...iter.Seq[disk.Outcome]) {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprintf("after event %d there is %s", c.Event, c.What), func(t *testing.T) {
-				b.verify(t, filepath.Join(dir, "store.db"), hear(c.Said))
+				b.verify(t, filepath.Join(dir, "store.db"), hear(c.Output))
 			})
 			os.RemoveAll(dir)
 		}

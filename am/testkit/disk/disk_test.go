@@ -110,8 +110,8 @@ func TestUndisturbedCallsAreDone(t *testing.T) {
 	if !slices.Equal(kinds, calls) {
 		t.Errorf("the calls were %v, want %v", kinds, calls)
 	}
-	if log.Said() != out.String() || strings.Count(out.String(), "<nil>") != len(calls) {
-		t.Errorf("it said %q, and the log has %q", out.String(), log.Said())
+	if log.Output() != out.String() || strings.Count(out.String(), "<nil>") != len(calls) {
+		t.Errorf("it wrote %q, and the log has %q", out.String(), log.Output())
 	}
 }
 
@@ -139,16 +139,16 @@ func TestEveryCallCanFail(t *testing.T) {
 				}
 				return Fault{}
 			}})
-			lines := strings.Split(strings.TrimSpace(log.Said()), "\n")
+			lines := strings.Split(strings.TrimSpace(log.Output()), "\n")
 			switch {
 			case f.Kill:
-				if cmd, ok := err.(*exec.ExitError); !ok || cmd.ProcessState.ExitCode() != -1 || log.Calls() != n+1 || strings.Count(log.Said(), "\n") != n {
+				if cmd, ok := err.(*exec.ExitError); !ok || cmd.ProcessState.ExitCode() != -1 || log.Calls() != n+1 || strings.Count(log.Output(), "\n") != n {
 					t.Errorf("%s: %v after %d calls, and it said %q", name, err, log.Calls(), lines)
 				}
 			case err != nil:
 				t.Errorf("%s: %v", name, err)
 			case f.Errno == 0:
-				if strings.Contains(log.Said(), "error") || log.Calls() != len(calls) {
+				if strings.Contains(log.Output(), "error") || log.Calls() != len(calls) {
 					t.Errorf("%s: it said %q", name, lines)
 				}
 			case kind == Remove && f.Do == Whole: // it is tried as a folder, too
@@ -215,7 +215,7 @@ func TestCuts(t *testing.T) {
 	folder := Event{Call: Call{Kind: Sync, Path: "/x"}, file: 9}
 	failed := sync
 	failed.Err = unix.EIO
-	old := Snapshot{"/x", map[string]seen{"/x/f": {1, data('0')}}}
+	old := Snapshot{"/x", map[string]savedFile{"/x/f": {1, data('0')}}}
 	for _, tt := range []struct {
 		rule string
 		log  Log
@@ -231,12 +231,12 @@ func TestCuts(t *testing.T) {
 		{"a sync of the folder does", Log{link, folder}, []string{"f=00 g=00"}, []string{"f=00"}},
 		{"after a sync that failed no other helps", Log{w('1'), failed, sync}, []string{"f=00", "f=11"}, nil},
 		{"but to write again does", Log{w('1'), failed, w('1'), sync}, []string{"f=11"}, []string{"f=00"}},
-		{"what was said is known", Log{w('1'), sync, {Said: "x"}}, []string{"f=11"}, nil},
+		{"standard output is recorded", Log{w('1'), sync, {Output: "x"}}, []string{"f=11"}, nil},
 	} {
 		got := map[string]bool{}
 		for c := range tt.log.Outcomes(old, 1, 8) {
 			end := len(tt.log)
-			if tt.log[end-1].Said != "" {
+			if tt.log[end-1].Output != "" {
 				end--
 			}
 			if c.Event != end {

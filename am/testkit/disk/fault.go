@@ -22,19 +22,19 @@ const (
 
 // Call is one call of the process.
 type Call struct {
-	N      int    // the how manieth, from 1
+	N      int    // its number; the first call is 1
 	Kind   Kind   // what it does
 	Path   string // the file's name
 	To     string // the new name, for Rename and Link
-	Offset int64  // where it writes
-	Data   []byte // what it writes
-	Size   int64  // what it truncates to
+	Offset int64  // the position of a Write
+	Data   []byte // the bytes of a Write
+	Size   int64  // the new size, for Truncate
 }
 
-// Portion is how much of a call is carried out.
+// Portion is the part of a call that is carried out.
 type Portion int
 
-// Portions of a call. Only writes have halves: of others, half is nothing.
+// Portions of a call. Half applies only to a Write; for other calls it is the same as None.
 const (
 	Whole Portion = iota
 	Half
@@ -43,11 +43,11 @@ const (
 
 func (p Portion) String() string { return [...]string{"whole", "half", "nothing"}[p] }
 
-// Fault is what happens instead of a call; the zero Fault lets the call succeed.
+// Fault is the test's decision about a call. With the zero Fault the call is carried out.
 type Fault struct {
-	Do    Portion
-	Kill  bool       // then the process is killed, or
-	Errno unix.Errno // the call gives this error, if not 0
+	Do    Portion    // the part that is carried out first
+	Kill  bool       // the process is then killed
+	Errno unix.Errno // the call returns this error, if not 0
 }
 
 func (f Fault) String() string {
@@ -61,28 +61,27 @@ func (f Fault) String() string {
 	return s
 }
 
-// Event is a call and its result, or, with Said, text that the process has written to
-// its standard output.
+// Event is a call with its result or, if Output is set, a write to standard output.
 type Event struct {
 	Call
-	Done int        // bytes written
-	Err  unix.Errno // what the call gave
-	Said string
+	Done   int        // the number of bytes written
+	Err    unix.Errno // the error that the call returned, or 0
+	Output string     // the text that the process wrote to its standard output
 
-	file uint64 // which file it was, however it is called
+	file uint64 // the file's inode
 }
 
-// ok reports whether the call had its whole effect.
-func (e *Event) ok() bool { return e.Err == 0 }
+// succeeded reports whether the call returned no error.
+func (e *Event) succeeded() bool { return e.Err == 0 }
 
-// Log is the events in order.
+// Log is a list of events, in their order.
 type Log []Event
 
-// Said returns all that was written to standard output.
-func (l Log) Said() string {
+// Output returns everything that the process wrote to its standard output.
+func (l Log) Output() string {
 	var s string
 	for _, e := range l {
-		s += e.Said
+		s += e.Output
 	}
 	return s
 }

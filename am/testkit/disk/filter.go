@@ -11,17 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageEnv makes a test's program a stage: the descriptor of its socket, and the
-// program to become.
+// The environment variables by which Run passes values to InstallFilter: the descriptor of
+// the socket to Run, and the program to execute.
 const (
-	// filterEnv tells InstallFilter the descriptor of its socket and the program to
-	// execute.
 	filterEnv  = "PATCHBAY_TEST_DISK_STAGE"
 	programEnv = "PATCHBAY_TEST_DISK_PROGRAM"
 )
 
-// InstallFilter does nothing unless Run has started this process: then it installs the
-// seccomp filter and executes the requested program.
+// InstallFilter installs the seccomp filter and executes the requested program, if Run has
+// started this process. Otherwise it does nothing.
 func InstallFilter() {
 	word := os.Getenv(filterEnv)
 	if word == "" {
@@ -51,7 +49,7 @@ func installAndExec(word, program string) error {
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	var number uint64
 	var answer byte
-	// From here on until somebody listens, this thread must write nothing.
+	// Until Run answers calls, this thread must not make a call that the filter watches.
 	listener, _, e := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, uintptr(unsafe.Pointer(&prog)))
 	number = uint64(listener)
@@ -59,16 +57,16 @@ func installAndExec(word, program string) error {
 		return fmt.Errorf("cannot install the filter: %w", e)
 	}
 	if _, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(socket), uintptr(unsafe.Pointer(&number)), 8, 0, 0, 0); e != 0 {
-		return fmt.Errorf("cannot tell of the listener: %w", e)
+		return fmt.Errorf("cannot send the number of the listener: %w", e)
 	}
 	if _, _, e := syscall.RawSyscall(unix.SYS_READ, uintptr(socket), uintptr(unsafe.Pointer(&answer)), 1); e != 0 {
-		return fmt.Errorf("nobody listens: %w", e)
+		return fmt.Errorf("the test does not answer: %w", e)
 	}
-	return fmt.Errorf("cannot become %s: %w", program, syscall.Exec(program, os.Args, env))
+	return fmt.Errorf("cannot execute %s: %w", program, syscall.Exec(program, os.Args, env))
 }
 
-// kinds are the watched system calls. Those that copy between files inside the kernel
-// are refused, so that the program uses writes instead.
+// kinds are the watched system calls. Calls that copy between files inside the kernel are
+// refused, so that the program writes the bytes instead.
 var kinds = map[uint32]Kind{
 	unix.SYS_WRITE:           Write,
 	unix.SYS_PWRITE64:        Write,
@@ -86,8 +84,8 @@ var kinds = map[uint32]Kind{
 
 const refused Kind = "refused"
 
-// filterProgram returns the filter: the kernel asks about kinds, and allows all other
-// calls.
+// filterProgram returns the filter. The kernel sends the calls in kinds to the supervisor,
+// and allows all other calls.
 func filterProgram() []unix.SockFilter {
 	const number = 0 // of the call, in struct seccomp_data
 	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}

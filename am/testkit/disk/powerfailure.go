@@ -17,9 +17,9 @@ const sector = 512
 
 // Outcome is one possible content of the disk after a power failure.
 type Outcome struct {
-	Event int    // how many events were before it
-	What  string // what became of that which was not synced
-	Said  string // what had been written to standard output
+	Event  int    // the number of events before the power failure
+	What   string // which of the unsynced changes survived
+	Output string // what the process had written to its standard output
 
 	image func() map[string][]byte
 }
@@ -27,18 +27,19 @@ type Outcome struct {
 // Snapshot is the content of a folder before a log began, for Outcomes.
 type Snapshot struct {
 	folder string
-	files  map[string]seen
+	files  map[string]savedFile // by path
 }
 
-type seen struct {
+// savedFile is the inode of a file and its content.
+type savedFile struct {
 	file uint64
 	data []byte
 }
 
-// TakeSnapshot reads all files of a folder, which count as synced.
+// TakeSnapshot reads all files of a folder. Outcomes assumes that they are synced.
 func TakeSnapshot(folder string) (Snapshot, error) {
 	folder, err := filepath.EvalSymlinks(folder)
-	s := Snapshot{folder, map[string]seen{}}
+	s := Snapshot{folder, map[string]savedFile{}}
 	if err != nil {
 		return s, err
 	}
@@ -47,35 +48,36 @@ func TakeSnapshot(folder string) (Snapshot, error) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		s.files[path] = seen{inode(path), data}
+		s.files[path] = savedFile{inode(path), data}
 		return err
 	})
 }
 
-// Outcomes yields what power failures after each event may leave. Of the writes that
-// were not synced by then it keeps none, all, all but the first, all but the last, only
-// the last, part of the last, and, random times, a random part drawn by seed. A write
-// for which a sync failed may be lost from then on, whatever is synced later, as on
-// Linux. An Outcome is valid until the next.
+// Outcomes yields possible contents of the disk after a power failure, for a failure after
+// each event. Of the changes that were not synced by then, different outcomes keep none, all,
+// all but the first, all but the last, only the last, and all with a part of the last.
+// random further outcomes keep parts that are chosen at random with seed. As on Linux, a
+// change for which a sync has failed may be lost even if a later sync succeeds. An Outcome
+// is valid until the next one is yielded.
 func (l Log) Outcomes(before Snapshot, seed uint64, random int) iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
 		d := newDiskState(before)
 		draw := rand.New(rand.NewPCG(seed, 0))
-		said, told := "", -1
+		output, reported := "", -1 // reported is the number of unsynced changes in the last outcomes
 		for n := range len(l) + 1 {
 			if n > 0 {
-				said += l[n-1].Said
+				output += l[n-1].Output
 				if !d.note(&l[n-1]) && n < len(l) {
-					continue // nothing that lasts has changed
+					continue // the disk has not changed
 				}
 			}
-			waits := d.pending()
-			if told == 0 && len(waits) == 0 && n < len(l) {
-				continue // as before it
+			unsynced := d.unsynced()
+			if reported == 0 && len(unsynced) == 0 && n < len(l) {
+				continue // the outcome would be the same as the last one
 			}
-			told = len(waits)
-			for _, v := range selections(waits, random, draw) {
-				if !yield(Outcome{n, v.what, said, func() map[string][]byte { return d.image(v.keep) }}) {
+			reported = len(unsynced)
+			for _, v := range selections(unsynced, random, draw) {
+				if !yield(Outcome{n, v.what, output, func() map[string][]byte { return d.image(v.keep) }}) {
 					return
 				}
 			}
@@ -83,18 +85,18 @@ func (l Log) Outcomes(before Snapshot, seed uint64, random int) iter.Seq[Outcome
 	}
 }
 
-// change is one change of a file or of names, synced or not.
+// change is one change of a file's content or of names.
 type change struct {
-	e     *Event
-	lasts bool
-	lost  bool // a sync of it has failed: no later one helps
+	e      *Event
+	synced bool
+	lost   bool // a sync of this change has failed, so later syncs have no effect on it
 }
 
-// diskState is the content of a disk.
+// diskState is the content of a disk: the synced state, and the changes after it.
 type diskState struct {
 	folder  string
-	names   map[string]uint64 // lasting
-	files   map[uint64][]byte // what lasts at the beginning of changes
+	names   map[string]uint64 // the inode of each path, before changes
+	files   map[uint64][]byte // the content of each inode, before changes
 	changes []*change
 }
 
@@ -107,7 +109,7 @@ func newDiskState(before Snapshot) *diskState {
 	return d
 }
 
-// note applies an event, and reports whether it may matter.
+// note adds an event to the state. It returns false if the event cannot change the disk.
 func (d *diskState) note(e *Event) bool {
 	switch e.Kind {
 	case "":
@@ -115,21 +117,21 @@ func (d *diskState) note(e *Event) bool {
 	case Sync:
 		for _, c := range d.changes {
 			switch {
-			case c.lasts || !c.isSyncedBy(e):
-			case !e.ok():
+			case c.synced || !c.isSyncedBy(e):
+			case !e.succeeded():
 				c.lost = true
 			case !c.lost:
-				c.lasts = true
+				c.synced = true
 			}
 		}
-		d.forgetSynced()
+		d.applySynced()
 	case Write:
 		if e.Done == 0 {
 			return false
 		}
 		d.changes = append(d.changes, &change{e: e})
 	default:
-		if !e.ok() {
+		if !e.succeeded() {
 			return false
 		}
 		d.changes = append(d.changes, &change{e: e})
@@ -137,8 +139,8 @@ func (d *diskState) note(e *Event) bool {
 	return true
 }
 
-// isSyncedBy reports whether a sync covers the change: it is of the file, or of the
-// folder of the name.
+// isSyncedBy reports whether a sync covers the change: a sync of the file or, for a change of
+// a name, of its folder.
 func (c *change) isSyncedBy(sync *Event) bool {
 	switch c.e.Kind {
 	case Rename, Link:
@@ -149,29 +151,29 @@ func (c *change) isSyncedBy(sync *Event) bool {
 	return c.e.file == sync.file
 }
 
-// forgetSynced removes synced changes from the list, as far as no unsynced change
-// precedes them.
-func (d *diskState) forgetSynced() {
+// applySynced applies the synced changes that no unsynced change precedes, and removes them
+// from the list.
+func (d *diskState) applySynced() {
 	n := 0
-	for n < len(d.changes) && d.changes[n].lasts {
+	for n < len(d.changes) && d.changes[n].synced {
 		d.changes[n].apply(d.names, d.files, nil)
 		n++
 	}
 	d.changes = d.changes[n:]
 }
 
-// pending returns the changes that are not synced yet, in their order.
-func (d *diskState) pending() (w []*change) {
+// unsynced returns the changes that are not synced, in their order.
+func (d *diskState) unsynced() (w []*change) {
 	for _, c := range d.changes {
-		if !c.lasts {
+		if !c.synced {
 			w = append(w, c)
 		}
 	}
 	return w
 }
 
-// image returns the content of the disk if, of the unsynced changes, only those in keep
-// are there, with the sectors for which keep returns true; nil keeps all.
+// image returns the content of the disk with those unsynced changes that are in keep. The
+// function in keep reports whether a sector of the change survives; nil means all sectors.
 func (d *diskState) image(keep map[*change]func(sector int) bool) map[string][]byte {
 	names, files := maps.Clone(d.names), map[uint64][]byte{}
 	for file, data := range d.files {
@@ -179,7 +181,7 @@ func (d *diskState) image(keep map[*change]func(sector int) bool) map[string][]b
 	}
 	for _, c := range d.changes {
 		sectors, kept := keep[c]
-		if c.lasts || kept {
+		if c.synced || kept {
 			c.apply(names, files, sectors)
 		}
 	}
@@ -192,7 +194,8 @@ func (d *diskState) image(keep map[*change]func(sector int) bool) map[string][]b
 	return out
 }
 
-// apply makes the change, or those sectors of it.
+// apply applies the change to names and files. Of a Write it applies only the sectors for
+// which sectors returns true, or all if sectors is nil.
 func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors func(int) bool) {
 	e := c.e
 	switch e.Kind {
@@ -224,25 +227,26 @@ func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors
 	}
 }
 
-// selection is one choice of the unsynced changes that reach the disk.
+// selection is one choice of the unsynced changes that survive a power failure. For keep see
+// image.
 type selection struct {
 	what string
 	keep map[*change]func(int) bool
 }
 
-// selections returns the choices of the changes in waits that survive a power failure;
-// random of them are drawn.
-func selections(waits []*change, random int, draw *rand.Rand) []selection {
-	choose := func(what string, of func(n int) bool) selection {
+// selections returns different selections of the unsynced changes, including random
+// selections whose number is random.
+func selections(unsynced []*change, random int, draw *rand.Rand) []selection {
+	choose := func(what string, survives func(n int) bool) selection {
 		v := selection{what, map[*change]func(int) bool{}}
-		for n, c := range waits {
-			if of(n) {
+		for n, c := range unsynced {
+			if survives(n) {
 				v.keep[c] = nil
 			}
 		}
 		return v
 	}
-	last := len(waits) - 1
+	last := len(unsynced) - 1
 	all := []selection{choose("nothing", func(int) bool { return false })}
 	if last < 0 {
 		return all
@@ -255,11 +259,11 @@ func selections(waits []*change, random int, draw *rand.Rand) []selection {
 			choose("only the last", func(n int) bool { return n == last }))
 	}
 	torn := choose("the last in part", func(int) bool { return true })
-	torn.keep[waits[last]] = func(s int) bool { return s%2 == 0 }
+	torn.keep[unsynced[last]] = func(s int) bool { return s%2 == 0 }
 	all = append(all, torn)
 	for r := range random {
 		v := choose(fmt.Sprintf("draw %d", r), func(int) bool { return draw.IntN(2) == 0 })
-		for _, c := range waits {
+		for _, c := range unsynced {
 			if _, kept := v.keep[c]; kept && draw.IntN(2) == 0 {
 				seed := draw.Uint64()
 				v.keep[c] = func(s int) bool { return rand.New(rand.NewPCG(seed, uint64(s))).IntN(2) == 0 }
@@ -270,17 +274,17 @@ func selections(waits []*change, random int, draw *rand.Rand) []selection {
 	return all
 }
 
-// Files returns the contents of files by their paths below the folder.
+// Files returns the contents of the files, by their paths below the folder.
 func (c Outcome) Files() map[string][]byte { return c.image() }
 
-// Make writes the files into a folder.
+// Make creates the files in a folder.
 func (c Outcome) Make(folder string) error {
 	for name, data := range c.image() {
 		path := filepath.Join(folder, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
-		// Zeros at the end need no room.
+		// Zeros at the end become a hole, which takes no space.
 		err := os.WriteFile(path, bytes.TrimRight(data, "\x00"), 0o600)
 		if err := errors.Join(err, os.Truncate(path, int64(len(data)))); err != nil {
 			return err

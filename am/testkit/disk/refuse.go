@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuse makes each write of this process to the file path fail with EBADF until
-// restore is called: meanwhile its open descriptor is read-only. The descriptor keeps
-// its number, position and locks, and must not be closed meanwhile.
+// Refuse makes each write of this process to the file path fail with EBADF until restore is
+// called. It replaces the process's descriptor of the file by a read-only one with the same
+// number. The process must not close the descriptor before restore is called.
 func Refuse(path string) (restore func() error, err error) {
 	fd, err := writable(path)
 	if err != nil {
@@ -34,18 +34,18 @@ func Refuse(path string) (restore func() error, err error) {
 	return restore, nil
 }
 
-// Writes makes writes of this process to a file fail. An observer of a store calls
+// Writes makes writes of this process to the file Path fail. An observer of a store calls
 // Begin when a change is staged, and End when it is published or rolled back.
 type Writes struct {
 	Path string
-	// Fail is called before each write; if it returns an error the write fails.
+	// Fail is called before each write. If it returns an error, the write fails.
 	Fail func() error
 
 	begun   bool
 	restore func() error
 }
 
-// Begin is called before a write.
+// Begin must be called before a write. Further calls before End have no effect.
 func (w *Writes) Begin() {
 	if w.begun {
 		return
@@ -60,7 +60,7 @@ func (w *Writes) Begin() {
 	}
 }
 
-// End is called after a write.
+// End must be called after a write.
 func (w *Writes) End() {
 	w.begun = false
 	if w.restore == nil {
@@ -72,7 +72,8 @@ func (w *Writes) End() {
 	w.restore = nil
 }
 
-// writable returns the one descriptor with which this process may write to a file.
+// writable returns the descriptor with which this process can write to a file. It fails
+// unless there is exactly one.
 func writable(path string) (fd int, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -101,12 +102,12 @@ func writable(path string) (fd int, err error) {
 			return 0, err
 		}
 		if fd >= 0 {
-			return 0, fmt.Errorf("%s is open to write more than once", path)
+			return 0, fmt.Errorf("%s is open for writing more than once", path)
 		}
 		fd = n
 	}
 	if fd < 0 {
-		return 0, fmt.Errorf("%s is not open to write", path)
+		return 0, fmt.Errorf("%s is not open for writing", path)
 	}
 	return fd, nil
 }

@@ -44,7 +44,7 @@ func Run(cmd *exec.Cmd, o Options) (Log, error) {
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
 	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", filterEnv, 2+len(cmd.ExtraFiles)), programEnv+"="+cmd.Path)
-	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // with the race detector, programs else end a second later
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // the race detector would delay the program's end by a second
 	cmd.Path = "/proc/self/exe"
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -95,9 +95,9 @@ func Available(t testing.TB) {
 		return
 	}
 	if require.Required("seccomp") {
-		t.Fatalf("required by PATCHBAY_REQUIRE: cannot watch a process: %v", err)
+		t.Fatalf("required by PATCHBAY_REQUIRE: cannot supervise a process: %v", err)
 	}
-	t.Skipf("cannot watch a process: %v", err)
+	t.Skipf("cannot supervise a process: %v", err)
 }
 
 // below reports whether a path is the folder or in it.

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor answers the kernel about the system calls of a process. One goroutine owns
-// it.
+// supervisor carries out the watched system calls of a process, as the test decides. One
+// goroutine owns it.
 type supervisor struct {
-	listener int
+	listener int // the descriptor from which the kernel's notifications are read
 	folder   string
 	decide   func(Call) Fault
 	calls    int
 	log      Log
 }
 
-// question and answer are the kernel's seccomp_notif and seccomp_notif_resp.
-type question struct {
+// notification is the kernel's struct seccomp_notif, which describes a system call.
+type notification struct {
 	id     uint64
 	thread uint32
 	_      uint32
@@ -33,6 +33,7 @@ type question struct {
 	args   [6]uint64
 }
 
+// answer is the kernel's struct seccomp_notif_resp.
 type answer struct {
 	id    uint64
 	value int64
@@ -51,7 +52,7 @@ func ioctl(fd int, what uintptr, arg unsafe.Pointer) error {
 	}
 }
 
-// serve answers until all processes under the filter have ended.
+// serve handles calls until all processes under the filter have ended.
 func (w *supervisor) serve() error {
 	defer unix.Close(w.listener)
 	for {
@@ -64,11 +65,11 @@ func (w *supervisor) serve() error {
 		if poll[0].Revents&unix.POLLIN == 0 {
 			return nil
 		}
-		var q question
+		var q notification
 		if err := ioctl(w.listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&q)); err == unix.ENOENT {
-			continue // it was killed meanwhile
+			continue // the process was killed meanwhile
 		} else if err != nil {
-			return fmt.Errorf("cannot take a call: %w", err)
+			return fmt.Errorf("cannot receive a call: %w", err)
 		}
 		a, reply := w.handle(&q)
 		if !reply {
@@ -81,11 +82,12 @@ func (w *supervisor) serve() error {
 	}
 }
 
-var goOn = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+// allow makes the kernel carry out the call itself.
+var allow = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
-// handle carries out a call, or the decided fault instead. reply is false if the
-// process has ended.
-func (w *supervisor) handle(q *question) (a answer, reply bool) {
+// handle carries out a call with the fault that the test decides. reply is false if the
+// process was killed.
+func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	e, fd, err := w.readCall(q)
 	if fd >= 0 {
 		defer unix.Close(fd)
@@ -93,11 +95,11 @@ func (w *supervisor) handle(q *question) (a answer, reply bool) {
 	switch {
 	case err != nil:
 		return answer{errno: -int32(unix.ENOTRECOVERABLE)}, true
-	case e.Said != "":
+	case e.Output != "":
 		w.log = append(w.log, e)
-		return goOn, true
+		return allow, true
 	case e.Kind == "":
-		return goOn, true
+		return allow, true
 	case e.Kind == refused:
 		return answer{errno: -int32(unix.ENOSYS)}, true
 	}
@@ -122,9 +124,10 @@ func (w *supervisor) handle(q *question) (a answer, reply bool) {
 	return answer{value: int64(e.Done)}, true
 }
 
-// readCall reads the arguments of a call. Kind is empty if the call is not watched. The
-// descriptor, if not -1, is this process's own of the open file.
-func (w *supervisor) readCall(q *question) (e Event, fd int, err error) {
+// readCall reads the arguments of a call. Kind is empty if the call is not for a file in the
+// folder. fd is this process's copy of the descriptor of the open file; -1 if there is none.
+// The caller must close it.
+func (w *supervisor) readCall(q *notification) (e Event, fd int, err error) {
 	kind := kinds[uint32(q.call)]
 	switch kind {
 	case Rename, Link:
@@ -137,8 +140,8 @@ func (w *supervisor) readCall(q *question) (e Event, fd int, err error) {
 		e.Path, _ = os.Readlink(descriptor(q.thread, int32(q.args[0])))
 		e.Path = strings.TrimSuffix(e.Path, " (deleted)")
 		if kind == Write && int32(q.args[0]) == int32(unix.Stdout) && !w.below(e.Path) {
-			said, err := memory(q.thread, q.args[1], q.args[2])
-			return Event{Said: string(said)}, -1, err
+			output, err := memory(q.thread, q.args[1], q.args[2])
+			return Event{Output: string(output)}, -1, err
 		}
 	}
 	if err != nil || !w.below(e.Path) && !w.below(e.To) {
@@ -159,8 +162,9 @@ func (w *supervisor) readCall(q *question) (e Event, fd int, err error) {
 	return e.open(q)
 }
 
-// open gets the open file of the call.
-func (e Event) open(q *question) (Event, int, error) {
+// open copies the descriptor of the call's open file into this process, and completes the
+// event with the file's inode and, for a Write, the position.
+func (e Event) open(q *notification) (Event, int, error) {
 	pidfd, err := unix.PidfdOpen(process(q.thread), 0)
 	if err != nil {
 		return e, -1, err
@@ -178,7 +182,7 @@ func (e Event) open(q *question) (Event, int, error) {
 	if uint32(q.call) == unix.SYS_PWRITE64 {
 		e.Offset = int64(q.args[3])
 	} else if e.Kind == Write {
-		e.Offset = place(fd, &st)
+		e.Offset = writePosition(fd, &st)
 	}
 	return e, fd, nil
 }
@@ -190,8 +194,8 @@ func inode(path string) uint64 {
 	return st.Ino
 }
 
-// place returns the position of the next write of an open file.
-func place(fd int, st *unix.Stat_t) int64 {
+// writePosition returns the position in an open file at which the next write begins.
+func writePosition(fd int, st *unix.Stat_t) int64 {
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_APPEND != 0 {
 		return st.Size
 	}
@@ -199,8 +203,8 @@ func place(fd int, st *unix.Stat_t) int64 {
 	return at
 }
 
-// do carries out a portion of the call.
-func (e *Event) do(p Portion, fd int, q *question) {
+// do carries out a portion of the call, and records the result in e.
+func (e *Event) do(p Portion, fd int, q *notification) {
 	data := e.Data
 	switch {
 	case p == Half && e.Kind == Write:
@@ -214,7 +218,7 @@ func (e *Event) do(p Portion, fd int, q *question) {
 		e.Done, err = unix.Write(fd, data)
 	case unix.SYS_PWRITE64:
 		e.Done, err = unix.Pwrite(fd, data, e.Offset)
-	case unix.SYS_FSYNC, unix.SYS_FDATASYNC: // the log has it, and no power will be cut
+	case unix.SYS_FSYNC, unix.SYS_FDATASYNC: // only recorded, since no real power fails
 	case unix.SYS_FTRUNCATE:
 		err = unix.Ftruncate(fd, e.Size)
 	case unix.SYS_FALLOCATE:
@@ -241,7 +245,8 @@ func descriptor(thread uint32, fd int32) string {
 	return fmt.Sprintf("/proc/%d/fd/%d", thread, fd)
 }
 
-// name returns the path that a thread means by a folder's descriptor and a text.
+// name returns the absolute path of a file argument: dir is the descriptor of a folder, and
+// text the address of the path in the thread's memory.
 func name(thread uint32, dir, text uint64) (string, error) {
 	b, err := memory(thread, text, unix.PathMax)
 	if err != nil {
@@ -256,7 +261,7 @@ func name(thread uint32, dir, text uint64) (string, error) {
 		}
 		path = filepath.Join(at, path)
 	}
-	// The folder's own name is real; what is in it may be a link.
+	// Resolve links in the folder's path, but not the last element, which may be a link.
 	at, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return path, nil
@@ -264,30 +269,30 @@ func name(thread uint32, dir, text uint64) (string, error) {
 	return filepath.Join(at, filepath.Base(path)), nil
 }
 
-// memory reads n bytes of a thread's memory, or those up to the end of the mapping.
+// memory reads n bytes of a thread's memory, or fewer if the mapping ends before.
 func memory(thread uint32, from, n uint64) ([]byte, error) {
 	b := make([]byte, n)
 	if n == 0 {
 		return b, nil
 	}
-	// A page for each piece: reading stops at the first piece that is not there.
+	// Read page by page: reading stops at the first page that is not mapped.
 	page := uint64(os.Getpagesize())
-	var there []unix.RemoteIovec
-	for at, left := from, n; left > 0 && len(there) < 1024; {
+	var remote []unix.RemoteIovec
+	for at, left := from, n; left > 0 && len(remote) < 1024; {
 		some := min(left, page-at%page)
-		there = append(there, unix.RemoteIovec{Base: uintptr(at), Len: int(some)})
+		remote = append(remote, unix.RemoteIovec{Base: uintptr(at), Len: int(some)})
 		at, left = at+some, left-some
 	}
-	here := []unix.Iovec{{Base: &b[0]}}
-	here[0].SetLen(int(n))
-	got, err := unix.ProcessVMReadv(int(thread), here, there, 0)
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(int(n))
+	got, err := unix.ProcessVMReadv(int(thread), local, remote, 0)
 	if err != nil {
 		return nil, err
 	}
 	return b[:got], nil
 }
 
-// process returns the process of a thread.
+// process returns the id of a thread's process.
 func process(thread uint32) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	for line := range strings.Lines(string(status)) {

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootPackages are installed in the guest beside Debian's minimum: programs that tests
-// use, and that a host usually has.
+// rootPackages are the packages that are installed in the guest in addition to Debian's
+// minimum: programs that tests use, and programs that a host usually has.
 const rootPackages = "openssh-client,openssh-server,rsync,sudo,procps,iproute2,iputils-ping,e2fsprogs,kmod,jq,openssl,busybox-static,runc,git," +
 	"libxml2,mmdebstrap,netbase,ca-certificates,python3,bzip2,xz-utils,zstd,make,strace,less,man-db,locales"
 
-// cache is the folder with the files of which guests are made.
+// cache is the folder with the files from which guests are created.
 type cache struct {
 	dir     string
-	host    string // programs of packages that are not installed, unpacked
+	host    string // folder with the unpacked packages, for programs that the host lacks
 	kernel  string
 	modules string // folder of the kernel's modules
 	root    string // image of the root file system
@@ -48,7 +48,7 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 	}
 	if err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("cannot make the guest: %w", err)
+		return nil, fmt.Errorf("cannot create the guest: %w", err)
 	}
 	return c, nil
 }
@@ -56,8 +56,8 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 // Close releases the lock on the cache.
 func (c *cache) Close() error { return c.lock.Close() }
 
-// fill fetches the packages if they are missing, and finds the kernel and its modules among
-// them.
+// fill fetches the packages if they are missing, finds the kernel and its modules in them,
+// and creates the root file system if necessary.
 func (c *cache) fill(ctx context.Context) error {
 	if _, err := os.Stat(c.host); errors.Is(err, fs.ErrNotExist) {
 		if err := c.fetch(ctx); err != nil {
@@ -71,7 +71,7 @@ func (c *cache) fill(ctx context.Context) error {
 		}
 		*at = found[0]
 	}
-	// Another kernel or other packages need another root.
+	// The name changes with the kernel and the packages, which need a new root file system.
 	c.root = filepath.Join(c.dir, fmt.Sprintf("root-%08x.img", crc32.ChecksumIEEE([]byte(rootPackages+filepath.Base(c.modules)))))
 	if _, err := os.Stat(c.root); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -109,7 +109,7 @@ func (c *cache) fetch(ctx context.Context) error {
 		return err
 	}
 	if err := download(); err != nil {
-		// The lists may tell of packages that have been replaced since.
+		// The host's package lists may name packages that have been replaced since.
 		if _, uerr := output(ctx, "apt-get", "update", "-q"); uerr != nil {
 			return errors.Join(err, uerr)
 		}
@@ -137,7 +137,7 @@ func (c *cache) fetch(ctx context.Context) error {
 func packages(ctx context.Context) ([]string, error) {
 	depends, err := output(ctx, "apt-cache", "depends", "linux-image-cloud-amd64")
 	if err != nil {
-		return nil, fmt.Errorf("no kernel is known; run apt-get update: %w", err)
+		return nil, fmt.Errorf("apt knows no package of a kernel; run apt-get update: %w", err)
 	}
 	_, kernel, found := strings.Cut(depends, "Depends: linux-image-")
 	if !found {
@@ -169,7 +169,7 @@ func (c *cache) program(ctx context.Context, name string, args ...string) *exec.
 
 // makeRoot makes the image of the root file system.
 func (c *cache) makeRoot(ctx context.Context) error {
-	fmt.Fprintln(os.Stderr, "guest: making a root file system of Debian 12, which takes half a minute")
+	fmt.Fprintln(os.Stderr, "guest: creating a root file system with Debian 12, which takes half a minute")
 	dir, err := os.MkdirTemp("", "patchbay-guest-root")
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (c *cache) makeRoot(ctx context.Context) error {
 			return err
 		}
 	}
-	// All modules, so that the kernel may load what a test makes it ask for.
+	// Copy all modules, so that the kernel can load those that a test needs.
 	modules := filepath.Join(root, "lib/modules", filepath.Base(c.modules))
 	if err := os.MkdirAll(filepath.Dir(modules), 0o755); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// programs are built on the host, with and without cgo as make does, and are in the
-// guest's PATH.
+// programs are the programs that are built on the host for the guest's PATH, with the setting
+// of cgo that make uses for each.
 var programs = map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"}
 
 // writeContent copies to dir the content of the guest's disk: the source tree, the
@@ -44,7 +44,7 @@ func writeContent(ctx context.Context, dir string, o options) (commands []string
 			return fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, text)
 		}
 		if _, err := os.Stat(out); err != nil {
-			return fmt.Errorf("go %s made nothing: are there tests?", strings.Join(args, " "))
+			return fmt.Errorf("go %s created no file; the package may have no tests", strings.Join(args, " "))
 		}
 		return nil
 	}
@@ -74,7 +74,8 @@ func writeContent(ctx context.Context, dir string, o options) (commands []string
 	return commands, nil
 }
 
-// abs returns a folder relative to the folder of the call as an absolute path.
+// abs returns the absolute path of a folder, which may be relative to the working folder. If
+// that is unknown, it is relative to source.
 func abs(source, folder string) string {
 	if path, err := filepath.Abs(folder); err == nil {
 		return path
@@ -86,7 +87,7 @@ func abs(source, folder string) string {
 func copyFile(from, to string) error {
 	i, err := os.Lstat(from)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // in git's index, but not here any more
+		return nil // it was removed, but is still in git's index
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 // Command guest runs commands, usually tests, in a virtual machine with Debian 12. QEMU
-// emulates the machine, so no hardware support is needed. Use it to test what the host
-// cannot show: only cgroup v2 or only v1, another kernel, a boot, a power failure.
+// emulates the machine, so no hardware support is needed. Use it for tests that need a
+// machine unlike the host: with only cgroup v2 or v1, with another kernel, that boots, or
+// whose power fails.
 //
 //	go run ./am/testkit/guest --test ./inventory/local/node
 //	go run ./am/testkit/guest --cgroup v1 'ls /sys/fs/cgroup'
@@ -11,10 +12,10 @@
 // it is written; the exit status is that of the first command that failed.
 //
 // The first run downloads Debian packages with apt-get (about 50 MB, nothing is installed)
-// and makes a root file system with mmdebstrap; both are kept in .cache/guest. That needs
-// root.
+// and creates a root file system with mmdebstrap. Both are stored in .cache/guest. The
+// command needs root.
 //
-// In the guest, /guest is the disk that --disk keeps, and /guest/src the source tree.
-// /var/lib/patchbay-local is on that disk too; everything else is new at each boot. The
-// program itself is PID 1 of the guest: see init.go.
+// In the guest, /guest is the disk, and /guest/src the source tree. /var/lib/patchbay-local
+// is on that disk too. With --disk the disk is a file that later boots use again; everything
+// else is new at each boot. The program itself is PID 1 of the guest: see init.go.
 package main

@@ -137,7 +137,7 @@ func TestGuestKeepsOfItsDiskWhatWasSyncedBeforeThePowerCut(t *testing.T) {
 
 func TestGuestThatPanicsIsAnError(t *testing.T) {
 	status, out := boot(t, "echo c >/proc/sysrq-trigger")
-	if status != 1 || !strings.Contains(out, "the guest died before its commands had ended") {
+	if status != 1 || !strings.Contains(out, "the guest ended before its commands") {
 		t.Errorf("status %d:\n%s", status, out)
 	}
 }

@@ -15,16 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In the guest the program is three things: PID 1, which mounts, collects dead
-// processes and switches off; the runner of commands, its child; and "go", for
-// tests that build programs: see goInside.
+// In the guest this program has three roles:
+//
+//   - PID 1, which mounts the disks, reaps processes and switches the machine off
+//   - the runner, a child of PID 1, which runs the commands
+//   - "go", for tests that build programs: see goInside
 
 const (
 	runner   = "guest-runner"
 	compiler = "go"
 	path     = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/guest/bin"
 	console  = "/dev/ttyS0"
-	report   = "/dev/ttyS1" // the host reads there what came of it
+	report   = "/dev/ttyS1" // the serial line on which the host gets the exit status
 )
 
 // bootInside runs as PID 1 of the guest. It does not return.
@@ -39,16 +41,17 @@ func bootInside() {
 		fmt.Println("guest:", err)
 	}
 	if f, err := os.OpenFile(report, os.O_RDWR|unix.O_NOCTTY, 0); err == nil {
-		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // until all is written
+		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // wait until everything was sent
 	}
 	if !o.Cut {
 		unix.Sync()
 	}
-	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // QEMU ends instead
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // with -no-reboot QEMU ends
 	select {}
 }
 
-// prepare mounts the disks and changes to the new root.
+// prepare reads the orders, loads the kernel modules, mounts the disks and changes to the new
+// root.
 func prepare() (o orders, err error) {
 	for _, m := range [][3]string{{"proc", "/proc", "proc"}, {"sys", "/sys", "sysfs"}, {"dev", "/dev", "devtmpfs"}} {
 		// The kernel may have mounted /dev itself.
@@ -83,7 +86,7 @@ func prepare() (o orders, err error) {
 	if err != nil {
 		return o, err
 	}
-	if err := os.Remove("/init"); err != nil { // its memory
+	if err := os.Remove("/init"); err != nil { // frees its memory
 		return o, err
 	}
 	if err := os.Chdir("/root"); err != nil {
@@ -116,7 +119,7 @@ func load(path string) error {
 	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
-// mountDisk waits for a disk and mounts it.
+// mountDisk waits until a disk exists, for a few seconds at most, and mounts it.
 func mountDisk(device, at string) error {
 	var err error
 	for range 500 {
@@ -131,7 +134,8 @@ func mountDisk(device, at string) error {
 	return nil
 }
 
-// mountSystem mounts what a Debian system has, with the requested cgroup version.
+// mountSystem mounts the usual file systems of Debian, with the requested version of control
+// groups, and sets the host name and the loopback interface up.
 func mountSystem(o orders) error {
 	type mount struct{ source, at, kind, data string }
 	mounts := []mount{
@@ -244,8 +248,8 @@ func runInside() int {
 	return first
 }
 
-// goInside replaces Go in tests that build one of our programs: the program was built
-// on the host, and is copied to the path after -o.
+// goInside replaces the command go in the guest. For a test that builds one of our programs
+// it copies the program, which was built on the host, to the path after -o.
 func goInside(args []string) int {
 	folder, err := os.Getwd()
 	for i, arg := range args {
@@ -260,6 +264,6 @@ func goInside(args []string) int {
 			}
 		}
 	}
-	fmt.Fprintln(os.Stderr, "there is no Go in the guest, only what was built on the host:", args, err)
+	fmt.Fprintln(os.Stderr, "Go is not installed in the guest, and no such program was built on the host:", args, err)
 	return 1
 }

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// modules are the kernel modules that are needed before the root file system is
-// mounted, or that the kernel does not load itself. Modules that a kernel lacks are
-// built in, or tests will fail for lack of them.
+// modules are the kernel modules that are needed before the root file system is mounted,
+// and modules that the kernel does not load automatically. A module that a kernel lacks is
+// skipped, since it may be built in.
 var modules = []string{
 	"virtio_pci", "virtio_blk", "virtio_rng", "overlay", "loop", "tun", "veth", "bridge", "vsock", "vsock_loopback",
 }
@@ -31,8 +31,8 @@ type orders struct {
 	Modules []string
 }
 
-// writeInitrd writes an archive with this program as /init, the modules and the
-// orders.
+// writeInitrd writes to the file path the initrd: an archive with this program as /init, the
+// modules and the orders.
 func writeInitrd(path string, modulesDir string, o orders) error {
 	files, err := moduleFiles(modulesDir, modules)
 	if err != nil {
@@ -88,6 +88,7 @@ func (a *archive) add(name string, mode fs.FileMode, data []byte) {
 	a.entry(name, uint32(a.n), unixMode, data)
 }
 
+// entry writes one entry of the archive. An error is stored in a.err.
 func (a *archive) entry(name string, inode, mode uint32, data []byte) {
 	header := "070701"
 	for _, v := range []int{int(inode), int(mode), 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0} {
@@ -100,6 +101,7 @@ func (a *archive) entry(name string, inode, mode uint32, data []byte) {
 	}
 }
 
+// close ends the archive, and returns the first error.
 func (a *archive) close() error {
 	a.entry("TRAILER!!!", 0, 0, nil)
 	if a.err != nil {

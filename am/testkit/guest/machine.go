@@ -18,13 +18,13 @@ type machine struct {
 	cache   *cache
 	options options
 	initrd  string
-	status  string // file where the guest writes what came of its commands
+	status  string // file to which the guest writes the exit status of its commands
 }
 
 // boot runs the guest to its end and returns the exit status of its commands.
 func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 	o := m.options
-	// A busy host may keep the emulated timer from ticking while the kernel tests it.
+	// no_timer_check: on a busy host the kernel's test of the emulated timer may fail.
 	arguments := "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off random.trust_cpu=on"
 	if o.cgroup == "v2" {
 		arguments += " cgroup_no_v1=all"
@@ -65,13 +65,13 @@ func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 		}
 	}
 	if !found {
-		return 0, errors.New("the guest died before its commands had ended; the reason is what it printed last")
+		return 0, errors.New("the guest ended before its commands; see the last lines of its output for the reason")
 	}
-	fmt.Fprintf(w, "guest: %.1f s in all, exit status %d\n", time.Since(start).Seconds(), status)
+	fmt.Fprintf(w, "guest: ended after %.1f s with exit status %d\n", time.Since(start).Seconds(), status)
 	return status, nil
 }
 
-// plain removes what a serial line adds to ends of lines.
+// plain is a writer that removes the carriage returns that a serial line adds.
 type plain struct{ w io.Writer }
 
 func (p plain) Write(b []byte) (int, error) {

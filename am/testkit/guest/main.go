@@ -21,7 +21,7 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	cgroup, disk, cache string
 	tests, env          list
@@ -32,21 +32,21 @@ type options struct {
 // parse parses the flags and returns the other arguments.
 func (o *options) parse(args []string) ([]string, error) {
 	f := flag.NewFlagSet("guest", flag.ContinueOnError)
-	f.StringVar(&o.cgroup, "cgroup", "v2", "control groups: v2, v1 or hybrid")
-	f.Var(&o.tests, "test", "`folder` of a package whose tests are compiled here and run there; may be repeated. PACKAGE=REGEXP runs some of them")
-	f.Var(&o.env, "env", "`NAME=VALUE` for the commands; may be repeated")
-	f.StringVar(&o.disk, "disk", "", "`file` of the disk that is kept from boot to boot; made if it is not there")
-	f.BoolVar(&o.cut, "cut", false, "cut the power after the last command: what was not synced is lost")
+	f.StringVar(&o.cgroup, "cgroup", "v2", "version of the control groups: v2, v1 or hybrid")
+	f.Var(&o.tests, "test", "`folder` of a package whose tests are compiled on the host and run in the guest; may be repeated. FOLDER=REGEXP runs only the tests that match")
+	f.Var(&o.env, "env", "`NAME=VALUE` is set in the environment of the commands; may be repeated")
+	f.StringVar(&o.disk, "disk", "", "`file` of a disk that later boots use again; it is created if it does not exist")
+	f.BoolVar(&o.cut, "cut", false, "cut the power after the last command, so that changes that were not synced are lost")
 	f.DurationVar(&o.timeout, "timeout", 30*time.Minute, "end the guest after this `time`")
 	f.StringVar(&o.cache, "cache", filepath.Join(".cache", "guest"), "`folder` for packages and the root file system")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	if !slices.Contains([]string{"v1", "v2", "hybrid"}, o.cgroup) {
-		return nil, fmt.Errorf("--cgroup is v1, v2 or hybrid, and not %q", o.cgroup)
+		return nil, fmt.Errorf("--cgroup must be v1, v2 or hybrid, not %q", o.cgroup)
 	}
 	if len(o.tests) == 0 && f.NArg() == 0 {
-		return nil, errors.New("there is nothing to run: name a command, or a package with --test")
+		return nil, errors.New("no command is given: write one, or name a package with --test")
 	}
 	var err error
 	if o.cache, err = filepath.Abs(o.cache); err == nil && o.disk != "" {
@@ -77,7 +77,8 @@ func main() {
 	os.Exit(status)
 }
 
-// run does the work on the host.
+// run prepares and runs the guest, and returns the exit status of its commands. It runs on
+// the host.
 func run(ctx context.Context, args []string) (status int, err error) {
 	var o options
 	commands, err := o.parse(args)
@@ -85,11 +86,11 @@ func run(ctx context.Context, args []string) (status int, err error) {
 		return 0, err
 	}
 	if os.Geteuid() != 0 {
-		return 0, errors.New("only root can make the guest's disks: run it as root")
+		return 0, errors.New("only root can create the guest's disks: run this command as root")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the guest took more than %v: raise --timeout", o.timeout))
 	defer cancel()
-	c, err := openCache(ctx, o.cache)
+	c, err := openCache(ctx, o.cache) // QEMU, the kernel and the root file system
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +123,7 @@ func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) 
 		return makeDisk(ctx, filepath.Join(dir, "disk"), o.disk, *o)
 	}
 	if len(o.tests) > 0 {
-		return nil, fmt.Errorf("%s was made at an earlier boot, with the programs of that time: remove it, or leave --test away", o.disk)
+		return nil, fmt.Errorf("%s was created for an earlier boot and contains the programs of that time: remove the file, or run without --test", o.disk)
 	}
 	return nil, nil
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// takeRoots lists files and folders with their rights and owners. Contents are
-// not compared: logs grow.
+// takeRoots adds the files and folders of Options.Roots with their permissions and owners.
+// It does not compare their contents, since logs grow.
 func (k *taker) takeRoots() error {
 	for _, root := range k.options.Roots {
 		whole := k.isMarked(root)
@@ -17,7 +17,7 @@ func (k *taker) takeRoots() error {
 			if err == nil {
 				var i fs.FileInfo
 				if i, err = os.Lstat(path); err == nil {
-					if whole || k.isMarked(path) || k.tellsOfOurs(path, i) {
+					if whole || k.isMarked(path) || k.hasMarkedContent(path, i) {
 						stat := i.Sys().(*syscall.Stat_t)
 						k.add("%s %s, owner %d:%d", describeFile(path, i), path, stat.Uid, stat.Gid)
 					}
@@ -36,9 +36,9 @@ func (k *taker) takeRoots() error {
 	return nil
 }
 
-// tellsOfOurs reports whether a mark is written in a small file, or a link leads to
-// one.
-func (k *taker) tellsOfOurs(path string, i fs.FileInfo) bool {
+// hasMarkedContent reports whether the content of a small file, or the target of a link,
+// contains a mark.
+func (k *taker) hasMarkedContent(path string, i fs.FileInfo) bool {
 	if i.Mode().Type() == fs.ModeSymlink {
 		return k.isMarked(link(path))
 	}
@@ -62,7 +62,7 @@ func describeFile(path string, i fs.FileInfo) string {
 	return "file " + i.Mode().String()
 }
 
-// takeTemp adds the temporary files with the prefixes of the options.
+// takeTemp adds the temporary files with the prefixes in Options.Temp.
 func (k *taker) takeTemp() error {
 	if len(k.options.Temp) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (k *taker) takeTemp() error {
 	for _, e := range list {
 		for _, prefix := range k.options.Temp {
 			if strings.HasPrefix(e.Name(), prefix) {
-				k.addLine("temporary file %s", filepath.Join(os.TempDir(), e.Name()))
+				k.addOnce("temporary file %s", filepath.Join(os.TempDir(), e.Name()))
 			}
 		}
 	}

@@ -32,9 +32,9 @@ func readMounts(path string) ([]mount, error) {
 	return list, nil
 }
 
-// takeMounts lists mounts. Of this process's namespace, which is the host's, it lists all
-// except pins of namespaces and mounts in folders that tests of other packages use. Of every
-// other mount namespace it lists those with a mark.
+// takeMounts adds mounts. In the mount namespace of this process, which is the host's, it
+// skips pins of namespaces and mounts in folders that other tests use, unless they have a
+// mark. In every other mount namespace it adds only mounts with a mark.
 func (k *taker) takeMounts() error {
 	own := link("/proc/self/ns/mnt")
 	mounts, err := readMounts("/proc/self/mountinfo")
@@ -43,7 +43,7 @@ func (k *taker) takeMounts() error {
 	}
 	for _, m := range mounts {
 		line := fmt.Sprintf("mount on the host at %s: %s %s of %s", m.point, m.kind, m.root, m.source)
-		if k.isMarked(line) || m.kind != "nsfs" && !anybodys(m.point) {
+		if k.isMarked(line) || m.kind != "nsfs" && !isShared(m.point) {
 			k.add("%s", line)
 		}
 	}
@@ -56,7 +56,7 @@ func (k *taker) takeMounts() error {
 		mounts, err := readMounts(p.path("mountinfo"))
 		if err != nil {
 			if vanished(err) {
-				continue // perhaps another process is still in it
+				continue // another process may still be in this namespace
 			}
 			return err
 		}
@@ -70,12 +70,13 @@ func (k *taker) takeMounts() error {
 	return nil
 }
 
-// anybodys tells of a place where tests and testbeds have what is their own, each
-// with a mark in its path.
-func anybodys(path string) bool {
+// isShared reports whether a path is in a folder in which several tests and testbeds have
+// their own objects, with marks in their paths.
+func isShared(path string) bool {
 	return strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/") || strings.Contains(path, "/patchbay-local/")
 }
 
+// takeCgroups adds the control groups with a mark in their path.
 func (k *taker) takeCgroups() error {
 	mounts, err := readMounts("/proc/self/mountinfo")
 	if err != nil {
@@ -108,6 +109,7 @@ func (k *taker) takeCgroups() error {
 	return nil
 }
 
+// takeLoops adds the loop devices whose backing file has a mark in its path.
 func (k *taker) takeLoops() error {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
@@ -116,7 +118,7 @@ func (k *taker) takeLoops() error {
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
-			continue // it was let go of meanwhile
+			continue // the device was detached meanwhile
 		}
 		if backing := strings.TrimSpace(string(b)); k.isMarked(backing) {
 			k.add("loop device %s on %s", strings.Split(file, "/")[3], backing)

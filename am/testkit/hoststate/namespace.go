@@ -6,18 +6,18 @@ import (
 	"regexp"
 )
 
-// held is where a descriptor leads that keeps a namespace alive.
-var held = regexp.MustCompile(`^(cgroup|ipc|mnt|net|pid|time|user|uts):\[[0-9]+\]$`)
+// namespaceLink matches the target of a descriptor that keeps a namespace alive.
+var namespaceLink = regexp.MustCompile(`^(cgroup|ipc|mnt|net|pid|time|user|uts):\[[0-9]+\]$`)
 
-// takeNamespaces lists the namespaces that threads of the test's processes, and
-// of this one, are in, and those that their descriptors hold; also, since the
-// descriptors are read here, the sockets they have.
+// takeNamespaces adds the namespaces, other than this process's, in which threads of this
+// process and of the test's processes are, and the namespaces that their descriptors keep
+// alive. It also collects the inodes of these processes' sockets.
 func (k *taker) takeNamespaces() error {
 	own := make(map[string]bool)
 	for _, e := range entries("/proc/self/ns") {
 		own[link(filepath.Join("/proc/self/ns", e.Name()))] = true
 	}
-	k.holders = make(map[string]bool)
+	k.sockets = make(map[string]bool)
 	for _, p := range k.processes {
 		if !p.ours && !p.self {
 			continue
@@ -26,25 +26,25 @@ func (k *taker) takeNamespaces() error {
 			dir := p.path("task", task.Name(), "ns")
 			for _, e := range entries(dir) {
 				if name := link(filepath.Join(dir, e.Name())); name != "" && !own[name] {
-					k.addLine("namespace %s", name)
+					k.addOnce("namespace %s", name)
 				}
 			}
 		}
 		dir := p.path("fd")
 		for _, e := range entries(dir) {
 			target := link(filepath.Join(dir, e.Name()))
-			if held.MatchString(target) && !own[target] {
-				k.addLine("namespace %s", target)
+			if namespaceLink.MatchString(target) && !own[target] {
+				k.addOnce("namespace %s", target)
 			}
 			if len(target) > 9 && target[:8] == "socket:[" {
-				k.holders[target[8:len(target)-1]] = true
+				k.sockets[target[8:len(target)-1]] = true
 			}
 		}
 	}
 	return nil
 }
 
-// entries are what is in a folder of /proc, nothing if it is gone.
+// entries returns the entries of a folder in /proc; none if the folder no longer exists.
 func entries(dir string) []os.DirEntry {
 	list, err := os.ReadDir(dir)
 	if err != nil {

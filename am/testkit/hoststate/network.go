@@ -14,14 +14,14 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// network is a network namespace: a process through which it is seen, and what
-// it is called.
+// network is a network namespace.
 type network struct {
-	proc, name string
-	host       bool
+	proc string // the folder in /proc of a process in the namespace
+	name string // for descriptions
+	host bool
 }
 
-// networks are the host's, and those of the test's processes.
+// networks returns the host's network namespace and those of the test's processes.
 func (k *taker) networks() []network {
 	own := link("/proc/self/ns/net")
 	list := []network{{proc: "/proc/self", name: "on the host", host: true}}
@@ -35,10 +35,10 @@ func (k *taker) networks() []network {
 	return list
 }
 
-// takeInterfaces lists network interfaces. It leaves out an interface of the host whose
-// alias names another owner.
+// takeInterfaces adds network interfaces, except interfaces of the host whose alias names
+// another owner.
 func (k *taker) takeInterfaces() error {
-	of, err := aliases()
+	alias, err := aliases()
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (k *taker) takeInterfaces() error {
 		}
 		for line := range strings.Lines(string(b)) {
 			name, _, found := strings.Cut(line, ":")
-			if name = strings.TrimSpace(name); !found || n.host && of[name] != "" && !k.isMarked(of[name]) {
+			if name = strings.TrimSpace(name); !found || n.host && alias[name] != "" && !k.isMarked(alias[name]) {
 				continue
 			}
 			k.add("network interface %s %s", name, n.name)
@@ -61,12 +61,13 @@ func (k *taker) takeInterfaces() error {
 	return nil
 }
 
-// aliases are what interfaces of the host say they are for, by name.
+// aliases returns the aliases of the host's interfaces, by the interface's name. An alias
+// names the interface's owner.
 func aliases() (map[string]string, error) {
 	for tries := 1; ; tries++ {
 		list, err := netlink.LinkList()
 		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 {
-			continue // others make and remove some meanwhile
+			continue // the list changed meanwhile, because others create and remove interfaces
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the network interfaces of the host: %w", err)
@@ -79,8 +80,9 @@ func aliases() (map[string]string, error) {
 	}
 }
 
-// takeSockets lists listening TCP sockets, and Unix sockets that listen or have a name. Of
-// the host's sockets it lists those that the test's processes hold or whose name has a mark.
+// takeSockets adds listening TCP sockets, and Unix sockets that listen or have a name. Among
+// the host's sockets it adds only those that the test's processes have open or whose name has
+// a mark.
 func (k *taker) takeSockets() error {
 	for _, n := range k.networks() {
 		for _, table := range []struct {
@@ -102,17 +104,21 @@ func (k *taker) takeSockets() error {
 	return nil
 }
 
-func (k *taker) counts(n network, inode, path string) bool {
-	return !n.host || k.holders[inode] || path != "" && k.isMarked(path)
+// isIncluded reports whether a socket belongs to the state: each socket outside of the
+// host's namespace, and the test's own sockets in it.
+func (k *taker) isIncluded(n network, inode, path string) bool {
+	return !n.host || k.sockets[inode] || path != "" && k.isMarked(path)
 }
 
+// takeTCP adds the TCP socket in a line of net/tcp or net/tcp6, if it listens.
 func (k *taker) takeTCP(n network, f []string) {
 	const listening = "0A"
-	if len(f) > 9 && f[3] == listening && k.counts(n, f[9], "") {
+	if len(f) > 9 && f[3] == listening && k.isIncluded(n, f[9], "") {
 		k.add("listening TCP socket %s at %s", n.name, tcpAddress(f[1]))
 	}
 }
 
+// takeUnix adds the Unix socket in a line of net/unix, if it listens or has a name.
 func (k *taker) takeUnix(n network, f []string) {
 	if len(f) < 7 {
 		return
@@ -120,9 +126,9 @@ func (k *taker) takeUnix(n network, f []string) {
 	path := strings.Join(f[7:], " ")
 	flags, err := strconv.ParseUint(f[3], 16, 32)
 	if err != nil {
-		return // the line of titles
+		return // the line with the headings
 	}
-	if listens := flags&0x10000 != 0; (listens || path != "") && k.counts(n, f[6], path) {
+	if listens := flags&0x10000 != 0; (listens || path != "") && k.isIncluded(n, f[6], path) {
 		if listens {
 			k.add("listening Unix socket %s at %q", n.name, path)
 		} else {
@@ -131,8 +137,8 @@ func (k *taker) takeUnix(n network, f []string) {
 	}
 }
 
-// tcpAddress reads an address as the kernel prints it: 32-bit words in the
-// order of the machine, and the port.
+// tcpAddress converts an address from the form in net/tcp to the usual one. The kernel
+// writes 32-bit words in the machine's byte order, and the port.
 func tcpAddress(text string) string {
 	a, p, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(a)

@@ -11,16 +11,16 @@ import (
 	"syscall"
 )
 
-// kernelThread is the flag of /proc/PID/stat that tells threads of the kernel.
+// kernelThread is the flag in /proc/PID/stat that marks threads of the kernel.
 const kernelThread = 0x00200000
 
-// process is one that is not the kernel's.
+// process is a process on the host, but not a kernel thread.
 type process struct {
 	pid, parent int
 	started     string
 	command     string
-	ours        bool // the test's, which counts
-	self        bool // this very process
+	ours        bool // it belongs to the test
+	self        bool // it is this process
 }
 
 // path returns a path below the process's folder in /proc.
@@ -28,6 +28,7 @@ func (p *process) path(elems ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elems...)...)
 }
 
+// takeProcesses reads all processes, and adds those that belong to the test.
 func (k *taker) takeProcesses() error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -46,7 +47,7 @@ func (k *taker) takeProcesses() error {
 	}
 	programs := k.programs()
 	for _, p := range k.processes {
-		p.ours = !p.self && (descends(p, byID) || k.marked(p, programs))
+		p.ours = !p.self && (descends(p, byID) || k.isMarkedProcess(p, programs))
 		if p.ours {
 			k.add("process %d, started at tick %s: %s", p.pid, p.started, p.command)
 		}
@@ -54,14 +55,14 @@ func (k *taker) takeProcesses() error {
 	return nil
 }
 
-// read is the process of that number; nil if it is gone or the kernel's.
+// read returns the process with an id; nil if it no longer exists or is a kernel thread.
 func read(pid int) *process {
 	p := &process{pid: pid, self: pid == os.Getpid()}
 	b, err := os.ReadFile(p.path("stat"))
 	if err != nil {
 		return nil
 	}
-	// The name stands in parentheses and may hold anything, also those.
+	// The name is in parentheses and may itself contain parentheses.
 	open, end := strings.IndexByte(string(b), '('), strings.LastIndexByte(string(b), ')')
 	if open < 0 || end < open {
 		return nil
@@ -81,15 +82,15 @@ func read(pid int) *process {
 		p.command = string(b[open : end+1])
 	}
 	if f[0] == "Z" {
-		p.command += unwaited
+		p.command += zombie
 	}
 	return p
 }
 
-// unwaited ends the line of a process that has ended.
-const unwaited = " that nobody has waited for"
+// zombie is the end of the description of a process that has ended.
+const zombie = ", ended and not waited for"
 
-// descends reports whether the process is a child of this one, or of one.
+// descends reports whether p is a descendant of this process.
 func descends(p *process, byID map[int]*process) bool {
 	for range len(byID) {
 		parent := byID[p.parent]
@@ -104,20 +105,19 @@ func descends(p *process, byID map[int]*process) bool {
 	return false
 }
 
-// marked reports whether something that the process has bears a mark.
-func (k *taker) marked(p *process, programs []fs.FileInfo) bool {
+// isMarkedProcess reports whether p has a mark of Options.Only, or runs one of the programs.
+func (k *taker) isMarkedProcess(p *process, programs []fs.FileInfo) bool {
 	for _, name := range []string{"cmdline", "environ", "cgroup", "mountinfo"} {
-		// mountinfo of a process that is in the test's own mount namespace
-		// would tell of the test.
+		// The mounts in this process's own mount namespace do not belong to p.
 		if name == "mountinfo" && link(p.path("ns/mnt")) == link("/proc/self/ns/mnt") {
 			continue
 		}
-		if b, err := os.ReadFile(p.path(name)); err == nil && bears(string(b), k.options.Only) {
+		if b, err := os.ReadFile(p.path(name)); err == nil && k.isMarked(string(b)) {
 			return true
 		}
 	}
 	for _, name := range []string{"exe", "cwd", "root"} {
-		if bears(link(p.path(name)), k.options.Only) {
+		if k.isMarked(link(p.path(name))) {
 			return true
 		}
 	}
@@ -125,7 +125,7 @@ func (k *taker) marked(p *process, programs []fs.FileInfo) bool {
 	return err == nil && slices.ContainsFunc(programs, func(i fs.FileInfo) bool { return os.SameFile(exe, i) })
 }
 
-// programs are the marks that are paths of files.
+// programs returns the files of the marks that are paths of programs.
 func (k *taker) programs() []fs.FileInfo {
 	var list []fs.FileInfo
 	for _, mark := range k.options.Only {
@@ -136,7 +136,7 @@ func (k *taker) programs() []fs.FileInfo {
 	return list
 }
 
-// link is where a symbolic link leads, empty if it cannot be read.
+// link returns the target of a symbolic link; "" if it cannot be read.
 func link(path string) string {
 	target, err := os.Readlink(path)
 	if err != nil {
@@ -145,7 +145,7 @@ func link(path string) string {
 	return target
 }
 
-// vanished tells of an error that means: it is gone meanwhile.
+// vanished reports whether an error means that a file or process no longer exists.
 func vanished(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EINVAL)
 }

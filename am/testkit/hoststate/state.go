@@ -10,56 +10,55 @@ import (
 	"time"
 )
 
-// Options say what is looked at.
+// Options select the objects of a state.
 type Options struct {
-	// Only are marks of the test's own things: names of instances, folders,
-	// programs. A process bears a mark in its command, environment, folder,
-	// program, cgroup or mounts; a mark that is the path of a program also stands
-	// for the program under other names. Without marks everything on the host
-	// counts.
+	// Only are the marks of the test's own objects: names of instances, folders and
+	// programs. At least one is required. A process has a mark if its command,
+	// environment, working folder, program, cgroup or mounts contain the mark. A mark
+	// that is the path of a program also matches processes that run this program under
+	// another name.
 	Only []string
-	// Except are marks of what does not count, whoever it belongs to.
+	// Except are the marks of objects that never belong to the state.
 	Except []string
-	// Roots are files and folders that are listed with all that is in them. In
-	// a root that bears no mark itself, only those files count that do, in their
-	// path or, up to 64 KiB, in what is written in them; links in their target.
+	// Roots are files and folders that are listed with all their content. If a root has a
+	// mark, all files in it belong to the state. Otherwise only files with a mark do: in
+	// their path, in their content if they have up to 64 KiB, or in the target of a link.
 	Roots []string
-	// Temp are beginnings of names in the folder for temporary files; what is
-	// below is not listed.
+	// Temp are prefixes of names in the folder for temporary files. The content of such
+	// folders is not listed.
 	Temp []string
 }
 
-// State is what was there at one moment.
+// State is the set of observed objects at one moment.
 type State struct {
 	options Options
-	things  map[string]int // the line that tells of it, and how often it is there
+	objects map[string]int // how often each object exists, by its description
 }
 
-// Take looks at the whole host. It fails if it may not see everything.
+// Take observes the host. It fails if it cannot see everything.
 func Take(o Options) (State, error) {
 	if os.Geteuid() != 0 {
-		return State{}, errors.New("cannot take a state: only root sees all of the host")
+		return State{}, errors.New("cannot observe the host's state: only root can see all of it")
 	}
 	if len(o.Only) == 0 || slices.Contains(slices.Concat(o.Only, o.Except, o.Temp), "") {
-		return State{}, errors.New("cannot take a state: an empty mark stands for everything")
+		return State{}, errors.New("cannot observe the host's state: a mark is missing or empty, and would match everything")
 	}
-	k := &taker{State: State{options: o, things: make(map[string]int)}}
+	k := &taker{State: State{options: o, objects: make(map[string]int)}}
 	for _, part := range []func() error{
 		k.takeProcesses, k.takeNamespaces, k.takeCgroups, k.takeMounts, k.takeInterfaces, k.takeSockets,
 		k.takeLoops, k.takeRoots, k.takeTemp,
 	} {
 		if err := part(); err != nil {
-			return State{}, fmt.Errorf("cannot take a state: %w", err)
+			return State{}, fmt.Errorf("cannot observe the host's state: %w", err)
 		}
 	}
 	return k.State, nil
 }
 
-// Diff tells, in a line for each, what is there after and was not before, and
-// what was there before and is not after.
+// Diff returns a line for each object that exists only before or only after, sorted.
 func Diff(before, after State) []string {
 	var lines []string
-	tell := func(word string, a, b map[string]int) {
+	compare := func(word string, a, b map[string]int) {
 		for line, n := range a {
 			switch more := n - b[line]; {
 			case more == 1:
@@ -69,23 +68,23 @@ func Diff(before, after State) []string {
 			}
 		}
 	}
-	tell("new: ", after.things, before.things)
-	tell("gone: ", before.things, after.things)
-	// Interfaces of the host and namespaces bear no mark. What has gone of them was not
-	// the test's, which had not begun: the last thread of an earlier one may have ended.
-	// A child of an earlier test may have been waited for only now.
+	compare("new: ", after.objects, before.objects)
+	compare("gone: ", before.objects, after.objects)
+	// Some objects of earlier tests disappear late: namespaces and interfaces, which have no
+	// mark, when the last thread that uses them ends, and ended processes when their parent
+	// collects them.
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "gone: namespace ") ||
 			strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host") ||
-			strings.HasPrefix(line, "gone: process ") && strings.HasSuffix(line, unwaited)
+			strings.HasPrefix(line, "gone: process ") && strings.HasSuffix(line, zombie)
 	})
 	slices.Sort(lines)
 	return lines
 }
 
-// Await takes the same state again until nothing differs, for the kernel frees
-// some things a little after the call that lets go of them. What still differs
-// when patience is over fails the test.
+// Await observes the host until its state equals before. The kernel frees some objects only
+// a short time after the last use. If differences remain after patience, Await fails the
+// test with them.
 func Await(t testing.TB, before State, patience time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -103,42 +102,42 @@ func Await(t testing.TB, before State, patience time.Duration) {
 			if extra := len(lines) - most; extra > 0 {
 				lines = append(lines[:most], fmt.Sprintf("and %d more", extra))
 			}
-			t.Fatalf("the host is not as it was:\n%s", strings.Join(lines, "\n"))
+			t.Fatalf("the host's state differs from the state before:\n%s", strings.Join(lines, "\n"))
 		}
 		time.Sleep(pause)
 	}
 }
 
-// taker is a state that is being taken.
+// taker collects the objects of a state.
 type taker struct {
 	State
 	processes []*process
-	holders   map[string]bool // inodes of sockets that processes of the test hold
+	sockets   map[string]bool // inodes of the sockets that the test's processes have open
 }
 
-// add counts a thing, unless its line bears a mark of what does not count.
+// add counts an object, given by its description, unless it has a mark of Options.Except.
 func (k *taker) add(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
-	if !bears(line, k.options.Except) {
-		k.things[line]++
+	if !hasMark(line, k.options.Except) {
+		k.objects[line]++
 	}
 }
 
-// addLine counts a thing that may be met more than once, but is one.
-func (k *taker) addLine(format string, args ...any) {
-	if line := fmt.Sprintf(format, args...); k.things[line] == 0 {
+// addOnce is add for an object that may be found several times but must be counted once.
+func (k *taker) addOnce(format string, args ...any) {
+	if line := fmt.Sprintf(format, args...); k.objects[line] == 0 {
 		k.add("%s", line)
 	}
 }
 
-// isMarked reports whether a text bears a mark of the test's own things.
+// isMarked reports whether a text contains a mark of the test's own objects.
 func (k *taker) isMarked(text string) bool {
-	return bears(text, k.options.Only)
+	return hasMark(text, k.options.Only)
 }
 
-// bears reports whether a mark is in the text, and not as part of a longer
-// number or word: x-t1 is not in x-t10.
-func bears(text string, marks []string) bool {
+// hasMark reports whether the text contains one of the marks as a whole word or number: x-t1
+// is not in x-t10.
+func hasMark(text string, marks []string) bool {
 	for _, mark := range marks {
 		for rest := text; ; {
 			i := strings.Index(rest, mark)
@@ -146,7 +145,7 @@ func bears(text string, marks []string) bool {
 				break
 			}
 			end := i + len(mark)
-			if !(i > 0 && word(rest[i-1]) && word(mark[0])) && !(end < len(rest) && word(rest[end]) && word(mark[len(mark)-1])) {
+			if !(i > 0 && isAlphanumeric(rest[i-1]) && isAlphanumeric(mark[0])) && !(end < len(rest) && isAlphanumeric(rest[end]) && isAlphanumeric(mark[len(mark)-1])) {
 				return true
 			}
 			rest = rest[i+1:]
@@ -155,7 +154,7 @@ func bears(text string, marks []string) bool {
 	return false
 }
 
-// word reports whether c is an ASCII letter or digit.
-func word(c byte) bool {
+// isAlphanumeric reports whether c is an ASCII letter or digit.
+func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -119,7 +119,7 @@ func TestEveryKindOfLeakIsNamed(t *testing.T) {
 			_, undo := sleeper(t, "A=B", other)
 			return undo
 		}},
-		{"ChildNobodyWaitedFor", "that nobody has waited for", func(t *testing.T) func() {
+		{"UnreapedChild", "ended and not waited for", func(t *testing.T) func() {
 			c := exec.Command("true")
 			if err := c.Start(); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package netlab holds a host and an internet in network namespaces, for tests. Programs in
-// a lab can change the network of its host, and reach its servers by name. They cannot reach
-// the network of the real host:
+// Package netlab creates a host and an Internet in network namespaces, for tests.
+// Programs in the lab can change the host's network and reach servers by name. They
+// cannot reach or change the network of the real host:
 //
 //	"host"      eth0 203.0.113.10/24, 127.0.0.1; programs run here (Start, Do)
 //	"internet"  203.0.113.1, and every other address that a test adds; a name

@@ -20,30 +20,32 @@ import (
 
 // Addresses of every lab.
 const (
-	Host   = "203.0.113.10"  // of the host
-	Router = "203.0.113.1"   // of the internet, next to the host
-	Names  = "198.51.100.53" // of the name server
-	Web    = "198.51.100.80" // which every name has
+	Host   = "203.0.113.10"  // the host
+	Router = "203.0.113.1"   // the host's router in the Internet
+	Names  = "198.51.100.53" // the name server
+	Web    = "198.51.100.80" // the address of every name
 )
 
 // Options of a Lab.
 type Options struct {
-	// Web answers http and https requests to every address of the internet, on
-	// ports 80 and 443; nil answers each with its URL.
+	// Web answers the HTTP and HTTPS requests to every address of the Internet, on ports
+	// 80 and 443. If it is nil, the answer to each request is its URL.
 	Web http.Handler
-	// Addresses are of the internet, beside those above.
+	// Addresses are additional IPv4 addresses in the Internet.
 	Addresses []string
 }
 
-// Lab is a host and an internet.
+// Lab is a host and an Internet.
 type Lab struct {
-	// CA is the certificate, PEM, that signs those of the https server.
+	// CA is the certificate, in PEM, of the authority that signs the certificates of the
+	// HTTPS server.
 	CA []byte
 
 	host, internet *place
 }
 
-// New makes a lab, which goes with the test.
+// New creates a lab, which is removed when the test ends. It skips the test if the lab is not
+// possible.
 func New(t testing.TB, o Options) *Lab {
 	t.Helper()
 	require.NetNS(t)
@@ -74,17 +76,17 @@ func New(t testing.TB, o Options) *Lab {
 	}
 	for _, p := range []*place{b.host, b.internet} {
 		if err == nil {
-			err = p.do(carries)
+			err = p.do(awaitLink)
 		}
 	}
 	if err != nil {
-		t.Fatalf("cannot make a lab: %v", err)
+		t.Fatalf("cannot create a lab: %v", err)
 	}
 	return b
 }
 
-// Start starts a program on the host; it is c.Start, and on a nil Lab nothing
-// else. The program outlives the lab unless it is ended.
+// Start calls c.Start on the host of the lab; on a nil Lab it calls c.Start on the real host.
+// The caller must end the program, since the end of the lab does not.
 func (b *Lab) Start(c *exec.Cmd) error {
 	if b == nil {
 		return c.Start()
@@ -92,7 +94,7 @@ func (b *Lab) Start(c *exec.Cmd) error {
 	return b.host.do(c.Start)
 }
 
-// Run is c.Run on the host.
+// Run is like c.Run, but on the host of the lab.
 func (b *Lab) Run(c *exec.Cmd) error {
 	if err := b.Start(c); err != nil {
 		return err
@@ -100,8 +102,8 @@ func (b *Lab) Run(c *exec.Cmd) error {
 	return c.Wait()
 }
 
-// Do calls f on a thread that is on the host: sockets that f makes are there. On
-// a nil Lab it is f.
+// Do calls f on a thread in the host's network namespace, so that sockets that f creates are
+// there. On a nil Lab it just calls f.
 func (b *Lab) Do(f func() error) error {
 	if b == nil {
 		return f()
@@ -109,22 +111,23 @@ func (b *Lab) Do(f func() error) error {
 	return b.host.do(f)
 }
 
-// Outside calls f on a thread that is in the internet.
+// Outside calls f on a thread in the network namespace of the Internet.
 func (b *Lab) Outside(f func() error) error { return b.internet.do(f) }
 
-// Space is the network namespace of the host.
+// Space returns the host's network namespace.
 func (b *Lab) Space() *os.File { return b.host.file }
 
-// AddAddress gives the host another address.
+// AddAddress adds an address to the host.
 func (b *Lab) AddAddress(a netip.Prefix) error {
 	return b.host.do(func() error { return address("eth0", a.String()) })
 }
 
-// place is a namespace with a thread that stays in it, for programs may be told
-// to end with the thread that has started them.
+// place is a network namespace with a thread that stays in it until the test ends. The
+// thread starts all programs, since a program can be configured to end when the thread that
+// has started it ends (Pdeathsig).
 type place struct {
-	file *os.File
-	work chan func()
+	file *os.File    // the namespace
+	work chan func() // functions for the thread
 }
 
 // newPlace creates a network namespace that lasts until the test ends.
@@ -134,7 +137,7 @@ func newPlace(t testing.TB) *place {
 	ready := make(chan error)
 	go p.keepNamespace(ready)
 	if err := <-ready; err != nil {
-		t.Fatalf("cannot make a network namespace: %v", err)
+		t.Fatalf("cannot create a network namespace: %v", err)
 	}
 	t.Cleanup(func() {
 		close(p.work)
@@ -143,14 +146,16 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// keepNamespace creates the namespace on a thread of its own and runs p.work there. ready
-// gets the error, or nil when the namespace exists.
+// keepNamespace creates the namespace on its own thread and runs the functions of p.work
+// there. It sends to ready the error, or nil when the namespace exists.
 func (p *place) keepNamespace(ready chan error) {
-	runtime.LockOSThread() // for good: a thread that is locked ends with its goroutine
+	runtime.LockOSThread() // never unlocked, so the thread ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {
+		// The main thread cannot be used. While it is locked here, another goroutine runs on
+		// another thread.
 		defer runtime.UnlockOSThread()
 		again := make(chan error)
-		go p.keepNamespace(again) // while this holds the main thread, it goes elsewhere
+		go p.keepNamespace(again)
 		ready <- <-again
 		return
 	}
@@ -162,7 +167,7 @@ func (p *place) keepNamespace(ready chan error) {
 		err = address("lo", "127.0.0.1/8")
 	}
 	if err == nil {
-		// What the real host has set is not what the test means.
+		// A new namespace copies these settings from the real host.
 		for _, k := range []string{"all", "default"} {
 			_ = os.WriteFile("/proc/sys/net/ipv4/conf/"+k+"/rp_filter", []byte("0"), 0)
 		}
@@ -184,9 +189,9 @@ func (p *place) do(f func() error) error {
 	return <-done
 }
 
-// carries waits until eth0 of the thread's namespace carries packets: a while
-// after it is up it still loses them.
-func carries() error {
+// awaitLink waits until eth0 of the thread's namespace is operational. For a short time after
+// it was set up, it still drops packets.
+func awaitLink() error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l, err := netlink.LinkByName("eth0")
 		if err != nil {
@@ -196,10 +201,10 @@ func carries() error {
 			return nil
 		}
 	}
-	return errors.New("eth0 does not get ready")
+	return errors.New("eth0 does not become operational")
 }
 
-// address gives a device of the thread's namespace an address, and takes it up.
+// address adds an address to a device of the thread's namespace, and sets the device up.
 func address(device, a string) error {
 	l, err := netlink.LinkByName(device)
 	if err != nil {
@@ -210,7 +215,7 @@ func address(device, a string) error {
 		return err
 	}
 	if err := netlink.AddrReplace(l, parsed); err != nil {
-		return fmt.Errorf("cannot give %s the address %s: %w", device, a, err)
+		return fmt.Errorf("cannot add the address %s to %s: %w", a, device, err)
 	}
 	return netlink.LinkSetUp(l)
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// serve starts the servers of the lab, with web as the web server; nil is one that answers
-// with the URL.
+// serve starts the servers of the lab. web answers web requests; nil means that the answer is
+// the URL of the request.
 func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,8 +45,8 @@ func (b *Lab) serve(t testing.TB, web http.Handler) error {
 		if err != nil {
 			return err
 		}
-		// At its own address, from which its answers must come.
-		questions, err := net.ListenPacket("udp4", Names+":53")
+		// Listen at Names only, so that answers have this source address.
+		packets, err := net.ListenPacket("udp4", Names+":53")
 		if err != nil {
 			return err
 		}
@@ -54,18 +54,19 @@ func (b *Lab) serve(t testing.TB, web http.Handler) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, plain, secret, questions, streams)
+		all = append(all, plain, secret, packets, streams)
 		go func() { _ = http.Serve(plain, web) }()
 		go func() {
 			_ = http.Serve(tls.NewListener(secret, &tls.Config{GetCertificate: certificates}), web)
 		}()
-		go answer(questions)
+		go answerPackets(packets)
 		go answerStreams(streams)
 		return nil
 	})
 }
 
-// certificates makes one for each name that is asked for.
+// certificates creates the lab's authority, and returns a function that issues a certificate
+// for the name or address that a TLS client requests.
 func (b *Lab) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -99,8 +100,8 @@ func (b *Lab) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	}, nil
 }
 
-// answer answers questions for names.
-func answer(c net.PacketConn) {
+// answerPackets answers DNS queries over UDP until the connection is closed.
+func answerPackets(c net.PacketConn) {
 	b := make([]byte, 4096)
 	for {
 		n, from, err := c.ReadFrom(b)
@@ -113,7 +114,7 @@ func answer(c net.PacketConn) {
 	}
 }
 
-// answerStreams answers queries over TCP until the listener is closed.
+// answerStreams answers DNS queries over TCP until the listener is closed.
 func answerStreams(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -138,7 +139,8 @@ func answerStreams(l net.Listener) {
 	}
 }
 
-// reply answers a question for an address (A) with Web, and others with nothing.
+// reply returns the answer to a DNS query: Web if it is for an IPv4 address (A), and
+// otherwise no records. It returns nil for a message that is not a query.
 func reply(question []byte) []byte {
 	const header = 12
 	end := header
@@ -150,7 +152,7 @@ func reply(question []byte) []byte {
 		return nil
 	}
 	a := append([]byte{}, question[:end]...)
-	a[2], a[3] = 0x81, 0x80 // an answer, recursion wanted and had
+	a[2], a[3] = 0x81, 0x80 // an answer; recursion desired and available
 	copy(a[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})
 	if binary.BigEndian.Uint16(question[end-4:]) == 1 {
 		a[7] = 1

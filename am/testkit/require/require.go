@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Tool is the path of the program name, which the test cannot do without.
+// Tool returns the path of the program name. It skips the test if the program is not
+// installed.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -20,7 +21,7 @@ func Tool(t testing.TB, name string) string {
 	return path
 }
 
-// Root asks for the rights of root.
+// Root skips the test unless it runs as root.
 func Root(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -28,7 +29,7 @@ func Root(t testing.TB) {
 	}
 }
 
-// NetNS asks for root on Linux with network namespaces.
+// NetNS skips the test unless it runs as root on Linux with network namespaces.
 func NetNS(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -39,7 +40,7 @@ func NetNS(t testing.TB) {
 	}
 }
 
-// TUN asks for a device that makes tunnels.
+// TUN skips the test unless it can open /dev/net/tun.
 func TUN(t testing.TB) {
 	t.Helper()
 	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
@@ -49,7 +50,8 @@ func TUN(t testing.TB) {
 	f.Close()
 }
 
-// SSH is the path of OpenSSH's client, with ssh-keygen beside it.
+// SSH returns the path of OpenSSH's client. It skips the test if ssh or ssh-keygen is not
+// installed.
 func SSH(t testing.TB) string {
 	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
@@ -62,9 +64,9 @@ func SSH(t testing.TB) string {
 	return path
 }
 
-// Shared is the folder of the corpus: recorded calls, requests and schemas
-// that are too large, or not ours, to be kept in the repository. With elems it
-// is the path of a file or folder inside, which must exist.
+// Shared returns the folder of the corpus, or the file or folder elems in it. The corpus has
+// recorded calls, requests and schemas that cannot be in the repository, because they are
+// too large or belong to others. Shared skips the test if the result does not exist.
 func Shared(t testing.TB, elems ...string) string {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_CORPUS")
@@ -78,14 +80,15 @@ func Shared(t testing.TB, elems ...string) string {
 	return path
 }
 
-// Required reports whether PATCHBAY_REQUIRE names name.
+// Required reports whether name is in PATCHBAY_REQUIRE.
 func Required(name string) bool {
 	return slices.ContainsFunc(strings.Split(os.Getenv("PATCHBAY_REQUIRE"), ","), func(s string) bool {
 		return strings.TrimSpace(s) == name
 	})
 }
 
-// missing skips the test, or fails it if PATCHBAY_REQUIRE names what is missing.
+// missing skips the test with a reason. If name is in PATCHBAY_REQUIRE, it fails the test
+// instead.
 func missing(t testing.TB, name, format string, args ...any) {
 	t.Helper()
 	if Required(name) {

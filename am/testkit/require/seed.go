@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// Long reports whether PATCHBAY_LONG asks for long tests with new random numbers,
-// as make check-full does. Else tests are short, and draw the same each time.
+// Long reports whether PATCHBAY_LONG is set, as by make check-full. It requests long tests
+// with new random numbers. Otherwise tests are short and use the same random numbers each
+// time.
 func Long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
 
-// Seed is where the random numbers of a test begin: 1, PATCHBAY_SEED, or with
-// PATCHBAY_LONG a random one. It is logged.
+// Seed returns the seed for the random numbers of a test, and logs it. It is PATCHBAY_SEED if
+// that is set, a random number with PATCHBAY_LONG, and otherwise 1.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Buffer is what another goroutine writes and a test waits for: it can be read while
-// it is written to.
+// Buffer is a buffer that a test can read while another goroutine writes to it, for example
+// to wait for a text with Until.
 type Buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -12,7 +12,7 @@ const (
 	pause = 5 * time.Millisecond
 )
 
-// Limit is how long to wait for anything.
+// Limit returns how long a test waits for a condition before it fails.
 func Limit(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("PATCHBAY_WAIT")
@@ -21,19 +21,19 @@ func Limit(t testing.TB) time.Duration {
 	}
 	times, err := strconv.ParseFloat(text, 64)
 	if err != nil || times <= 0 {
-		t.Fatalf("PATCHBAY_WAIT=%q is not a number above 0", text)
+		t.Fatalf("PATCHBAY_WAIT=%q is not a positive number", text)
 	}
 	return time.Duration(times * float64(usual))
 }
 
-// Until waits until ok is true, and fails the test if that takes too long.
+// Until waits until ok returns true. It fails the test with what if that takes too long.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	Holds(t, ok, func() string { return what })
 }
 
-// Holds waits until ok is true, and fails the test with problem if that takes too
-// long.
+// Holds waits until ok returns true. It fails the test with the result of problem if that
+// takes too long.
 func Holds(t testing.TB, ok func() bool, problem func() string) {
 	t.Helper()
 	Clear(t, func() string {
@@ -44,8 +44,8 @@ func Holds(t testing.TB, ok func() bool, problem func() string) {
 	})
 }
 
-// Clear waits until problem is empty, and fails the test with it if that takes
-// too long.
+// Clear waits until problem returns "". It fails the test with the last result of problem if
+// that takes too long.
 func Clear(t testing.TB, problem func() string) {
 	t.Helper()
 	limit := Limit(t)
@@ -55,12 +55,12 @@ func Clear(t testing.TB, problem func() string) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", limit, last)
+			t.Fatalf("after a wait of %v: %s", limit, last)
 		}
 	}
 }
 
-// Success waits until try gives no error, and fails the test with the last one
+// Success waits until try returns no error. It fails the test with what and the last error
 // if that takes too long.
 func Success(t testing.TB, what string, try func() error) {
 	t.Helper()
