@@ -6,9 +6,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Backup writes the store as of one moment to w, as a file that Open accepts. It calls
-// begin with the size before the first byte. Changes continue meanwhile and are not
-// included, but the file grows as long as the backup takes.
+// Backup writes the present state of the store to w, as a file that Open accepts. Before
+// the first byte it calls begin with the number of bytes. Changes that are made meanwhile
+// are not included. They make the store's file grow, since bbolt reuses no pages that
+// the backup may still read.
 func (s *Store) Backup(w io.Writer, begin func(size int64)) error {
 	return s.reading(func() error {
 		return s.db.view(func(tx *bbolt.Tx) error {

@@ -13,7 +13,7 @@ import (
 // Kind is the kind of a record.
 type Kind string
 
-// Kinds of record; the value is the bucket.
+// Kinds of record; the value is the name of the bucket.
 const (
 	Slices    Kind = "slices"
 	Slivers   Kind = "slivers"
@@ -30,7 +30,8 @@ type Key struct {
 	ID   string
 }
 
-// Rev is the revision in which a record was last written; 0 means that there is none.
+// Rev is a revision of the store: each change has the next number. The Rev of a record is
+// the revision that last wrote it; 0 means that the record does not exist.
 type Rev uint64
 
 // Record is a value to store under its key: an am.Slice, am.Sliver, am.Document,
@@ -78,13 +79,13 @@ func (c *ChangeSet) PutDocument(d am.Document) {
 	c.Put = append(c.Put, Record{DocumentKey(d.ID), d})
 }
 
-// Log adds a journal entry; the store gives it its number.
+// Log adds a journal entry; the store assigns the entry's number.
 func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// numberEntries gives the journal entries their numbers. It copies the list, since the
-// decision may keep it.
+// numberEntries sets the numbers of the journal entries. It copies the list c.Put, since
+// the decision may still use it.
 func (c *ChangeSet) numberEntries(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
 		return
@@ -102,8 +103,8 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 // numbers have the same length, so they sort in order.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
-// JournalRev returns the revision in which a journal entry was written, from its
-// number.
+// JournalRev reads from the number of a journal entry the revision that wrote the entry.
+// It returns false if id is not such a number.
 func JournalRev(id string) (Rev, bool) {
 	rev, n, ok := strings.Cut(id, "-")
 	if !ok || len(rev) != 16 || len(n) < 4 {

@@ -17,7 +17,7 @@ type checker struct {
 	v *View
 	// indexed are the index entries that the records need.
 	indexed map[string]bool
-	// holders are the holders of components, by component.
+	// holders maps each held component to its holder.
 	holders map[string]holder
 }
 
@@ -34,8 +34,9 @@ func (x *checker) checkName(k Kind, id, name string) {
 	}
 }
 
-// sliver checks a sliver's record: its slice and request exist, and the holders of its
-// component may be there together. It notes which index entries the sliver needs.
+// sliver checks a sliver's record. Its slice and its request must exist. Its component must
+// not be held by two slices if one of their slivers is exclusive. sliver also records
+// which index entries the sliver needs.
 func (x *checker) sliver(id string, s *am.Sliver) {
 	x.checkName(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
@@ -54,14 +55,15 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	case !held:
 		x.holders[component] = holder{slice, id, s.Exclusive}
 	case h.slice != slice && (h.alone || s.Exclusive):
-		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds, and one of them holds it exclusively", s.Component, h.sliver)
+		x.add(string(Slivers), id, "it is on %s, which %s of another slice holds too, although one of the two slices holds it exclusively", s.Component, h.sliver)
 	case s.Exclusive:
 		h.alone = true
 		x.holders[component] = h
 	}
 }
 
-// task checks a task's record: its sliver exists and is not older than the task.
+// task checks a task's record: its sliver must exist, and the task's generation must not be
+// later than the sliver's.
 func (x *checker) task(id string, t *am.Task) {
 	x.checkName(Tasks, id, t.Sliver.Key())
 	s, _, err := x.v.Sliver(t.Sliver)
@@ -69,7 +71,7 @@ func (x *checker) task(id string, t *am.Task) {
 	case errors.Is(err, ErrNotFound):
 		x.add(string(Tasks), id, "its sliver has no record")
 	case err == nil && t.Generation > s.Generation:
-		x.add(string(Tasks), id, "it is of generation %d, and its sliver of %d", t.Generation, s.Generation)
+		x.add(string(Tasks), id, "it has generation %d, and its sliver only generation %d", t.Generation, s.Generation)
 	}
 }
 
@@ -77,7 +79,7 @@ func (x *checker) task(id string, t *am.Task) {
 func (x *checker) entry(id string, e *am.JournalEntry) {
 	x.checkName(Journal, id, e.ID)
 	if rev, ok := JournalRev(id); !ok || rev > x.Revision {
-		x.add(string(Journal), id, "it is not the number of an entry up to revision %d", x.Revision)
+		x.add(string(Journal), id, "its key is not the number of an entry up to revision %d", x.Revision)
 	}
 }
 

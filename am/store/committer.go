@@ -18,19 +18,20 @@ type committer struct {
 	observers []Observer
 	outbox    func(Change) []Message
 	readOnly  error // the error for each change; nil if changes are accepted
-	// failure is set after damage was found, and after a failed write that is in the
-	// file, because it is unknown whether it is durable. Then no change is accepted until
-	// the next start.
+	// failure is set when damage is found. It is also set when a write has failed but is in
+	// the file, so that it is unknown whether the write is durable. From then on no change
+	// is accepted until the next start.
 	failure *failure
-	// groupTime limits the time of a group's decisions. Those that have not run by then
-	// are left to the next group, so that they do not delay the others' answers.
+	// groupTime limits the time of a group's decisions. Decisions that have not run by then
+	// move to the next group, so that they do not delay the others' answers.
 	groupTime time.Duration
-	// longest is the time of the longest decision so far, in nanoseconds.
+	// longest is the duration of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
 }
 
-// commit decides, writes, publishes and answers one group in one transaction. It
-// returns, unanswered, the commits for which the group had no time left.
+// commit runs the decisions of a group in one transaction, commits it, notifies the
+// observers and answers the callers. It returns the commits for which the group had no
+// time left; they are not answered yet.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {
@@ -61,7 +62,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		if slices.Contains(g.rest, p) {
 			continue
 		}
-		// A refusal because of a change that is not committed is not valid either.
+		// The error of a decision that has read changes of the group is not valid either.
 		if err != nil && (g.answers[i] == nil && (p.attach == nil || !g.attached) || g.depends[i]) {
 			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
@@ -74,7 +75,8 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 type groupRun struct {
 	group   []*pending
 	answers []error
-	// depends marks the decisions that ran after changes of others in the group.
+	// depends marks the decisions that ran after a change of another decision in the group,
+	// and may have read it.
 	depends  []bool
 	attached bool       // the new observers have seen all published records
 	revision Rev        // the last one in the transaction
@@ -82,12 +84,12 @@ type groupRun struct {
 }
 
 // errUnchanged ends the transaction of a group that changes nothing.
-var errUnchanged = errors.New("nothing is to be written")
+var errUnchanged = errors.New("the group changes nothing")
 
 // decideAll runs the decisions of a group and applies their changes to the transaction.
 func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
-		return damage(fmt.Sprintf("its revision is %d, and the last one was %d", now, c.revision))
+		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
 	}
 	for i, p := range g.group {
 		if p.attach != nil {
@@ -128,15 +130,16 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	return r.apply(revisionOp(g.revision))
 }
 
-// hasRevision reports whether the file contains a revision, or cannot be read.
+// hasRevision reports whether the file is at a revision. It returns true also if the file
+// cannot be read.
 func (c *committer) hasRevision(revision Rev) bool {
 	var now Rev
 	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
 	return err != nil || now == revision
 }
 
-// decide runs one decision. It returns its change set and the operations that store it
-// as revision next; none if it changes nothing.
+// decide runs one decision. It returns the decision's change set, and the operations that
+// store this change set as revision next. An empty change set needs no operations.
 func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
 	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil {
@@ -197,7 +200,7 @@ func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 		}
 		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
-	last := make(map[Key]int, len(cs.Put)) // of a record that is put twice, the last one counts
+	last := make(map[Key]int, len(cs.Put)) // if a record is put twice, only the last value is stored
 	for i, p := range cs.Put {
 		last[p.Key] = i
 	}

@@ -16,8 +16,9 @@ import (
 const (
 	// lockTimeout is how long to wait for another process to close the file.
 	lockTimeout = 2 * time.Second
-	// minMapSize is the size in bytes of the smallest address range that is mapped for it.
-	// While the file fits there, no change waits for a long read, such as a backup.
+	// minMapSize is the number of bytes of address space that are mapped for the file, even
+	// if it is smaller. While the file fits there, no change waits for the end of a long
+	// read, such as a backup.
 	minMapSize = 1 << 30
 	// growthStep is the number of bytes by which the file grows.
 	growthStep = 4 << 20
@@ -28,20 +29,21 @@ type database struct {
 	db   *bbolt.DB
 	file *os.File // the file that bbolt has open
 	path string
-	// commit ends a write transaction; tests set another (Options.commit).
+	// commit commits a write transaction; tests replace it (Options.commit).
 	commit func(*bbolt.Tx) error
 	// beginning is held while a transaction begins.
 	beginning sync.Mutex
-	// stuck is the reason why bbolt is no longer used: a panic has left its locks held.
+	// stuck is set when bbolt has panicked and left its locks held, so that it must not be
+	// used again.
 	stuck atomic.Pointer[error]
-	// ahead is Options.Ahead. size is the size of the file when takeAhead last ran. Only
+	// ahead is Options.Ahead. size is the size of the file when preallocate last ran. Only
 	// the writer uses them.
 	ahead, size int64
 }
 
-// openDatabase opens or creates the file. It refuses, without changing it, a file that
-// is locked by another process, empty, truncated or otherwise damaged, of another
-// program, or of a newer schema.
+// openDatabase opens or creates the file. It refuses a file that another process has
+// locked, a file of another program or of a newer schema, and a damaged file, such as an
+// empty or truncated one. It does not change a file that it refuses.
 func openDatabase(path string) (*database, error) {
 	d := &database{path: path, commit: (*bbolt.Tx).Commit}
 	if err := readUntrusted(d.open); err != nil {
@@ -89,13 +91,12 @@ func (d *database) open() error {
 	return nil
 }
 
-// rewriteMetaPages makes sure that the state that is read is on the disk. A writer that was
-// killed, or whose last sync failed, may have left bbolt's newest meta page in memory
-// only. Continuing from it would overwrite pages that the older meta page, which is on the
-// disk, still needs. After a power failure neither of the two might then have all its
-// pages. So both meta pages are written
-// again unchanged before anything else. A sync alone does not help, for after a failed
-// sync Linux considers the page written.
+// rewriteMetaPages ensures that the newest state in the file is on the disk. A writer that
+// was killed, or whose last sync failed, may have left bbolt's newer meta page in memory
+// only. The next change would then overwrite pages that the older meta page, which is on
+// the disk, still needs. After a power failure neither meta page might have all its
+// pages. So both meta pages are written again, unchanged, before anything else. A sync
+// alone is not enough: after a failed sync Linux considers the page written.
 func rewriteMetaPages(path string, pageSize int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -123,8 +124,9 @@ func checkName(path string, file *os.File) error {
 	return err
 }
 
-// begin begins a transaction, one at a time: without a good meta page bbolt panics
-// while it holds its locks, and all others would wait forever.
+// begin begins a transaction. It lets only one caller into bbolt at a time. If both meta
+// pages are damaged, bbolt panics while it holds its locks, and a second caller would wait
+// for them forever.
 func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginning.Lock()
 	defer d.beginning.Unlock()
@@ -135,8 +137,8 @@ func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// call calls a function of bbolt whose panic leaves bbolt's locks held; after a panic
-// bbolt is not used again.
+// call calls f, which calls bbolt, and returns a panic as an error. Such a panic leaves
+// bbolt's locks held, so bbolt is not used again.
 func (d *database) call(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -171,8 +173,8 @@ func (d *database) read(f func(reader) error) error {
 }
 
 // update calls f with a write transaction and commits it, unless f returns an error,
-// which update returns. After any error nothing has changed, unless the commit failed
-// and the revision is nevertheless in the file.
+// which update returns. After an error nothing has changed, with one exception: a commit
+// that fails may still have written the new revision to the file.
 func (d *database) update(f func(reader) error) error {
 	return recoverFault(func() error {
 		tx, err := d.begin(true)
@@ -196,21 +198,22 @@ func (d *database) update(f func(reader) error) error {
 		if err := d.call(func() error { return d.commit(tx) }); err != nil {
 			return err
 		}
-		d.takeAhead()
+		d.preallocate()
 		return nil
 	})
 }
 
-// checkInPlace fails if the open file has lost its name, because writes to it would be lost.
+// checkInPlace fails if path no longer names the open file: changes written to it would be
+// lost.
 func (d *database) checkInPlace() error {
 	if err := checkName(d.path, d.file); err != nil {
-		return brokenError{fmt.Errorf("the file was not at its place (%w) when a change was to be written, which would have been lost; no change is accepted until the server is started again, not even if the file is put back: make a backup with patchbay backup before you stop the server, and restore that, or put the file back and start the server again", err)}
+		return brokenError{fmt.Errorf("the file was not at its place (%w), so a change was refused that would have been lost. No change is accepted until the server is started again, even if the file is put back. Make a backup with patchbay backup before you stop the server, and restore it; or put the file back and start the server again", err)}
 	}
 	return nil
 }
 
-// takeAhead allocates disk space for the growth of the file (Options.Ahead).
-func (d *database) takeAhead() {
+// preallocate allocates disk space for the growth of the file (Options.Ahead).
+func (d *database) preallocate() {
 	const keepSize = 1 // FALLOC_FL_KEEP_SIZE
 	info, err := d.file.Stat()
 	if d.ahead == 0 || err != nil || info.Size() == d.size {

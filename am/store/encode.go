@@ -13,9 +13,9 @@ import (
 	"patchbay/am"
 )
 
-// A stored value is a revision of eight bytes, a checksum of four, and JSON. The first
-// byte says whether there is a checksum; values of schema 1 have none. A document's text
-// follows its JSON after a zero byte, as received.
+// A stored value is a revision of eight bytes, a checksum of four bytes, and JSON. The first
+// byte of the revision says whether there is a checksum; values of schema 1 have none. A
+// document's text follows its JSON after a zero byte, as received.
 
 // checksumMark is the first byte of a value with a checksum; no revision is that large.
 const checksumMark = 1
@@ -114,8 +114,8 @@ func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
 
-// expiryKey returns a key that sorts by time, then sliver. Times outside the range of
-// nanoseconds since 1970 are the first or the last of all.
+// expiryKey returns a key that sorts by time, then sliver. Times before 1970 sort first,
+// and times after 2261 sort last.
 func expiryKey(t time.Time, sliver string) []byte {
 	n := max(0, t.UnixNano())
 	switch {

@@ -17,7 +17,7 @@ func cannotOpen(path string, err error) error {
 	return fmt.Errorf("cannot open the store %s: %w", path, err)
 }
 
-// readUntrusted calls f, which reads a file that may be no store. If pages are missing,
+// readUntrusted calls f, which reads a file that may not be a store. If pages are missing,
 // bbolt panics or reads beyond the mapping; readUntrusted returns both as errors.
 func readUntrusted(f func() error) error {
 	return recoverFault(func() (err error) {
@@ -31,7 +31,7 @@ func readUntrusted(f func() error) error {
 }
 
 // sizeOf returns the size of a file that may be a store. The error wraps os.ErrNotExist
-// if nothing is there; a dangling link is another error.
+// if path does not exist, but not if path is a link to a file that does not exist.
 func sizeOf(path string) (int64, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -51,8 +51,8 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// create creates an empty store under a temporary name and then names it path, so a crash
-// leaves a complete file or none.
+// create creates an empty store under a temporary name and then gives it the name path. So
+// after a crash the file path is complete or does not exist.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
@@ -70,11 +70,11 @@ func create(path string) error {
 	return linkNew(f.Name(), path)
 }
 
-// linkNew gives a complete file the name path, durably. It also succeeds if another
-// process has created that file meanwhile, and keeps it.
+// linkNew gives a complete file the name path, durably. If another process has created a
+// file with that name meanwhile, linkNew keeps that file and succeeds.
 func linkNew(temporary, path string) error {
 	// Link, unlike Rename, does not replace a file that another process has created
-	// meanwhile. Some file systems do not support it.
+	// meanwhile. Some file systems do not support hard links.
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
 		if err := os.Rename(temporary, path); err != nil {
 			return err

@@ -56,13 +56,14 @@ func (is identity) checkCopyOf(recorded identity) error {
 	case is.machine != recorded.machine && is.machine != "" && recorded.machine != "":
 		return fmt.Errorf("%w: the site was served on the machine %s, and this is %s", ErrCopy, recorded.machine, is.machine)
 	case is.inode != recorded.inode:
-		return fmt.Errorf("%w: the site was served with the file of inode %d, and this one has inode %d", ErrCopy, recorded.inode, is.inode)
+		return fmt.Errorf("%w: the site was served with a file that had inode %d, and this file has inode %d", ErrCopy, recorded.inode, is.inode)
 	}
 	return nil
 }
 
-// claim fails unless the file is the store of o.Site and not a copy (o.Move accepts a copy).
-// It returns the operations that record site and identity; none for a read-only store.
+// claim fails if the file is the store of another site than o.Site, or a copy without
+// o.Move. It returns the operations that record the site and the identity in the file.
+// It returns none for a read-only store, which may be a copy, and none if o.Site is empty.
 func (d *database) claim(o Options) (ops []op, err error) {
 	if o.Site == "" {
 		return nil, nil

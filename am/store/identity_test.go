@@ -56,7 +56,7 @@ func TestCopiesAreRefused(t *testing.T) {
 	}{
 		{"nothing happens", here, here, func(t *testing.T, path, name string) { command(t, "ln", path, name) }, ""},
 		{"mv", here, here, func(t *testing.T, path, name string) { command(t, "mv", path, name) }, ""},
-		{"cp", here, here, func(t *testing.T, path, name string) { command(t, "cp", path, name) }, "it is a copy: the site was served with the file of inode "},
+		{"cp", here, here, func(t *testing.T, path, name string) { command(t, "cp", path, name) }, "it is a copy: the site was served with a file that had inode "},
 		{"cp -a, and the first is removed", here, here, func(t *testing.T, path, name string) { command(t, "cp", "-a", path, name); command(t, "rm", path) }, "it is a copy"},
 		{"rsync writes a new file and renames it", here, here, func(t *testing.T, path, name string) {
 			command(t, "cp", path, name+".part")

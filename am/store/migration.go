@@ -35,7 +35,7 @@ func schemaOf(r reader) (uint64, error) {
 
 var errNoSchema = errors.New("its schema number is missing")
 
-// newerError refuses a store that a later program has written.
+// newerError returns the error for a store that a later program has written.
 func newerError(schema uint64) error {
 	return fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it, or a later one", schema, schemaVersion)
 }
@@ -61,7 +61,7 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	}
 	if from < schemaVersion {
 		if err := keep(from); err != nil {
-			return fmt.Errorf("it has the older schema %d, and cannot be copied before it is migrated to schema %d: %w; nothing was changed", from, schemaVersion, err)
+			return fmt.Errorf("it has schema %d, and must be copied before it is migrated to schema %d, but it cannot be copied: %w; nothing was changed", from, schemaVersion, err)
 		}
 	}
 	err = d.update(func(r reader) error {
@@ -74,8 +74,8 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 }
 
 // keepCopy copies the file to path.schemaN before a migration. It makes no copy if one of
-// the same revision exists. If that name is taken by another file, the copy gets a number
-// after it.
+// the same revision exists. If another file has that name, a number is added to the name
+// of the copy.
 func (d *database) keepCopy(schema uint64) error {
 	var now Rev
 	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })

@@ -102,9 +102,9 @@ func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	return list, nil
 }
 
-// MarkTaken records in cs that receivers have taken messages; by maps the id of a message
-// to their names. It deletes and counts the messages that all have taken, and ignores
-// messages that no longer exist.
+// MarkTaken records in cs that receivers have taken messages; by maps the id of each message
+// to the names of these receivers. It deletes and counts the messages that all their
+// receivers have taken. It ignores messages that no longer exist.
 func MarkTaken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err error) {
 	for _, id := range slices.Sorted(maps.Keys(by)) {
 		m, err := v.Message(id)

@@ -51,7 +51,7 @@ type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// newestMeta reads the two meta pages and returns the later one, as bbolt does. stale means
+// newestMeta reads the two meta pages and returns the newer one, as bbolt does. stale means
 // that one of them is damaged, so that the last transaction may be missing.
 func newestMeta(first []byte) (m meta, stale bool, err error) {
 	found := 0
@@ -68,13 +68,14 @@ func newestMeta(first []byte) (m meta, stale bool, err error) {
 		found++
 	}
 	if found == 0 {
-		return m, true, errors.New("neither of its first pages is one of bbolt")
+		return m, true, errors.New("neither of its first two pages is a meta page of bbolt")
 	}
 	return m, found == 1, nil
 }
 
-// check returns an error for a file of size bytes that is damaged, so that bbolt must not
-// open it. The walk panics when it finds damage; check recovers.
+// check walks all pages of the file, which has size bytes. It returns an error if the file
+// is damaged, so that bbolt must not open it. The methods that it calls panic when they
+// find damage; check recovers. stale is as in newestMeta.
 func (p *pages) check(size int64) (stale bool, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -85,7 +86,7 @@ func (p *pages) check(size int64) (stale bool, err error) {
 		return false, err
 	}
 	if n := uint64(size / p.page); p.meta.pages > n {
-		return false, fmt.Errorf("%d of %d pages are there", n, p.meta.pages)
+		return false, fmt.Errorf("it has %d of its %d pages", n, p.meta.pages)
 	}
 	p.use = make([]use, p.meta.pages)
 	p.markUsed(0, 2, used)
@@ -107,7 +108,7 @@ func (p *pages) lost() (n int) {
 }
 
 // markUsed marks n pages, beginning with id, as used or free. It panics at a page that is
-// marked already, so the walk ends.
+// marked already, so the walk ends even if pages form a cycle.
 func (p *pages) markUsed(id, n uint64, as use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {
@@ -132,7 +133,7 @@ func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)
 	if got := native.Uint64(head); got != id {
-		panic(fmt.Sprintf("page %d says to be page %d", id, got))
+		panic(fmt.Sprintf("page %d has the number of page %d", id, got))
 	}
 	further := uint64(native.Uint32(head[12:]))
 	p.markUsed(id+1, further, used)
@@ -154,8 +155,8 @@ func (p *pages) freelist(id uint64) {
 	}
 }
 
-// tree walks a page and the pages below it. Their keys are at least low, and below high
-// if that is not nil.
+// tree walks a page and the pages below it. Their keys must be at least low and, if high is
+// not nil, below high.
 func (p *pages) tree(id uint64, low, high []byte) {
 	b, kind, count := p.read(id)
 	if kind == leafPage {

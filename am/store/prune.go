@@ -7,9 +7,10 @@ import (
 	"patchbay/am"
 )
 
-// PruneJournal deletes up to limit journal entries, oldest first, that were written
-// before a time and not after the revision upTo. It returns how many; fewer than limit
-// means that no more are that old. Its errors are those of Commit.
+// PruneJournal deletes journal entries that were written before the time before and in the
+// revision upTo or an earlier one: the oldest first, at most limit. It returns the number
+// of deleted entries; less than limit means that no such entry remains. Its errors are
+// those of Commit.
 func (s *Store) PruneJournal(ctx context.Context, before time.Time, upTo Rev, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0

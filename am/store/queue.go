@@ -40,8 +40,8 @@ func (q *queue) push(p *pending) bool {
 	return true
 }
 
-// putBack puts commits that pop returned back to the front of their callers' lists. all is
-// in the order in which pop returned them. A caller without other commits is next again.
+// putBack returns commits to the front of their callers' lists. all is in the order in
+// which pop returned them. A caller that has no other waiting commit gets the next turn.
 func (q *queue) putBack(all []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

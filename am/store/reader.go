@@ -7,10 +7,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// root is the bucket of all others.
+// root is the bucket that contains all others.
 var root = []byte("v1")
 
-// Buckets beside those of the kinds of record, and the keys in metaBucket.
+// Buckets that hold no records: metaBucket and the two indexes. Then the keys in metaBucket.
 const (
 	metaBucket   = "meta"
 	bySlice      = "by_slice"
@@ -56,7 +56,7 @@ func readerOf(tx *bbolt.Tx) (reader, error) {
 	return reader{}, damage("it has no buckets")
 }
 
-// bucket returns a bucket; nil if it does not exist, because nothing was ever added.
+// bucket returns a bucket; nil if it does not exist because no key was ever added to it.
 func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
 
 // get returns the value of a key; nil if the key does not exist.
@@ -92,7 +92,7 @@ func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 	}
 }
 
-// seek returns the first key of a scan.
+// seek returns a cursor at the first key of a scan, with that key and its value.
 func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
 	defer panicAsBroken()
 	b := r.bucket(bucket)

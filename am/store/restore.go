@@ -19,7 +19,7 @@ type Restoration struct {
 	// Report describes the backup.
 	Report *Report
 
-	folder       string // of the store; its owner, not root, writes there
+	folder       string // the store's folder; files in it are written as its owner, not as root
 	path, staged string
 	site         string
 	store        *Store
@@ -42,7 +42,7 @@ func Restore(path, from, site string) (_ *Restoration, err error) {
 		return nil, fmt.Errorf("%s is not a complete backup: one of its first two pages is damaged; take another", from)
 	}
 	if r.Report.Site != "" && r.Report.Site != site {
-		return nil, fmt.Errorf("%s is of the site %s, not of %s", from, r.Report.Site, site)
+		return nil, fmt.Errorf("%s is a backup of the site %s, not of %s", from, r.Report.Site, site)
 	}
 	in, err := os.Open(from)
 	if err != nil {
@@ -106,12 +106,12 @@ func (r *Restoration) Discard() error {
 	return errors.Join(err, os.Remove(r.staged))
 }
 
-// Finish replaces the store by the backup and adds entry to its journal. The backup's
-// revision becomes greater than after, so that no number is used twice. The old file
-// stays under the name kept, which contains the time of the entry; kept is "" if there was
-// no old file. At each moment the old or the new file has the store's name. No other
-// process may have the store open. If the caller has it open, present is that store, and
-// Finish closes it; if present is nil, Finish checks that no process has.
+// Finish replaces the store with the backup and adds entry to the backup's journal. It
+// raises the backup's revision above after, so that no revision number is used twice. The
+// old file stays under the name kept, which contains the time of the entry; kept is "" if
+// there was no old file. At each moment the old or the new file has the store's name. No
+// other process may have the store open. If the caller has it open, present is that store,
+// and Finish closes it; if present is nil, Finish fails if a process has the store open.
 func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
 	defer func() {
 		if present != nil {
@@ -191,7 +191,7 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 				}
 				key := SliverKey(s.URN)
 				s.Restored = true
-				text, err := encode(v.Rev(key), s) // keeps the revision: no user has changed it
+				text, err := encode(v.Rev(key), s) // with the old revision, since no user has changed the sliver
 				ops, failed = append(ops, op{string(key.Kind), []byte(key.ID), text}), err
 				return err == nil
 			})
@@ -204,10 +204,10 @@ func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
 	return errors.Join(err, r.store.Close())
 }
 
-// lock keeps servers from opening the file until unlock is called; a missing file needs
+// lock prevents servers from opening the file until unlock is called; a missing file needs
 // no lock. It fails with ErrLocked if another process has the file open.
 func lock(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // non-blocking, in case path is a pipe
 	if errors.Is(err, os.ErrNotExist) {
 		return func() {}, nil
 	}

@@ -16,13 +16,13 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ErrNotCommitted is wrapped by Commit if the group's write failed: nothing of the
-// decision has happened, unless the error also wraps ErrInDoubt.
+// ErrNotCommitted is wrapped by the error of Commit if the write of the group failed. The
+// decision has then changed nothing, unless the error also wraps ErrInDoubt.
 var ErrNotCommitted = errors.New("the store could not write the change")
 
-// ErrInDoubt is wrapped by Commit, beside ErrNotCommitted, if the group's write failed
-// and its revision is nevertheless in the file: after the next open either all of the
-// group or nothing exists.
+// ErrInDoubt is wrapped by the error of Commit, beside ErrNotCommitted, if the write of the
+// group failed but its revision is in the file. After the store is opened again, either
+// all changes of the group exist or none.
 var ErrInDoubt = errors.New("it is unknown whether the change is durable")
 
 // ErrClosed is returned by Commit and Read after Close.
@@ -39,18 +39,17 @@ type Options struct {
 	Now func() time.Time
 	// MaxGroup is how many decisions share one write, 256 when 0.
 	MaxGroup int
-	// GroupTime is how long the decisions of one write may take together, 20 ms when 0;
-	// a decision that runs longer is the last of its write.
+	// GroupTime is how long the decisions of one write may take together, 20 ms when 0.
+	// When it has passed, the remaining decisions wait for the next write.
 	GroupTime time.Duration
-	// Site is the name of the site of the store. A new store records it, and is then
-	// opened for no other site; "" opens any. The store also records the identity of
-	// its file, so that Open refuses a copy.
+	// Site is the name of the site of the store. A new store records it, and Open then
+	// refuses the store for any other site. The store also records the identity of its
+	// file, so that Open refuses a copy. With "" Open checks neither.
 	Site string
-	// Move accepts a copy, which becomes the site's store.
+	// Move makes Open accept a copy, which becomes the site's store.
 	Move bool
-	// ReadOnly is the error of Commit for each change; nil for a store that may be
-	// changed. Such a store may be a copy. Open still migrates the file to the current
-	// schema.
+	// ReadOnly, if not nil, makes the store read-only: Commit refuses each change with
+	// this error. Open accepts a copy, and still migrates the file to the current schema.
 	ReadOnly error
 	// Outbox returns the messages about a change; nil for none. The committer calls it,
 	// so it must be quick, must not wait and must have no side effects.
@@ -110,7 +109,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	if db.ahead = o.Ahead; o.commit != nil {
 		db.commit = o.commit
 	}
-	db.takeAhead()
+	db.preallocate()
 	// Check the site first: another site's store must not be migrated.
 	claimed, err := db.claim(o)
 	if err == nil {
@@ -139,9 +138,10 @@ func start(db *database, o Options) (*Store, error) {
 }
 
 // run is the committer's goroutine. It commits all waiting decisions as one group.
-// After a group of several it lets other goroutines run as long as more commits arrive.
-// Otherwise the first caller that returns would write alone while all others wait. A
-// single caller is not delayed.
+// After a group of several decisions it lets other goroutines run while more commits
+// arrive, until as many wait as that group had. Otherwise the first caller that gets its
+// answer would write its next decision alone, while all others wait. If only one caller
+// commits, run does not wait.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -162,21 +162,21 @@ func (s *Store) run(c *committer) {
 }
 
 // Commit runs the decision and returns nil when its changes are durable and published.
-// Otherwise it returns why nothing has changed: the decision's own error, ErrNotCommitted,
+// Otherwise it returns the decision's own error, an error that wraps ErrNotCommitted,
 // ErrClosed, or the error of ctx if ctx ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
-// CommitFor is Commit on behalf of a caller with any name. Callers take turns; Commit is for the
-// site itself, as the caller "".
+// CommitFor is Commit on behalf of the named caller. Decisions of different callers take turns.
+// Commit uses the name "", which stands for the site itself.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
 	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
 }
 
-// LongestDecision returns the time of the longest decision since the store was opened.
+// LongestDecision returns the duration of the longest decision since the store was opened.
 func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
-// Observe registers o: it stages and publishes all existing slivers, and then every
-// change in order.
+// Observe registers o. The committer stages and publishes all existing slivers to o first,
+// and then every change in order.
 func (s *Store) Observe(o Observer) error {
 	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
 }

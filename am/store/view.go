@@ -14,7 +14,7 @@ import (
 var ErrNotFound = errors.New("no such record")
 
 // View reads one consistent state of the store. It is valid only within the function
-// that gets it; its results may be kept.
+// that receives it; the records that it has returned stay valid.
 type View struct {
 	r   reader
 	now time.Time
@@ -44,8 +44,8 @@ func get[T any](v *View, k Key) (T, Rev, error) {
 	return t, rev, nil
 }
 
-// before returns a record as it was before the decision, or ErrNotFound. Its lists are
-// also those of the record that the decision has read.
+// before returns a record as it was before the decision, or ErrNotFound. The record shares
+// its lists with the copy that the decision has read.
 func before[T any](v *View, k Key) (T, error) {
 	if t, ok := v.cache[k].(T); ok {
 		return t, nil
@@ -171,8 +171,8 @@ func (v *View) Revision() Rev {
 	return Rev(binary.BigEndian.Uint64(b))
 }
 
-// eachEnd calls f with the keys of slivers that have running leases, earliest end first,
-// until f returns false. Frozen slivers have no end.
+// eachEnd calls f with the end of each running lease and the key of its sliver, earliest
+// end first, until f returns false. The leases of frozen slivers do not run.
 func (v *View) eachEnd(f func(at time.Time, sliver Key) bool) (err error) {
 	v.r.scan(byExpiry, nil, nil, func(k, _ []byte) bool {
 		var at time.Time
@@ -183,8 +183,8 @@ func (v *View) eachEnd(f func(at time.Time, sliver Key) bool) (err error) {
 	return err
 }
 
-// EachEnding calls f with each sliver whose lease ends by a time, earliest end first, until
-// f returns false.
+// EachEnding calls f with each sliver whose lease ends at the time until or before it,
+// earliest end first, until f returns false.
 func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
 	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(until) {
@@ -197,8 +197,8 @@ func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
 	return cmp.Or(err, failed)
 }
 
-// Due returns up to limit slivers whose leases are over at the view's time, earliest
-// first. next is the end of the first lease that is not among them; zero if there is none.
+// Due returns up to limit slivers whose leases have ended by the view's time, earliest
+// end first. next is the earliest end of all other leases; zero if there are none.
 func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(v.now) || len(due) == limit {

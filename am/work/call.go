@@ -15,11 +15,11 @@ type callKind int
 const (
 	getCall  callKind = iota // reads resources
 	setCall                  // changes resources
-	findCall                 // finds the provider, or records why its slivers wait
-	pollCall                 // a get of resources whose set is still running
+	findCall                 // finds the provider, or records why the slivers must wait for it
+	pollCall                 // reads resources whose set is still running
 )
 
-// call is one call of a provider. A goroutine of its own makes it and records the
+// call is one call of a provider. It runs in its own goroutine, which also records the
 // outcomes.
 type call struct {
 	kind     callKind
@@ -28,11 +28,11 @@ type call struct {
 	jobs     []*job // used by the loop only
 	items    []*item
 	limit    time.Duration
-	alone    bool // a get of one resource whose last get failed, or a pollCall: it does not delay other gets
+	alone    bool // it does not delay other gets: it is a pollCall, or reads one resource whose last get failed
 	started  time.Time
 	pollAt   time.Time // of a set: when the next pollCall may start; used by the loop only
-	polling  bool      // of a set: a pollCall for it runs; used by the loop only
-	beside   *call     // of a pollCall: the running set
+	polling  bool      // of a set: its pollCall is running; used by the loop only
+	beside   *call     // of a pollCall: the running set whose resources it reads
 
 	// The result, set by the call's goroutine before it returns the call to the loop.
 	took     time.Duration
@@ -64,8 +64,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// perform carries out a call, turns outcomes that need another attempt into retries or
-// failures, and records all.
+// perform carries out a call and records its outcomes. An outcome that needs another
+// attempt becomes a retry after a delay, or a failure after the last attempt.
 func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -107,9 +107,10 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of the call's queue. If it cannot be used, or if the call has no
-// queue because the inventory lacks the component, each item's outcome says so. c.trouble
-// is for the operator's log only, since it may name files.
+// find finds the provider of the call's queue. If the provider cannot be used, or if the
+// call has no queue because the inventory lacks the component, the outcome of each item is
+// unavailable, with the reason. c.trouble is for the operator's log only, since it may name
+// files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
 	if c.queue != nil {
@@ -123,8 +124,8 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
-// get reads the resources of the items from the provider and judges them. A resource that
-// the answer lacks counts as left out.
+// get reads the resources of the items from the provider and judges them. If the answer
+// does not contain a resource, its Result has LeftOut set.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -141,9 +142,9 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled keeps the outcomes of resources that the running set has settled: they have
-// what it requested, and are done, failed or lost. The set may still be working on the
-// others.
+// keepSettled keeps the outcomes of resources that the running set has finished: they have
+// the requested attributes, and are done, failed or lost. It drops all other outcomes,
+// because the set may still be working on their resources.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -180,8 +181,9 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal returns the error of a call for one resource, for experimenters. If the provider
-// itself did not give it, the text is general, and only the log has the cause.
+// refusal converts the error of a call for one resource to an error for experimenters. An
+// error that does not come from the provider itself gets a general text; only the log has
+// its cause.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
@@ -219,7 +221,7 @@ func (l *loop) finish(c *call) {
 			j.setting, j.asked, j.due = false, false, now.Add(retryUnusable)
 			continue
 		case n >= len(c.outcomes):
-			j.setting, j.asked, j.due = false, false, now // the call failed; its resources are now tried one by one
+			j.setting, j.asked, j.due = false, false, now // the call failed as a whole; read the resource again
 			continue
 		}
 		l.applyToJob(j, c.outcomes[n], now)
@@ -230,7 +232,7 @@ func (l *loop) finish(c *call) {
 }
 
 // finishPoll ends the jobs of resources that have settled while their set still runs.
-// They get no new set before it has ended.
+// Until that set has ended, these resources get no new set.
 func (l *loop) finishPoll(c *call) {
 	for n, i := range c.items {
 		j := l.jobs[i.job.id]
@@ -243,8 +245,8 @@ func (l *loop) finishPoll(c *call) {
 	}
 }
 
-// release frees the worker of an ended call. The resources of a call that failed as a
-// whole are tried one by one.
+// release frees the worker of an ended call. If the call failed as a whole, release marks
+// its resources to be read or set one by one.
 func (l *loop) release(c *call) {
 	q, log := c.queue, l.r.cfg.Log
 	switch {
@@ -271,7 +273,7 @@ func (l *loop) release(c *call) {
 		}
 	default:
 		delete(q.sets, c)
-		if errors.Is(c.err, provider.ErrNoPlace) { // says nothing about its resources
+		if errors.Is(c.err, provider.ErrNoPlace) { // this error is no sign of a bad resource
 			log.Warn("a set had no place; its resources are read again", "provider", q.name, "resources", len(c.items), "error", c.err)
 			return
 		}
@@ -288,8 +290,8 @@ func (l *loop) release(c *call) {
 	}
 }
 
-// applyToJob updates a job after an outcome: what is done next, and when. It deletes a job
-// that has ended.
+// applyToJob updates a job after an outcome: it sets the next call and its time, or deletes
+// the job if its task has ended.
 func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	j.setting = false
 	if clearsError(&j.sliver, o) {

@@ -1,7 +1,7 @@
 // Package work reconciles slivers with their desired state: tasks, retries and the
 // end of leases. Methods of the API write the desired state into the store:
 // am.Sliver.Desired with a new generation, and an am.Task. The Runner reads the tasks,
-// reads resources from providers, sets what differs, and records the
+// reads resources from providers, sets the attributes that differ, and records the
 // result.
 //
 //	store ── tasks ──> scan ──> job ──┬─> get ──> judge ───────┬─ done, giveUp, lost, gone ──> record
@@ -19,27 +19,29 @@
 // only when its provider has reported that nothing is left.
 //
 // All state that must not be lost is in the store. The state in memory only saves time,
-// so the runner may be stopped at any point and started again. The runner gets a
-// resource before it sets it. A result counts only while its generation is the current
-// one, and no decision waits for a provider.
+// so the runner may be stopped at any point and started again. The runner reads a
+// resource with a get before it changes the resource with a set. A result counts only
+// while its generation is the current one. No decision waits for a provider.
 //
-// One resource is in at most one set at a time, and a set holds resources of one slice. A
-// provider has one worker for each set that it accepts at the same time. Removals go first. A
-// set that fails or does not end is followed by a get. Its resources are then set one by one,
-// by all workers except one, so that one bad node does not stop the others. If a set of
-// several resources takes long, the runner polls them with get, and records results before the
-// set ends. The next get does not wait for the end of a slow one.
+// One resource is in at most one set at a time, and a set holds resources of one slice.
+// A provider has one worker for each set that it accepts at once. Sets that remove
+// resources go first. After a set that fails or does not end, its resources are read
+// again. Each of them then gets a set of its own, in all workers except one, so that one
+// bad node does not stop the others. While a set of several resources takes long, the
+// resources are polled, and results are recorded before the set ends. The next get does
+// not wait for the end of a slow one.
 //
 // The package never answers a client and imports no package that does. It implements
 // AM API v3, "Sliver operational states", and the rules of the API about expiry.
 //
 // # Decisions
 //
-//   - attempts: a sliver gets 8; a removal is tried forever, at most 5 minutes apart. A missing
-//     provider or component counts as no attempt: [Limits].
-//   - vanished resource: two reads must agree. Then the sliver has failed, and its resource is
-//     not created again, because the data are gone: [judge].
-//   - end of a removal: get reports absent, or two answers in a row lack the resource: [gone].
+//   - attempts: a task gets 8. A removal is tried forever, with waits of at most 5 minutes. While
+//     a provider or component is missing, no attempts are counted: [Limits].
+//   - vanished resource: two reads must agree. Then the sliver has failed. Its resource is not
+//     created again, because its data are lost: [judge].
+//   - end of a removal: a get reports the resource as absent, or the answers of two gets in a row
+//     do not contain the resource: [gone].
 //   - error of kind "unknown" for a whole call: it does not say which resource is unknown. So a
 //     component becomes free only after a get of its resource alone: [judge].
 //   - sliver that cannot be made: it has failed, and its remains are removed. Its record holds the

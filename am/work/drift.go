@@ -66,9 +66,9 @@ func isDrift(text string) bool {
 	return strings.HasPrefix(text, driftText) || strings.HasPrefix(text, "its provider shows it otherwise than promised")
 }
 
-// repair makes the runner reconcile a sliver that has drifted. If it
-// drifts again within an hour, another program changes it, so it only gets an error text. usual is the
-// error text that it would have without drift.
+// repair makes the runner reconcile a sliver that has drifted. If the sliver drifts again
+// within an hour of a repair, another program seems to change it; then repair only sets its
+// error text. usual is the error text that the sliver would have without drift.
 func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usual string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
 	explained := s.Error != "" && s.Error != usual
@@ -78,7 +78,7 @@ func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift 
 	case explained && r.repairs.isRecent(s.URN):
 		return
 	case r.repairs.isRecent(s.URN):
-		s.Error = what + ", again within an hour of a repair; it is not repaired now"
+		s.Error = what + ", again within an hour after a repair; it is not repaired now"
 		return
 	}
 	goal := am.GoalStop

@@ -14,7 +14,7 @@ import (
 // jump of the clock is noticed.
 const expiryTick = time.Second
 
-// expire ends leases that are over, until ctx ends.
+// expire releases slivers when their leases end, until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
 		pause, err := r.expireDue(ctx)
@@ -28,15 +28,15 @@ func (r *Runner) expire(ctx context.Context) {
 	}
 }
 
-// EndLeases ends the leases that are over now, for callers that cannot wait for Run. It
-// fails with the store's error.
+// EndLeases releases the slivers whose leases have ended by now, for callers that cannot
+// wait for Run. It returns the store's error.
 func (r *Runner) EndLeases(ctx context.Context) error {
 	_, err := r.expireDue(ctx)
 	return err
 }
 
-// expireDue ends the leases that are over, in batches, and returns how long to wait before
-// the next call.
+// expireDue releases the slivers whose leases have ended, in batches, and returns how long
+// to wait before the next call.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false // whether a lease has ended
 	defer func() {
@@ -75,7 +75,8 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal records the end of leases, one entry for each slice.
+// journal adds to the journal the end of these slivers' leases, with one entry for each
+// slice.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
 	var order []urn.URN
 	bySlice := map[string][]urn.URN{}

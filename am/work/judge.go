@@ -34,7 +34,7 @@ type outcome struct {
 	text     string // the error, or the missing parts of a done sliver, for the experimenter
 	is       provider.Resource
 	observed am.Observed
-	vanished bool          // the get did not find the resource, and a second one must confirm that
+	vanished bool          // the get did not find the resource, and a second get must confirm that
 	keep     bool          // the resource stays, although it has failed
 	delay    time.Duration // before a retry
 }
@@ -67,8 +67,8 @@ const (
 // judge compares the result of a get for the sliver's resource with its desired state.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
 	if i.removes() && res.LeftOut && !i.missing {
-		// The component becomes free when the resource is gone, and the provider has not
-		// reported that. Require a second answer.
+		// Another sliver may get the component as soon as the removal is confirmed. This
+		// answer does not confirm it, so require a second one.
 		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
 	}
 	if res.Err != nil {
@@ -90,8 +90,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 			o.verdict = gone
 			return o
 		case i.task.Goal != am.GoalMake && !i.removes():
-			// The resource existed before, so it must not be created again without its
-			// data. Require a second answer.
+			// The resource existed before. Creating it again would hide that its data are
+			// lost. Require a second answer.
 			o.verdict, o.vanished = wait, true
 			if i.missing {
 				o.verdict, o.text = lost, vanishedText
@@ -141,9 +141,9 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// broke returns the verdict for a resource that has failed, unlike a request that failed.
-// A removal is retried. After GoalUsers the verdict is lost, because giveUp would leave the
-// sliver ready.
+// broke returns the verdict if the resource itself has failed, and not only the request to
+// its provider. A removal is retried. After GoalUsers the verdict is lost, because giveUp
+// would leave the sliver ready.
 func (i *item) broke() verdict {
 	switch {
 	case i.removes():

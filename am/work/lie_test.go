@@ -145,7 +145,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 				l.with(func() { l.nodes["a-1"].is["power"] = "off" })
 				time.Sleep(2 * time.Minute)
 			}
-		}, `geni_ready "it differs from its desired state (power), again within an hour of a repair; it is not repaired now"`, "off"},
+		}, `geni_ready "it differs from its desired state (power), again within an hour after a repair; it is not repaired now"`, "off"},
 		{"and an hour later once more", func(e *env, l *liar) {
 			made(e, l)
 			for range 2 {

@@ -20,29 +20,29 @@ type Limits struct {
 	// RetryMin and RetryMax limit the wait before another attempt, 500 ms and 1 min.
 	// Removals are retried forever, at most RemoveMax apart, 5 min.
 	RetryMin, RetryMax, RemoveMax time.Duration
-	// Attempts is how often the tasks of one generation of a sliver may fail, 8.
+	// Attempts is how many attempts one generation of a sliver has, except for removals, 8.
 	Attempts int
-	// Changing is how long a resource may be changing, 1 h.
+	// Changing is how long a resource may be changing before its task has failed, 1 h.
 	Changing time.Duration
 	// Names is how many resources one call names at most, 1000.
 	Names int
-	// Expire is how many leases end in one decision at most, 100. Other decisions wait
-	// for this one.
+	// Expire is how many leases at most end in one decision, 100. Other decisions wait
+	// meanwhile.
 	Expire int
-	// FirstList is the time from the start to the second list of all providers' resources,
-	// 1 min, and List the interval after it, 5 min. The first list is at the start. After a
-	// removal request the interval is Sweep.
+	// The runner lists all resources of all providers at the start, again after FirstList,
+	// 1 min, and then at intervals of List, 5 min. For some minutes after a request to
+	// remove an orphan the interval is Sweep, if that is shorter.
 	FirstList, List time.Duration
 	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
 	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
 	Poll, Silent time.Duration
-	// OrphansAfter is for how long an orphan must have existed before
-	// it is removed, 10 min, and Removals how many are removed automatically in an hour, 20.
+	// OrphansAfter is how long an orphan must have been known before it is removed
+	// automatically, 10 min. Removals limits the automatic removals in an hour, 20.
 	OrphansAfter time.Duration
 	Removals     int
 }
 
-// withDefaults replaces zero fields by their defaults.
+// withDefaults replaces zero fields with their defaults.
 func (l Limits) withDefaults() Limits {
 	l.Sweep = cmp.Or(l.Sweep, 30*time.Second)
 	l.PollMin = cmp.Or(l.PollMin, 100*time.Millisecond)
@@ -66,7 +66,8 @@ func (l Limits) withDefaults() Limits {
 }
 
 // backoff returns how long to wait after a failed attempt; the first attempt is 1. The time
-// doubles with each attempt up to a limit, and is random within a quarter of it.
+// doubles with each attempt up to a limit. A random amount of up to a quarter of it is then
+// added or subtracted.
 func (l Limits) backoff(attempt int, remove bool) time.Duration {
 	limit := l.RetryMax
 	if remove {

@@ -12,7 +12,7 @@ import (
 )
 
 // retryUnusable is the wait before the runner searches again for a provider that cannot
-// be used, or retries a failed write to the store.
+// be used, and before it repeats a failed read or write of the store.
 const retryUnusable = time.Second
 
 // loop owns the jobs and calls. Only the goroutine of run uses it; calls get copies.
@@ -41,7 +41,7 @@ type job struct {
 	component string
 
 	call     *call // the running call with this job, or nil
-	obsolete bool  // the task is gone, but the call has not ended
+	obsolete bool  // the task no longer exists, but the call has not ended
 	due      time.Time
 	poll     time.Duration     // how long to wait after the next get
 	alone    bool              // a get of several failed: the next get reads this resource alone
@@ -95,8 +95,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// scan reads the tasks, adds and forgets jobs, and deletes outdated tasks. The next scan
-// begins only after four times the duration of this one, so scans take at most a fifth of
+// scan reads the tasks, adds and forgets jobs, and deletes outdated tasks. The pause before
+// the next scan is four times as long as this scan took, so scans take at most a fifth of
 // the time.
 func (l *loop) scan(ctx context.Context, now time.Time) error {
 	l.scans++
@@ -155,7 +155,7 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 		j.due = now.Add(max(0, min(t.NotBefore.Sub(clock), limit)))
 	}
 	if old != nil {
-		j.call, j.alone = old.call, old.alone // they are about the same resource
+		j.call, j.alone = old.call, old.alone // both jobs have the same resource
 	}
 	l.jobs[id] = j
 }
@@ -194,8 +194,8 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	})
 }
 
-// dispatch starts all calls that may start now, and returns when it must run again unless a
-// call ends or a task arrives before.
+// dispatch starts all calls that may start now. It returns the time at which it must run
+// again; it must run earlier if a call ends or a task arrives.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for _, q := range l.queues {
@@ -227,7 +227,8 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// findQueue sets the queue of a job: that of its sliver's provider. It returns false if none is known.
+// findQueue sets the queue of a job to the queue of its sliver's provider. It returns false
+// if that provider is unknown.
 func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true
@@ -243,7 +244,7 @@ func (l *loop) findQueue(j *job) bool {
 	return true
 }
 
-// earlier returns the earlier time.
+// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxOrphans limits the orphans that are kept for one provider, and maxOrphansLogged
-	// those that are logged at once.
+	// maxOrphans limits the orphans that are recorded for one provider. maxOrphansLogged
+	// limits the orphans that are logged at once.
 	maxOrphans       = 10_000
 	maxOrphansLogged = 20
 )
@@ -29,14 +29,14 @@ const (
 type Orphan struct {
 	Provider string
 	Name     string
-	// Component and Sliver are what the provider reports: the component's name and the
-	// sliver's URN. They may be empty, or wrong.
+	// Component is the component's name and Sliver the sliver's URN, as the provider reports
+	// them. They may be empty or wrong.
 	Component, Sliver string
 	// Since is when this runner first saw the resource.
 	Since time.Time
-	// Released says that the store's journal records its release: it belonged to a sliver
-	// of this site, and its provider had confirmed its removal. Only such orphans are
-	// removed automatically.
+	// Released means that the store's journal has its release: the resource belonged to a
+	// sliver of this site that was deleted or has expired. Only such orphans are removed
+	// automatically.
 	Released bool
 	// RemovalRequested is when its removal was last requested; zero if never.
 	RemovalRequested time.Time
@@ -50,12 +50,12 @@ type orphanSet struct {
 	mu      sync.Mutex
 	found   map[string]map[string]*Orphan // by provider and name
 	removed []time.Time                   // times of automatic removals in the last hour
-	locks   sync.Map                      // by provider: a channel that holds a value while a goroutine lists or removes
+	locks   sync.Map                      // by provider: a channel that holds a value while the provider is locked
 	recheck chan struct{}                 // holds a value after a removal request: list again soon
 }
 
-// lock waits until no other goroutine lists or removes the orphans of a provider. It
-// fails when ctx ends.
+// lock locks a provider, so that no other goroutine lists or removes its orphans until
+// unlock is called. It fails if ctx ends first.
 func (s *orphanSet) lock(ctx context.Context, name string) (unlock func(), err error) {
 	c, _ := s.locks.LoadOrStore(name, make(chan struct{}, 1))
 	held := c.(chan struct{})
@@ -127,7 +127,7 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 	}
 }
 
-// waitForList waits until providers must be listed again. It reports false if ctx has
+// waitForList waits until providers must be listed again. It returns false if ctx has
 // ended. After a removal request the wait is short.
 func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 	end := time.Now().Add(wait)
@@ -186,14 +186,15 @@ func (r *Runner) providerNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// findOrphans lists a provider's resources, records and logs its orphans, and removes
-// those that the policy removes. It returns the orphans by name, and fails if the provider
-// or the store cannot be read. The caller holds the provider's lock.
+// findOrphans lists a provider's resources, records and logs the orphans among them, and
+// removes released orphans if Config.RemoveOrphans is set. It returns the orphans by name,
+// and fails if the provider or the store cannot be read. The caller holds the provider's
+// lock.
 //
 // A sliver's record is written before its resource is created, and deleted after the
-// resource is removed. Records are read after the provider's answer, so a resource without
-// a record is an orphan or has been removed meanwhile. A second get by name excludes the
-// latter.
+// resource is removed. The records are read after the provider's answer, so a resource
+// without a record is an orphan or has been removed meanwhile. A second get by name
+// finds out which.
 func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
 	known := r.knownOrphans(name)
 	all, err := r.existing(ctx, p, nil, known)
@@ -235,7 +236,7 @@ func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (foun
 			r.cfg.Log.Warn("a provider has more orphans", "provider", name, "more", len(fresh)-i)
 			break
 		}
-		r.cfg.Log.Warn("a provider has an orphan: a resource that belongs to no sliver", "provider", name, "resource", o.Name, "component", o.Component, "told_sliver", o.Sliver, "released_here", o.Released)
+		r.cfg.Log.Warn("a provider has an orphan: a resource that belongs to no sliver", "provider", name, "resource", o.Name, "component", o.Component, "reported_sliver", o.Sliver, "released_here", o.Released)
 	}
 	if r.cfg.OrphansListed != nil {
 		r.cfg.OrphansListed(ctx)
@@ -257,9 +258,10 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 	return known
 }
 
-// existing returns the resources that a provider has; only those in names unless names is
-// nil. A known orphan counts as existing until its provider has finished its removal, and
-// while its provider answers with an error about it, other than unknown.
+// existing returns the resources that a provider has, by name. If names is not nil, it reads
+// only these. A known orphan counts as existing until its provider has finished its removal.
+// It also counts while its provider returns an error for it, unless the error is of kind
+// Unknown.
 func (r *Runner) existing(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -281,8 +283,8 @@ func (r *Runner) existing(ctx context.Context, p Provider, names []string, known
 	return exists, nil
 }
 
-// withoutRecord returns the resources that no sliver's record names. Records of all
-// providers count.
+// withoutRecord returns the resources that no sliver's record names, whatever provider the
+// record names.
 func (r *Runner) withoutRecord(all map[string]provider.Resource) (map[string]provider.Resource, error) {
 	left := maps.Clone(all)
 	err := r.cfg.Store.Read(func(v *store.View) error {
@@ -321,9 +323,10 @@ func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) 
 // bounded returns at most 300 characters of a provider's text, as valid UTF-8.
 func bounded(s string) string { return fmt.Sprintf("%.300s", strings.ToValidUTF8(s, "\uFFFD")) }
 
-// markReleased marks the new orphans whose release is in the journal. It is enough to read
-// the journal once, because a sliver's record is deleted only after its release. If the
-// journal cannot be read, it forgets these orphans, so that the next list finds them again.
+// markReleased sets Released of the new orphans whose release is in the journal. The journal
+// is read only once for an orphan, because a sliver's record is deleted only after its
+// release. If the journal cannot be read, markReleased forgets these orphans, so that the
+// next list finds them again.
 func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	unknown := map[string]*Orphan{}
 	for _, o := range fresh {
@@ -360,8 +363,9 @@ func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	return err
 }
 
-// removeReleased removes the orphans of a provider that this site has released, that have
-// existed for long enough and that exist now. The limit per hour keeps a mistake small.
+// removeReleased removes the orphans of a provider that this site has released, if the
+// runner first saw them at least Limits.OrphansAfter ago. The limit per hour keeps the
+// damage of a mistake small.
 func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
 	if !p.Reports(provider.AttrEnsure) {
 		return
@@ -371,19 +375,20 @@ func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, fo
 			continue
 		}
 		if !o.RemovalRequested.IsZero() && time.Since(o.RemovalRequested) < r.limits.List {
-			continue // a slow removal must not use up the removals of an hour
+			continue // repeating a slow removal must not use up the removals of the hour
 		}
 		if !r.takeRemoval() {
-			r.cfg.Log.Warn("no more orphans are removed within this hour", "provider", name, "removed", r.limits.Removals)
+			r.cfg.Log.Warn("the limit of automatic removals of orphans in an hour is reached", "provider", name, "removed", r.limits.Removals)
 			return
 		}
 		err := r.remove(ctx, p, o.Name, found[o.Name])
 		r.noteRemoval(name, o.Name)
-		r.cfg.Log.Warn("removes an orphan", "provider", name, "resource", o.Name, "component", o.Component, "error", err)
+		r.cfg.Log.Warn("removal of an orphan requested", "provider", name, "resource", o.Name, "component", o.Component, "error", err)
 	}
 }
 
-// takeRemoval takes one of the removals of an hour, and reports whether one was left.
+// takeRemoval counts an automatic removal. It returns false, and counts nothing, if the
+// limit of the last hour is reached.
 func (r *Runner) takeRemoval() bool {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()

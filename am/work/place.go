@@ -12,9 +12,10 @@ import (
 // placesAtOnce is how many records one decision completes.
 const placesAtOnce = 1000
 
-// placeOf returns the component, by its name, and the provider of a sliver. The record
-// has precedence, since the provider that made a node keeps it when the inventory names
-// another; the inventory serves records of earlier versions.
+// placeOf returns the name of a sliver's component and the name of its provider. They come
+// from the sliver's record, since the inventory may name another provider by now. Records
+// of earlier versions lack them; for these placeOf reads the inventory. It returns false if
+// the inventory does not have the component.
 func (r *Runner) placeOf(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true
@@ -61,6 +62,6 @@ func (r *Runner) recordPlaces(ctx context.Context) {
 		})
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		r.cfg.Log.Error("cannot record the providers of old slivers; the inventory determines them until the next start", "error", err)
+		r.cfg.Log.Error("cannot record the providers of slivers of an earlier version; until the next start they are read from the inventory", "error", err)
 	}
 }

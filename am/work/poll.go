@@ -15,8 +15,8 @@ import (
 const (
 	// pollName is the name of a resource that no provider has. Polls ask for it.
 	pollName = "00000000-0000-4000-8000-000000000000"
-	// maxPolls is how many polls of one provider may run at once. A slow provider is polled again
-	// before it has answered, so that its answers come as often as those of others.
+	// maxPolls is how many polls of one provider may run at once. A slow provider is polled
+	// again before it has answered, so that it answers about as often as a fast one.
 	maxPolls = 4
 )
 
@@ -25,8 +25,8 @@ type Polled struct {
 	Provider string
 	// Answered is when the provider last answered, or when it was first polled.
 	Answered time.Time
-	// Silent means that the provider has not answered for too long. Err is the error of the last poll
-	// that ended.
+	// Silent means that the provider has not answered for too long. Err is the error of the
+	// poll that ended last.
 	Silent bool
 	Err    error
 }
@@ -41,15 +41,15 @@ type polls struct {
 type polled struct {
 	Polled
 	running int
-	limit   time.Duration // how long the provider may not answer before it is silent
+	limit   time.Duration // after this time without an answer the provider is silent
 	logged  bool          // whether its silence was logged
 }
 
 // isSilent reports whether the provider has not answered for longer than its limit.
 func (p *polled) isSilent() bool { return time.Since(p.Answered) > p.limit }
 
-// Polled lists the providers of the inventory and of slivers by name. It is empty until
-// the runner calls providers.
+// Polled returns the poll results of all providers that the inventory or a sliver names,
+// sorted by name. It returns none until the runner polls providers.
 func (r *Runner) Polled() []Polled {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
@@ -146,11 +146,11 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText returns an error with its details for operators; for nil it says that no
-// call has ended. The Error text of a provider's error only refers to the log.
+// operatorText returns the text of an error for operators. For a provider's error that is
+// Detail, since its Error text only refers to the log. For nil it is that no call has ended.
 func operatorText(err error) string {
 	if err == nil {
-		return "it has not ended a call yet"
+		return "none of its calls has ended yet"
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Detail()
@@ -165,7 +165,7 @@ func (r *Runner) logSilence() {
 	for name, p := range r.polls.byProvider {
 		if p.isSilent() && !p.logged {
 			p.logged = true
-			r.cfg.Log.Error("a provider does not answer; its slivers are shown as they were last seen", "provider", name, "silent_since", p.Answered, "error", operatorText(p.Err))
+			r.cfg.Log.Error("a provider does not answer; its slivers are reported in the state that was last observed", "provider", name, "silent_since", p.Answered, "error", operatorText(p.Err))
 		}
 	}
 }

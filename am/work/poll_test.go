@@ -35,7 +35,7 @@ func TestAProviderThatNobodyCallsIsPolled(t *testing.T) {
 				d.breaks = &provider.Error{Msg: "the log says why", Err: errors.New("the rack is off")}
 			}
 		}, "the log says why", `error="the rack is off"`},
-		{"Hangs", func(d *double, on bool) { d.getHangs[pollName] = on }, "", `error="it has not ended a call yet"`},
+		{"Hangs", func(d *double, on bool) { d.getHangs[pollName] = on }, "", `error="none of its calls has ended yet"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, 2, func(e *env) {

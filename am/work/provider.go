@@ -30,7 +30,7 @@ func Executable(p *provider.Provider) Provider { return executable{p} }
 // executable is a loaded provider as a Provider.
 type executable struct{ *provider.Provider }
 
-// timed is a provider whose metadata have limits for its calls.
+// timed is a provider whose metadata have time limits for its calls.
 type timed interface {
 	Timeout(action string) time.Duration
 }
@@ -57,8 +57,8 @@ func (e executable) Accepts(attribute string) bool {
 }
 
 // wanted returns the desired state of a sliver, with only those attributes that the
-// provider accepts and reports. If the provider cannot remove resources, a removal is a
-// node that is switched off and has no users.
+// provider accepts and reports. If the provider cannot remove resources, the desired state
+// of a removed sliver is a node that is switched off and has no users.
 func wanted(p Provider, i *item) provider.Resource {
 	r := provider.DesiredNode(&i.sliver, i.component, i.sliver.Hostname, i.port)
 	if !i.sliver.Desired.Present && !p.Reports(provider.AttrEnsure) {
@@ -82,9 +82,9 @@ func toSet(p Provider, i *item) provider.Resource {
 	return should
 }
 
-// missingParts returns which parts of its desired state a ready sliver lacks: what its
-// provider does not accept and does not report, and failed services. It returns "" if
-// nothing is missing.
+// missingParts returns a text about the parts of its desired state that a ready sliver
+// lacks: features that its provider does not support, failed services, and problems that
+// the provider reports. It returns "" if nothing is missing.
 func missingParts(p Provider, s *am.Sliver) string {
 	if !s.Desired.Present {
 		return ""
@@ -94,7 +94,7 @@ func missingParts(p Provider, s *am.Sliver) string {
 		all = append(all, fmt.Sprintf("its provider does not support public addresses, so it cannot be reached at %s", s.PublicAddress))
 	}
 	if n := len(s.Setup); n > 0 && !p.Accepts(provider.AttrSetup) {
-		all = append(all, fmt.Sprintf("its provider does not support install and execute, so %d services of the request are not done; log in and do them by hand", n))
+		all = append(all, fmt.Sprintf("its provider does not support install and execute, so %d services of the request were not carried out; log in and carry them out by hand", n))
 	}
 	if failed := s.StepFailure(); failed != "" {
 		all = append(all, failed)
@@ -105,8 +105,8 @@ func missingParts(p Provider, s *am.Sliver) string {
 	return strings.Join(all, "; ")
 }
 
-// observed returns what r reports of the sliver's node, without interfaces and services
-// that the sliver does not have.
+// observed returns the state of the sliver's node that r reports, without interfaces and
+// services that the sliver does not have.
 func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
 	o.MACs, o.Emulators = keepInterfaces(s, o.MACs), keepInterfaces(s, o.Emulators)
@@ -117,8 +117,8 @@ func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	return o
 }
 
-// keepInterfaces returns those of the texts, which are by client_id, whose interface the
-// sliver has.
+// keepInterfaces returns the texts about the sliver's own interfaces. The key of a text is
+// the client_id of its interface.
 func keepInterfaces(s *am.Sliver, texts map[string]string) (kept map[string]string) {
 	for _, i := range s.Interfaces {
 		if text, ok := texts[i.ClientID]; ok {

@@ -13,8 +13,8 @@ const (
 	// slowSet is how long a set of several runs before its resources are polled, and the
 	// interval of the polls.
 	slowSet = 2 * time.Second
-	// slowGets is how many gets of a provider may run longer than slowGet, or read one
-	// resource whose last get failed.
+	// slowGets limits the gets of a provider that run longer than slowGet or read only one
+	// resource, because its last get failed.
 	slowGets = 8
 )
 
@@ -29,7 +29,7 @@ type queue struct {
 	gets    map[*call]bool // running gets
 	sets    map[*call]bool // running sets, one in each worker
 
-	toGet, toSet []*job // due jobs
+	toGet, toSet []*job // jobs that are due for a get or a set
 	soon         []*job // jobs that will soon be due for a get
 }
 
@@ -50,8 +50,9 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	return earlier(l.pollSets(ctx, q, now), l.startGets(ctx, q, now))
 }
 
-// pollSets polls the resources of each set of several that takes long, since one may
-// hang while others are done. It skips sets that remove. It returns when to run again.
+// pollSets polls the resources of each long set, since one resource may hang while others
+// are done. It skips sets of one resource and sets that remove. It returns when to run
+// again.
 func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for c := range q.sets {
@@ -82,8 +83,9 @@ func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time 
 	return next
 }
 
-// startGets starts one get for all due resources. A few slow gets may continue beside
-// the next. A resource whose get failed is read alone, and counts as a slow get.
+// startGets starts one get for all due resources, even while slow gets still run, up to
+// slowGets. A resource whose last get failed is read alone, and its get counts as slow.
+// startGets returns when to run again.
 func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next, busy := now.Add(time.Minute), false
 	for c := range q.gets {
@@ -116,8 +118,8 @@ func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time
 	return next
 }
 
-// startSets starts due sets while workers are free. Resources whose set failed or did
-// not end may use all workers but one.
+// startSets starts due sets while workers are free. Resources that are set alone, because
+// their last set failed or did not end, may use all workers but one.
 func (l *loop) startSets(ctx context.Context, q *queue) {
 	workers := max(1, q.provider.Parallel())
 	alone := 0
@@ -143,9 +145,9 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 	}
 }
 
-// postponeConflicts postpones nodes that share a name or a link with a node of their
-// slice that is being removed, until the provider has accepted the removal. It stops
-// waiting when the removal has failed as often as creating a node may.
+// postponeConflicts removes from toSet the nodes that share a client_id or a link with a
+// node of their slice that is being removed. They wait until the provider has accepted the
+// removal, or until the removal has failed Limits.Attempts times.
 func (l *loop) postponeConflicts(q *queue) {
 	type name struct{ slice, kind, id string }
 	names := func(j *job) (all []name) {
@@ -172,9 +174,9 @@ func (l *loop) postponeConflicts(q *queue) {
 	})
 }
 
-// batches groups due resources into sets. A set has resources of one slice, either all to
-// remove or all to keep; a resource whose last set failed or did not end is alone. Removals come first, then
-// those that have waited longest.
+// batches groups due resources into sets. The resources of a set belong to one slice, and
+// either all or none of them are removed. A resource whose last set failed or did not end
+// is alone in its set. Removals come first, then the resources that have been due longest.
 func (l *loop) batches(q *queue) (all [][]*job) {
 	slices.SortFunc(q.toSet, func(a, b *job) int {
 		if a.removes() != b.removes() {

@@ -63,14 +63,15 @@ func changesRecord(i *item, o outcome) bool {
 	return true
 }
 
-// clearsError reports whether an outcome outdates the error in a sliver's record: the
-// provider has answered and works on the sliver. A sliver that has failed permanently keeps its
-// error.
+// clearsError reports whether the error in a sliver's record is outdated after an outcome:
+// the provider has answered and works on the sliver. A sliver that has failed permanently
+// keeps its error.
 func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
-// current returns the stored sliver and task, or store.ErrNotFound if t is outdated.
+// current returns the stored sliver and its stored task, or store.ErrNotFound if either has
+// another generation than t.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
 	if err != nil {
@@ -90,7 +91,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 		s.Error = o.text
 		cs.PutSliver(s)
 		return
-	case setAccepted: // the resource was not read
+	case setAccepted: // the outcome has no new observation
 		cs.PutSliver(s)
 		return
 	}
@@ -107,7 +108,7 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 	case giveUp:
 		event := am.EventGaveUp
 		if _, err := am.Next(s.Status, event); err != nil && (t.Goal == am.GoalStart || t.Goal == am.GoalStop) {
-			event = am.EventLost // a repair failed; the resource had existed before
+			event = am.EventLost // a repair failed, so the resource existed before
 		}
 		fail(v, cs, &s, event, o.text, t.Request)
 		if t.Goal == am.GoalMake && !o.keep {
@@ -140,8 +141,9 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
 }
 
-// undo requests the removal of the resource of a sliver that was given up. Its record,
-// and with it the component, stays until it is deleted or its lease is over.
+// undo requests the removal of a sliver's resource after the sliver's task was given up. The
+// sliver's record stays, and holds the component, until the sliver is deleted or its lease
+// ends.
 func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 	s.Desired.Present, s.Desired.On = false, false
 	s.Generation++
@@ -162,14 +164,14 @@ func (r *Runner) logOutcome(i *item, o outcome) {
 			log.Warn("parts of the desired state are missing", "error", o.text)
 		}
 	case giveUp:
-		log.Warn("task given up", "attempt", i.task.Attempt+1, "error", o.text)
+		log.Warn("task failed permanently", "attempt", i.task.Attempt+1, "error", o.text)
 	case lost:
 		log.Warn("resource lost", "error", o.text)
 	case retry:
-		log.Warn("task will be tried again", "attempt", i.task.Attempt+1, "after", o.delay, "error", o.text)
+		log.Warn("task failed and will be retried", "attempt", i.task.Attempt+1, "after", o.delay, "error", o.text)
 	case unavailable:
 		if o.text != i.sliver.Error {
-			log.Warn("task waits", "error", o.text)
+			log.Warn("task is waiting for its provider or component", "error", o.text)
 		}
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ReleaseOrphans asks a provider to remove some of its orphans, and waits until they are
-// gone or ctx ends. If ctx ends first, providers are listed often for a few minutes. A resource
-// that a sliver's record names is never touched. Requests made before an error stay made.
+// ReleaseOrphans asks a provider to remove the orphans among resources, and waits until it
+// has removed them or ctx ends. It never removes a resource that a sliver's record names.
+// For a few minutes after each request the runner lists the providers' resources often.
 //
-// left are the sorted names of those that still existed when the provider was last listed;
-// failed has the provider's error for each that it did not remove. It
-// fails if the provider cannot be called or the store cannot be read.
+// left are the sorted names of the requested orphans that still existed when the provider was
+// last listed. failed has the provider's error for each orphan whose removal it refused.
+// ReleaseOrphans fails if the provider cannot be called or the store cannot be read; the
+// provider may have removed some orphans by then.
 func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []string) (left []string, failed map[string]error, err error) {
 	p, err := r.cfg.Providers(name)
 	if err != nil {
@@ -41,7 +42,7 @@ func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []st
 			} else {
 				r.noteRemoval(name, n)
 			}
-			r.cfg.Log.Warn("removes an orphan on an operator's request", "provider", name, "resource", n, "error", failed[n])
+			r.cfg.Log.Warn("removal of an orphan requested by an operator", "provider", name, "resource", n, "error", failed[n])
 		}
 	}
 	for wait := r.limits.PollMin; ; wait = min(2*wait, r.limits.PollMax) {

@@ -28,15 +28,15 @@ type Config struct {
 	// taken from the URN. It must be quick, and may be called concurrently; it may be
 	// nil.
 	Interfaces func(urn.URN) string
-	// Await is called by Run and waits until providers may be called for the first
-	// time, or ctx ends. Leases end meanwhile. It may be nil.
+	// Await waits until providers may be called for the first time, or ctx ends. Run calls
+	// it. Meanwhile leases already end. It may be nil.
 	Await func(ctx context.Context)
-	// ServicesMustSucceed makes a sliver geni_failed if an install or execute failed;
-	// otherwise it becomes ready with an error text.
+	// ServicesMustSucceed makes a sliver geni_failed if an install or execute service
+	// fails. Without it the sliver becomes ready with an error text.
 	ServicesMustSucceed bool
-	// Providers finds a provider by name. While it fails, which is logged, the slivers
-	// of the provider wait, and it is called again about once a second. A provider that
-	// was found is kept. It may be slow, and may be called concurrently.
+	// Providers finds a provider by name. If it fails, the runner logs the error, makes the
+	// provider's slivers wait, and calls Providers again about once a second. It may be
+	// slow, and may be called concurrently.
 	Providers func(name string) (Provider, error)
 	// ProviderNames returns the providers of the inventory. The runner lists the
 	// resources of these and of the slivers' providers periodically. It must be quick,
@@ -49,8 +49,8 @@ type Config struct {
 	// result of Orphans may have changed. It may be called from several goroutines; it may
 	// be nil.
 	OrphansListed func(ctx context.Context)
-	// Log gets a line for each task that has ended or failed, and for the state of
-	// providers and orphans; nil is slog.Default.
+	// Log gets a line for each task that has ended or failed, and lines about providers and
+	// orphans; nil is slog.Default.
 	Log    *slog.Logger
 	Limits Limits
 }
@@ -99,9 +99,9 @@ func wake(c chan struct{}) {
 // TaskFailures counts the attempts at tasks that have failed since the start.
 func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
 
-// Run works until ctx ends, or the store is closed: then it returns store.ErrClosed.
-// When it returns, no provider is being called and nothing is written any more; the
-// next Run continues unfinished work.
+// Run works until ctx ends or the store is closed. It returns nil if ctx has ended, and
+// store.ErrClosed if the store was closed. When it returns, it calls no provider and writes
+// nothing any more. The next Run continues unfinished work.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup

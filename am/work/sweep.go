@@ -16,8 +16,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// sweepCalls limits the additional gets, in one sweep of a provider, that search for the
-// names that make a get fail.
+// sweepCalls limits the additional gets in one sweep of a provider. They are needed when a
+// get fails, to find the resources that make it fail.
 const sweepCalls = 32
 
 // settled is a sliver that has a resource and no task. The resource should match its record.
@@ -29,7 +29,7 @@ type settled struct {
 // sweep compares all slivers without tasks with their resources, periodically and after
 // RequestSweep, until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
-	// Wait before the first sweep, too: providers may be starting like this server.
+	// Wait before the first sweep, too: providers may still be starting, like this server.
 	t := time.NewTicker(r.limits.Sweep)
 	defer t.Stop()
 	var sweeps sync.WaitGroup
@@ -92,8 +92,9 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all
 	}
 }
 
-// sweepSome compares some slivers with one get. If the get fails and calls are left, it
-// tries each half alone.
+// sweepSome compares some slivers with their resources, which it reads with one get. If the
+// get fails and calls allows two more, sweepSome splits the slivers into two halves and
+// sweeps each.
 func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, calls *int) error {
 	found, err := r.get(ctx, p, some)
 	if err != nil {
@@ -179,9 +180,9 @@ func lossOf(res provider.Result) string {
 	return ""
 }
 
-// recordObserved records losses, drift and other changes of the slivers some, whose
-// resources are found. While a resource is changing, such as during a restart by its
-// provider, the last recorded state stays.
+// recordObserved compares the slivers in some with the resources in found, and records
+// losses, drift and other changes. While a resource is changing, for example because its
+// provider restarts it, the last recorded state stays.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range some {
@@ -240,8 +241,8 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 	return nil
 }
 
-// recordChanges records the changes of an existing resource, including services that were
-// still running when it became ready.
+// recordChanges records the observed state now of a ready resource. It may bring new results
+// of services, which may still have been running when the sliver became ready.
 func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
 	before := missingParts(p, s)
 	s.Observed = now
@@ -254,14 +255,14 @@ func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s
 	}
 }
 
-// sleep waits for d. It fails when ctx ends before.
+// sleep waits for d. It fails if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	sleepUntil(ctx, d, nil)
 	return ctx.Err()
 }
 
-// sleepUntil waits for d, or until ctx ends or wake has a value. It reports whether wake had
-// one.
+// sleepUntil waits for d, or until ctx ends or wake has a value. It reports whether it has
+// received that value.
 func sleepUntil(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

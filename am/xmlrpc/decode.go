@@ -2,10 +2,9 @@ package xmlrpc
 
 // Limits limit what a decoder accepts. A zero field means its default.
 type Limits struct {
-	// Depth is how deep arrays and structs may nest, the parameter itself
-	// being 1; by default 32.
+	// Depth limits how deep values may nest, 32 by default. A parameter has depth 1.
 	Depth int
-	// Values is how many values a document may hold, by default 200,000.
+	// Values limits the number of values in a document, 200,000 by default.
 	Values int
 }
 
@@ -14,7 +13,7 @@ const (
 	defaultValues = 200_000
 )
 
-// orDefault replaces zero fields by their defaults.
+// orDefault replaces zero fields with their defaults.
 func (l Limits) orDefault() Limits {
 	if l.Depth <= 0 {
 		l.Depth = defaultDepth
@@ -25,8 +24,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// DecodeCall reads a methodCall. The error is always a *Fault, fit to be sent
-// back: its text names the line and the element.
+// DecodeCall reads a methodCall. Its error is always a *Fault that can be sent to the
+// client: its text names the line and, inside of parameters, the value.
 func DecodeCall(b []byte, lim Limits) (Call, error) {
 	r := newReader(b, lim)
 	c := r.call()
@@ -36,8 +35,8 @@ func DecodeCall(b []byte, lim Limits) (Call, error) {
 	return c, nil
 }
 
-// DecodeResponse reads a methodResponse. The error is the peer's *Fault when
-// that is the answer, and a *SyntaxError when the answer cannot be read.
+// DecodeResponse reads a methodResponse. Its error is a *Fault if the server has answered
+// with a fault, and a *SyntaxError if the answer cannot be read.
 func DecodeResponse(b []byte, lim Limits) (Value, error) {
 	r := newReader(b, lim)
 	v, fault := r.response()
@@ -92,7 +91,7 @@ func (r *reader) response() (v Value, fault *Fault) {
 	return v, fault
 }
 
-// params reads up to and including </params>.
+// params reads the parameters up to and including </params>.
 func (r *reader) params() []Value {
 	all := []Value{}
 	for r.opens("param", "params") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// part reads a value at a step of the path, which messages contain.
+// part reads a value whose place is one step below r.path. Messages contain the path.
 func (r *reader) part(at step, depth int) Value {
 	r.path = append(r.path, at)
 	v := r.value(depth)
@@ -83,7 +83,7 @@ func scalar(kind, s string) (v Value, ok bool) {
 	}
 }
 
-// parseTime parses a time; one without offset is UTC.
+// parseTime parses a time; a time without an offset is in UTC.
 func parseTime(s string) (Value, bool) {
 	for _, layout := range [...]string{
 		"20060102T15:04:05",

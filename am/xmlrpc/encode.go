@@ -10,8 +10,9 @@ import (
 
 const declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 
-// AppendCall appends c as a whole document. On an error (see AppendResponse,
-// and a method that ValidMethod refuses) b comes back as it was.
+// AppendCall appends c to b as a whole document. It fails for values that AppendResponse
+// refuses, and for a method name that is not valid (see ValidMethod). It then returns b
+// unchanged.
 func AppendCall(b []byte, c Call) ([]byte, error) {
 	if !ValidMethod(c.Method) {
 		return b, fmt.Errorf("cannot encode a call: invalid method name %s", quote(c.Method))
@@ -30,10 +31,10 @@ func AppendCall(b []byte, c Call) ([]byte, error) {
 	return append(out, "</params></methodCall>\n"...), nil
 }
 
-// AppendResponse appends v as a whole answer, in ASCII. It is an error to
-// encode nil, time.Time or any type that is no Value, an int beyond 32 bits, a
-// float64 that is no number, two members of one name, and nesting deeper than the
-// default limit of a decoder. On an error b comes back as it was.
+// AppendResponse appends v to b as a whole answer, in ASCII. It refuses nil, time.Time and
+// types that are not a Value, an int of more than 32 bits, an infinite float64 or NaN, two
+// members with one name, and values that nest deeper than a decoder accepts by default.
+// After an error it returns b unchanged.
 func AppendResponse(b []byte, v Value) ([]byte, error) {
 	out := append(b, declaration+"<methodResponse><params><param>"...)
 	out, err := appendValue(out, v, 1)
@@ -43,8 +44,8 @@ func AppendResponse(b []byte, v Value) ([]byte, error) {
 	return append(out, "</param></params></methodResponse>\n"...), nil
 }
 
-// AppendFault appends f as a whole answer. A code beyond 32 bits is written as
-// FaultInternal.
+// AppendFault appends f to b as a whole answer. It writes FaultInternal for a code of more
+// than 32 bits.
 func AppendFault(b []byte, f *Fault) []byte {
 	code := f.Code
 	if !fits32(code) {
@@ -57,7 +58,7 @@ func AppendFault(b []byte, f *Fault) []byte {
 	return append(b, "</string></value></member></struct></value></fault></methodResponse>\n"...)
 }
 
-// appendValue appends a value; depth is the number of enclosing values.
+// appendValue appends a value. depth is 1 for the outermost value.
 func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	if depth > defaultDepth {
 		return b, fmt.Errorf("deeper than %d", defaultDepth)
@@ -87,7 +88,7 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 			return b, fmt.Errorf("%v is not a number", v)
 		}
 		b = append(b, "<double>"...)
-		b = strconv.AppendFloat(b, v, 'f', -1, 64) // the specification knows no exponent
+		b = strconv.AppendFloat(b, v, 'f', -1, 64) // without exponent, as the specification requires
 		b = append(b, "</double>"...)
 	case Struct:
 		b, err = appendStruct(b, v, depth)
@@ -129,10 +130,9 @@ func appendStruct(b []byte, s Struct, depth int) ([]byte, error) {
 	return append(b, "</struct>"...), nil
 }
 
-// AppendText appends s as character data, as it stands inside of <string>:
-// ASCII only, markup escaped, the carriage return as a reference (a reader
-// would turn a bare one into a line end). Characters that XML cannot carry and
-// bytes that are not UTF-8 become U+FFFD.
+// AppendText appends s to b as the content of a <string>: ASCII with escaped markup. A
+// carriage return becomes a reference, because readers convert a bare one to a line feed.
+// Characters that XML does not allow and bytes that are not UTF-8 become U+FFFD.
 func AppendText(b []byte, s string) []byte {
 	done := 0
 	for i := 0; i < len(s); {

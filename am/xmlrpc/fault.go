@@ -6,8 +6,8 @@ import "fmt"
 const (
 	// FaultParse: the text is not well-formed, or uses XML that is refused here.
 	FaultParse = -32700
-	// FaultEncoding: the text says that it is in a character set other than
-	// UTF-8, US-ASCII or ISO-8859-1.
+	// FaultEncoding: the document declares a character set other than UTF-8, US-ASCII
+	// or ISO-8859-1.
 	FaultEncoding = -32701
 	// FaultCharacter: a byte is not a character of the encoding.
 	FaultCharacter = -32702
@@ -23,16 +23,17 @@ const (
 	FaultSystem = -32400
 )
 
-// Fault is a call that failed as XML-RPC; nothing was executed.
+// Fault is the answer to a call that failed at the level of XML-RPC. No method was
+// executed.
 type Fault struct {
 	Code int
-	// Text says what is wrong and where, in one line.
+	// Text is one line that describes the error and its place in the document.
 	Text string
 }
 
 func (f *Fault) Error() string { return fmt.Sprintf("fault %d: %s", f.Code, f.Text) }
 
-// SyntaxError means that an answer cannot be read.
+// SyntaxError is the error for a document that cannot be read.
 type SyntaxError struct {
 	// Code is one of the fault codes.
 	Code int

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// latin1Name is how ISO-8859-1 is declared, in lower case. Apache XML-RPC 1.1 and PHP
-// libraries declare it for calls that are mostly plain ASCII.
+// latin1Name is the name of ISO-8859-1 in an XML declaration, in lower case. Apache XML-RPC
+// 1.1 and PHP libraries declare it for calls that are mostly plain ASCII.
 const latin1Name = "iso-8859-1"
 
 // encodingOf returns the character set that an XML declaration names, if it names one.
@@ -22,7 +22,7 @@ func encodingOf(inst string) (set string, named bool) {
 }
 
 // declaresLatin1 reports whether a document begins with a declaration that names
-// ISO-8859-1. After a byte order mark it does not: that says UTF-8.
+// ISO-8859-1. It returns false for a document with a byte order mark, which means UTF-8.
 func declaresLatin1(b []byte) bool {
 	b, ok := bytes.CutPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("<?xml"))
 	if !ok {

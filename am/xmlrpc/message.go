@@ -6,25 +6,26 @@ import (
 	"strings"
 )
 
-// quote makes foreign text safe for a message: ASCII, one line, short.
+// quote returns a client's text in quotes for a message: one short line of ASCII.
 func quote(s string) string {
 	s, dots := cut(s, 40)
 	return strconv.QuoteToASCII(s) + dots
 }
 
-// plain is quote without the quotes, for names of elements and the like.
+// plain is quote without the quotes and with a higher limit, for names of elements and for
+// messages of the tokenizer.
 func plain(s string) string {
 	s, dots := cut(s, 120)
 	s = strconv.QuoteToASCII(s)
 	return s[1:len(s)-1] + dots
 }
 
-// cut returns at most most bytes of s, and dots if s is longer.
-func cut(s string, most int) (head, dots string) {
-	if len(s) <= most {
+// cut returns the first limit bytes of s, and dots if s is longer.
+func cut(s string, limit int) (head, dots string) {
+	if len(s) <= limit {
 		return s, ""
 	}
-	return strings.ToValidUTF8(s[:most], ""), "..."
+	return strings.ToValidUTF8(s[:limit], ""), "..."
 }
 
 // trim removes the white space of XML at both ends.

@@ -10,16 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks the raw tokens of a document: comments and processing
-// instructions are gone, end tags are checked by whoever opened the element. After an
-// error all of its methods read nothing more.
+// reader walks the raw tokens of a document. It skips comments and processing
+// instructions. The function that has opened an element checks the element's end tag.
+// After an error no method reads any more.
 type reader struct {
 	d      *xml.Decoder
 	in     *input
 	lim    Limits
 	values int
-	begun  bool   // no XML declaration may follow
-	latin1 bool   // it was written in ISO-8859-1, and is UTF-8 now
+	begun  bool   // some content was read, so that no XML declaration may follow
+	latin1 bool   // the document was in ISO-8859-1 and has been converted to UTF-8
 	path   []step // the current position, for messages
 	err    *SyntaxError
 }
@@ -40,7 +40,7 @@ func newReader(b []byte, lim Limits) *reader {
 	}
 	in := &input{b: b}
 	d := xml.NewDecoder(in)
-	// declared decides about character sets; what it lets pass is UTF-8.
+	// The method declared checks the character set. The bytes are UTF-8 at this point.
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	return &reader{d: d, in: in, latin1: latin1, lim: lim.orDefault()}
 }
@@ -111,7 +111,7 @@ func (r *reader) token() xml.Token {
 			if !bytes.ContainsRune(t, utf8.RuneError) || !refersToSurrogate(raw) {
 				return t
 			}
-			r.refuse(FaultCharacter, "a reference to half of a surrogate pair, which is no character; write the whole character")
+			r.refuse(FaultCharacter, "a numeric reference to half of a surrogate pair, which is no character; write one reference to the whole character")
 		case xml.StartElement, xml.EndElement:
 			r.begun = true
 			return t
@@ -122,7 +122,7 @@ func (r *reader) token() xml.Token {
 	return nil
 }
 
-// declared checks the XML declaration.
+// declared checks the XML declaration: its place, and the character set that it names.
 func (r *reader) declared(inst string) {
 	if r.begun {
 		r.refuse(FaultParse, "the XML declaration is not at the beginning")
@@ -146,8 +146,9 @@ func (r *reader) declared(inst string) {
 	}
 }
 
-// chars reads text, joined over comments and CDATA, up to and with the next tag: that
-// of a child, or the end of parent, for which child is "". Text may have to be blank.
+// chars reads text up to and including the next tag, and joins the pieces between comments
+// and CDATA sections. child is the name of the next child, or "" if the tag is the end tag
+// of parent. With mustBeBlank chars refuses text other than white space.
 func (r *reader) chars(parent string, mustBeBlank bool) (text, child string) {
 	var s strings.Builder
 	for {
@@ -201,7 +202,7 @@ func (r *reader) close(name string) {
 	}
 }
 
-// text reads character data up to and with </name>.
+// text reads character data up to and including </name>.
 func (r *reader) text(name string) string {
 	s, child := r.chars(name, false)
 	if child != "" {
@@ -210,7 +211,7 @@ func (r *reader) text(name string) string {
 	return s
 }
 
-// root reads the document's first start tag.
+// root reads the start tag of the root element, which must be <name>.
 func (r *reader) root(name string) {
 	for {
 		switch t := r.token().(type) {
@@ -241,7 +242,7 @@ func (r *reader) end() {
 	}
 }
 
-// syntax converts an error of the tokenizer to ours.
+// syntax records an error of the tokenizer.
 func (r *reader) syntax(err error) {
 	switch e := err.(type) {
 	case *xml.SyntaxError:
@@ -265,10 +266,10 @@ func (r *reader) refuse(code int, format string, args ...any) {
 }
 
 // maxTag is the maximum length of a tag, in bytes. No XML-RPC tag needs attributes, and the
-// tokenizer uses far more memory for attributes than their length.
+// tokenizer uses far more memory for attributes than they have bytes.
 const maxTag = 4096
 
-// input feeds the tokenizer, and fails inside a tag that is too long.
+// input is the source of the tokenizer. It fails inside a tag that is too long.
 type input struct {
 	b     []byte
 	pos   int
@@ -294,7 +295,7 @@ func (in *input) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// Read makes input an io.Reader; the tokenizer reads by byte.
+// Read makes input an io.Reader; the tokenizer uses ReadByte instead.
 func (in *input) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -307,7 +308,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// label returns a name with its prefix, for messages.
+// label returns the name of an element with its prefix.
 func label(n xml.Name) string {
 	if n.Space != "" {
 		return n.Space + ":" + n.Local

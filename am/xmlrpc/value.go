@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Value is one XML-RPC value: string, int, bool, float64, Struct or []Value.
-// Decoding also gives []byte, time.Time and nil, which are never encoded.
+// Value is one XML-RPC value: string, int, bool, float64, []byte, Struct or []Value.
+// A decoder may also return time.Time and nil, which cannot be encoded.
 type Value = any
 
 // Member is a named value of a Struct.
@@ -50,7 +50,8 @@ func ValidMethod(s string) bool {
 	return true
 }
 
-// AsString reads v as text: a string, or base64 as some clients send it.
+// AsString returns v as text: a string, or the bytes of base64, which some clients send
+// instead. It returns false for other values.
 func AsString(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -61,7 +62,8 @@ func AsString(v Value) (string, bool) {
 	return "", false
 }
 
-// AsInt reads v as a whole number: an int, or a string of decimal digits.
+// AsInt returns v as a whole number: an int, or a string with a decimal number. It returns
+// false for other values.
 func AsInt(v Value) (int, bool) {
 	switch v := v.(type) {
 	case int:
@@ -73,8 +75,8 @@ func AsInt(v Value) (int, bool) {
 	return 0, false
 }
 
-// AsBool reads v as a truth value: a boolean, the int 0 or 1, or one of the
-// strings true, false, 1 and 0 in any case.
+// AsBool returns v as a truth value: a boolean, the int 0 or 1, or one of the strings
+// true, false, 1 and 0, whose case is ignored. ok is false for other values.
 func AsBool(v Value) (value, ok bool) {
 	switch v := v.(type) {
 	case bool:

@@ -248,7 +248,7 @@ func TestRestoreRefuses(t *testing.T) {
 		})
 	}
 	k.runRefused([]string{"restore", "--yes", k.path("nothing.db")}, "there is no file "+k.path("nothing.db"))
-	other.runRefused([]string{"restore", file}, "is of the site testbed.example.org, not of other.example.org")
+	other.runRefused([]string{"restore", file}, "is a backup of the site testbed.example.org, not of other.example.org")
 	other.wantNoLeftovers()
 	k.runOK([]string{"restore", file}, "2 slivers") // nothing is lost
 	k.wantNoLeftovers()

@@ -101,7 +101,7 @@ func TestTwoServersDoNotActOnTheSameNodes(t *testing.T) {
 			t.Fatalf("the provider has %d nodes", n)
 		}
 	}
-	ways := []string{"state.db: it is a copy: the site was served with the file of inode ", "patchbay move --config " + staging, "patchbay serve --read-only --config " + staging}
+	ways := []string{"state.db: it is a copy: the site was served with a file that had inode ", "patchbay move --config " + staging, "patchbay serve --read-only --config " + staging}
 	at := func(args ...string) (int, string) { return runCommand(t, append(args, "--config", staging)...) }
 	refused := func(parts []string, args ...string) {
 		t.Helper()
