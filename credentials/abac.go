@@ -93,8 +93,8 @@ func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xm
 	return parts
 }
 
-// exactlyOne returns the only element of that name among the parts of in; nil after an
-// error.
+// exactlyOne returns the only element called name among parts, the children of an element
+// called in; nil after an error.
 func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, in, name string) *xmltree.Element {
 	const noneOrMany = "its ABAC rule contains %d <%s> in <%s> instead of one"
 	n := len(parts[name])

@@ -32,23 +32,22 @@ type Config struct {
 	SHA1Signatures bool
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool
-	// MinRSABits is the smallest RSA key of a certificate; 0 means 2048, and
-	// below 1024 no signature verifies.
+	// MinRSABits is the smallest size of an RSA key; 0 means 2048. Keys of less than 1024
+	// bits are never accepted.
 	MinRSABits int
 	// Signers are further authorities that may sign credentials, by the last part of
 	// their URN, beside sa, ma, ca, ch and root. Case does not matter.
 	Signers []string
-	// Speakers are the URNs that may speak for users with a credential signed by the
-	// user. If none is listed, every tool and authority under the anchors may.
-	// Otherwise only those listed may, and these can also be users.
+	// Speakers are the URNs of the tools, authorities and users that may speak for users
+	// with a credential signed by the user. If none is listed, every tool and every
+	// authority under the anchors may.
 	Speakers []string
 	// CacheSize is the number of verified credentials, and of callers, in the caches;
 	// 0 means DefaultCacheSize.
 	CacheSize int
 }
 
-// Validate returns an error for invalid settings; New ignores the speakers that it
-// names.
+// Validate returns an error if a speaker is not the URN of a tool, an authority or a user.
 func (c Config) Validate() error {
 	for _, name := range c.Speakers {
 		u, err := urn.Parse(name)
@@ -56,7 +55,7 @@ func (c Config) Validate() error {
 		case err != nil:
 			return fmt.Errorf("speaker %.100q: %w; write the URN of a tool, such as urn:publicid:IDN+example.org+tool+portal", name, err)
 		case u.Type != urn.Tool && u.Type != urn.Authority && u.Type != urn.User:
-			return fmt.Errorf("speaker %s is no tool, authority or user, and no other can speak for a user", u)
+			return fmt.Errorf("speaker %s is not a tool, an authority or a user, and only these can speak for users", u)
 		}
 	}
 	return nil
@@ -67,7 +66,7 @@ type Authorizer struct {
 	certificates cert.Options
 	signatures   dsig.Options
 	signers      []string
-	speakers     map[string]bool // by urn.URN.Key; nil where none is listed
+	speakers     map[string]bool // by urn.URN.Key; nil if none is listed
 	cacheSize    int
 	trust        atomic.Pointer[trust]
 }
@@ -128,7 +127,7 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
-		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since
+		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since it was identified
 	}
 	c = z.completeChain(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
@@ -186,8 +185,8 @@ func (g Grant) addCredentials(list []examined) (Grant, error) {
 	return Grant{}, &DeniedError{Reasons: g.reasons}
 }
 
-// checkCaller refuses a caller that has an error, was not identified, or whose chain has
-// expired since.
+// checkCaller refuses a caller that has an error or was not identified, and one whose chain
+// has expired since it was identified.
 func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
@@ -200,8 +199,8 @@ func checkCaller(c Caller, now time.Time) error {
 	return nil
 }
 
-// checkCall checks owner and privileges against the call. These checks are repeated for
-// a cached credential.
+// checkCall checks whether the owner and the privileges of the statement fit the call. These
+// checks are made on every call, also for a cached credential.
 func (s *statement) checkCall(g Grant) error {
 	switch {
 	case rule.CallerIsOwner.Broken(s.permission != nil && g.speaksFor == nil):

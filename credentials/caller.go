@@ -23,12 +23,13 @@ type Caller struct {
 	// caller with an error may only use methods that need no credentials.
 	Err error
 
-	// leaf is the certificate of a user or tool for which the client sent no chain to an
-	// anchor; nil after any other error. others are the further certificates sent.
+	// leaf is the certificate of a user or tool if Err means that the client sent no chain
+	// to an anchor; otherwise nil. others are the other certificates that the client sent.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
-	// generation identifies the anchors used; rawChain is the chain as received.
+	// generation identifies the anchors under which the caller was identified; rawChain is
+	// the chain as received.
 	generation string
 	rawChain   [][]byte
 }
@@ -97,8 +98,8 @@ func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 const cheapRetry = time.Minute
 
 // IdentifyCheaply returns the name of a caller, for limits that apply before a call is
-// served. It examines few certificates, and the same unknown chain only once a minute.
-// It finds some callers only after Identify has cached them.
+// served. It makes few signature checks, and repeats a failed check of a chain only after
+// a minute. So it identifies some callers only after Identify has cached them.
 func (z *Authorizer) IdentifyCheaply(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	t := z.trust.Load()
 	if checkRawChain(rawChain) != nil {
@@ -135,13 +136,13 @@ func checkRawChain(rawChain [][]byte) error {
 	return nil
 }
 
-// cached returns the cached caller of a chain while it is valid.
+// cached returns the cached caller of a chain, if the chain is valid at now.
 func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
-// identifyNew identifies an unknown caller and caches one with a valid chain.
+// identifyNew identifies a caller that is not cached, and caches it if its chain is valid.
 func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {

@@ -24,7 +24,7 @@ const (
 type content struct {
 	kind                string
 	owner, target       []*cert.Certificate // the GIDs with further certificates; none in ABAC
-	ownerURN, targetURN string              // empty where absent
+	ownerURN, targetURN string              // "" if the credential has none
 	expires             time.Time
 	privileges          []privilege
 	rule                *abacRule // of an ABAC credential
@@ -85,7 +85,7 @@ func (c *content) read(e *xmltree.Element) error {
 	}
 	var err error
 	if c.expires, err = parseExpires(values["expires"]); err != nil {
-		return refuse(rule.Of(err), am.CredentialInvalid, "its expires, %.40q, is %v", values["expires"], err)
+		return refuse(rule.Of(err), am.CredentialInvalid, "its expiry time %.40q is invalid: %v", values["expires"], err)
 	}
 	switch {
 	case c.kind == kindABAC:

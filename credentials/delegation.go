@@ -11,8 +11,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// checkKinds checks that all levels of a delegation are privilege credentials; others
-// have different content and cannot be delegated.
+// checkKinds checks that all levels of a delegation are privilege credentials. Credentials of
+// other kinds cannot be delegated.
 func checkKinds(levels []level) error {
 	kind := levels[0].kind
 	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
@@ -34,13 +34,13 @@ func checkDelegation(child, parent level) error {
 	case rule.DelegatorKind.Broken(owner.URN.Type != urn.User && owner.URN.Type != urn.Tool):
 		return refuse(rule.DelegatorKind, am.CredentialUntrusted, "its parent belongs to %s; only users and tools can delegate", owner.URN)
 	case rule.DelegatorName.Broken(!child.Signer.URN.Equal(owner.URN)):
-		return refuse(rule.DelegatorName, am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, who alone can delegate it", child.Signer.Name(), owner.URN)
+		return refuse(rule.DelegatorName, am.CredentialUntrusted, "it is signed by %s, but its parent belongs to %s, and only the owner can delegate it", child.Signer.Name(), owner.URN)
 	case rule.DelegatorKey.Broken(!sameKey(child.Signer, owner)):
-		return refuse(rule.DelegatorKey, am.CredentialUntrusted, "it is signed with another key of %s than the one its parent was issued to; get a new credential and delegate that", owner.URN)
+		return refuse(rule.DelegatorKey, am.CredentialUntrusted, "it is signed with a key of %s that is not the key in its parent; get a new credential and delegate that", owner.URN)
 	case rule.SameTarget.Broken(!child.target[0].URN.Equal(target.URN) || child.target[0].Fingerprint() != target.Fingerprint()):
-		return refuse(rule.SameTarget, am.CredentialMismatch, "its target is %s, but its parent is on %s, or they hold different certificates of it; delegate it again and leave the target as it is", child.target[0].URN, target.URN)
+		return refuse(rule.SameTarget, am.CredentialMismatch, "its target is %s and its parent's target is %s, with different names or certificates; delegate it again and leave the target unchanged", child.target[0].URN, target.URN)
 	case rule.NoLonger.Broken(child.expires.After(parent.expires)):
-		return refuse(rule.NoLonger, am.CredentialUntrusted, "it lasts until %s, longer than its parent, which expires %s; delegate it again for no longer",
+		return refuse(rule.NoLonger, am.CredentialUntrusted, "it expires %s, after its parent, which expires %s; delegate it again with an earlier expiry",
 			child.expires.Format(time.RFC3339), parent.expires.Format(time.RFC3339))
 	}
 	delegable := map[string]bool{} // the parent's privileges, in lower case
@@ -48,9 +48,9 @@ func checkDelegation(child, parent level) error {
 		delegable[strings.ToLower(p.name)] = p.delegate
 	}
 	for _, p := range child.privileges {
-		// p can be delegated further, since the parent's privilege can be.
+		// p may itself be marked as delegable, since the parent's privilege is.
 		if rule.Delegable.Broken(!delegable["*"] && !delegable[strings.ToLower(p.name)]) {
-			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without", p.name, owner.URN)
+			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without that privilege", p.name, owner.URN)
 		}
 	}
 	return nil

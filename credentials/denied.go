@@ -49,9 +49,9 @@ func (e *DeniedError) Error() string {
 	return b.String()
 }
 
-// Detail returns the code of the credential that came closest to a grant: if one
-// credential is invalid and another has expired, the expiry helps the experimenter
-// more.
+// Detail returns the code of the credential that came closest to a grant. For example, if
+// one credential is invalid and another has expired, it returns the code for the expiry,
+// which is more useful to the experimenter.
 func (e *DeniedError) Detail() am.Detail {
 	best, rank := am.NoDetail, -1
 	for _, r := range e.Reasons {
@@ -62,7 +62,7 @@ func (e *DeniedError) Detail() am.Detail {
 	return best
 }
 
-// distanceRank orders the codes: the higher, the closer the credential came to a grant.
+// distanceRank orders the codes: a credential with a higher rank came closer to a grant.
 var distanceRank = map[am.Detail]int{
 	am.MissingArgs:         0,
 	am.CredentialInvalid:   1,

@@ -5,7 +5,7 @@
 // the other end of a TLS connection. Authorize checks the credentials that the caller
 // presents for one method and returns a Grant. A Grant has no exported fields and its
 // zero value grants nothing. A function with a Grant as parameter thus gets a verified
-// right. Grant.Over checks that it covers a slice and returns until when.
+// right. Grant.Over checks that the right covers a slice, and returns when it ends.
 //
 //	raw chain ── Identify ── Caller ──┐
 //	                                  ├── Authorize ── Grant ── Over(slice) ── expiry
@@ -21,9 +21,9 @@
 //
 // A credential with a parent is signed by the parent's owner: same name, same key. It
 // contains only privileges that the parent allows to delegate (* allows all of them). It
-// has the same target with the same certificate, and expires no later. The outermost
-// parent is signed by an authority. A chain has at most five levels. Only users and
-// tools delegate.
+// has the parent's target with the same certificate, and does not expire after the parent.
+// The credential at the other end of the chain is signed by an authority. A chain has at
+// most five levels. Only users and tools delegate.
 //
 // # Who may call
 //
@@ -75,8 +75,8 @@
 //
 // # Specifications
 //
-// The sections of the GENI AM API on credentials and on privileges. The table of rights
-// and privileges is in right.go.
+// The package implements the sections of the GENI AM API on credentials and on
+// privileges. The table of rights and privileges is in right.go.
 //
 // # Decisions
 //

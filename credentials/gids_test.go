@@ -32,7 +32,7 @@ var gidForms = []struct {
 	}, ""},
 	{"carriage returns", func(l []*pki.Entity) string { return strings.ReplaceAll(pki.PEM(l...), "\n", "&#13;\n") }, ""},
 	{"each twice", func(l []*pki.Entity) string { return pki.PEM(l...) + pki.PEM(l...) }, ""},
-	{"the authority's first", func(l []*pki.Entity) string { return pki.PEM(l[1], l[0]) }, "but the certificate is that of"},
+	{"the authority's first", func(l []*pki.Entity) string { return pki.PEM(l[1], l[0]) }, "but the certificate names"},
 	{"one without end", func(l []*pki.Entity) string { return strings.Replace(pki.PEM(l...), "-----END", "----END", 1) }, "certificate 1"},
 }
 

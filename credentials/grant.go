@@ -9,20 +9,20 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Grant is a verified right of a caller. Only Authorize makes one; the zero Grant
+// Grant is a verified right of a caller. Only Authorize creates one. The zero Grant
 // belongs to no caller and grants nothing.
 type Grant struct {
 	caller      urn.URN
 	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
 	speaksFor   *statement // the speaks-for credential of the speaker; nil if there is none
 	right       Right
-	expires     time.Time // the earlier expiry of the peer's chain and of speaksFor
+	expires     time.Time // the expiry of the peer's chain or of speaksFor, whichever is earlier
 	credentials []usableCredential
-	reasons     []Reason // why other credentials do not carry the right
+	reasons     []Reason // why the other presented credentials do not give the right
 }
 
-// usableCredential is a credential of the caller that carries the right; number counts
-// from 1 in the order presented.
+// usableCredential is a credential of the caller that gives the right. The first credential
+// that the caller presented has the number 1.
 type usableCredential struct {
 	number int
 	*statement
@@ -38,10 +38,10 @@ func (g Grant) Speaker() urn.URN { return g.speaker }
 // Right returns the granted right.
 func (g Grant) Right() Right { return g.right }
 
-// Over returns the time until which the right covers a slice. It is the earliest expiry
-// of the credential, its parents, the speaks-for credential, and every certificate of
-// their chains and of the peer's. With several credentials the latest such time counts.
-// Without a credential for that slice the error is a *DeniedError.
+// Over returns the time until which the right covers a slice. For one credential this is the
+// earliest expiry of the credential, its parents, the speaks-for credential, and all
+// certificates in their chains and in the peer's chain. If several credentials are for the
+// slice, Over returns the latest of their times. If none is, the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
@@ -70,8 +70,8 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	return latest, nil
 }
 
-// Fingerprints returns the SHA-256 sums, in hexadecimal, of the credentials that carry
-// the right and of the speaks-for credential, for the audit log.
+// Fingerprints returns the SHA-256 sums, in hexadecimal, of the credentials that give the
+// right and of the speaks-for credential, for the audit log.
 func (g Grant) Fingerprints() []string {
 	list := make([]string, len(g.credentials), len(g.credentials)+1)
 	for i, h := range g.credentials {

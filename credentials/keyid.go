@@ -8,7 +8,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// keyID identifies a key in ABAC: the SHA-1 of its BIT STRING.
+// keyID identifies a key in ABAC. It is the SHA-1 of the key's BIT STRING.
 type keyID [sha1.Size]byte
 
 func (k keyID) String() string { return hex.EncodeToString(k[:]) }

@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Presented is one credential as sent by a client. Its kind is determined from the
-// signed text; the label must only be one that known clients write.
+// Presented is one credential as sent by a client. The label, Type and Version, must be one
+// that known clients write, but has no other effect: the signed text determines the kind.
 type Presented struct {
 	// Type is geni_sfa, geni_abac, sfa, abac, speaksfor, geni_unknown (omni's word
 	// for a delegated credential) or, for a bare string, empty; in any case.
@@ -42,9 +42,9 @@ type examined struct {
 	err error
 }
 
-// Limits of signature checks for one call (see cert.Budget): about ten for each
-// credential, more with long chains and delegations. Callers without a trusted
-// certificate get about 25 ms, since only a chain is searched for them.
+// Limits of signature checks, in units of cert.Budget. A credential needs about ten units,
+// and more with long chains and delegations. The search for the chain of a caller without a
+// trusted certificate gets about 25 ms.
 const (
 	callBudget      = 4096
 	untrustedBudget = 768
@@ -58,8 +58,8 @@ type examination struct {
 	now    time.Time
 }
 
-// examine verifies one credential or returns the cached result. The certificates
-// beside it may be issuers; they are verified, so their origin does not matter.
+// examine verifies one credential or returns the cached result. The certificates in beside
+// may be issuers. They are verified, so they may come from any source.
 func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
 	text := trimDocument(p.Text)
 	switch {
@@ -88,8 +88,8 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	return s, nil
 }
 
-// examineAgain retries the credentials without a chain to an anchor, if more possible
-// issuers are known now.
+// examineAgain examines again the credentials that have no chain to an anchor, if more
+// contains possible issuers that are not in beside.
 func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, beside, more []*cert.Certificate) {
 	known := func(c *cert.Certificate) bool {
 		return slices.ContainsFunc(beside, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })

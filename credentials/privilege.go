@@ -14,8 +14,8 @@ const (
 	maxPrivilegeName = 64 // bytes
 )
 
-// privilege is one right as written, in ASCII, and whether it can be delegated. It does
-// not refer to the text of the document.
+// privilege is a privilege of a credential. Its name is spelled as in the document, but does
+// not refer to the document's memory.
 type privilege struct {
 	name     string
 	delegate bool

@@ -29,9 +29,9 @@ var (
 	shutdownPrivileges = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
 )
 
-// allowedBy lists the privileges that carry a right; any one of them suffices. For a right
-// without privileges any credential of the caller suffices. The table is the union of
-// those of gcf, SFA and Emulab, since no specification defines one.
+// allowedBy lists the privileges that give a right; any one of them suffices. For a right
+// without privileges any credential of the caller suffices. The table is the union of the
+// tables of gcf, SFA and Emulab, since no specification defines one.
 var allowedBy = map[Right][]string{
 	RightListResources:            nil,
 	RightDescribe:                 readingPrivileges,
@@ -50,7 +50,7 @@ func Rights() []Right { return slices.Sorted(maps.Keys(allowedBy)) }
 // isOverSlice reports whether r is a right over a slice.
 func (r Right) isOverSlice() bool { return len(allowedBy[r]) > 0 }
 
-// isAllowedBy reports whether one of the privileges, in any case, carries r.
+// isAllowedBy reports whether one of the privileges gives r. It ignores their case.
 func (r Right) isAllowedBy(privileges []string) bool {
 	for _, p := range privileges {
 		if slices.Contains(allowedBy[r], strings.ToLower(p)) {

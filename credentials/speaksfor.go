@@ -38,7 +38,7 @@ func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	case rule.TailIsKey.Broken(r.tails[0].role != "" || r.tails[0].linking != ""):
 		return refuse(rule.TailIsKey, am.CredentialInvalid, "its ABAC rule lets the members of a role speak (%.60q); a speaks-for credential names one tool by its key", r.tails[0].role)
 	case rule.HeadSigns.Broken(r.head != signer):
-		return refuse(rule.HeadSigns, am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only a user can let a tool speak for itself",
+		return refuse(rule.HeadSigns, am.CredentialUntrusted, "the head of its ABAC rule is the key %s, but it is signed with the key %s of %s; only users themselves can let a tool speak for them",
 			r.head, signer, l.Signer.Name())
 	case rule.RoleOfSigner.Broken(!isKey || user != signer):
 		return refuse(rule.RoleOfSigner, am.CredentialUntrusted, "its ABAC rule is about the role %.60q, but its signer can only give the role %s%s", r.role, rolePrefix, signer)
@@ -77,7 +77,7 @@ func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 // verifyUser verifies the signer, which must be a user, and stores it in the permission.
 func (w *certificateVerifier) verifyUser(l level, s *statement) error {
 	if rule.PermissionByUser.Broken(l.Signer.URN.Type != urn.User) {
-		return refuse(rule.PermissionByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only a user can let a tool speak for itself", l.Signer.Name())
+		return refuse(rule.PermissionByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only users can let a tool speak for them", l.Signer.Name())
 	}
 	chain, err := w.verify(roleCertificate{"signer", l.Signer}, s)
 	if err != nil {
@@ -137,8 +137,8 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	return denied
 }
 
-// checkCall checks user and tool against the call. These checks are repeated for a cached
-// credential.
+// checkCall checks whether the permission is for this user, and for the caller c with this
+// key. These checks are made on every call, also for a cached credential.
 func (s *permission) checkCall(c Caller, key keyID, user urn.URN) error {
 	switch {
 	case rule.PermissionOfUser.Broken(!s.user.Equal(user)):

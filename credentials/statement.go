@@ -17,8 +17,8 @@ import (
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
-	// permission is the content of a speaks-for credential; nil for others. With it
-	// target and privileges are empty.
+	// permission is the content of a speaks-for credential, which has no target and no
+	// privileges; nil for other credentials.
 	permission *permission
 	// issuers are the verified certificates between the anchor and the owner, or between
 	// the anchor and the user that lets a tool speak.
@@ -42,7 +42,7 @@ func (s *statement) privilegeNames() []string {
 	return list
 }
 
-// mismatch returns the text of the refusal for a slice that is not the target.
+// mismatch returns the text of the refusal if slice is not the target.
 func (s *statement) mismatch(slice urn.URN) string {
 	if s.target.Type != urn.Slice {
 		return "it is on the " + s.target.Type + " " + s.target.String() + "; present the credential of the slice " + slice.String()
@@ -56,7 +56,8 @@ type level struct {
 	content
 }
 
-// verify checks everything of a credential that does not depend on the caller.
+// verify makes all checks of a credential that do not depend on the call. The certificates
+// in beside may be issuers.
 func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certificate) (*statement, error) {
 	signatures := z.signatures
 	signatures.Budget = x.budget
@@ -115,7 +116,7 @@ func (c content) renewalHint(delegated bool) string {
 	return "get a new one from its authority"
 }
 
-// verifyPrivileges checks a chain of privilege credentials from the outermost inwards.
+// verifyPrivileges checks a chain of privilege credentials, outermost first.
 func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
@@ -146,8 +147,8 @@ func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s 
 	return nil
 }
 
-// certificateVerifier verifies the certificates of one document. It uses the document's
-// other certificates as possible issuers.
+// certificateVerifier verifies the certificates of one document. It uses the certificates in
+// others as possible issuers.
 type certificateVerifier struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors
@@ -188,7 +189,8 @@ func (l level) checkNames() error {
 	return checkName("target", l.targetURN, l.target[0])
 }
 
-// checkName compares the name for that role in the credential with the certificate.
+// checkName compares written, the credential's name for a role, with the certificate c of
+// that role.
 func checkName(role, written string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)
@@ -200,7 +202,7 @@ func checkName(role, written string, c *cert.Certificate) error {
 		return nil
 	}
 	if u, err := urn.Parse(written); rule.MatchingName.Broken(err != nil || !u.Equal(c.URN)) {
-		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate is that of %s", role, written, c.URN)
+		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate names %s", role, written, c.URN)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ var (
 // there, whose arc has 128 bits, and the standard library refuses the whole
 // certificate. It returns the shortened certificate for parsing and the original
 // TBSCertificate for the signature. ok is false unless there is exactly one such
-// extension and it is not critical.
+// extension, and it does not have the field critical: then it has two fields.
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)
@@ -41,8 +41,7 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	return sequence(outer), tbs, true
 }
 
-// isAIA reports whether an extension is authorityInfoAccess. It has two parts if it
-// does not state whether it is critical.
+// isAIA reports whether an extension is authorityInfoAccess.
 func isAIA(extension asn1.RawValue) bool {
 	parts := elements(extension.FullBytes)
 	oid, _ := asn1.Marshal(oidAuthorityInfoAccess)

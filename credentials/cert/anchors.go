@@ -29,8 +29,8 @@ func (a Anchor) Covers() []string {
 	return append(list, a.Authorities...)
 }
 
-// Anchors is one generation of trust, including its revocations. It is immutable and
-// safe for concurrent use. It caches verified chains, so these never outlive the
+// Anchors is one generation of trust: anchors with revocations. It is immutable and safe for
+// concurrent use. It contains the cache of verified chains, so no chain is used under another
 // generation.
 type Anchors struct {
 	list       []Anchor
@@ -42,8 +42,8 @@ type Anchors struct {
 	shared     *Cache[*Certificate] // certificates of the verified chains
 }
 
-// verified is a chain with the time in which all its certificates are valid: from its
-// verification until the first one expires.
+// verified is a chain with the time in which it may be used: from its verification until
+// its first certificate expires.
 type verified struct {
 	chain      Chain
 	from, ends time.Time
@@ -52,8 +52,8 @@ type verified struct {
 // maxCached is the number of verified chains, and of their certificates, in the cache.
 const maxCached = 4096
 
-// store caches a verified chain. It keeps each certificate once, in however many
-// chains it is.
+// store caches a verified chain. A certificate that is in several chains is in memory only
+// once.
 func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	for i, c := range chain {
 		if known, ok := a.shared.Get(c.hash); ok {
@@ -115,8 +115,8 @@ func (a *Anchors) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Generation identifies this state of trust: equal anchors and revocations have equal
-// generations.
+// Generation returns a text that identifies this state of trust: it is equal for equal
+// anchors and revocations.
 func (a *Anchors) Generation() string { return a.generation }
 
 // List returns the anchors that are not revoked, in the order they were read.

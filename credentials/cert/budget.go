@@ -11,11 +11,11 @@ import (
 // concurrent use.
 type Budget struct{ left int }
 
-// NewBudget returns a budget of that many checks.
-func NewBudget(checks int) *Budget { return &Budget{checks} }
+// NewBudget returns a budget of that many units.
+func NewBudget(units int) *Budget { return &Budget{units} }
 
 // ErrBudget is the error for a budget that is used up.
-var ErrBudget = errors.New("one call may not cause that many signature checks; present fewer credentials, and with each only the certificates it needs")
+var ErrBudget = errors.New("the call needs more signature checks than one call may have; present fewer credentials, and only the certificates that they need")
 
 // Take subtracts the cost of one check with the key and reports whether the budget sufficed.
 func (b *Budget) Take(key any) bool {
@@ -29,7 +29,7 @@ func (b *Budget) Take(key any) bool {
 // IsSpent reports whether the budget is used up.
 func (b *Budget) IsSpent() bool { return b != nil && b.left <= 0 }
 
-// cost is the relative time of a check, measured with the standard library.
+// cost returns the cost of a check in units, measured with the standard library.
 func cost(key any) int {
 	switch k := key.(type) {
 	case *rsa.PublicKey:

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// Cache keeps values by the hash of their input. It is bounded: a full young half
-// becomes the old half, and the former old half is dropped. A value that is read
-// from the old half moves to the young one. It is safe for concurrent use.
+// Cache stores values by the hash of their input. Its size is limited: new values go to the
+// young half. When the young half is full, it becomes the old half, and the previous old
+// half is dropped. A value that is read from the old half is added to the young half. A
+// Cache is safe for concurrent use.
 type Cache[V any] struct {
 	mu         sync.Mutex
 	half       int
@@ -17,7 +18,7 @@ type Cache[V any] struct {
 // NewCache returns a cache of at most size values.
 func NewCache[V any](size int) *Cache[V] { return &Cache[V]{half: size / 2} }
 
-// Get returns the value stored by Put.
+// Get returns the value that Put has stored under key, if the cache still has it.
 func (m *Cache[V]) Get(key [sha256.Size]byte) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

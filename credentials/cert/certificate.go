@@ -15,8 +15,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxBytes is the size of the largest certificate, and of the largest text of
-// certificates (ParsePEM), that is read.
+// MaxBytes limits the size of a certificate in DER, and of a text with certificates for
+// ParsePEM, in bytes.
 const MaxBytes = 64 << 10
 
 // Certificate is an X.509 certificate with the GENI names in it. Its Raw and
@@ -35,7 +35,7 @@ type Certificate struct {
 // but accepts one malformed non-critical authorityInfoAccess extension.
 func Parse(der []byte) (*Certificate, error) {
 	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
-		return nil, refuseText(rule.CertificateSize, "certificate of %d bytes, at most %d are read", len(der), MaxBytes)
+		return nil, refuseText(rule.CertificateSize, "the certificate has %d bytes; at most %d are read", len(der), MaxBytes)
 	}
 	x, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -50,7 +50,7 @@ func Parse(der []byte) (*Certificate, error) {
 		x.RawTBSCertificate = tbs
 	}
 	if rule.NoTrailingData.Broken(!hasNothingAdded(x.Raw)) {
-		return nil, refuseText(rule.NoTrailingData, "it has data after the signature, or unused bits in it")
+		return nil, refuseText(rule.NoTrailingData, "it has data after its signature, or its signature has unused bits")
 	}
 	c := &Certificate{Certificate: x, hash: sha256.Sum256(x.Raw)}
 	c.readNames()
@@ -58,9 +58,9 @@ func Parse(der []byte) (*Certificate, error) {
 }
 
 // hasNothingAdded reports whether a parsed certificate consists only of the signed
-// part, the algorithm and the signature. The standard library drops unused bits of
-// the signature and ignores what follows it; then one certificate could have any
-// number of fingerprints.
+// part, the algorithm and the signature. The standard library ignores unused bits of
+// the signature and data after it. With them one certificate could have any number of
+// fingerprints.
 func hasNothingAdded(der cryptobyte.String) bool {
 	var outer cryptobyte.String
 	var signature []byte
@@ -116,8 +116,8 @@ func (c *Certificate) readNames() {
 	}
 }
 
-// readURI sets the URN if the alternative name is one. A second, different URN is an
-// error.
+// readURI sets the URN of the certificate if the alternative name s is a URN. A second,
+// different URN is an error.
 func (c *Certificate) readURI(s string) {
 	if _, ok := cutPrefixFold(s, "urn:publicid:"); !ok || c.nameErr != nil {
 		return

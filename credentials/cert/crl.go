@@ -27,13 +27,13 @@ const (
 type RevocationList struct {
 	// File is the file it was read from; empty if there was none.
 	File string
-	// ThisUpdate is the time of the list, NextUpdate the announced time of the next
-	// one; zero where it is not stated.
+	// ThisUpdate is the time of the list. NextUpdate is the announced time of the next
+	// list; zero if the list does not state it.
 	ThisUpdate, NextUpdate time.Time
 
 	issuer    distinguished
 	issuerKey string
-	keyID     string // of the issuer, where the list states it
+	keyID     string // the identifier of the issuer's key, if the list states it
 	serials   map[string]struct{}
 	algorithm x509.SignatureAlgorithm
 	digest    []byte // of the signed bytes
@@ -53,8 +53,8 @@ func (l *RevocationList) sameSource(m *RevocationList) bool {
 	return l.issuerKey == m.issuerKey && l.keyID == m.keyID
 }
 
-// IsStale reports whether a newer list is due. A stale list still applies: a late
-// list withdraws no revocation.
+// IsStale reports whether the next update of the list is overdue. A stale list still applies,
+// because a certificate that was revoked stays revoked.
 func (l *RevocationList) IsStale(now time.Time) bool {
 	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
 }
@@ -109,7 +109,7 @@ var errListShape = errors.New("it cannot be read as a CRL")
 // default, and takes ten times the memory.
 func ParseRevocationList(der []byte) (*RevocationList, error) {
 	if len(der) > maxListFile {
-		return nil, fmt.Errorf("CRL of %d bytes, at most %d are read", len(der), maxListFile)
+		return nil, fmt.Errorf("the CRL has %d bytes; at most %d are read", len(der), maxListFile)
 	}
 	in := cryptobyte.String(der)
 	var outer, element, tbs, algorithm, inner, issuer cryptobyte.String
@@ -129,7 +129,7 @@ func ParseRevocationList(der []byte) (*RevocationList, error) {
 		return nil, errListShape
 	}
 	if version > 1 {
-		return nil, fmt.Errorf("it is a CRL of version %d, only 1 and 2 are known", version+1)
+		return nil, fmt.Errorf("it is a CRL of version %d; only versions 1 and 2 are supported", version+1)
 	}
 	if !tbs.ReadASN1Element(&inner, cbasn1.SEQUENCE) || !tbs.ReadASN1Element(&issuer, cbasn1.SEQUENCE) || !readTime(&tbs, &l.ThisUpdate) {
 		return nil, errListShape
@@ -180,8 +180,8 @@ func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	return nil
 }
 
-// readEntries reads the serial numbers. It ignores the dates of entries: a listed
-// certificate is revoked.
+// readEntries reads the serial numbers. It ignores the revocation dates: a listed
+// certificate is revoked, whatever its date is.
 func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	var entries cryptobyte.String
 	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {
@@ -198,7 +198,7 @@ func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 			return errListShape
 		}
 		if len(serial) > maxSerial {
-			return fmt.Errorf("it has a serial number of %d bytes, at most %d are read", len(serial), maxSerial)
+			return fmt.Errorf("it has a serial number of %d bytes; at most %d are read", len(serial), maxSerial)
 		}
 		if extended {
 			if err := entryExtensions(extensions, serial); err != nil {
@@ -251,7 +251,7 @@ func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) e
 		case oid.Equal(oidDelta):
 			return errors.New("it is a delta CRL; get the complete list of its issuer")
 		case oid.Equal(oidDistributionPoint):
-			return errors.New("it covers only some certificates, or those of other issuers (issuing distribution point); get the complete list of its issuer")
+			return errors.New("it covers only some certificates, or certificates of other issuers (issuing distribution point); get the complete list of its issuer")
 		case oid.Equal(oidAuthorityKeyID):
 			l.keyID = string(value)
 		case oid.Equal(oidCRLNumber):

@@ -25,19 +25,19 @@ const (
 	maxDeniedLines = 100_000
 )
 
-// Denial is one entry of the deny list: the certificates that the operator refuses,
-// with all that they have issued.
+// Denial is one entry of the deny list. The operator refuses its certificates, and all
+// certificates that these have issued.
 type Denial struct {
 	// File and Line are the place of the entry; Text is the entry itself.
 	File string
 	Line int
 	Text string
 
-	urn    urn.URN           // for an entry with a URN
-	hash   [sha256.Size]byte // for a fingerprint
-	serial *string           // for a serial number
-	issuer urn.URN           // with the issuer's URN
-	dn     string            // or with the key of the issuer's name
+	urn    urn.URN           // of an entry with a URN
+	hash   [sha256.Size]byte // of an entry with a fingerprint
+	serial *string           // of an entry with a serial number, beside issuer or dn
+	issuer urn.URN           // the issuer's URN
+	dn     string            // the key of the issuer's name
 }
 
 // parseDenied reads a deny list. An invalid line is a Problem and does not affect the
@@ -51,7 +51,7 @@ func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 			continue
 		}
 		if len(list) == maxDeniedLines {
-			return list, append(problems, Problem{File: file, Text: fmt.Sprintf("line %d: more than %d entries; what follows is not read: a CRL holds more", n, maxDeniedLines)})
+			return list, append(problems, Problem{File: file, Text: fmt.Sprintf("line %d: more than %d entries; this line and the lines after it are not read; use a CRL, which can have more entries", n, maxDeniedLines)})
 		}
 		d, err := parseDenial(entry)
 		if err != nil {
@@ -80,7 +80,7 @@ func parseDenial(s string) (d Denial, err error) {
 	if digits, ok := cutPrefixFold(word, "sha256:"); ok {
 		b, err := hex.DecodeString(strings.ReplaceAll(digits, ":", ""))
 		if err != nil || len(b) != sha256.Size {
-			return d, fmt.Errorf("%.80q is no SHA-256 fingerprint of %d digits in hexadecimal; get it with: openssl x509 -noout -fingerprint -sha256 -in FILE", digits, 2*sha256.Size)
+			return d, fmt.Errorf("%.80q is not a SHA-256 fingerprint of %d hexadecimal digits; get it with: openssl x509 -noout -fingerprint -sha256 -in FILE", digits, 2*sha256.Size)
 		}
 		d.hash = [sha256.Size]byte(b)
 		return d, nil
@@ -115,7 +115,7 @@ func (d *Denial) parseSerial(s string) error {
 	}
 	b, err := hex.DecodeString(digits)
 	if err != nil || len(b) == 0 || len(b) > maxSerial {
-		return fmt.Errorf("%.60q is no serial number in hexadecimal; get it with: openssl x509 -noout -serial -in FILE", number)
+		return fmt.Errorf("%.60q is not a serial number in hexadecimal; get it with: openssl x509 -noout -serial -in FILE", number)
 	}
 	key := numberKey(b)
 	d.serial = &key
@@ -134,7 +134,7 @@ func (d *Denial) parseSerial(s string) error {
 	}
 	name, err := parseDN(issuer)
 	if err != nil {
-		return fmt.Errorf("the issuer: %v; write its URN, or its name as openssl x509 -noout -issuer -nameopt RFC2253 prints it behind issuer=", err)
+		return fmt.Errorf("the issuer: %v; write its URN, or its name as openssl x509 -noout -issuer -nameopt RFC2253 prints it after issuer=", err)
 	}
 	d.dn = name.key()
 	return nil
@@ -167,7 +167,7 @@ func (d Denial) key() string {
 // denials are the entries of a deny list by key.
 type denials map[string]Denial
 
-// newDenials indexes the entries; of equal ones it keeps the first.
+// newDenials indexes the entries by key. If several entries have one key, it keeps the first.
 func newDenials(list []Denial) denials {
 	m := make(denials, len(list))
 	for _, d := range list {
@@ -183,8 +183,9 @@ func (m denials) sorted() []Denial {
 	return slices.SortedFunc(maps.Values(m), func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
 }
 
-// find returns the entry that refuses c. issuerName is the name of the issuer in c,
-// issuer the certificate that issued it, nil if unknown, and urns its URNs.
+// find returns the entry that refuses c itself. issuerName is the key of the issuer's name in
+// c. issuer is the certificate that issued c, or nil if it is unknown. urns are the URNs of
+// the issuer.
 func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, urns []urn.URN) (Denial, bool) {
 	serial := serialKey(c)
 	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
@@ -213,8 +214,8 @@ type deniedFile struct {
 	list  []Denial
 }
 
-// load reads the deny list again. It fails if the file cannot be read and was never
-// read before.
+// load reads the deny list and returns the entries that apply now. It fails if the file
+// cannot be read and the folder was never read before.
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {
@@ -239,7 +240,7 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 		problems[len(problems)-1].Text += "; the other lines are in force, and the former entries stay in force until all lines are valid"
 		list = append(list, gone...)
 	case len(gone) > 0 && !bytes.HasSuffix(text, []byte("\n")):
-		problems = []Problem{{File: file, Text: "it is empty, or its last line has no line end, so it may be truncated: the former entries stay in force, too; to remove an entry end the last line, or remove the file"}}
+		problems = []Problem{{File: file, Text: "it is empty, or its last line has no line end, so it may be truncated: the former entries stay in force, too; to remove entries, write a line end after the last line, or remove the file"}}
 		list = append(list, gone...)
 	}
 	return list, problems, nil

@@ -15,12 +15,12 @@ import (
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// distinguished is a distinguished name: a list of steps from the top down, each
-// usually with one attribute.
+// distinguished is a distinguished name: a list of steps, from the top down. Most steps have
+// one attribute.
 type distinguished [][]attribute
 
-// attribute is one type with its value: as text if it is a string, and as DER if it
-// was read from DER.
+// attribute is the type of an attribute with its value. text is set if isText is; der is set
+// if the value was read from DER.
 type attribute struct {
 	oid    string
 	text   string
@@ -199,7 +199,7 @@ func parseDN(s string) (distinguished, error) {
 		if m[1][0] > '9' {
 			var known bool
 			if a.oid, known = attributeOIDs[strings.ToLower(m[1])]; !known {
-				return nil, fmt.Errorf("%s is no type of attribute that is known here; write its number", m[1])
+				return nil, fmt.Errorf("%s is not a known type of attribute; write its number instead", m[1])
 			}
 		}
 		var err error
@@ -227,7 +227,7 @@ func (a *attribute) parseValue(s string) (rest string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
 		if rest = s[len(m[0]):]; !a.read(der) || rest != "" && rest[0] != ',' && rest[0] != '+' {
-			return "", fmt.Errorf("%.40q is no value in hexadecimal", s)
+			return "", fmt.Errorf("%.40q is not a value in hexadecimal", s)
 		}
 		return rest, nil
 	}
@@ -251,7 +251,7 @@ func (a *attribute) parseValue(s string) (rest string, err error) {
 		case strings.IndexByte(`\"<>;`, c) >= 0:
 			return "", fmt.Errorf("%q must be written \\%c in a name", c, c)
 		case c == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t'):
-			return "", errors.New(`"#" after a blank may begin a comment: write it \# where it belongs to the name, and a comment on a line of its own`)
+			return "", errors.New(`"#" after a blank looks like a comment: write \# if it belongs to the name, and write a comment on a line of its own`)
 		default:
 			b = append(b, c)
 		}

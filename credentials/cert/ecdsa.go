@@ -9,7 +9,8 @@ import (
 
 // alternateHash returns the fingerprint of the other valid form of a certificate that
 // an ECDSA key has signed. Anybody can turn a signature (r, s) into the equally valid
-// (r, n-s), and so evade a denied fingerprint. ok is false if there is no other form.
+// (r, n-s), and so change the fingerprint to one that is not denied. ok is false if there
+// is no other form.
 func alternateHash(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
 	key, isECDSA := issuer.PublicKey.(*ecdsa.PublicKey)
 	if !isECDSA || !isAcceptedCurve(key.Curve) {

@@ -9,8 +9,8 @@ import (
 // Reason is why a certificate was refused.
 type Reason int
 
-// The reasons. Untrusted means that there is no chain to an anchor; the others are
-// the error of the chain that came closest to an anchor.
+// The reasons. Untrusted means that there is no chain to an anchor. If several chains were
+// tried, the reason is that of the chain that came closest to an anchor.
 const (
 	Untrusted Reason = iota
 	Expired
@@ -30,8 +30,8 @@ type Error struct {
 	Reason Reason
 	// Rule is the broken rule.
 	Rule rule.Rule
-	// Certificate is the one at fault, which may be an issuer; nil if it could not be
-	// read.
+	// Certificate is the certificate that breaks the rule, which may be an issuer; nil if it
+	// could not be read.
 	Certificate *Certificate
 	// Text is one line that names the certificate and says what to do, if anything.
 	Text string

@@ -21,7 +21,7 @@ const (
 	maxFileAnchors = 1000
 )
 
-// allAnchors is a file that other software writes as the sum of the other files.
+// allAnchors is a file in which other software repeats the certificates of all other files.
 const allAnchors = "CATedCACerts.pem"
 
 // IsTrustFile reports whether a file with that base name is read from a trust folder,
@@ -54,20 +54,20 @@ func misnamed(name string) string {
 	return ""
 }
 
-// Problem is something in the trust folder that was ignored or has no effect.
+// Problem describes a file of the trust folder, or a part of it, that was ignored or has no
+// effect.
 type Problem struct {
 	File string
 	Text string
-	// Skipped says that the file is not read at all because its name is not exactly
-	// one of those that are read.
+	// Skipped means that the file is not read because of its name.
 	Skipped bool
 }
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
 
 // Folder is a trust folder (see the package's documentation) that can be read again.
-// It remembers what was revoked, so that a list that is broken or half written
-// readmits no certificate.
+// It remembers the revocations, so that a broken or half-written list does not readmit a
+// revoked certificate.
 type Folder struct {
 	dir     string
 	options Options
@@ -83,8 +83,8 @@ func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options
 
 // Load reads the folder at the time now. It fails if the folder cannot be read, or if
 // the deny list cannot be read the first time. A bad file, certificate or line is a
-// Problem and does not affect the rest. The former content of a bad CRL or deny list
-// stays in force until it is correct or removed.
+// Problem and does not affect the rest. If a CRL file or the deny list becomes bad, its
+// former entries still apply until the file is corrected or removed.
 func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 		return nil, problems
 	}
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
-		problem(file, "IT CONTAINS A PRIVATE KEY, which must not be in this folder: everybody who can read it can act as its owner; move it away, and replace it if others could read it")
+		problem(file, "IT CONTAINS A PRIVATE KEY, which must not be in this folder: anybody who can read the key can act as its owner; move the key away, and replace it if others could read it")
 		if !bytes.Contains(text, beginOf(certificateLabel)) {
 			return nil, problems
 		}
@@ -209,14 +209,13 @@ func readFile(file string, most int) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err == nil && len(text) > most {
-		err = fmt.Errorf("larger than %d bytes", most)
+		err = fmt.Errorf("it is larger than %d bytes", most)
 	}
 	return text, err
 }
 
 // readAuthorities reads a list of authorities; a missing file is an empty list. One
-// bad line makes the whole list invalid, because part of a list is not what the
-// operator wrote.
+// bad line makes the whole list invalid, because the operator did not intend a part of it.
 func readAuthorities(file string) ([]string, error) {
 	text, err := readFile(file, maxAnchorFile)
 	if os.IsNotExist(err) {

@@ -6,10 +6,10 @@ import (
 	"encoding/asn1"
 )
 
-// KeyID computes the name that ABAC gives to the key: the SHA-1 of its BIT STRING. The
-// subjectKeyIdentifier in the certificate is not used: its requester chose it, and it
-// may name another key. If the key cannot be decoded, which no parsed certificate
-// allows, the name is the SHA-1 of the whole key.
+// KeyID returns the identifier of the key in ABAC: the SHA-1 of the key's BIT STRING. It
+// does not use the subjectKeyIdentifier in the certificate, because the requester of the
+// certificate may have chosen the identifier of another key. If the key cannot be decoded,
+// which cannot happen in a parsed certificate, KeyID returns the SHA-1 of the whole key.
 func (c *Certificate) KeyID() [sha1.Size]byte {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

@@ -13,12 +13,12 @@ import (
 type listFile struct {
 	sum   [sha256.Size]byte
 	good  bool
-	lists []*RevocationList // those in force
+	lists []*RevocationList // the lists that apply
 }
 
-// load reads the file again. An unchanged file without problems is not parsed again.
-// If there is a problem, the file's former lists stay in force beside the correct new
-// ones. room is the number of entries that may still be added.
+// load reads the file and returns its new state. It does not parse an unchanged file without
+// problems again. If there is a problem, the former lists of the file still apply, in
+// addition to its correct lists. room is the number of entries that the file may have.
 func (f listFile) load(file string, o Options, anchors certificatesByName, room int, now time.Time) (listFile, []Problem) {
 	var problems []Problem
 	problem := func(format string, args ...any) {
@@ -51,7 +51,7 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	for _, l := range got.lists {
 		text := anchors.signatureProblem(l)
 		if newer := f.replacedNewer(l, got.lists); newer != nil && text == "" {
-			text = fmt.Sprintf("the CRL of %s of %s is older than the one it replaces, of %s; get the newest from its issuer, or remove this file first to use the older one",
+			text = fmt.Sprintf("the CRL of %s from %s is older than the CRL from %s that it replaces; get the newest CRL from its issuer, or remove this file first to use the older CRL",
 				short(l.Issuer()), l.ThisUpdate.UTC().Format(time.RFC3339), newer.ThisUpdate.UTC().Format(time.RFC3339))
 		}
 		if text != "" {
@@ -70,8 +70,9 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	return got, problems
 }
 
-// replacedNewer returns a former list of the same source that is newer than l and no
-// longer in the file, if l itself is new.
+// replacedNewer returns a former list that l replaces although l is older: it has the same
+// source as l and is no longer in the file, whose lists are now here. It returns nil if there
+// is none, or if l was in the file before.
 func (f listFile) replacedNewer(l *RevocationList, here []*RevocationList) *RevocationList {
 	if f.good && hasList(f.lists, l) {
 		return nil
@@ -122,8 +123,8 @@ func listParts(text []byte) (parts [][]byte, err error) {
 	return parts, err
 }
 
-// unreplaced returns the former lists that have no successor among the valid ones and
-// are no longer in the file.
+// unreplaced returns the former lists that are no longer in the file and have no successor
+// among its valid lists. If a source had several lists, each needs a successor of its own.
 func unreplaced(before, valid, here []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {

@@ -2,7 +2,8 @@
 
 package cert
 
-// readSubject reads no name: an issuer may not have checked the subject.
+// readSubject does nothing: the subject is not used as a name, since an issuer may not have
+// checked it.
 func (c *Certificate) readSubject() {}
 
 // failUntrusted refuses a path that does not lead to an anchor.

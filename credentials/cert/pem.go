@@ -32,7 +32,7 @@ func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----
 // MaxBytes of text or MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
 	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
-		return nil, refuseText(rule.CertificateSize, "certificates of %d bytes, at most %d are read", len(text), MaxBytes)
+		return nil, refuseText(rule.CertificateSize, "the certificates have %d bytes; at most %d are read", len(text), MaxBytes)
 	}
 	blocks, err := splitPEM(text, MaxCertificates)
 	if err != nil {
@@ -51,7 +51,8 @@ func ParsePEM(text []byte) ([]*Certificate, error) {
 	return list, nil
 }
 
-// splitPEM returns the base64 text of each certificate.
+// splitPEM returns the base64 text of each certificate in one of the forms of ParsePEM. It
+// fails if there are none, or more than most.
 func splitPEM(text []byte, most int) ([][]byte, error) {
 	var blocks [][]byte
 	if bytes.Contains(text, beginOf(certificateLabel)) {
@@ -76,8 +77,8 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 	return blocks, nil
 }
 
-// splitBlocks returns the base64 text of each block with that label. A block without
-// an END line is an error.
+// splitBlocks returns the base64 text of each block with that label. It fails if a block has
+// no END line, or if there are more than most blocks.
 func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err error) {
 	begin, end := beginOf(label), []byte("-----END "+label+"-----")
 	for {

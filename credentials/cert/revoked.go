@@ -12,11 +12,11 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// RevokedAnchor is an anchor that does not count because it is revoked.
+// RevokedAnchor is a certificate that would be an anchor if it were not revoked.
 type RevokedAnchor struct {
 	Anchor
-	// File is the CRL or the deny list that revokes it, Line the line of the deny
-	// list; 0 for a CRL.
+	// File is the CRL or the deny list that revokes it. Line is the line in the deny list;
+	// 0 for a CRL.
 	File string
 	Line int
 }
@@ -73,7 +73,7 @@ func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	return fmt.Sprintf("the CRL of %s is not used: the key of %s has not signed it; get a new one from that authority, or add the authority's new certificate to the folder", short(l.Issuer()), claimed[0].Name())
 }
 
-// newRevoked collects the revocations and finds the revoked anchors.
+// newRevoked indexes the revocations and finds the revoked anchors.
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {
 	r := revoked{
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
@@ -122,14 +122,15 @@ func hasIssued(issuer, c *Certificate) bool {
 	return CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// addRevokedAnchor adds an anchor that this file and line revoke.
+// addRevokedAnchor adds an anchor that a line of a file revokes.
 func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 	r.byHash[a.Certificate.hash] = len(r.anchors)
 	r.anchors = append(r.anchors, RevokedAnchor{a, file, line})
 }
 
-// find reports whether c is revoked, and by which file and line; the line of a CRL is 0.
-// issuer is the certificate that issued c, which the caller must check; nil if unknown.
+// find reports whether c is revoked, and returns the file and the line that revoke it; the
+// line is 0 for a CRL. issuer is the certificate that issued c, or nil if it is unknown. The
+// caller must verify that issuer signed c.
 func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
 	name := nameKey(c.RawIssuer)
 	if d, ok := r.findDenial(c, name, issuer); ok {
@@ -148,8 +149,9 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 
 // findDenial returns the entry of the deny list for c. An issuer may have several
 // certificates for one key with different URNs, and the client chooses which one it
-// sends. So the URNs of all anchors with that key are tried. If neither the issuer in an
-// entry nor the issuer of c is an anchor, they match if they have the same authority.
+// sends. So findDenial tries the URNs of all anchors with the issuer's name and key. The
+// issuer in an entry and the issuer of c also match if neither is an anchor and both have
+// the same authority.
 func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
@@ -182,8 +184,8 @@ func nameAndKey(c *Certificate) string {
 	return nameKey(c.RawSubject) + string(c.RawSubjectPublicKeyInfo)
 }
 
-// findAnchor is find for an anchor. Its issuers are known only by name, and others
-// may have the same name.
+// findAnchor is find for the anchor c. It knows only the name of the issuer, which several
+// certificates may have, so it verifies the signature with the key of each.
 func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	if file, line, ok := r.find(c, nil); ok {
 		return file, line, true
@@ -263,7 +265,7 @@ func (a *Anchors) RevocationLists() []*RevocationList { return slices.Clone(a.re
 // Denials returns the entries of the deny list that are in force.
 func (a *Anchors) Denials() []Denial { return a.revoked.denied.sorted() }
 
-// RevokedAnchors returns the anchors that do not count because they are revoked.
+// RevokedAnchors returns the certificates that are no anchors because they are revoked.
 func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revoked.anchors) }
 
 // SignersOf returns the certificates among the anchors, including revoked ones, that
@@ -275,12 +277,12 @@ func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked
 type Effect struct {
 	// RevokedAnchors are the anchors that the entry revokes.
 	RevokedAnchors []RevokedAnchor
-	// Anchors are those that can certify what the entry names. If there are none and
-	// no anchor is revoked, the entry has no effect yet. A fingerprint may be of any
-	// certificate, so it has all anchors.
+	// Anchors are the anchors below which there can be a certificate that the entry refuses.
+	// If there are none and no anchor is revoked, the entry has no effect yet. For a
+	// fingerprint these are all anchors.
 	Anchors []Anchor
-	// IsIntermediate reports whether the entry names an authority by a URN that no anchor
-	// has. It applies to an authority with that URN below an anchor, and not to
+	// IsIntermediate means that the entry names an authority by a URN that no anchor has.
+	// The entry then applies to an authority with that URN below an anchor, and not to
 	// certificates that the Anchors issue themselves.
 	IsIntermediate bool
 }

@@ -545,7 +545,7 @@ func TestOlderListDoesNotReplaceANewerOne(t *testing.T) {
 			write(t, dir, map[string]string{"x.crl": s.text})
 		}
 		a, problems, err := folder.Load(pki.Now)
-		if err != nil || (len(problems) > 0) != s.problem || s.problem && !strings.Contains(problems[0].Text, "older than the one it replaces") {
+		if err != nil || (len(problems) > 0) != s.problem || s.problem && !strings.Contains(problems[0].Text, "is older than the CRL from") {
 			t.Errorf("%s: %v %v", s.rule, problems, err)
 		}
 		if n := len(a.RevocationLists()); n != s.inForce {

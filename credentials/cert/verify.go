@@ -18,7 +18,7 @@ const (
 	DefaultMinRSABits = 2048
 	// maxDepth is the longest chain, including leaf and anchor.
 	maxDepth = 8
-	// maxChecks bounds the signature checks for one leaf.
+	// maxChecks limits the signature checks for one leaf.
 	maxChecks = 32
 	// maxClockSkew is how far an issuer's clock may be ahead of ours.
 	maxClockSkew = 5 * time.Minute
@@ -28,8 +28,8 @@ const (
 type Options struct {
 	// SHA1 accepts SHA-1 signatures on certificates below the anchor.
 	SHA1 bool
-	// MinRSABits is the smallest RSA key; zero means DefaultMinRSABits. Below 1024
-	// bits no signature verifies.
+	// MinRSABits is the smallest size of an RSA key; zero means DefaultMinRSABits. Keys of
+	// less than 1024 bits are never accepted.
 	MinRSABits int
 	// Budget limits the signature checks.
 	Budget *Budget
@@ -57,8 +57,8 @@ func (c Chain) SHA1() bool {
 }
 
 // Verify finds a chain from leaf to one of the anchors that is valid at now. It uses
-// certificates of others where necessary; they may be anything, since each is
-// verified.
+// certificates in others as issuers where necessary. These may come from any source, since
+// each is verified.
 //
 // The error is always an *Error. A leaf without a valid URN is refused, even if it is
 // an anchor.
@@ -103,12 +103,13 @@ type search struct {
 	anchors *Anchors
 	options Options
 	now     time.Time
-	checks  int // signature checks left
-	best    *Error
-	depth   int // number of certificates above which best was found
+	checks  int    // signature checks left
+	best    *Error // the error of the path that came closest to an anchor
+	depth   int    // the length of that path
 }
 
-// fail records the error if it occurred farther up than the others, and returns nil.
+// fail records an error if its path is longer than the paths of all earlier errors. It
+// returns nil. depth is the length of the path.
 func (s *search) fail(depth int, e *Error) Chain {
 	if s.best == nil || depth > s.depth {
 		s.best, s.depth = e, depth
@@ -116,7 +117,8 @@ func (s *search) fail(depth int, e *Error) Chain {
 	return nil
 }
 
-// extend adds c to the path and returns a complete chain, or nil.
+// extend adds c to the path and searches for a complete chain. It returns nil if there is
+// none.
 func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.checkSelf(c); e != nil {
 		return s.fail(len(path), e)
@@ -156,7 +158,8 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
 }
 
-// tryIssuer tries issuer as the issuer of the path's last certificate.
+// tryIssuer tries issuer as the issuer of the path's last certificate. It returns a complete
+// chain, or nil.
 func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	c := path[len(path)-1]
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
@@ -169,7 +172,7 @@ func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 		return s.fail(len(path), e)
 	}
 	if rule.SearchLength.Broken(s.checks == 0) {
-		return s.fail(maxDepth, refuse(Untrusted, rule.SearchLength, path[0], "cannot be traced to a trusted authority within %d signatures", maxChecks))
+		return s.fail(maxDepth, refuse(Untrusted, rule.SearchLength, path[0], "cannot be traced to a trusted authority with %d signature checks", maxChecks))
 	}
 	s.checks--
 	if rule.Budget.Broken(!s.options.Budget.Take(issuer.PublicKey)) {
@@ -222,9 +225,9 @@ func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// checkIssuer checks whether a certificate may issue, with below certificates
-// between it and the leaf. An anchor need not be a CA. Other issuers must be, and
-// certificates of X.509 versions 1 and 2 cannot state that.
+// checkIssuer checks whether c may issue certificates. below is the number of certificates
+// between c and the leaf. An anchor need not be a CA. Any other issuer must be a CA, which
+// certificates of X.509 versions 1 and 2 cannot state.
 func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
@@ -233,7 +236,7 @@ func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	case rule.IssuerKeyUsage.Broken(c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0):
 		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")
 	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen):
-		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between it and the last", c.MaxPathLen)
+		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between itself and the last certificate of a chain", c.MaxPathLen)
 	case rule.IssuerIsAuthority.Broken(!c.URN.IsZero() && c.URN.Type != urn.Authority):
 		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is not an authority")
 	}
@@ -241,8 +244,8 @@ func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 }
 
 // checkNames checks a complete chain down from its anchor: every name must be within
-// the authorities that the certificate above covers. A certificate without URN
-// passes on the limits of the one above it.
+// the authorities that the certificate above it covers. A certificate without a URN
+// covers the same authorities as the certificate above it.
 func checkNames(path Chain, anchor Anchor) *Error {
 	scope := anchor.Covers()
 	for i := len(path) - 2; i >= 0; i-- {
@@ -271,7 +274,8 @@ func usesSHA1(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
 }
 
-// short cuts a text for messages to 100 bytes.
+// short returns the first 100 bytes of a text for a message, and an ellipsis if the text is
+// longer.
 func short(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"

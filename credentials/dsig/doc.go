@@ -30,7 +30,7 @@
 //   - unused signatures: they are ignored. A signature that may refer to a credential of the chain
 //     must follow the profile: [document.concerns].
 //   - keys: only certificates in X509Data count, because a signer can write anything into KeyValue
-//     and names: [signature.readKeys].
-//   - canonical bytes: at most four times the document and 64 kB, because every element repeats
-//     the namespaces in scope: [DefaultLimits].
+//     and KeyName: [signature.readKeys].
+//   - canonical bytes: their size is limited to four times the document plus 64 kB, because every
+//     element may repeat the namespaces in scope: [DefaultLimits].
 package dsig

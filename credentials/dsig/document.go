@@ -114,8 +114,8 @@ func (d *document) collectChain(e *xmltree.Element) error {
 	return nil
 }
 
-// concerns reports whether a signature may refer to a credential of the chain. A
-// signature without a clear reference may do so.
+// concerns reports whether a signature may refer to a credential of the chain. It also
+// returns true for a signature without a reference by id.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -134,8 +134,8 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 	return concerned || !isClear
 }
 
-// checkIDs refuses an id that occurs twice in the document, under any attribute that
-// some reader takes as an id.
+// checkIDs refuses an id that occurs twice in the document. It considers every attribute
+// that some XML readers treat as an id.
 func checkIDs(root *xmltree.Element) error {
 	seen := map[string]bool{}
 	var walk func(e *xmltree.Element) error
@@ -164,9 +164,10 @@ func checkIDs(root *xmltree.Element) error {
 }
 
 // checkLeaves refuses comments and processing instructions inside text.
-// Canonicalization drops comments, so one could be added to a signed name without
-// breaking the signature, and a reader of the original would see the name split.
-// It skips extensions, which are never read.
+// Canonicalization drops comments. So a comment could be added inside a signed name
+// without breaking the signature, and a reader of the original document would see the
+// name in two parts. checkLeaves skips extensions, which are never read, and the parent,
+// which it checks in another call.
 func checkLeaves(e *xmltree.Element) error {
 	isLeaf, hasComment := true, false
 	for _, c := range e.Children {
@@ -189,8 +190,8 @@ func checkLeaves(e *xmltree.Element) error {
 	return nil
 }
 
-// checkBlankText refuses text between elements, where nothing is signed. No authority
-// writes any, so the document is damaged.
+// checkBlankText refuses text between the child elements of e. No authority writes such text,
+// and outside of a credential it is not signed.
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
@@ -200,7 +201,8 @@ func checkBlankText(e *xmltree.Element) error {
 	return nil
 }
 
-// noNamespace returns a name without namespace, as those of credentials are.
+// noNamespace returns a name without a namespace, such as the names of a credential's
+// elements.
 func noNamespace(local string) xmltree.Name { return xmltree.Name{Local: local} }
 
 // dsName returns a name in the namespace of signatures.
@@ -211,8 +213,9 @@ func hasName(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplacedRule returns the rule that forbids e where only elements of these names may
-// occur.
+// misplacedRule returns the rule that the misplaced element e breaks, where only elements
+// with one of these names in the namespace space are allowed. It is rule.Names if only the
+// namespace of e is wrong, and rule.Cardinality otherwise.
 func misplacedRule(e *xmltree.Element, space string, names ...string) rule.Rule {
 	if e.Space != space && slices.Contains(names, e.Local) {
 		return rule.Names
@@ -220,7 +223,7 @@ func misplacedRule(e *xmltree.Element, space string, names ...string) rule.Rule 
 	return rule.Cardinality
 }
 
-// describe returns the name of e for messages, shortened, without its namespace.
+// describe returns the shortened name of e for messages, without its namespace.
 func describe(e *xmltree.Element) string {
 	name := e.Local
 	if len(name) > 40 {
@@ -233,8 +236,9 @@ func describe(e *xmltree.Element) string {
 	return "<" + name + "> of another namespace"
 }
 
-// atMostOne returns the child of that name, nil if there is none. It refuses a child
-// with the same local name in another namespace, which another reader could choose.
+// atMostOne returns the child of that name, or nil if there is none. It refuses a second
+// child of that name. It also refuses a child with the same local name in another namespace,
+// because another reader could use that child instead.
 func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	var found *xmltree.Element
 	for _, c := range e.Elements() {
@@ -251,7 +255,7 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 	return found, nil
 }
 
-// exactlyOne is atMostOne that fails if there is no such child.
+// exactlyOne is like atMostOne, but fails if there is no such child.
 func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	c, err := atMostOne(e, name)
 	if err == nil && c == nil {

@@ -41,7 +41,8 @@ func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrapError returns the error for a document that another package could not read.
+// wrapError returns the error for a document that another package could not read. Its text
+// begins with what.
 func wrapError(what string, err error) *Error {
 	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: what + ": " + err.Error(), Err: err}
 }

@@ -47,7 +47,8 @@ func lookup[T any](list map[string]T, name string) (T, bool) {
 	return found, ok
 }
 
-// examine returns what a signature proves about e.
+// examine checks that s is a signature of e, and returns e as a verified credential. A nil s,
+// which is possible only while rule.Signed is off, is not checked.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	if s != nil {
 		return s.check(doc, e, budget)
@@ -56,8 +57,9 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return Signed{Canonical: canonical, Signer: Pretended}, err
 }
 
-// isSignedWith reports whether the key of c made a signature. It also
-// verifies methods outside the list: HMAC takes the public key as its secret.
+// isSignedWith reports whether value is a signature of info with the key of c. While
+// rule.Algorithm is off it also verifies methods outside the list: HMAC uses the public key
+// as its secret.
 func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	if rule.Algorithm.Broken(true) {
 		return cert.CheckSignature(c.PublicKey, method, info, value) == nil

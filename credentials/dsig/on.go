@@ -15,12 +15,12 @@ func lookup[T any](list map[string]T, name string) (T, bool) {
 	return found, ok
 }
 
-// examine returns what a signature proves about e.
+// examine checks that s is a signature of e, and returns e as a verified credential.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	return s.check(doc, e, budget)
 }
 
-// isSignedWith reports whether the key of c made a signature.
+// isSignedWith reports whether value is a signature of info with the key of c.
 func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	return cert.CheckSignature(c.PublicKey, method, info, value) == nil
 }

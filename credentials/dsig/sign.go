@@ -33,7 +33,7 @@ type SignOptions struct {
 // Sign signs the credential with that xml:id and returns the document with a Signature
 // added to <signatures>, which must exist. An RSA key signs with rsa-sha256 unless the
 // options select another hash. An ECDSA key signs with the hash of its curve's size. chain
-// is the certificate of the key, followed by those that a verifier may need.
+// is the certificate of the key, followed by other certificates that a verifier may need.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
 	if err != nil {
@@ -138,8 +138,8 @@ type unsignedSignature struct {
 	digest []byte
 }
 
-// element returns the Signature element with this signature value. With nil it has an
-// empty one, so that its SignedInfo can be signed.
+// element returns the Signature element with this signature value. If value is nil, the
+// element's value is empty; its SignedInfo can then be signed.
 func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)
@@ -191,7 +191,7 @@ func insertSignature(doc, element []byte) ([]byte, error) {
 	return slices.Concat(head, element, []byte("</signatures>"), tail), nil
 }
 
-// cutLast is bytes.Cut around the last sep.
+// cutLast is bytes.Cut at the last sep instead of the first.
 func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	i := bytes.LastIndex(b, sep)
 	if i < 0 {

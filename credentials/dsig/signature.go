@@ -92,9 +92,9 @@ func (s *signature) readInfo() error {
 	return err
 }
 
-// readTransforms sets the canonicalization of the credential, by default Canonical XML
-// 1.0. Before it the transform enveloped-signature is allowed. It has no effect, because
-// signatures are outside credentials.
+// readTransforms sets the canonicalization of the credential, which is Canonical XML 1.0 by
+// default. The transform enveloped-signature may precede it. That transform has no effect,
+// because signatures are outside credentials.
 func (s *signature) readTransforms(reference *xmltree.Element) error {
 	s.transform = xmltree.C14N10
 	transforms, err := atMostOne(reference, dsName("Transforms"))
@@ -145,7 +145,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 				continue
 			}
 			if rule.SignerCount.Broken(len(s.certificates) == cert.MaxCertificates) {
-				return refuse(Unsupported, rule.SignerCount, "a signature with more than %d certificates", cert.MaxCertificates)
+				return refuse(Unsupported, rule.SignerCount, "a signature has more than %d certificates", cert.MaxCertificates)
 			}
 			content, err := leafText(c)
 			if err != nil {
@@ -160,7 +160,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 	return nil
 }
 
-// algorithm returns the list's value for the algorithm in the child of that name. It
+// algorithm returns the value in list for the algorithm that the child called name names. It
 // refuses parameters and algorithms that are not in the list.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
@@ -196,7 +196,8 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	return b, nil
 }
 
-// checkChildren refuses children with other names than these of the signature namespace.
+// checkChildren refuses children of e that are not elements of the signature namespace with
+// one of these names.
 func checkChildren(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {

@@ -15,13 +15,13 @@ import (
 type Options struct {
 	// SHA1 accepts SHA-1 as digest and in the signature.
 	SHA1 bool
-	// Limits bound the document; zero fields have the values of DefaultLimits.
+	// Limits are the limits of the document; a zero field means its value in DefaultLimits.
 	Limits xmltree.Limits
 	// Budget limits the signature checks.
 	Budget *cert.Budget
 }
 
-// DefaultLimits bound a signed credential. The time of canonicalization is proportional
+// DefaultLimits are the limits of a signed credential. The time of canonicalization is proportional
 // to the elements and to the square of the namespaces in scope: 10,000 elements and 64
 // namespaces, in 50 kB, took a third of a second. Authorities write some hundred elements
 // and three namespaces, with names of fifty bytes.
@@ -47,19 +47,19 @@ func (o Options) limits() xmltree.Limits {
 
 // Signed is one verified credential with its signer.
 type Signed struct {
-	// ID is its xml:id.
+	// ID is the credential's xml:id.
 	ID string
 	// Canonical is the credential in the canonical form that was digested, as a document
-	// of its own. No other part of the original document is proven.
+	// of its own. The signature covers no other part of the original document.
 	Canonical []byte
 	// Signer is the certificate whose key made the signature. It is not yet verified.
 	Signer *cert.Certificate
-	// Others are the other certificates of the signature, possibly its chain.
+	// Others are the other certificates in the signature. They may be the signer's chain.
 	Others []*cert.Certificate
-	// SHA1 reports whether the digest or the signature uses SHA-1.
+	// SHA1 means that the digest or the signature uses SHA-1.
 	SHA1 bool
-	// Signatures is the number of signatures in the document, including those that cover
-	// nothing of the chain.
+	// Signatures is the number of signatures in the document, including signatures that
+	// cover no credential of the chain.
 	Signatures int
 }
 
@@ -122,8 +122,8 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	return signed, nil
 }
 
-// check verifies that the signature covers exactly the element e, and returns what it
-// proves.
+// check verifies that the signature covers exactly the element e, and returns e as a verified
+// credential.
 func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 	return Signed{Canonical: canonical, Signer: signer, Others: others, SHA1: s.sha1}, nil
 }
 
-// findSigner returns the certificate whose key made the signature, and the others.
-// Usually it is the first, but the order is not specified, so each is tried.
+// findSigner returns the certificate whose key made the signature, and the other
+// certificates. Their order is not specified, so it tries each.
 func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
@@ -183,8 +183,8 @@ func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.C
 	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made with the key of its certificate")
 }
 
-// decodeBase64 decodes base64 with white space anywhere. It refuses bits that are left
-// over at the end and not zero, so that a value has only one form.
+// decodeBase64 decodes base64 with white space anywhere. It requires that the unused bits at
+// the end are zero, so that a value has only one form.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {

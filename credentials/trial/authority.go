@@ -67,10 +67,10 @@ func Open(dir string) (*Authority, error) {
 		return nil, fmt.Errorf("open authority: %w", err)
 	}
 	if !key.PublicKey.Equal(c.PublicKey) {
-		return nil, fmt.Errorf("open authority: the key in %s is not that of its certificate", dir)
+		return nil, fmt.Errorf("open authority: the key in %s does not belong to the authority's certificate", dir)
 	}
 	if c.URN.Type != urn.Authority {
-		return nil, fmt.Errorf("open authority: the certificate in %s is that of %s", dir, c.Name())
+		return nil, fmt.Errorf("open authority: the certificate in %s belongs to %s, which is not an authority", dir, c.Name())
 	}
 	return &Authority{dir: dir, cert: c, key: key}, nil
 }
@@ -78,10 +78,12 @@ func Open(dir string) (*Authority, error) {
 // URN returns the authority's own name.
 func (a *Authority) URN() urn.URN { return a.cert.URN }
 
-// Expires returns the expiry of the authority's certificate and of all it has issued.
+// Expires returns the expiry of the authority's certificate, and of all certificates that it
+// has issued.
 func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 
-// Certificate returns the authority's certificate in PEM, which servers must trust.
+// Certificate returns the authority's certificate in PEM. A server that accepts the
+// authority's users must have it as a trust anchor.
 func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
 
 // newURN returns a URN of the authority for a user, tool or slice.

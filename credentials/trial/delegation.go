@@ -18,10 +18,10 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// Delegate delegates a credential of the user from to a user or tool, whose certificate
-// chain is to, in PEM. The user signs it. It contains the privileges that may be
-// delegated, without further delegation, until expires; zero means the credential's
-// own expiry.
+// Delegate delegates a credential of the user from to another user or to a tool. to is the
+// certificate chain of the new owner, in PEM. The user signs the new credential. It contains
+// the privileges that may be delegated, but the new owner cannot delegate them further. It
+// is valid until expires; zero means the expiry of the delegated credential.
 func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byte, error) {
 	parent, err := readParent(credential, from)
 	if err != nil {
@@ -31,7 +31,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 		expires = parent.expires
 	}
 	if expires.After(parent.expires) {
-		return nil, fmt.Errorf("cannot delegate: the credential itself lasts only until %s", parent.expires.Format(time.RFC3339))
+		return nil, fmt.Errorf("cannot delegate: the credential itself expires earlier, %s", parent.expires.Format(time.RFC3339))
 	}
 	list, err := cert.ParsePEM(to)
 	if err != nil {
@@ -64,7 +64,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	return from.sign(b.Bytes(), id)
 }
 
-// parent is the part of a credential that a credential delegated from it repeats.
+// parent is the content of a credential that is needed to delegate it.
 type parent struct {
 	TargetGID  string `xml:"target_gid"`
 	TargetURN  string `xml:"target_urn"`
@@ -77,11 +77,11 @@ type parent struct {
 
 	expires    time.Time
 	ids        []string
-	start, end int64 // of its element in the document
+	start, end int64 // where its element begins and ends in the document
 }
 
-// readParent reads a credential to delegate. It fails unless the credential is signed and
-// belongs to owner.
+// readParent reads a credential that owner wants to delegate. It fails unless the credential
+// is signed and belongs to owner.
 func readParent(document []byte, owner User) (parent, error) {
 	chain, err := dsig.Verify(document, dsig.Options{SHA1: true})
 	if err != nil {
@@ -95,7 +95,7 @@ func readParent(document []byte, owner User) (parent, error) {
 		return parent{}, fmt.Errorf("the credential belongs to %s, not to %s", p.OwnerURN, owner.URN)
 	}
 	if p.expires, err = time.Parse(time.RFC3339, strings.TrimSpace(p.Expires)); err != nil {
-		return parent{}, fmt.Errorf("the credential's expires: %w", err)
+		return parent{}, fmt.Errorf("the credential has an invalid expiry time: %w", err)
 	}
 	for _, signed := range chain {
 		p.ids = append(p.ids, signed.ID)

@@ -73,7 +73,8 @@ func writeNew(file string, content []byte, mode fs.FileMode) error {
 	return fileowner.As(filepath.Dir(file), func() error { return createFile(file, content, mode) })
 }
 
-// createFile writes a temporary file and links it to its name, which fails if that exists.
+// createFile writes a temporary file and then links it to the name file. It fails if that
+// name exists.
 func createFile(file string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

@@ -91,14 +91,14 @@ func TestDelegationKeepsWithinTheCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, err := range map[string]error{
-		"lasts only until":                  second(trial.Delegate(c.slice.Credential, c.alice, c.bob.Certificate, c.slice.Expires.Add(time.Second))),
-		"belongs to":                        second(trial.Delegate(c.slice.Credential, c.bob, c.alice.Certificate, time.Time{})),
-		"no privilege of the credential":    second(trial.Delegate(doc, c.bob, c.portal.Certificate, time.Time{})),
-		"the certificate of the new owner":  second(trial.Delegate(c.slice.Credential, c.alice, []byte("junk"), time.Time{})),
-		"the credential cannot be read":     second(trial.Delegate([]byte("junk"), c.alice, c.bob.Certificate, time.Time{})),
-		"changed after it was signed":       second(trial.Delegate([]byte(strings.Replace(string(c.slice.Credential), "<name>info", "<name>pi", 1)), c.alice, c.bob.Certificate, time.Time{})),
-		"beyond the end of its certificate": second(trial.SpeaksFor(c.alice, c.portal.Certificate, c.a.Expires().Add(time.Second))),
-		"certificate of the tool":           second(trial.SpeaksFor(c.alice, nil, now.Add(time.Hour))),
+		"itself expires earlier":                   second(trial.Delegate(c.slice.Credential, c.alice, c.bob.Certificate, c.slice.Expires.Add(time.Second))),
+		"belongs to":                               second(trial.Delegate(c.slice.Credential, c.bob, c.alice.Certificate, time.Time{})),
+		"no privilege of the credential":           second(trial.Delegate(doc, c.bob, c.portal.Certificate, time.Time{})),
+		"the certificate of the new owner":         second(trial.Delegate(c.slice.Credential, c.alice, []byte("junk"), time.Time{})),
+		"the credential cannot be read":            second(trial.Delegate([]byte("junk"), c.alice, c.bob.Certificate, time.Time{})),
+		"changed after it was signed":              second(trial.Delegate([]byte(strings.Replace(string(c.slice.Credential), "<name>info", "<name>pi", 1)), c.alice, c.bob.Certificate, time.Time{})),
+		"after the user's certificate has expired": second(trial.SpeaksFor(c.alice, c.portal.Certificate, c.a.Expires().Add(time.Second))),
+		"certificate of the tool":                  second(trial.SpeaksFor(c.alice, nil, now.Add(time.Hour))),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)

@@ -18,9 +18,11 @@ import (
 
 const (
 	rsaBits = 2048
-	// lifetime of the authority and of everything it certifies.
+	// lifetime is the lifetime of the authority's certificate. The certificates that it
+	// issues expire at the same time.
 	lifetime = 10 * 365 * 24 * time.Hour
-	// predating is how far certificates are predated, for servers with a slow clock.
+	// predating is how long before now certificates become valid, for servers whose clock
+	// is slow.
 	predating = time.Hour
 )
 
@@ -32,8 +34,8 @@ type subject struct {
 	ca    bool
 }
 
-// issue issues a certificate for h, signed with key, the key of the issuer. A nil issuer
-// means that the certificate is self-signed. It expires with the issuer.
+// issue issues a certificate for h, signed with key, the key of the issuer. It expires when
+// the issuer's certificate expires. A nil issuer means that the certificate is self-signed.
 func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
@@ -66,7 +68,8 @@ func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Ti
 	return cert.Parse(der)
 }
 
-// commonName returns a name of at most 64 characters, only for people to read.
+// commonName returns a common name of at most 64 characters, which only people read: the
+// parts of u, or id if they are too long.
 func commonName(u urn.URN, id string) string {
 	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
 		return name

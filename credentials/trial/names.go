@@ -14,22 +14,23 @@ var (
 	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
 )
 
-// maxAuthority limits an authority's name, so that its URNs are not too long.
+// maxAuthority is the maximum length of an authority's name. It keeps the URNs of users and
+// slices within urn.MaxLength.
 const maxAuthority = 200
 
 // checkAuthority fails if an authority's name is not allowed.
 func checkAuthority(name string) error {
 	if !urn.ValidAuthority(name) || len(name) > maxAuthority {
-		return fmt.Errorf("%q cannot name an authority: use letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project below it", name)
+		return fmt.Errorf("%q cannot name an authority: write a name of letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project for an authority below it", name)
 	}
 	return nil
 }
 
-// CheckUser fails if a user's name is not allowed. An allowed name in lower case is a
-// login of Linux; am.LoginName relies on that.
+// CheckUser fails if a user's name is not allowed. An allowed name in lower case is also a
+// valid login name on Linux; am.LoginName relies on that.
 func CheckUser(name string) error {
 	if !userName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a user: a letter, then up to 31 letters, digits, hyphens or underscores", name)
+		return fmt.Errorf("%q cannot name a user: write a letter, then up to 31 letters, digits, hyphens or underscores", name)
 	}
 	return nil
 }
@@ -37,7 +38,7 @@ func CheckUser(name string) error {
 // checkTool fails if a tool's name is not allowed.
 func checkTool(name string) error {
 	if !toolName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a tool: a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
+		return fmt.Errorf("%q cannot name a tool: write a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
 	}
 	return nil
 }
@@ -45,12 +46,13 @@ func checkTool(name string) error {
 // CheckSlice fails if a slice's name is not allowed.
 func CheckSlice(name string) error {
 	if !sliceName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a slice: a letter or digit, then up to 18 letters, digits or hyphens", name)
+		return fmt.Errorf("%q cannot name a slice: write a letter or digit, then up to 18 letters, digits or hyphens", name)
 	}
 	return nil
 }
 
-// emailDomain returns the part of an authority that is valid in an email address.
+// emailDomain returns the part of an authority's name that is valid as the domain of an
+// email address.
 func emailDomain(authority string) string {
 	top, _, _ := strings.Cut(authority, ":")
 	return top

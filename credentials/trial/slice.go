@@ -19,10 +19,10 @@ type Slice struct {
 	Expires    time.Time
 }
 
-// Slice returns the slice of that name, which it creates if necessary, with a new
-// credential for owner, an existing user. The credential is valid until expires, which
-// must be before the authority's own expiry. A slice may have several owners. A name is
-// a letter or digit and up to 18 letters, digits or hyphens.
+// Slice returns the slice of that name, with a new credential for owner, an existing user.
+// It creates the slice if necessary. The credential is valid until expires, which must not
+// be after the authority's own expiry. A slice may have several owners. CheckSlice says which
+// names are allowed.
 func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
 	if err := CheckSlice(name); err != nil {
 		return Slice{}, err
@@ -31,7 +31,7 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, er
 		return Slice{}, err
 	}
 	if !expires.After(now) || expires.After(a.Expires()) {
-		return Slice{}, fmt.Errorf("a slice must expire after now and before the authority does, %s", a.Expires().Format(time.RFC3339))
+		return Slice{}, fmt.Errorf("a slice must expire in the future, and not after its authority, which expires %s", a.Expires().Format(time.RFC3339))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,8 +14,8 @@ type Tool struct {
 	Certificate, Key []byte
 }
 
-// Tool returns the tool of that name, which it creates if necessary. A name is a letter
-// and up to 63 letters, digits, hyphens, dots or underscores.
+// Tool returns the tool of that name, and creates it if necessary. A name is a letter
+// followed by up to 63 letters, digits, hyphens, dots or underscores.
 func (a *Authority) Tool(name string, now time.Time) (Tool, error) {
 	if err := checkTool(name); err != nil {
 		return Tool{}, err
@@ -29,7 +29,7 @@ func (a *Authority) Tool(name string, now time.Time) (Tool, error) {
 		if err != nil {
 			return Tool{}, err
 		}
-		os.Remove(secret) // left by a run that was cut off
+		os.Remove(secret) // an interrupted call may have left it
 		if err := writeNew(secret, encodeKey(key), 0o600); err != nil {
 			return Tool{}, err
 		}

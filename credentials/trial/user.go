@@ -30,21 +30,21 @@ type User struct {
 	Certificate, Key []byte
 	// Credential is the user credential, a signed XML document.
 	Credential []byte
-	// SSHPublicKey is one line for each key that opens nodes. SSHKey is the private
-	// half, in OpenSSH's form, or empty when the user has keys of their own.
+	// SSHPublicKey has one line for each public key of the user's logins. SSHKey is the
+	// private key in OpenSSH's form; it is empty if the user supplied the public keys.
 	SSHKey, SSHPublicKey []byte
 }
 
-// User returns the user of that name with a new credential of one year. If there is no
-// such user, it creates one with an SSH key. A name is a letter and up to 31
-// letters, digits, hyphens or underscores.
+// User returns the user of that name with a new credential that is valid for one year. If
+// there is no such user, it creates one with an SSH key. CheckUser says which names are
+// allowed.
 func (a *Authority) User(name string, now time.Time) (User, error) {
 	return a.UserWithKeys(name, nil, now)
 }
 
-// UserWithKeys is User for users with SSH keys of their own: public keys, one a line,
-// as ParseSSHKeys returns them. They replace the user's former keys. Empty keys change
-// nothing; a new user then gets a generated key.
+// UserWithKeys is User for users that supply their own SSH keys: public keys, one on each
+// line, as ParseSSHKeys returns them. They replace the user's former keys. If keys is empty,
+// an existing user keeps the former keys, and a new user gets a generated key.
 func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User, error) {
 	if err := CheckUser(name); err != nil {
 		return User{}, err
@@ -86,8 +86,9 @@ func (a *Authority) HasUser(name string) bool {
 	return err == nil
 }
 
-// ParseSSHKeys reads public SSH keys, one a line, and returns a normalized line for each. It
-// skips empty lines and comments. It fails if the text has no key, or has other lines.
+// ParseSSHKeys reads public SSH keys, one on each line, and returns a normalized line for
+// each. It skips empty lines and comments. It fails if the text contains no key, or any other
+// line.
 func ParseSSHKeys(text []byte) (lines []byte, err error) {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		return nil, errors.New("it is a private key; give the public half, whose file ends in .pub")
@@ -99,9 +100,9 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 		key, comment, options, _, err := ssh.ParseAuthorizedKey(line)
 		switch {
 		case err != nil || strings.ContainsFunc(comment, unicode.IsControl):
-			return nil, errors.New("it is no public SSH key, or a list of them, one a line, such as: ssh-ed25519 AAAA… alice@example.org")
+			return nil, errors.New("it has a line that is not a public SSH key such as: ssh-ed25519 AAAA… alice@example.org")
 		case len(options) > 0:
-			return nil, fmt.Errorf("a key has options before it (%s); give the key alone", options[0])
+			return nil, fmt.Errorf("a key has options before it (%s); remove them", options[0])
 		}
 		lines = append(lines, bytes.TrimSuffix(ssh.MarshalAuthorizedKey(key), []byte("\n"))...)
 		if comment != "" {
@@ -110,12 +111,13 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 		lines = append(lines, '\n')
 	}
 	if len(lines) == 0 {
-		return nil, errors.New("it holds no public SSH key")
+		return nil, errors.New("it contains no public SSH key")
 	}
 	return lines, nil
 }
 
-// sshKeys reads the SSH keys of a user: their own, or else the one made here.
+// sshKeys reads the SSH keys of a user: the public keys that the user supplied, or else the
+// key pair that the authority generated.
 func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	public, err = os.ReadFile(a.path("users", name, ".pub"))
 	if !isMissing(err) {
@@ -131,7 +133,7 @@ func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
-// sign signs the credential with that id with the user's key.
+// sign signs the credential with that xml:id, using the user's key.
 func (u User) sign(document []byte, id string) ([]byte, error) {
 	key, err := parseKey(u.Key)
 	if err != nil {
@@ -144,8 +146,8 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// ensureUser creates a user that does not exist, and stores the SSH keys. It writes the
-// certificate last, so that its file marks a complete user.
+// ensureUser creates the user if it does not exist, and stores keys, the user's SSH keys. It
+// writes the certificate last, so a user whose certificate exists is complete.
 func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !isMissing(err) {
@@ -155,7 +157,7 @@ func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, extension := range []string{".key", ".ssh", ".pub"} { // left by a run that was cut off
+	for _, extension := range []string{".key", ".ssh", ".pub"} { // an interrupted call may have left them
 		os.Remove(a.path("users", name, extension))
 	}
 	if err := writeNew(a.path("users", name, ".key"), encodeKey(key), 0o600); err != nil {
@@ -195,7 +197,7 @@ func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 		return nil
 	}
 	fresh := a.path("users", name, ".pub.new")
-	os.Remove(fresh) // left by a run that was cut off
+	os.Remove(fresh) // an interrupted call may have left it
 	if err := writeNew(fresh, keys, 0o644); err != nil {
 		return err
 	}

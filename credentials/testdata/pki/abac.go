@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// KeyID is the name of a key in ABAC.
+// KeyID returns the identifier of e's key in ABAC.
 func KeyID(t testing.TB, e *Entity) string {
 	t.Helper()
 	var bits []byte
@@ -28,18 +28,18 @@ func KeyID(t testing.TB, e *Entity) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SpeaksFor is the credential by which the signer lets the tool speak for it.
-// Whatever is given beside makes it another one.
+// SpeaksFor describes a credential with which the signer lets the tool speak for it. The
+// other fields replace parts of the usual credential.
 type SpeaksFor struct {
-	Signer           []*Entity // the key of the first signs
+	Signer           []*Entity // the signer with its chain; the key of the first signs
 	Tool             *Entity
-	Head, Role, Tail string // of the rule; Tail is the whole content of <tail>
-	Expires          string // a day after Now unless given
-	Edit             func(doc string) string
+	Head, Role, Tail string                  // parts of the ABAC rule; Tail is the whole content of <tail>
+	Expires          string                  // "" means a day after Now
+	Edit             func(doc string) string // changes the document before it is signed
 	SHA1             bool
 }
 
-// Unsigned is the document with an empty <signatures/>.
+// Unsigned returns the document with an empty <signatures/>.
 func (s SpeaksFor) Unsigned(t testing.TB) string {
 	t.Helper()
 	principal := func(id, name string) string {
@@ -62,7 +62,7 @@ func (s SpeaksFor) Unsigned(t testing.TB) string {
 	return doc
 }
 
-// Signed is the document with its signature.
+// Signed returns the document with its signature.
 func (s SpeaksFor) Signed(t testing.TB) string {
 	t.Helper()
 	return Sign(t, s.Unsigned(t), "ref0", s.SHA1, s.Signer...)

@@ -20,8 +20,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// ClaimKey is a subjectKeyIdentifier that names the key of another: whoever
-// makes a certificate chooses what it says of its own key.
+// ClaimKey returns a subjectKeyIdentifier that identifies the key of another entity. The
+// requester of a certificate can choose any identifier.
 func ClaimKey(t testing.TB, victim *Entity) pkix.Extension {
 	t.Helper()
 	id, err := hex.DecodeString(KeyID(t, victim))
@@ -31,7 +31,7 @@ func ClaimKey(t testing.TB, victim *Entity) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: marshal(t, id)}
 }
 
-// asn1Certificate is a certificate around what is signed.
+// asn1Certificate is the outer structure of a certificate.
 type asn1Certificate struct {
 	TBS       asn1.RawValue
 	Algorithm pkix.AlgorithmIdentifier
@@ -55,7 +55,7 @@ func marshal(t testing.TB, v any) []byte {
 	return der
 }
 
-// Resigned is a certificate with another signature.
+// Resigned returns a certificate with its signature replaced.
 func Resigned(t testing.TB, der, signature []byte) []byte {
 	t.Helper()
 	o := parse[asn1Certificate](t, der)
@@ -63,15 +63,15 @@ func Resigned(t testing.TB, der, signature []byte) []byte {
 	return marshal(t, o)
 }
 
-// WithTail is a certificate with something behind its signature, inside of what
-// is read as the certificate: another fingerprint, and the signature holds.
+// WithTail returns a certificate with additional data after the signature, but inside the
+// outer SEQUENCE. The signature stays valid and the fingerprint changes.
 func WithTail(t testing.TB, der []byte) []byte {
 	t.Helper()
 	all := parse[asn1.RawValue](t, der)
 	return marshal(t, asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true, Bytes: append(bytes.Clone(all.Bytes), 5, 0)})
 }
 
-// Forged is a certificate in the name of an issuer whose key is rsa-e3, made
+// Forged returns a certificate in the name of an issuer whose key is rsa-e3, created
 // without that key.
 func Forged(t testing.TB, issuer *Entity, s Subject) []byte {
 	t.Helper()
@@ -80,9 +80,10 @@ func Forged(t testing.TB, issuer *Entity, s Subject) []byte {
 	return Resigned(t, der, CubeRoot(t, issuer, parse[asn1Certificate](t, der).TBS.FullBytes))
 }
 
-// CubeRoot is a signature that the key rsa-e3 of an entity never made: a cube
-// root, so that the third power begins as PKCS #1 pads a SHA-256, and ends as it
-// will. Who does not look at the end takes it for good, which is shown here.
+// CubeRoot returns a forged signature for the key rsa-e3 of an entity, created without that
+// key. It is a cube root: its third power begins like the PKCS #1 padding of the SHA-256 of
+// signed, and ends with other bytes. A verifier that does not check the end accepts it;
+// CubeRoot checks that the forgery is good enough for that.
 func CubeRoot(t testing.TB, e *Entity, signed []byte) []byte {
 	t.Helper()
 	key, ok := e.PublicKey.(*rsa.PublicKey)
@@ -101,12 +102,12 @@ func CubeRoot(t testing.TB, e *Entity, signed []byte) []byte {
 	root := cubeRoot(new(big.Int).SetBytes(block))
 	cube := new(big.Int).Exp(root, big.NewInt(3), nil)
 	if power := cube.FillBytes(make([]byte, key.Size())); !bytes.HasPrefix(power, begin) || cube.Cmp(key.N) >= 0 {
-		t.Fatal("the forged signature would deceive nobody")
+		t.Fatal("the forged signature would deceive no verifier")
 	}
 	return root.FillBytes(make([]byte, key.Size()))
 }
 
-// cubeRoot is the largest number whose cube is not above n.
+// cubeRoot returns the largest number whose cube is not above n.
 func cubeRoot(n *big.Int) *big.Int {
 	low, high := new(big.Int), new(big.Int).Lsh(big.NewInt(1), uint(n.BitLen()/3+1))
 	one, three := big.NewInt(1), big.NewInt(3)
@@ -121,7 +122,7 @@ func cubeRoot(n *big.Int) *big.Int {
 	return low
 }
 
-// CRL is a list by which an issuer revokes certificates.
+// CRL returns a CRL of an issuer that revokes certificates, in PEM.
 func CRL(t testing.TB, issuer *Entity, revoked ...*Entity) string {
 	t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: Now.Add(-time.Hour), NextUpdate: Now.AddDate(0, 1, 0)}
@@ -129,7 +130,7 @@ func CRL(t testing.TB, issuer *Entity, revoked ...*Entity) string {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: e.SerialNumber, RevocationTime: Now.Add(-time.Hour)})
 	}
 	maker := *issuer.Certificate.Certificate
-	maker.KeyUsage |= x509.KeyUsageCRLSign // the library asks for it, we do not
+	maker.KeyUsage |= x509.KeyUsageCRLSign // required by the library, but not by package cert
 	der, err := x509.CreateRevocationList(rand.Reader, list, &maker, issuer.Key)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func CRL(t testing.TB, issuer *Entity, revoked ...*Entity) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-// Trust reads a trust folder that holds the anchors and these files beside.
+// Trust creates and reads a trust folder with the anchors in list and additional files.
 func Trust(t testing.TB, files map[string]string, list ...*Entity) *cert.Anchors {
 	t.Helper()
 	dir := t.TempDir()
@@ -157,8 +158,8 @@ func Trust(t testing.TB, files map[string]string, list ...*Entity) *cert.Anchors
 	return anchors
 }
 
-// Twin is a certificate that an ECDSA key signed with (r, s), with the signature
-// (r, n-s), which anybody can make of it and which is as good.
+// Twin returns a certificate that an ECDSA key has signed with (r, s) with the signature
+// (r, n-s) instead. That signature is valid too, and anybody can compute it.
 func Twin(t testing.TB, issuer *Entity, der []byte) []byte {
 	t.Helper()
 	key, ok := issuer.PublicKey.(*ecdsa.PublicKey)

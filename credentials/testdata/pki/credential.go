@@ -10,24 +10,25 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// Credential says what a credential is to hold.
+// Credential describes a credential. An empty field means its usual value.
 type Credential struct {
 	Owner, Target []*Entity // each with its chain
-	Signer        []*Entity // the key of the first signs
-	// OwnerURN and TargetURN are those of the certificates unless given.
+	Signer        []*Entity // the signer with its chain; the key of the first signs
+	// OwnerURN and TargetURN are usually the URNs of the certificates.
 	OwnerURN, TargetURN string
-	Type                string // privilege unless given
-	Expires             string // a day after Now unless given
+	Type                string // usually privilege
+	Expires             string // usually a day after Now
 	Privileges          []string
-	CanDelegate         string // true unless given
-	// Parent is a credential element to stand in <parent>.
+	CanDelegate         string // usually true
+	// Parent is the credential element in <parent>; "" for none.
 	Parent string
-	ID     string // ref0 unless given
+	ID     string // usually ref0
 	// Edit changes the document before it is signed.
 	Edit func(doc string) string
 	SHA1 bool
 }
 
+// withDefault returns s, or otherwise if s is empty.
 func withDefault(s, otherwise string) string {
 	if s == "" {
 		return otherwise
@@ -35,7 +36,7 @@ func withDefault(s, otherwise string) string {
 	return s
 }
 
-// Element is the <credential>, unsigned.
+// Element returns the <credential> without a signature.
 func (c Credential) Element() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<credential xml:id="%s"><type>%s</type><serial>8</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid/><expires>%s</expires><privileges>`,
@@ -52,7 +53,7 @@ func (c Credential) Element() string {
 	return b.String()
 }
 
-// Unsigned is the document with an empty <signatures/>.
+// Unsigned returns the document with an empty <signatures/>.
 func (c Credential) Unsigned() string {
 	doc := `<?xml version="1.0" encoding="utf-8"?>
 <signed-credential xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="http://www.planet-lab.org/resources/sfa/credential.xsd">` +
@@ -63,14 +64,14 @@ func (c Credential) Unsigned() string {
 	return doc
 }
 
-// Signed is the document with its signature.
+// Signed returns the document with its signature.
 func (c Credential) Signed(t testing.TB) string {
 	t.Helper()
 	return Sign(t, c.Unsigned(), withDefault(c.ID, "ref0"), c.SHA1, c.Signer...)
 }
 
-// Nest puts every credential into the one before as its parent, the outermost
-// first, and gives them ids: ref0 to the innermost.
+// Nest makes each credential in levels the parent of the one before it, and returns the
+// first, which is the outermost. It sets their ids: the last one gets ref0.
 func Nest(levels ...Credential) Credential {
 	var c Credential
 	for i, level := range slices.Backward(levels) {
@@ -83,7 +84,7 @@ func Nest(levels ...Credential) Credential {
 	return c
 }
 
-// Delegated is the document of nested credentials, each signed.
+// Delegated returns the document of nested credentials, with a signature for each.
 func Delegated(t testing.TB, levels ...Credential) string {
 	t.Helper()
 	doc := Nest(levels...).Unsigned()
@@ -93,7 +94,7 @@ func Delegated(t testing.TB, levels ...Credential) string {
 	return doc
 }
 
-// Sign signs the credential of that id in a document.
+// Sign returns a document with a signature for the credential of that id.
 func Sign(t testing.TB, doc, id string, sha1 bool, signer ...*Entity) string {
 	t.Helper()
 	var chain []*cert.Certificate

@@ -1,6 +1,6 @@
-// Package pki makes certificates and credentials for tests: right ones, and
-// ones that are wrong in exactly one respect. Keys come from ../keys and the
-// clock stands at Now.
+// Package pki creates certificates and credentials for tests: valid ones, and
+// ones that are invalid in exactly one respect. Keys come from ../keys. All dates are
+// relative to the fixed time Now.
 //
 // Only tests import it.
 package pki

@@ -13,22 +13,22 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Forgery signs what and as dsig.Sign would not. The zero value is rsa-sha256
-// in the form of the profile.
+// Forgery creates signatures that dsig.Sign would not create. The zero value creates an
+// rsa-sha256 signature that follows the profile.
 type Forgery struct {
-	// Digest is of the credential's canonical octets; SHA-256 unless given.
+	// Digest returns the digest of the credential's canonical bytes; nil means SHA-256.
 	Digest func(canonical []byte) []byte
-	// Edit changes the Signature before it is signed.
+	// Edit changes the Signature element before it is signed.
 	Edit func(signature string) string
-	// Value is the signature over the canonical SignedInfo; that of the first
-	// signer's key over its SHA-256 unless given.
+	// Value returns the signature value for the canonical SignedInfo; nil means the
+	// signature of its SHA-256 with the first signer's key.
 	Value func(info []byte) []byte
-	// Method is how the credential's octets are made; Canonical XML 1.0 unless given.
+	// Method is the canonicalization of the credential, usually Canonical XML 1.0.
 	Method xmltree.Method
 }
 
-// Signed signs the credential of that id in a document. What is edited must
-// keep the Signature the last one, and its SignedInfo well-formed.
+// Signed returns a document with a signature for the credential of that id. After Edit the
+// Signature must still be the last one, and its SignedInfo well-formed.
 func (f Forgery) Signed(t testing.TB, doc, id string, signer ...*Entity) string {
 	t.Helper()
 	if f.Digest == nil {
@@ -70,10 +70,11 @@ func (f Forgery) Signed(t testing.TB, doc, id string, signer ...*Entity) string 
 	return doc[:i] + value + doc[i:]
 }
 
-// octets are those of the first, or the last, element that is meant.
+// canonicalBytes returns the canonical form of the first element for which meant returns
+// true; with last, of the last such element.
 func canonicalBytes(t testing.TB, doc string, m xmltree.Method, last bool, meant func(*xmltree.Element) bool) (canonical []byte) {
 	t.Helper()
-	if m == xmltree.ExclusiveC14N10 { // a longer document may have more octets
+	if m == xmltree.ExclusiveC14N10 { // the limit of the canonical form grows with the document
 		doc += "<!--" + strings.Repeat(" ", 1<<19) + "-->"
 	}
 	err := xmltree.Parse([]byte(doc), xmltree.HighestLimits(), func(d *xmltree.Doc) error {
@@ -101,6 +102,7 @@ func canonicalBytes(t testing.TB, doc string, m xmltree.Method, last bool, meant
 	return canonical
 }
 
+// sum256 returns the SHA-256 of b.
 func sum256(b []byte) []byte {
 	sum := sha256.Sum256(b)
 	return sum[:]

@@ -20,9 +20,10 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// Now is the time at which tests are held.
+// Now is the present time in tests.
 var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+// keys are the keys that were read, by name.
 var keys sync.Map
 
 // Key reads a private key of ../keys: rsa1 to rsa6, rsa1024, rsa-e3, rsa8200,
@@ -50,18 +51,18 @@ func Key(t testing.TB, name string) crypto.Signer {
 	return key
 }
 
-// Subject says what a certificate is to hold. Zero fields take what is usual.
+// Subject describes a certificate. A zero field means its usual value.
 type Subject struct {
-	// URIs are the alternative names, as written.
+	// URIs are the alternative names. They are not normalized.
 	URIs []string
-	// Key names the subject's key; rsa1 unless given.
+	// Key names the subject's key, usually rsa1.
 	Key string
-	CN  string
+	CN  string // usually the first URI
 	CA  bool
-	// From and To are the dates; an hour before Now and a year after, unless given.
+	// From and To are the dates, usually an hour before Now and a year after Now.
 	From, To time.Time
 	KeyUsage x509.KeyUsage
-	// PathLen is the path length plus one; 0 leaves it out.
+	// PathLen is the path length constraint plus one; 0 means that there is none.
 	PathLen   int
 	Algorithm x509.SignatureAlgorithm
 	Extra     []pkix.Extension
@@ -75,7 +76,7 @@ type Entity struct {
 
 var serial atomic.Int64
 
-// DER makes a certificate signed by the issuer, or by itself when that is nil.
+// DER creates a certificate in DER. A nil issuer means that it is self-signed.
 func DER(t testing.TB, issuer *Entity, s Subject) []byte {
 	t.Helper()
 	if s.Key == "" {
@@ -113,7 +114,7 @@ func DER(t testing.TB, issuer *Entity, s Subject) []byte {
 	return der
 }
 
-// Issue is DER, read back.
+// Issue creates a certificate with DER and parses it.
 func Issue(t testing.TB, issuer *Entity, s Subject) *Entity {
 	t.Helper()
 	c, err := cert.Parse(DER(t, issuer, s))
@@ -126,19 +127,19 @@ func Issue(t testing.TB, issuer *Entity, s Subject) *Entity {
 	return &Entity{c, Key(t, s.Key)}
 }
 
-// Authority makes a CA of that URN.
+// Authority creates a CA certificate with that URN. key names its key.
 func Authority(t testing.TB, issuer *Entity, urn, key string) *Entity {
 	t.Helper()
 	return Issue(t, issuer, Subject{URIs: []string{urn}, Key: key, CA: true})
 }
 
-// User makes a certificate that is no CA.
+// User creates a certificate with that URN that is not a CA. key names its key.
 func User(t testing.TB, issuer *Entity, urn, key string) *Entity {
 	t.Helper()
 	return Issue(t, issuer, Subject{URIs: []string{urn}, Key: key})
 }
 
-// AltNames is the extension that holds URIs byte for byte.
+// AltNames returns the extension with these URIs as alternative names, byte for byte.
 func AltNames(t testing.TB, uris ...string) pkix.Extension {
 	t.Helper()
 	var names []asn1.RawValue
@@ -148,8 +149,8 @@ func AltNames(t testing.TB, uris ...string) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: marshal(t, names)}
 }
 
-// OddAIA is the authorityInfoAccess extension of Emulab and imec authorities,
-// whose access method is an arc of 128 bits: 2.25.305821105408246119474742976030998643995.
+// OddAIA returns an authorityInfoAccess extension like that of Emulab and imec authorities. Its
+// access method has an arc of 128 bits: 2.25.305821105408246119474742976030998643995.
 func OddAIA(critical bool) pkix.Extension {
 	n, _ := new(big.Int).SetString("305821105408246119474742976030998643995", 10)
 	oid := []byte{2*40 + 25}
@@ -168,7 +169,7 @@ func OddAIA(critical bool) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 1}, Critical: critical, Value: tlv(0x30, access)}
 }
 
-// Anchors trusts the certificates as such.
+// Anchors returns a generation of trust with these certificates as anchors.
 func Anchors(list ...*Entity) *cert.Anchors {
 	var anchors []cert.Anchor
 	for _, e := range list {
@@ -177,7 +178,7 @@ func Anchors(list ...*Entity) *cert.Anchors {
 	return cert.NewAnchors(anchors...)
 }
 
-// PEM is the certificates as a GID, leaf first.
+// PEM returns certificates in PEM, as in a GID. The leaf must come first.
 func PEM(list ...*Entity) string {
 	var b bytes.Buffer
 	for _, e := range list {
@@ -186,7 +187,7 @@ func PEM(list ...*Entity) string {
 	return b.String()
 }
 
-// Raw is the certificates as a TLS peer shows them.
+// Raw returns certificates in DER, as a TLS peer presents them.
 func Raw(list ...*Entity) (raw [][]byte) {
 	for _, e := range list {
 		raw = append(raw, e.Raw)
