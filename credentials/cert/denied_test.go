@@ -35,7 +35,7 @@ func TestBadLinesOfTheDenyList(t *testing.T) {
 		{"issuer's URN cut off", "serial 03 of urn:publicid:IDN+example.org", "malformed"},
 		{"two issuers", "serial 03 of " + saURN + " " + saURN, "only a comment may follow"},
 		{"issuer that is no name", "serial 03 of example.org", "-nameopt RFC2253"},
-		{"issuer of an unknown type", "serial 03 of XY=1", "XY is no type"},
+		{"issuer of an unknown type", "serial 03 of XY=1", "XY is not a known type"},
 		{"issuer with a quotation mark", `serial 03 of CN="x"`, `must be written \"`},
 		{"issuer that ends with a comma", "serial 03 of CN=x,", "-nameopt RFC2253"},
 		{"comment behind a name", "serial 03 of CN=x # stolen", "a comment on a line of its own"},

@@ -217,11 +217,11 @@ func TestParseSSHKeys(t *testing.T) {
 		key: key + "\n",
 		"\r\n# mine\r\n" + key + " alice's\r\n" + key: key + " alice's\n" + key + "\n",
 		string(u.SSHKey):       "the public half",
-		"":                     "no public SSH key",
-		"# nothing":            "no public SSH key",
-		key + "\nssh-rsa AAAA": "no public SSH key",
+		"":                     "public SSH key",
+		"# nothing":            "public SSH key",
+		key + "\nssh-rsa AAAA": "public SSH key",
 		"command=\"x\" " + key: "options",
-		key + " \x1b[2J":       "no public SSH key",
+		key + " \x1b[2J":       "public SSH key",
 	} {
 		got, err := trial.ParseSSHKeys([]byte(in))
 		if err != nil {
