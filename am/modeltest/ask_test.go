@@ -8,14 +8,14 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// do makes a call and compares the answer with the model.
+// do makes a call and compares the answer with the answer that the model expects.
 func (l *run) do(c *caller, a ask) {
 	now, after := l.now(), l.model.clone()
 	codes := after.judge(a, now, l.room)
 	full := l.full.Load()
 	l.touched = a.slice
 	got := l.send(c, a)
-	l.tell("%s → %d %s", a, got.code, got.output)
+	l.logf("%s → %d %s", a, got.code, got.output)
 	if len(codes) > 0 && len(l.room.over) > 0 && (bool(got.unanswered) || got.code == am.Success) {
 		after = l.model.clone()
 		codes = after.judge(a, now, l.room.ended())
@@ -23,7 +23,7 @@ func (l *run) do(c *caller, a ask) {
 	switch {
 	case bool(got.unanswered):
 		if len(codes) == 0 {
-			l.maybe = after
+			l.ifDone = after
 		}
 	case got.code == am.DBError && l.full.Load() > full:
 	case len(codes) == 0 && got.code == am.Success:
@@ -71,6 +71,7 @@ func (l *run) send(c *caller, a ask) answer {
 	return c.v3(a.method, a.named, opts(o...))
 }
 
+// rspec returns the request RSpec of the call.
 func (a ask) rspec() string {
 	var all []string
 	for _, n := range a.nodes {
@@ -83,13 +84,16 @@ func (a ask) rspec() string {
 	return request(all...)
 }
 
+// key is a public SSH key.
 const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f test"
 
+// users returns the option geni_users with the caller and a key.
 func users(c *caller) []xmlrpc.Value {
 	return []xmlrpc.Value{xmlrpc.Struct{opt("urn", c.who.urn.String()), opt("keys", strs(key))}}
 }
 
-// learn reads from an answer which slivers and components new nodes got.
+// learn reads the slivers and components of new nodes from an answer, and stores them in the
+// model after.
 func (l *run) learn(after *plain, a ask, got answer) {
 	if a.nodes == nil {
 		return

@@ -11,8 +11,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// caller is a user with a credential over a slice who calls one version of the API or
-// the other.
+// caller is a user with a credential over a slice. It calls version 2 or 3 of the API.
 type caller struct {
 	site       *site
 	who        *user
@@ -20,8 +19,7 @@ type caller struct {
 	credential string
 }
 
-// answer is a decoded reply. If the process ended during the call, the caller only
-// knows that the connection broke.
+// answer is a decoded reply. If the process ended during the call, only unanswered is set.
 type answer struct {
 	code   am.Code
 	detail int
@@ -31,16 +29,17 @@ type answer struct {
 	unanswered
 }
 
+// unanswered means that the process ended during the call.
 type unanswered bool
 
-// sliverReport is a sliver as an answer describes it.
+// sliverReport is the description of a sliver in an answer.
 type sliverReport struct {
 	urn, client, state, allocation string
 	expires                        time.Time
 	err                            string
 }
 
-// v3 calls a method of version 3 about slivers, or about the whole slice.
+// v3 calls a method of version 3 for the named slivers; nil means the whole slice.
 func (c *caller) v3(method string, named []string, args ...xmlrpc.Value) answer {
 	c.site.t.Helper()
 	if named == nil {
@@ -49,7 +48,7 @@ func (c *caller) v3(method string, named []string, args ...xmlrpc.Value) answer 
 	return c.call(3, method, append([]xmlrpc.Value{strs(named...), creds(c.credential)}, args...)...)
 }
 
-// v2 calls a method of version 2 about the slice.
+// v2 calls a method of version 2 for the slice.
 func (c *caller) v2(method string, args ...xmlrpc.Value) answer {
 	c.site.t.Helper()
 	return c.call(2, method, append([]xmlrpc.Value{c.slice, strs(c.credential)}, args...)...)
@@ -73,6 +72,7 @@ func (c *caller) advertised() answer {
 	return c.call(3, "ListResources", creds(c.who.credential), opts())
 }
 
+// call makes a call and decodes the answer.
 func (c *caller) call(version int, method string, params ...xmlrpc.Value) (a answer) {
 	s := c.site
 	s.t.Helper()
@@ -132,6 +132,7 @@ func (a answer) manifest() string {
 	return s
 }
 
+// get returns a member of a struct; nil if it has no such member.
 func get(v xmlrpc.Value, name string) xmlrpc.Value {
 	s, _ := v.(xmlrpc.Struct)
 	x, _ := s.Get(name)
@@ -169,12 +170,12 @@ func request(nodes ...string) string {
 	return string(append(b, "</rspec>"...))
 }
 
-// node asks for any node of a sliver type.
+// node returns a request for a node of a sliver type on any component.
 func node(client, sliverType string) string {
 	return `<node client_id="` + client + `"><sliver_type name="` + sliverType + `"/></node>`
 }
 
-// bound asks for one node by its name.
+// bound returns a request for a node of a sliver type on a component.
 func bound(client, sliverType, component string) string {
 	return `<node client_id="` + client + `" component_id="` + name("node", component) + `"><sliver_type name="` + sliverType + `"/></node>`
 }

@@ -15,21 +15,21 @@ func (l *run) reopenAfterCrash() {
 		time.Sleep(time.Duration(l.rand.IntN(3600)) * time.Second)
 	}
 	l.begin()
-	l.tell("resurrected")
-	if l.maybe == nil {
+	l.logf("restarted after a crash")
+	if l.ifDone == nil {
 		return
 	}
 	records, _ := l.site.records()
-	l.maybe.pass(l.now())
-	l.model.pass(l.now())
-	switch why := l.difference(l.maybe, records); {
+	l.ifDone.expire(l.now())
+	l.model.expire(l.now())
+	switch why := l.difference(l.ifDone, records); {
 	case why == "":
-		l.tell("  the call that nobody heard of was done")
-		l.model = l.maybe
+		l.logf("  the unanswered call was carried out")
+		l.model = l.ifDone
 	default:
-		l.tell("  the call that nobody heard of was not done: %s", why)
+		l.logf("  the unanswered call was not carried out: %s", why)
 	}
-	l.maybe = nil
+	l.ifDone = nil
 }
 
 // difference returns how the records differ from a model; "" if they agree. New nodes
@@ -44,18 +44,18 @@ func (l *run) difference(p *plain, records map[string]am.Sliver) string {
 		s := p.slices[x.Slice.Name]
 		i := slices.IndexFunc(s.nodes, func(n *plainNode) bool { return n.urn == x.URN.String() || n.urn == "" && n.client == x.ClientID })
 		if i < 0 {
-			return x.ClientID + " is too much"
+			return x.ClientID + " is not in the model"
 		}
 		n := s.nodes[i]
 		switch {
 		case x.Frozen != s.shut:
-			return x.ClientID + " is frozen, or is not"
+			return x.ClientID + " is frozen only in the model or only in the store"
 		case !x.Expires.Equal(n.expires) || n.state == "reserved" && !x.RequestedEnd.Equal(n.wish):
 			return x.ClientID + " has another lease"
 		case !n.mayBecome(stateOf(x.Status)):
 			return x.ClientID + " is in another state"
 		case n.state == "making" && stateOf(x.Status) == "making" && x.Desired.On != n.on:
-			return x.ClientID + " is to be started, or is not"
+			return x.ClientID + " must be started according to only one of model and store"
 		}
 		if n.urn == "" {
 			n.urn, n.component = x.URN.String(), x.Component.Name
@@ -65,7 +65,7 @@ func (l *run) difference(p *plain, records map[string]am.Sliver) string {
 	for name, s := range p.slices {
 		live -= len(s.nodes)
 		if s.shut != shut[name] {
-			return name + " is shut down, or is not"
+			return name + " is shut down only in the model or only in the store"
 		}
 	}
 	if live != 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// draw thinks of a call, and who makes it.
+// draw returns a random call and its caller.
 func (l *run) draw() (*caller, ask) {
 	s := l.model.slices[l.pick("s1", "s2", "s3", "s1")]
 	now := l.now()
@@ -76,7 +76,8 @@ func (l *run) draw() (*caller, ask) {
 	return c, a
 }
 
-// nodes are those of a request: mostly new names, and any component.
+// nodes returns random nodes for a request: mostly with new names, on any component or on a
+// named one.
 func (l *run) nodes(s *plainSlice) (all []askedNode) {
 	used := map[string]bool{}
 	for range 1 + l.rand.IntN(3) {
@@ -97,14 +98,16 @@ func (l *run) nodes(s *plainSlice) (all []askedNode) {
 	return all
 }
 
+// pick returns a random element of words.
 func (l *run) pick(words ...string) string { return words[l.rand.IntN(len(words))] }
 
-// credential finds somebody to call, and until when he may.
+// credential returns a random caller for a slice, and the end of the caller's credential; zero
+// if the credential gives no right. elsewhere means that it is for another slice.
 func (l *run) credential(slice string) (c *caller, until time.Time, elsewhere bool) {
 	s := l.site
 	lasts := []time.Duration{2 * time.Hour, 8 * time.Hour, forever, forever, forever}[l.rand.IntN(5)]
 	switch l.rand.IntN(12) {
-	case 0: // bob, with what alice has handed on
+	case 0: // bob uses a credential that alice has delegated
 		return s.as(s.sharedUsers.bob, slice, s.sharedUsers.delegatedCredential(s.t, slice, forever, lasts)), began.Add(lasts), false
 	case 1:
 		if l.rand.IntN(2) == 0 { // bob uses alice's credential

@@ -15,25 +15,26 @@ import (
 type behaviour int
 
 const (
-	succeeds   behaviour = iota // does all of it at once
-	slow                        // accepts, and takes a while
-	fails                       // the call fails, and nothing was done
-	busy                        // each resource is refused for now
-	refuses                     // each resource is refused for good
-	dies                        // does it, and then the call fails
-	halfway                     // does the first half, and then the call fails
-	lies                        // says that it is done, and it is not
-	hangs                       // does nothing until the time is over
-	late                        // does it, but answers only when the time is over
-	crowded                     // had no place until the time was over
-	forgets                     // does it, and does not mention half of it
-	breaks                      // makes it, and it comes out broken
-	slowly                      // does it at once, and takes a while to say what it has seen
-	disowns                     // knows nothing of what it shall remove
-	behaviours                  // how many there are
+	succeeds   behaviour = iota // changes all resources at once
+	slow                        // accepts the change, which then takes some time
+	fails                       // changes nothing, and the call fails
+	busy                        // refuses each resource temporarily
+	refuses                     // refuses each resource permanently
+	dies                        // changes all resources, but the call fails
+	halfway                     // changes the first half of the resources, but the call fails
+	lies                        // changes nothing, but reports success
+	hangs                       // does nothing until the time limit of the call
+	late                        // changes all resources, but answers only after the time limit
+	crowded                     // cannot start the call before the time limit (ErrNoPlace)
+	forgets                     // changes all resources, but the answer lacks half of them
+	breaks                      // creates resources that have failed
+	slowly                      // changes all resources at once, but answers late
+	disowns                     // reports resources that it must remove as unknown
+	behaviours                  // the number of behaviours
 )
 
-var behaviourNames = [...]string{"obeys", "slow", "fails", "busy", "refuses", "dies", "halfway", "lies", "hangs", "late", "crowded", "forgets", "breaks", "slowly", "disowns"}
+// behaviourNames are the names of the behaviours, for messages.
+var behaviourNames = [...]string{"succeeds", "slow", "fails", "busy", "refuses", "dies", "halfway", "lies", "hangs", "late", "crowded", "forgets", "breaks", "slowly", "disowns"}
 
 func (c behaviour) String() string { return behaviourNames[c] }
 
@@ -42,28 +43,28 @@ func (c behaviour) String() string { return behaviourNames[c] }
 type fakeProvider struct {
 	// places is how many sets may run at once.
 	places int
-	// pace is how long a slow change takes.
+	// pace is the duration of a slow change.
 	pace time.Duration
 
-	mu sync.Mutex // guards what follows
-	// single are the components that hold one machine.
+	mu sync.Mutex // guards the fields below
+	// single are the components that can have only one machine.
 	single   map[string]bool
 	machines map[string]*machine
-	gone     map[string]provider.Resource // what was removed, as it was
-	setting  map[string]bool              // in a set now
+	gone     map[string]provider.Resource // the last state of removed resources
+	setting  map[string]bool              // the resources in running sets
 	calls    int
-	// conduct says how to answer call number n; nil obeys.
+	// behaviour returns how to answer call number n; nil means that all calls succeed.
 	behaviour func(n int, action string, names []string) behaviour
-	// broken are promises to providers that were not kept.
+	// broken describes violations of the provider protocol by the runner.
 	broken []string
 }
 
 // machine is one resource.
 type machine struct {
 	is         provider.Resource
-	until      time.Time // changing until then
-	failed     string    // why it is no good
-	reappeared bool      // it was gone, and came back
+	until      time.Time // it is changing until this time
+	failed     string    // why it has failed; "" if it has not
+	reappeared bool      // it was removed and exists again
 }
 
 func newFakeProvider() *fakeProvider {
@@ -252,7 +253,7 @@ func (r *fakeProvider) change(u provider.Update, c behaviour) {
 		}
 		m = &machine{is: provider.Resource{provider.AttrName: u.Name}}
 		r.machines[u.Name] = m
-		r.noteDoubleUse(u)
+		r.concurrentHistory(u)
 	}
 	maps.Copy(m.is, u.Should)
 	delete(m.is, provider.AttrSetup)
@@ -265,8 +266,8 @@ func (r *fakeProvider) change(u provider.Update, c behaviour) {
 	}
 }
 
-// noteDoubleUse records a machine that is made where another one exists.
-func (r *fakeProvider) noteDoubleUse(u provider.Update) {
+// concurrentHistory records a machine that is made where another one exists.
+func (r *fakeProvider) concurrentHistory(u provider.Update) {
 	where := u.Should.Text(provider.AttrComponent)
 	if !r.single[where] {
 		return

@@ -17,102 +17,104 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// A chapter is one thing that somebody does in the story; all is quiet between
-// two of them, but before one that is called so. Its error is a refusal.
-type chapter struct {
+// A storyStep is one action of a user or an operator in the story. Between two steps the
+// test waits until no work is left, except before the step "start before it is made". The
+// error of do is a refusal.
+type storyStep struct {
 	what string
-	do   func(*tale) error
+	do   func(*storyRun) error
 }
 
-// story is a life of four slices with every method that changes something, ends
-// of leases, a shutdown and what operators do about it.
-var story = []chapter{
-	{"Allocate", func(t *tale) error {
-		return t.heard(t.as("one").allocate(request(node("a", "raw-pc"), node("b", "vm"))))
+// story is a history of four slices with every method that changes something, with ends of
+// leases, with a shutdown and its end by an operator.
+var story = []storyStep{
+	{"Allocate", func(t *storyRun) error {
+		return t.check(t.as("one").allocate(request(node("a", "raw-pc"), node("b", "vm"))))
 	}},
-	{"Renew of what is reserved", func(t *tale) error {
-		return t.heard(t.as("one").v3("Renew", nil, stamp(t.w.now().Add(time.Hour)), opts()))
+	{"Renew of what is reserved", func(t *storyRun) error {
+		return t.check(t.as("one").v3("Renew", nil, stamp(t.w.now().Add(time.Hour)), opts()))
 	}},
-	{"Provision", func(t *tale) error {
-		return t.heard(t.as("one").v3("Provision", nil, opts(opt("geni_users", users(t.as("one"))))))
+	{"Provision", func(t *storyRun) error {
+		return t.check(t.as("one").v3("Provision", nil, opts(opt("geni_users", users(t.as("one"))))))
 	}},
-	{"start", func(t *tale) error { return t.act("one", "geni_start") }},
-	{"restart", func(t *tale) error { return t.act("one", "geni_restart") }},
-	{"other users", func(t *tale) error {
+	{"start", func(t *storyRun) error { return t.act("one", "geni_start") }},
+	{"restart", func(t *storyRun) error { return t.act("one", "geni_restart") }},
+	{"other users", func(t *storyRun) error {
 		both := append(users(t.as("one")), users(t.s.as(t.w.sharedUsers.bob, "one", ""))...)
 		return t.act("one", "geni_update_users", opt("geni_users", both))
 	}},
-	{"CreateSliver", func(t *tale) error {
+	{"CreateSliver", func(t *storyRun) error {
 		c := t.as("two")
-		return t.heard(c.create(request(node("c", "raw-pc"), node("d", "vm")), users(c)))
+		return t.check(c.create(request(node("c", "raw-pc"), node("d", "vm")), users(c)))
 	}},
-	{"RenewSliver", func(t *tale) error {
-		return t.heard(t.as("two").v2("RenewSliver", stamp(t.w.now().Add(8*time.Minute)), xmlrpc.Struct{}))
+	{"RenewSliver", func(t *storyRun) error {
+		return t.check(t.as("two").v2("RenewSliver", stamp(t.w.now().Add(8*time.Minute)), xmlrpc.Struct{}))
 	}},
-	{"Allocate of what is left to end", func(t *tale) error {
-		return t.heard(t.as("three").allocate(request(node("e", "vm"), node("f", "raw-pc"))))
+	{"Allocate of what is left to end", func(t *storyRun) error {
+		return t.check(t.as("three").allocate(request(node("e", "vm"), node("f", "raw-pc"))))
 	}},
-	{"stop", func(t *tale) error { return t.act("one", "geni_stop") }},
-	{"Shutdown", func(t *tale) error {
+	{"stop", func(t *storyRun) error { return t.act("one", "geni_stop") }},
+	{"Shutdown", func(t *storyRun) error {
 		c := t.as("two")
-		return t.heard(c.call(3, "Shutdown", c.slice, creds(c.credential), opts()))
+		return t.check(c.call(3, "Shutdown", c.slice, creds(c.credential), opts()))
 	}},
-	{"thaw", func(t *tale) error { return t.s.thaw("two") }},
-	{"start of one node", func(t *tale) error { return t.act("one b", "geni_start") }},
-	{"Delete of one node", func(t *tale) error { return t.heard(t.as("one").v3("Delete", t.sliver("one", "a"), opts())) }},
-	{"leases end", func(*tale) error { time.Sleep(11 * time.Minute); return nil }},
-	{"Allocate after that", func(t *tale) error {
-		return t.heard(t.as("four").allocate(request(node("g", "raw-pc"), bound("h", "vm", "host1"))))
+	{"thaw", func(t *storyRun) error { return t.s.thaw("two") }},
+	{"start of one node", func(t *storyRun) error { return t.act("one b", "geni_start") }},
+	{"Delete of one node", func(t *storyRun) error { return t.check(t.as("one").v3("Delete", t.sliver("one", "a"), opts())) }},
+	{"leases end", func(*storyRun) error { time.Sleep(11 * time.Minute); return nil }},
+	{"Allocate after that", func(t *storyRun) error {
+		return t.check(t.as("four").allocate(request(node("g", "raw-pc"), bound("h", "vm", "host1"))))
 	}},
-	{"Provision after that", func(t *tale) error { return t.heard(t.as("four").v3("Provision", nil, opts())) }},
-	{"start before it is made", func(t *tale) error { return t.act("four", "geni_start") }},
+	{"Provision after that", func(t *storyRun) error { return t.check(t.as("four").v3("Provision", nil, opts())) }},
+	{"start before it is made", func(t *storyRun) error { return t.act("four", "geni_start") }},
 }
 
-// tale is one telling of the story.
-type tale struct {
+// storyRun is one run of the story.
+type storyRun struct {
 	w    *environment
 	s    *site
-	now  string // what the chapter is called
+	now  string // the name of the current step
 	over bool   // the story has ended; guarded by the environment's lock
 
-	chapter atomic.Int32
-	felt    atomic.Bool // what was to go wrong went wrong
+	storyStep atomic.Int32
+	triggered atomic.Bool // the planned fault has happened
 
-	refused    map[int]bool // chapters that were refused, and those left out
-	unanswered map[int]bool // chapters of which nobody knows whether they happened
-	wrong      []string     // what must never be
+	refused    map[int]bool // the steps that were refused or skipped
+	unanswered map[int]bool // the steps that may or may not have been carried out
+	wrong      []string     // violations of the invariants
 }
 
-var errUnknown = errors.New("nobody knows")
+var errUnknown = errors.New("it is unknown whether the step was carried out")
 
-// heard is what a caller makes of an answer.
-func (t *tale) heard(a answer) error {
+// check returns the error of a step for an answer: nil for success, and errUnknown if the
+// call may or may not have been carried out.
+func (t *storyRun) check(a answer) error {
 	switch {
 	case bool(a.unanswered), errors.Is(a.cause, store.ErrInDoubt):
 		return errUnknown
 	case a.code != am.Success:
 		if a.output == "" {
-			t.wrong = append(t.wrong, fmt.Sprintf("%s is refused without a word", t.now))
+			t.wrong = append(t.wrong, fmt.Sprintf("%s is refused without a reason", t.now))
 		}
 		return fmt.Errorf("%d %s", a.code, a.output)
 	}
 	return nil
 }
 
-func (t *tale) as(slice string) *caller { return t.s.alice(slice, forever) }
+func (t *storyRun) as(slice string) *caller { return t.s.alice(slice, forever) }
 
-// act is an action on a slice, or on one of its nodes.
-func (t *tale) act(what, action string, options ...xmlrpc.Member) error {
+// act performs an operational action on a slice ("one"), or on one of its nodes ("one b").
+func (t *storyRun) act(what, action string, options ...xmlrpc.Member) error {
 	slice, client, one := strings.Cut(what, " ")
 	var named []string
 	if one {
 		named = t.sliver(slice, client)
 	}
-	return t.heard(t.as(slice).v3("PerformOperationalAction", named, action, opts(options...)))
+	return t.check(t.as(slice).v3("PerformOperationalAction", named, action, opts(options...)))
 }
 
-// sliver is the URN of a node's sliver, or of none.
-func (t *tale) sliver(slice, client string) []string {
+// sliver returns the URN of a node's sliver, or a URN that does not exist.
+func (t *storyRun) sliver(slice, client string) []string {
 	slivers, _ := t.s.records()
 	for _, x := range slivers {
 		if x.Slice.Name == slice && x.ClientID == client {
@@ -122,13 +124,13 @@ func (t *tale) sliver(slice, client string) []string {
 	return []string{name("sliver", "none")}
 }
 
-// tell tells the story but for the chapters in without, and goes on in a new
-// process where one has died.
-func (t *tale) tell(without map[int]bool) {
+// runSteps runs the steps of the story, except those in without. After a crash it continues
+// in a new process.
+func (t *storyRun) runSteps(without map[int]bool) {
 	t.s = t.w.open()
 	t.refused, t.unanswered = union(without, nil), map[int]bool{}
 	for i, c := range story {
-		t.chapter.Store(int32(i))
+		t.storyStep.Store(int32(i))
 		t.now = c.what
 		if !without[i] {
 			switch err := c.do(t); {
@@ -139,15 +141,15 @@ func (t *tale) tell(without map[int]bool) {
 			}
 		}
 		if hurried := i+1 < len(story) && strings.Contains(story[i+1].what, "before it is made"); !hurried || t.s.isDead() {
-			t.quiet()
+			t.awaitIdle()
 		}
 	}
-	time.Sleep(2 * time.Minute) // sweeps, and the end of what only was asked about
-	t.quiet()
+	time.Sleep(2 * time.Minute) // for sweeps, and for the end of dry runs
+	t.awaitIdle()
 }
 
-// quiet waits until there is nothing to do, and looks at what must always be.
-func (t *tale) quiet() {
+// awaitIdle waits until no work is left, and then checks the invariants.
+func (t *storyRun) awaitIdle() {
 	for range 1200 {
 		if t.s.isDead() {
 			t.s.kill()
@@ -155,17 +157,17 @@ func (t *tale) quiet() {
 			t.s = t.w.open()
 		}
 		if t.s.settle(0) && !t.s.isDead() {
-			t.look()
+			t.checkInvariants()
 			return
 		}
 		time.Sleep(time.Second)
 	}
 	_, tasks := t.s.records()
-	t.wrong = append(t.wrong, fmt.Sprintf("after %s there is no end of work: %v", t.now, tasks))
+	t.wrong = append(t.wrong, fmt.Sprintf("after %s the tasks do not end: %v", t.now, tasks))
 }
 
-// look looks at what must always be.
-func (t *tale) look() {
+// checkInvariants checks conditions that must always hold, and adds violations to t.wrong.
+func (t *storyRun) checkInvariants() {
 	slivers, tasks := t.s.records()
 	on := map[string]int{}
 	for _, x := range slivers {
@@ -177,18 +179,18 @@ func (t *tale) look() {
 			t.wrong = append(t.wrong, fmt.Sprintf("after %s %s holds %d slivers, and there is room for %d", t.now, c.Name, on[c.Name], room[c.Name]))
 		}
 	}
-	for fakeProvider, r := range t.w.providers {
+	for provider, r := range t.w.providers {
 		for _, id := range r.present() {
 			if _, task := tasks[id]; slivers[id].URN.IsZero() && !task {
-				t.wrong = append(t.wrong, fmt.Sprintf("after %s %s has %s, and nobody knows of it", t.now, fakeProvider, id))
+				t.wrong = append(t.wrong, fmt.Sprintf("after %s %s has %s, which has neither a record nor a task", t.now, provider, id))
 			}
 		}
 		r.with(func() { t.wrong, r.broken = append(t.wrong, r.broken...), nil })
 	}
 }
 
-// end is how it ends: what is of each node, and of each slice.
-func (t *tale) end() map[string]string {
+// finalState returns a description of each node and each slice.
+func (t *storyRun) finalState() map[string]string {
 	all := map[string]string{}
 	slivers, _ := t.s.records()
 	for id, x := range slivers {
@@ -220,12 +222,12 @@ func (t *tale) end() map[string]string {
 
 const broken = "failed: "
 
-// reasons are why a sliver may fail: the words of its provider, and what is told of
-// one that has none.
+// reasons are the errors with which a sliver may fail: texts of providers, and the text for a
+// provider that does not answer.
 var reasons = []string{"this is not permitted", "it does not come up", "the provider is broken"}
 
-// back gives everything back, undisturbed: nothing may be left then.
-func (t *tale) back() {
+// releaseAll ends the faults and deletes all slices. It then checks that nothing is left.
+func (t *storyRun) releaseAll() {
 	t.w.mu.Lock()
 	t.over, t.w.before, t.w.after = true, nil, nil
 	t.w.mu.Unlock()
@@ -234,49 +236,49 @@ func (t *tale) back() {
 	}
 	for _, slice := range []string{"one", "two", "three", "four"} {
 		if err := t.s.thaw(slice); err == nil {
-			t.quiet()
+			t.awaitIdle()
 		}
 		_ = t.as(slice).v3("Delete", nil, opts())
 	}
-	t.quiet()
-	for what := range t.end() {
-		t.wrong = append(t.wrong, what+" is left when all was given back")
+	t.awaitIdle()
+	for what := range t.finalState() {
+		t.wrong = append(t.wrong, what+" is left after everything was released")
 	}
-	for fakeProvider, r := range t.w.providers {
+	for provider, r := range t.w.providers {
 		if left := r.present(); len(left) > 0 {
-			t.wrong = append(t.wrong, fmt.Sprintf("%s has %v left when all was given back", fakeProvider, left))
+			t.wrong = append(t.wrong, fmt.Sprintf("%s has %v left after everything was released", provider, left))
 		}
 	}
 	t.s.stop()
 }
 
-// telling is what came of one.
-type telling struct {
+// storyResult is the result of a storyRun.
+type storyResult struct {
 	end                 map[string]string
 	refused, unanswered []int
 	wrong               []string
-	felt                bool // what was to go wrong went wrong
+	triggered           bool // the planned fault has happened
 }
 
-// listen runs the story once, in its own bubble. disturb prepares the environment.
-func listen(t *testing.T, without map[int]bool, disturb func(*tale)) (x telling) {
+// runOnce runs the story once, in its own bubble. disturb plans a fault.
+func runOnce(t *testing.T, without map[int]bool, disturb func(*storyRun)) (x storyResult) {
 	t.Helper()
 	live(t, func(w *environment) {
-		w.asks = map[string]bool{"cloud": true}
-		sliverReport := &tale{w: w}
+		w.probed = map[string]bool{"cloud": true}
+		sr := &storyRun{w: w}
 		if disturb != nil {
-			disturb(sliverReport)
+			disturb(sr)
 		}
-		sliverReport.tell(without)
+		sr.runSteps(without)
 		synctest.Wait()
-		x.end = sliverReport.end()
-		sliverReport.back()
-		x.felt, x.refused, x.unanswered, x.wrong = sliverReport.felt.Load(), slices.Sorted(maps.Keys(sliverReport.refused)), slices.Sorted(maps.Keys(sliverReport.unanswered)), sliverReport.wrong
+		x.end = sr.finalState()
+		sr.releaseAll()
+		x.triggered, x.refused, x.unanswered, x.wrong = sr.triggered.Load(), slices.Sorted(maps.Keys(sr.refused)), slices.Sorted(maps.Keys(sr.unanswered)), sr.wrong
 	})
 	return x
 }
 
-// references are ends of the story without some of its chapters, told undisturbed.
+// references are the final states of runs without faults, by the skipped steps.
 type references map[string]map[string]string
 
 func (r references) without(t *testing.T, chapters []int) map[string]string {
@@ -287,7 +289,7 @@ func (r references) without(t *testing.T, chapters []int) map[string]string {
 		for _, c := range chapters {
 			skip[c] = true
 		}
-		x := listen(t, skip, nil)
+		x := runOnce(t, skip, nil)
 		for _, w := range x.wrong {
 			t.Errorf("undisturbed, without %v: %s", chapters, w)
 		}
@@ -296,10 +298,11 @@ func (r references) without(t *testing.T, chapters []int) map[string]string {
 	return r[k]
 }
 
-// agrees reports whether a telling ended as it may: as the undisturbed story without
-// what was refused, each chapter of which nobody knows being there or not, but for
-// slivers that have failed with a reason. differs is how not.
-func (r references) agrees(t *testing.T, x telling) (failed int, differs string) {
+// agrees compares the final state of a run with runs without faults that skip the refused
+// steps. It accepts any choice of the unanswered steps, and slivers that have failed with one
+// of the reasons; failed is their number. differs describes the differences; "" if there are
+// none.
+func (r references) agrees(t *testing.T, x storyResult) (failed int, differs string) {
 	t.Helper()
 	for choice := range 1 << len(x.unanswered) {
 		without := slices.Clone(x.refused)

@@ -15,11 +15,12 @@ import (
 	"patchbay/am/testkit/require"
 )
 
-// TestStory: undisturbed, every chapter works, and it ends as told here.
+// TestStory runs the story without faults: every step succeeds, and the final state is as
+// expected.
 func TestStory(t *testing.T) {
-	x := listen(t, nil, nil)
+	x := runOnce(t, nil, nil)
 	if len(x.refused)+len(x.unanswered)+len(x.wrong) > 0 {
-		t.Errorf("refused %v, unheard %v, wrong %v", x.refused, x.unanswered, x.wrong)
+		t.Errorf("refused %v, unanswered %v, wrong %v", x.refused, x.unanswered, x.wrong)
 	}
 	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts; machine on true: on, restarted 0, 0 accounts"
 	want := map[string]string{
@@ -37,21 +38,21 @@ var errSpoilt = errors.New("input/output error")
 
 // row is one row of a table of faults.
 type row struct {
-	kind    string // of what goes wrong, for the count
-	at      string
-	disturb func(*tale) // must say when it is felt
+	kind    string          // the kind of fault
+	at      string          // where it happens
+	disturb func(*storyRun) // plans the fault, which must set triggered when it happens
 }
 
-// through tells the story for each row, or for as many as there is time for, of
-// each kind alike, and holds each end against the undisturbed ones.
-func through(t *testing.T, rows []row, limit int) {
+// runRows runs the story for each row and compares the final state with runs without faults.
+// Short tests run at most limit rows, with an equal share of each kind.
+func runRows(t *testing.T, rows []row, limit int) {
 	t.Helper()
 	kinds := map[string][]row{}
 	for _, r := range rows {
 		kinds[r.kind] = append(kinds[r.kind], r)
 	}
 	ends := references{}
-	total, felt := 0, 0
+	total, triggered := 0, 0
 	for i, kind := range slices.Sorted(maps.Keys(kinds)) {
 		all := kinds[kind]
 		every := 1
@@ -61,16 +62,16 @@ func through(t *testing.T, rows []row, limit int) {
 		done, refused, unanswered, failed := 0, 0, 0, 0
 		for n := i % every; n < len(all); n += every {
 			t.Run(all[n].kind+" at "+all[n].at, func(t *testing.T) {
-				x := listen(t, nil, all[n].disturb)
-				if x.felt {
-					felt++
+				x := runOnce(t, nil, all[n].disturb)
+				if x.triggered {
+					triggered++
 				}
 				for _, w := range x.wrong {
 					t.Error(w)
 				}
 				lost, differs := ends.agrees(t, x)
 				if differs != "" {
-					t.Errorf("refused %v, unheard %v:\n%s", x.refused, x.unanswered, differs)
+					t.Errorf("refused %v, unanswered %v:\n%s", x.refused, x.unanswered, differs)
 				}
 				refused += min(1, len(x.refused))
 				unanswered += min(1, len(x.unanswered))
@@ -79,23 +80,23 @@ func through(t *testing.T, rows []row, limit int) {
 			})
 		}
 		total += done
-		t.Logf("%4d of %4d rows: %s; told with a refusal in %d, with no answer in %d, with failed slivers in %d", done, len(all), kind, refused, unanswered, failed)
+		t.Logf("%4d of %4d rows: %s; %d had a refusal, %d no answer, %d failed slivers", done, len(all), kind, refused, unanswered, failed)
 	}
-	t.Logf("%d rows, compared with %d undisturbed ends; %d came to what was to go wrong", total, len(ends), felt)
-	if felt < total*9/10 { // how often providers are looked at varies a little
-		t.Error("too few went wrong")
+	t.Logf("%d rows, compared with %d runs without faults; in %d the fault happened", total, len(ends), triggered)
+	if triggered < total*9/10 { // the number of polls of providers varies a little
+		t.Error("in too few rows the fault happened")
 	}
 }
 
-// TestEveryWriteFails lets each write of the story fail, and the process end before it
-// or after it.
+// TestEveryWriteFails makes each write of the story fail, and ends the process before or
+// after it.
 func TestEveryWriteFails(t *testing.T) {
 	t.Parallel()
 	first, last := 0, 0
-	listen(t, nil, func(sliverReport *tale) {
-		sliverReport.w.before = func(n int) error {
-			if sliverReport.s != nil && first == 0 {
-				first = n // not what opening writes
+	runOnce(t, nil, func(sr *storyRun) {
+		sr.w.before = func(n int) error {
+			if sr.s != nil && first == 0 {
+				first = n // the writes before belong to the opening of the store
 			}
 			last = n
 			return nil
@@ -104,11 +105,11 @@ func TestEveryWriteFails(t *testing.T) {
 	var rows []row
 	for n := first; n <= last; n++ {
 		at := fmt.Sprint("write ", n)
-		fails := func(times int) func(*tale) {
-			return func(sliverReport *tale) {
-				sliverReport.w.before = func(m int) error {
+		fails := func(times int) func(*storyRun) {
+			return func(sr *storyRun) {
+				sr.w.before = func(m int) error {
 					if m >= n && m < n+times {
-						sliverReport.felt.Store(true)
+						sr.triggered.Store(true)
 						return errSpoilt
 					}
 					return nil
@@ -118,62 +119,61 @@ func TestEveryWriteFails(t *testing.T) {
 		rows = append(rows,
 			row{"it fails", at, fails(1)},
 			row{"it fails, and the next five", at, fails(6)},
-			row{"the process ends before it", at, func(sliverReport *tale) {
-				sliverReport.w.before = func(m int) error {
+			row{"the process ends before it", at, func(sr *storyRun) {
+				sr.w.before = func(m int) error {
 					if m == n {
-						sliverReport.felt.Store(true)
-						sliverReport.s.die()
+						sr.triggered.Store(true)
+						sr.s.die()
 					}
 					return nil
 				}
 			}},
-			row{"the process ends after it", at, func(sliverReport *tale) {
-				sliverReport.w.after = func(m int) {
+			row{"the process ends after it", at, func(sr *storyRun) {
+				sr.w.after = func(m int) {
 					if m == n {
-						sliverReport.felt.Store(true)
-						sliverReport.s.die()
+						sr.triggered.Store(true)
+						sr.s.die()
 					}
 				}
 			}})
 	}
-	through(t, rows, 40)
+	runRows(t, rows, 40)
 }
 
-// wrongs are what can go wrong with a call of a provider, by its action, in words
-// for the table. Garbage is, to those above inventory/provider, a call that
-// failed, or a resource of which nothing is known now.
-var wrongs = map[string]map[behaviour]string{
+// faultTexts describe the faults of a provider's calls, by action and behaviour. If an answer
+// is garbage, package inventory/provider reports a failed call, or an error for a resource.
+var faultTexts = map[string]map[behaviour]string{
 	"get": {
 		fails: "fails, or its answer is garbage", busy: "has garbage for each resource", hangs: "times out", forgets: "answers in part",
 	},
 	"set": {
 		fails: "fails", hangs: "times out and does nothing", late: "is done and answered late", dies: "is done and dies, or its answer is garbage",
 		halfway: "is done by half and dies", lies: "is not done and said to be", forgets: "is done and answered in part", busy: "is refused for now",
-		refuses: "is refused", breaks: "is done, and what comes is broken", crowded: "finds no place", slow: "takes its time",
+		refuses: "is refused", breaks: "is done, but the resources have failed", crowded: "finds no place", slow: "is slow",
 	},
 	"ask": {
 		fails: "fails, or its answer is garbage", hangs: "times out", dies: "dies", busy: "is refused for now", refuses: "is refused",
 	},
 }
 
-// TestEveryProviderCallFails lets each call of a provider in the story go wrong.
+// TestEveryProviderCallFails makes each call of a provider in the story fail in each way.
 func TestEveryProviderCallFails(t *testing.T) {
 	t.Parallel()
 	type call struct {
-		fakeProvider, action string
-		n, chapter           int
+		provider, action string
+		n, storyStep     int
 	}
 	var mu sync.Mutex
 	var calls []call
-	watch := func(sliverReport *tale, f func(c call) behaviour) {
-		for name, r := range sliverReport.w.providers {
+	watch := func(sr *storyRun, f func(c call) behaviour) {
+		for name, r := range sr.w.providers {
 			r.behaviour = func(n int, action string, _ []string) behaviour {
-				return f(call{name, action, n, int(sliverReport.chapter.Load())})
+				return f(call{name, action, n, int(sr.storyStep.Load())})
 			}
 		}
 	}
-	listen(t, nil, func(sliverReport *tale) {
-		watch(sliverReport, func(c call) behaviour {
+	runOnce(t, nil, func(sr *storyRun) {
+		watch(sr, func(c call) behaviour {
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, c)
@@ -183,38 +183,38 @@ func TestEveryProviderCallFails(t *testing.T) {
 	var rows []row
 	sweeps := 0
 	for _, c := range calls {
-		if strings.HasPrefix(story[c.chapter].what, "leases") && c.action == "get" {
-			if sweeps++; sweeps > 8 { // they are all alike
+		if strings.HasPrefix(story[c.storyStep].what, "leases") && c.action == "get" {
+			if sweeps++; sweeps > 8 { // all sweeps are alike
 				continue
 			}
 		}
-		at := fmt.Sprintf("call %d of %s, in %s", c.n, c.fakeProvider, story[c.chapter].what)
-		for _, what := range slices.Sorted(maps.Keys(wrongs[c.action])) {
-			rows = append(rows, row{fmt.Sprintf("a %s %s", c.action, wrongs[c.action][what]), at, func(sliverReport *tale) {
-				watch(sliverReport, func(now call) behaviour {
-					if now.fakeProvider == c.fakeProvider && now.n == c.n {
-						sliverReport.felt.Store(true)
+		at := fmt.Sprintf("call %d of %s, in %s", c.n, c.provider, story[c.storyStep].what)
+		for _, what := range slices.Sorted(maps.Keys(faultTexts[c.action])) {
+			rows = append(rows, row{fmt.Sprintf("a %s %s", c.action, faultTexts[c.action][what]), at, func(sr *storyRun) {
+				watch(sr, func(now call) behaviour {
+					if now.provider == c.provider && now.n == c.n {
+						sr.triggered.Store(true)
 						return what
 					}
 					return succeeds
 				})
 			}})
 		}
-		rows = append(rows, row{"the provider is away for a minute from a " + c.action + " on", at, func(sliverReport *tale) {
+		rows = append(rows, row{"the provider is away for a minute from a " + c.action + " on", at, func(sr *storyRun) {
 			var since time.Time
-			watch(sliverReport, func(now call) behaviour {
+			watch(sr, func(now call) behaviour {
 				mu.Lock()
 				defer mu.Unlock()
-				if now.fakeProvider == c.fakeProvider && now.n == c.n {
+				if now.provider == c.provider && now.n == c.n {
 					since = time.Now()
-					sliverReport.felt.Store(true)
+					sr.triggered.Store(true)
 				}
-				if now.fakeProvider == c.fakeProvider && now.n >= c.n && time.Since(since) < time.Minute {
+				if now.provider == c.provider && now.n >= c.n && time.Since(since) < time.Minute {
 					return fails
 				}
 				return succeeds
 			})
 		}})
 	}
-	through(t, rows, 60)
+	runRows(t, rows, 60)
 }

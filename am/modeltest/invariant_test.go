@@ -21,7 +21,7 @@ var (
 	attribute    = regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
 )
 
-// free reads an advertisement: how many more nodes each component takes.
+// free returns the number of free slots of each component in an advertisement.
 func free(advertisement string) map[string]int {
 	out := map[string]int{}
 	for _, m := range adNode.FindAllStringSubmatch(advertisement, -1) {
@@ -36,7 +36,7 @@ func free(advertisement string) map[string]int {
 	return out
 }
 
-// capacity is how many nodes each component of the offer holds.
+// capacity returns the number of slots of a component of offer.
 func capacity(component string) int {
 	if component[0] == 'h' {
 		return 3
@@ -44,13 +44,13 @@ func capacity(component string) int {
 	return 1
 }
 
-// check holds the aggregate against the model after a step: what must be so
-// whatever has happened. The states of nodes are taken up, if a provider may
-// have led there.
+// check compares the aggregate with the model after a step, and checks the conditions that
+// must always hold. It takes over the new states of nodes, if a provider may have caused
+// them.
 func (l *run) check() {
 	now := l.now()
 	records, tasks := l.site.records()
-	l.model.pass(now)
+	l.model.expire(now)
 
 	// The records are the slivers of the model, and those that are being removed.
 	on := map[string]int{}
@@ -69,7 +69,7 @@ func (l *run) check() {
 		switch {
 		case n == nil && !x.Live(now):
 			if late := now.Sub(x.Expires); late > time.Second && now.Sub(l.opened) > time.Second && time.Now().Unix()-l.stuck.Load() > 5 {
-				l.fail("sliver %s is over for %v and still held", id, late)
+				l.fail("the lease of sliver %s ended %v ago, and the sliver is still held", id, late)
 			}
 			l.room.cleaning[x.Component.Name]++
 			l.room.unsure = true
@@ -88,43 +88,43 @@ func (l *run) check() {
 		case x.Frozen != s.shut:
 			l.fail("sliver %s of %s: frozen %v", n.client, s.name, x.Frozen)
 		case stateOf(x.Status) == "making" && x.Desired.On != n.on:
-			l.fail("sliver %s of %s is being made and is to be switched on: %v, want %v", n.client, s.name, x.Desired.On, n.on)
+			l.fail("sliver %s of %s is being created with Desired.On %v, want %v", n.client, s.name, x.Desired.On, n.on)
 		}
 		live[n.urn] = true
-		if l.follow(n, x.Status, x.Error); s.shut {
-			delete(l.halves, id) // it keeps all, for inspection
+		if l.adoptState(n, x.Status, x.Error); s.shut {
+			delete(l.abandoned, id) // a slice that is shut down keeps everything for inspection
 		}
 		if _, busy := tasks[id]; !busy {
-			l.real(n, id)
+			l.checkMachine(n, id)
 		}
 	}
 	for _, s := range l.model.slices {
 		for _, n := range s.nodes {
 			if !live[n.urn] {
-				l.fail("node %s of %s, sliver %s, %s, until %v, is forgotten", n.client, s.name, n.urn, n.state, n.expires)
+				l.fail("node %s of %s, sliver %s, %s, until %v, has no record", n.client, s.name, n.urn, n.state, n.expires)
 			}
 		}
 	}
 
-	// No component is over-booked, and the advertisement tells what is left.
+	// No component is overbooked, and the advertisement has the free slots.
 	ad := l.alice.advertised()
 	if ad.code != am.Success {
 		l.fail("ListResources: %d %s", ad.code, ad.output)
 	}
-	sliverReport := free(ad.manifest())
+	advertised := free(ad.manifest())
 	for _, c := range l.inv.Components {
 		l.room.kind[c.Name] = c.SliverTypes[0].Name
 		left := capacityOf(c) - on[c.Name]
 		if left < 0 && (c.Exclusive || on[c.Name] > l.held[c.Name]) {
 			l.fail("%s holds %d slivers", c.Name, on[c.Name])
 		}
-		if more := -left; more > 0 { // another inventory has less room: who goes makes none
+		if more := -left; more > 0 { // a new inventory has fewer slots: slivers that are removed free none
 			l.room.cleaning[c.Name] = max(0, l.room.cleaning[c.Name]-more)
 			l.room.over[c.Name] = max(0, l.room.over[c.Name]-more)
 		}
 		left = max(0, left)
-		if l.room.free[c.Name] = left; sliverReport[c.Name] != left {
-			l.fail("the advertisement has room for %d on %s, want %d", sliverReport[c.Name], c.Name, left)
+		if l.room.free[c.Name] = left; advertised[c.Name] != left {
+			l.fail("the advertisement has room for %d on %s, want %d", advertised[c.Name], c.Name, left)
 		}
 	}
 
@@ -133,13 +133,13 @@ func (l *run) check() {
 		l.fail("the site's time is %v, want %v", is, now)
 	}
 
-	// What is there has a sliver, or a task that removes it; and providers were
-	// treated as they are promised to be.
+	// Each resource has a sliver, or a task that removes it. The runner has followed the
+	// provider protocol.
 	for name, r := range l.providers {
 		for _, id := range r.present() {
 			x, ok := records[id]
 			if _, task := tasks[id]; !ok || x.Status.Allocation == am.Unallocated && !task {
-				l.fail("provider %s has %s, and nobody knows of it", name, id)
+				l.fail("provider %s has %s, which has neither a record nor a task", name, id)
 			}
 		}
 		r.with(func() {
@@ -155,13 +155,13 @@ func (l *run) check() {
 	}
 }
 
-// real holds what is told of a node that nobody works on against the machine.
-func (l *run) real(n *plainNode, id string) {
-	if l.halves[id] {
+// checkMachine compares the reported state of a node without a task with its machine.
+func (l *run) checkMachine(n *plainNode, id string) {
+	if l.abandoned[id] {
 		for _, r := range l.providers {
 			r.with(func() {
 				if r.machines[id] != nil && r.machines[id].is.Text(provider.AttrEnsure) == provider.Present && !r.machines[id].reappeared {
-					l.fail("node %s, sliver %s, was given up, and something of it is left", n.client, id)
+					l.fail("node %s, sliver %s, was given up, but its machine still exists", n.client, id)
 				}
 			})
 		}
@@ -180,30 +180,31 @@ func (l *run) real(n *plainNode, id string) {
 		})
 	}
 	if !live {
-		l.fail("node %s, sliver %s, is %s, and no machine is so", n.client, id, n.state)
+		l.fail("node %s, sliver %s, is %s, but no machine is in that state", n.client, id, n.state)
 	}
 }
 
-// follow takes up what a provider has done to a node.
-func (l *run) follow(n *plainNode, s am.Status, text string) {
+// adoptState sets the state of a node in the model to its recorded state, if a provider may
+// have caused it.
+func (l *run) adoptState(n *plainNode, s am.Status, text string) {
 	state := stateOf(s)
 	if !n.mayBecome(state) {
 		l.fail("node %s, sliver %s, went from %s to %s (%q)", n.client, n.urn, n.state, state, text)
 	}
 	if state == "broken" && text == "" {
-		l.fail("node %s is broken, and nobody is told why", n.client)
+		l.fail("node %s is broken without a reason", n.client)
 	}
 	if n.state != state {
-		l.tell("  %s: %s → %s %s", n.client, n.state, state, text)
+		l.logf("  %s: %s → %s %s", n.client, n.state, state, text)
 	}
-	// Within so little time nothing is made and then seen to be lost.
+	// In such a short time a node cannot be created and then lost, so its creation has failed.
 	if n.state == "making" && state == "broken" && l.took < 20*time.Second {
-		l.halves[uuid(n.urn)] = true
+		l.abandoned[uuid(n.urn)] = true
 	}
 	n.state = state
 }
 
-// stateOf is the word of this model for a status.
+// stateOf returns the model's state for a status.
 func stateOf(s am.Status) string {
 	for word, operational := range wire {
 		if string(s.Operational) == operational && (word == "reserved") == (s.Allocation == am.Allocated) {
@@ -213,7 +214,7 @@ func stateOf(s am.Status) string {
 	return ""
 }
 
-// describe holds what both versions tell of a slice against the model.
+// describe compares the answers of both versions about a slice with the model.
 func (l *run) describe(s *plainSlice) {
 	c := l.site.alice(s.name, forever)
 	a := c.v3("Describe", nil, opts())
@@ -235,12 +236,12 @@ func (l *run) describe(s *plainSlice) {
 	}
 	slivers := a.slivers()
 	if len(slivers) != len(nodes) {
-		l.fail("Describe tells of %d slivers of %s, want %d", len(slivers), s.name, len(nodes))
+		l.fail("Describe lists %d slivers of %s, want %d", len(slivers), s.name, len(nodes))
 	}
 	for _, x := range slivers {
 		n := nodes[x.urn]
 		if n == nil || x.client != n.client || x.state != wire[n.state] || !x.expires.Equal(n.expires) || (x.allocation == "geni_allocated") != (n.state == "reserved") {
-			l.fail("Describe of %s tells %+v, want %+v", s.name, x, n)
+			l.fail("Describe of %s shows %+v, want %+v", s.name, x, n)
 		}
 	}
 	l.status2(s, c.v2("SliverStatus", opts()))
@@ -263,7 +264,7 @@ func (l *run) describe(s *plainSlice) {
 	}
 }
 
-// status2 holds SliverStatus against the model, of a slice that is not shut down.
+// status2 compares SliverStatus with the model, for a slice that is not shut down.
 func (l *run) status2(s *plainSlice, a answer) {
 	if len(s.nodes) == 0 {
 		if a.code != am.SearchFailed {
@@ -285,15 +286,17 @@ func (l *run) status2(s *plainSlice, a answer) {
 	for _, x := range list {
 		i := slices.IndexFunc(s.nodes, func(n *plainNode) bool { return n.client == get(x, "geni_client_id") })
 		if i < 0 || get(x, "geni_status") != cmp.Or(words[s.nodes[i].state], "configuring") || get(x, "geni_expires") != stamp(s.nodes[i].expires) {
-			l.fail("SliverStatus of %s tells %v of %+v", s.name, x, s.nodes)
+			l.fail("SliverStatus of %s shows %v, want %+v", s.name, x, s.nodes)
 		}
 	}
 }
 
-func (l *run) tell(format string, args ...any) {
+// logf adds a line to the trace, which is printed after a failure.
+func (l *run) logf(format string, args ...any) {
 	l.trace = append(l.trace, fmt.Sprintf("%s ", l.now().Sub(began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
+// fail prints the last lines of the trace and fails the test.
 func (l *run) fail(format string, args ...any) {
 	l.t.Helper()
 	for _, line := range l.trace[max(0, len(l.trace)-60):] {

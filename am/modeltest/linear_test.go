@@ -21,20 +21,20 @@ import (
 	"patchbay/am/work"
 )
 
-// done is what came of a call, for the checker.
+// done is the result of a call, for the checker.
 type done struct {
 	code    am.Code
-	slivers []part // of the call
+	slivers []part // the slivers in the answer
 }
 
-// crowd lets callers use a few slices at once, and gives the history of their
-// calls. One write in ten fails.
-func noteDoubleUse(t *testing.T, seed uint64, callers, calls int) []porcupine.Operation {
+// concurrentHistory lets several callers use a few slices at the same time, and returns the
+// history of their calls. One write in ten fails.
+func concurrentHistory(t *testing.T, seed uint64, callers, calls int) []porcupine.Operation {
 	t.Helper()
 	w := newEnvironment(t, offer)
 	w.ahead = time.Until(began)
-	w.believed = w.ahead
-	w.company = true
+	w.trustedAhead = w.ahead
+	w.groupWrites = true
 	w.limits = work.Limits{PollMin: time.Millisecond, Sweep: time.Hour}
 	var writes atomic.Int64
 	w.before = func(int) error {
@@ -49,8 +49,8 @@ func noteDoubleUse(t *testing.T, seed uint64, callers, calls int) []porcupine.Op
 	var mu sync.Mutex
 	var history []porcupine.Operation
 	var all sync.WaitGroup
-	// Of all callers eight are in a call: the ways to order them all would be too
-	// many for the checker.
+	// At most eight calls run at the same time. With more the checker would have to try
+	// too many orders.
 	places := make(chan struct{}, 8)
 	for i := range callers {
 		all.Go(func() {
@@ -124,11 +124,11 @@ func (s *site) one(a ask) (out done) {
 	return out
 }
 
-// TestHistoriesAreLinearizable: what parallel callers were answered could have
-// been answered to one after the other, each between its call and its return. A
+// TestHistoriesAreLinearizable checks that the answers to concurrent calls are possible
+// answers to the same calls one after the other, each between its start and its return. A
 // call that could not be written has changed nothing.
 //
-// PATCHBAY_HISTORIES says how many histories.
+// PATCHBAY_HISTORIES is the number of histories.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	loadUsers(t)
 	rounds := setting(t, "PATCHBAY_HISTORIES", 8)
@@ -136,7 +136,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	operations, codes := 0, map[string]int{}
 	began := time.Now()
 	for round := range rounds {
-		history := noteDoubleUse(t, seed+uint64(round), 24, 12)
+		history := concurrentHistory(t, seed+uint64(round), 24, 12)
 		operations += len(history)
 		for _, o := range history {
 			codes[fmt.Sprintf("%s %d", o.Input.(ask).method, o.Output.(done).code)]++
@@ -148,7 +148,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Logf("seed %d: %d histories, %d calls, %v: %v", seed, rounds, operations, time.Since(began).Round(time.Millisecond), codes)
 }
 
-// picture writes what the checker found into a file that stays.
+// picture writes the checker's result to a file that is not removed, and returns the file's
+// name.
 func picture(t *testing.T, info porcupine.LinearizationInfo) string {
 	file := filepath.Join(os.TempDir(), "patchbay-history-"+strings.ReplaceAll(t.Name(), "/", "-")+".html")
 	if err := porcupine.VisualizePath(sequential, info, file); err != nil {

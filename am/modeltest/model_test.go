@@ -19,58 +19,57 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// forever is a credential that lasts longer than any life here.
+// forever is the validity of a credential that does not expire during a test.
 const forever = 300 * 24 * time.Hour
 
-// lifetime is how many steps a life has before everything is given back.
+// lifetime is the number of random steps of a run, before everything is deleted.
 const lifetime = 120
 
-// run is one life: a site, and the model of what it has promised.
+// run is one run of TestModel: a site, and the model of its reservations.
 type run struct {
 	*environment
 	site  *site
 	alice *caller
 	model *plain
-	room  room // as of the last look
+	room  room // as of the last check
 	rand  *rand.Rand
 
-	// maybe is the model if a call has been done of which nobody heard; nil for
-	// no such call.
-	maybe *plain
+	// ifDone is the model if an unanswered call was carried out; nil if there is no such
+	// call.
+	ifDone *plain
 
 	// touched is the slice of the last call.
 	touched string
-	// spoilt are machines that something has happened to that nobody asked for.
+	// damaged are the machines that the test has changed, for example switched off.
 	damaged map[string]bool
-	// halves are machines that were to be made, and of which nothing may be left, since
-	// that was given up.
-	halves map[string]bool
-	// took is how long the last step did.
+	// abandoned are the machines whose creation was given up. They must be removed.
+	abandoned map[string]bool
+	// took is the duration of the last step.
 	took time.Duration
-	// reappearances counts machines that reappeared; drifted says that one was switched off.
+	// reappearances counts machines that reappeared; drifted means that one was switched off.
 	reappearances int
 	drifted       bool
-	// held counts the slivers on each component, as of the last look.
+	// held counts the slivers on each component, as of the last check.
 	held map[string]int
 
-	opened time.Time    // when the process was
-	full   atomic.Int64 // writes that the disk had no room for
-	stuck  atomic.Int64 // when the last one was, in seconds
+	opened time.Time    // when the process was started
+	full   atomic.Int64 // number of writes that failed because the disk was full
+	stuck  atomic.Int64 // time of the last such write, in seconds
 	steps  int
 	trace  []string
 }
 
-// leases that are short, so that much happens in little time.
+// shortLeases are short, so that many leases end during a run.
 var shortLeases = plainLeases{allocated: 5 * time.Minute, allocatedMax: 20 * time.Minute, provisioned: time.Hour, provisionedMax: 4 * time.Hour, margin: 5 * time.Minute}
 
-// TestModel runs many sites: random calls of both versions by several users,
-// operators' orders, providers that fail in every way, time, clocks, crashes and
-// full disks. After every step the aggregate is held against the model, and at
-// the end of each life nothing may be left.
+// TestModel runs many sites with random calls of both versions by several users, actions of
+// operators, providers that fail in every way, changes of clocks, crashes and full disks.
+// After every step it compares the aggregate with the model. At the end of each run nothing
+// may be left.
 //
-// PATCHBAY_STEPS says how many steps, PATCHBAY_SOAK for how long instead.
-// PATCHBAY_SEED repeats a run, and PATCHBAY_LIFE one life of it, as far as
-// goroutines let themselves be repeated.
+// PATCHBAY_STEPS is the number of steps, or PATCHBAY_SOAK the duration of the test.
+// PATCHBAY_SEED repeats a test, and PATCHBAY_LIFE one run of it, as far as the order of
+// goroutines can be repeated.
 func TestModel(t *testing.T) {
 	steps, until := setting(t, "PATCHBAY_STEPS", 2400), time.Time{}
 	if testing.Short() {
@@ -104,6 +103,7 @@ func TestModel(t *testing.T) {
 	t.Logf("seed %d: %d steps in %d lives, %v", seed, done, lives, time.Since(began).Round(time.Millisecond))
 }
 
+// setting returns the number in an environment variable, or usual if it is not set.
 func setting(t *testing.T, name string, usual int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -112,12 +112,12 @@ func setting(t *testing.T, name string, usual int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("%s=%s is no number above 0", name, text)
+		t.Fatalf("%s=%s is not a positive number", name, text)
 	}
 	return n
 }
 
-// live goes through one life.
+// live does the random steps of one run, and ends it.
 func (l *run) live(seed, number uint64) {
 	l.rand = rand.New(rand.NewPCG(seed, number))
 	l.leases = service.Leases{Allocated: shortLeases.allocated, AllocatedMax: shortLeases.allocatedMax, Provisioned: shortLeases.provisioned,
@@ -130,7 +130,7 @@ func (l *run) live(seed, number uint64) {
 		r.behaviour = nil
 		r.pace = time.Duration(l.rand.IntN(20)) * time.Second
 	}
-	l.damaged, l.halves = map[string]bool{}, map[string]bool{}
+	l.damaged, l.abandoned = map[string]bool{}, map[string]bool{}
 	l.begin()
 	l.check()
 	for l.steps < lifetime {
@@ -156,7 +156,7 @@ func (l *run) step() {
 	switch n := l.rand.IntN(100); {
 	case n < 62:
 		c, a := l.draw()
-		// Half of what would be refused is not asked.
+		// Replace most calls that would be refused by another random call.
 		for range 2 {
 			if codes := l.model.clone().judge(a, l.now(), l.room); len(codes) == 0 || l.rand.IntN(3) == 0 {
 				break
@@ -177,7 +177,7 @@ func (l *run) step() {
 	case n < 96:
 		l.fullDisk()
 	case n < 98:
-		l.tell("restart")
+		l.logf("restart")
 		l.site.stop()
 		l.begin()
 	default:
@@ -194,7 +194,7 @@ func (l *run) step() {
 
 // end deletes everything and checks that nothing is left.
 func (l *run) end() {
-	l.tell("the end")
+	l.logf("the end")
 	l.mu.Lock()
 	l.before, l.after = nil, nil
 	l.mu.Unlock()
@@ -202,9 +202,9 @@ func (l *run) end() {
 		r.with(func() { r.behaviour = nil })
 	}
 	l.site.settle(30 * time.Minute)
-	time.Sleep(130 * time.Second) // a look that hangs still, which takes a minute, and two sweeps
+	time.Sleep(130 * time.Second) // for a get that hangs, which takes a minute, and for two sweeps
 	synctest.Wait()
-	clear(l.damaged) // all has been seen
+	clear(l.damaged) // the runner has found all damage
 	l.check()
 	for n, s := range l.model.slices {
 		if s.shut {
@@ -213,7 +213,7 @@ func (l *run) end() {
 			}
 			s.shut = false
 		}
-		l.model.pass(l.now())
+		l.model.expire(l.now())
 		want := am.Success
 		if len(s.nodes) == 0 {
 			want = am.SearchFailed
@@ -224,7 +224,7 @@ func (l *run) end() {
 		s.nodes = nil
 	}
 	if !l.site.settle(30 * time.Minute) {
-		l.fail("there is no end of work")
+		l.fail("the tasks do not end")
 	}
 	l.check()
 	err := l.site.store.Read(func(v *store.View) error {
@@ -236,13 +236,13 @@ func (l *run) end() {
 		l.fail("the store: %v", err)
 	}
 	if l.reappearances > 0 {
-		time.Sleep(30 * time.Minute) // what came back is seen, and removed
+		time.Sleep(30 * time.Minute) // until machines that reappeared are found and removed
 	}
 	for n, r := range l.providers {
 		r.with(func() {
 			for id, m := range r.machines {
 				if m.is.Text(provider.AttrEnsure) == provider.Present {
-					l.fail("%s has %s left; it came back: %v", n, id, m.reappeared)
+					l.fail("%s has %s left; reappeared: %v", n, id, m.reappeared)
 				}
 			}
 		})

@@ -14,16 +14,16 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// What operators do, and what happens to their hosts and machines.
+// The functions below model the actions of operators, and faults of hosts and machines.
 
 // order carries out an operator's order and sets the model to after if it succeeds.
 func (l *run) order(what string, after *plain, do func(context.Context) error) {
 	full := l.full.Load()
 	err := do(l.context)
-	l.tell("%s: %v", what, err)
+	l.logf("%s: %v", what, err)
 	switch {
 	case l.site.isDead():
-		l.maybe = after
+		l.ifDone = after
 	case err == nil:
 		l.model = after
 	case errors.Is(err, store.ErrNotCommitted) && l.full.Load() > full:
@@ -91,7 +91,7 @@ func (l *run) shut() string {
 	return ""
 }
 
-// offers are inventories that the site may have, one after the other.
+// offers are the inventories between which reload changes.
 var offers = []string{offer, offerOf("pc1..pc3", "3", "2"), offerOf("pc1..pc5", "5", "3"), offerOf("pc2..pc4", "1", "3")}
 
 // reload puts another inventory in force. Existing slivers stay.
@@ -99,12 +99,12 @@ func (l *run) reload() {
 	full := l.full.Load()
 	l.offer(offers[l.rand.IntN(len(offers))])
 	err := l.site.svc.SetInventory(l.context, l.inv, func() {})
-	l.tell("another inventory: %v", err)
+	l.logf("set another inventory: %v", err)
 	if err != nil && !l.site.isDead() && l.full.Load() == full {
-		l.fail("another inventory: %v", err)
+		l.fail("cannot set another inventory: %v", err)
 	}
 	if err != nil && !l.site.isDead() {
-		l.inv = l.site.index.Inventory() // as it was
+		l.inv = l.site.index.Inventory() // the previous one
 	}
 }
 
@@ -113,26 +113,26 @@ func (l *run) reload() {
 func (l *run) setClock() {
 	ahead := []time.Duration{0, 0, 2 * time.Hour, -3 * time.Hour, 40 * 24 * time.Hour}[l.rand.IntN(5)]
 	l.mu.Lock()
-	l.ahead = l.believed + ahead
+	l.ahead = l.trustedAhead + ahead
 	l.mu.Unlock()
-	l.tell("the host's clock is %v ahead", ahead)
-	l.site.clock.Now() // somebody looks
+	l.logf("the host's clock is %v ahead", ahead)
+	l.site.clock.Now() // makes the clock notice the change
 	if ahead.Abs() > 3*time.Hour || l.rand.IntN(3) > 0 || l.overdue() {
 		return
 	}
 	l.mu.Lock()
-	l.believed = l.ahead
+	l.trustedAhead = l.ahead
 	l.mu.Unlock()
 	l.site.clock.Trust()
 	if err := l.site.clock.Save(); err != nil {
 		l.fail("the clock: %v", err)
 	}
 	l.opened = l.now()
-	l.tell("and is believed")
+	l.logf("and an operator has confirmed its time")
 }
 
-// overdue reports whether a lease is over that was not ended yet: if the clock is set
-// back, the lease would run again.
+// overdue reports whether a sliver whose lease has ended was not released yet. If the clock is
+// then set back, the lease would run again.
 func (l *run) overdue() bool {
 	records, _ := l.site.records()
 	for _, x := range records {
@@ -155,7 +155,7 @@ func (l *run) machineFault() {
 			if _, known := records[id]; known || r.machines[id] != nil || r.setting[id] || l.reappearances >= 10 {
 				continue
 			}
-			l.tell("%s is there again", id)
+			l.logf("%s exists again", id)
 			r.machines[id] = &machine{is: r.gone[id], reappeared: true}
 			l.reappearances++
 			return
@@ -168,10 +168,10 @@ func (l *run) machineFault() {
 		}
 		l.damaged[id] = true
 		what := l.pick("vanishes", "breaks")
-		if !l.drifted && m.is.Text(provider.AttrPower) == provider.On { // once, for it is brought back but once an hour
+		if !l.drifted && m.is.Text(provider.AttrPower) == provider.On { // only once, since a sliver is repaired only once an hour
 			what = "is switched off"
 		}
-		l.tell("%s %s", id, what)
+		l.logf("%s %s", id, what)
 		switch what {
 		case "vanishes":
 			delete(r.machines, id)

@@ -10,9 +10,9 @@ import (
 	"patchbay/am"
 )
 
-// What follows is a plain reading of the AM API, versions 2 and 3, in maps and
-// words of its own: who has what, until when, and what each call must answer.
-// It shares no table with the aggregate.
+// This file models the AM API, versions 2 and 3, with simple maps: the slivers of each
+// slice, their leases, and the expected answer to each call. It shares no code and no table
+// with the aggregate.
 
 // plain is the model: all that the site has reserved.
 type plain struct {
@@ -35,19 +35,19 @@ type plainSlice struct {
 // plainNode is a sliver as its owner knows it.
 type plainNode struct {
 	urn, client, component, kind string
-	// state is one of the words of this model.
+	// state is a key of wire.
 	state string
-	// on says that it is to be switched on when it is made.
+	// on means that the node must be switched on after its creation.
 	on            bool
 	expires, wish time.Time
-	// granted is the end that an operator gave to a reservation.
+	// granted is the end of the lease that an operator has set for a reservation.
 	granted time.Time
-	// latest is the end of the credential that gave it its lease, or what an operator
-	// gave it.
+	// latest is the latest possible end of the lease: the end of the credential with which
+	// the lease was requested, or the end that an operator has set.
 	latest time.Time
 }
 
-// The states, and what the two versions call them.
+// wire maps the states of the model to the operational states of the API.
 var wire = map[string]string{
 	"reserved": "geni_pending_allocation", "making": "geni_pending_allocation", "off": "geni_notready", "starting": "geni_configuring",
 	"on": "geni_ready", "stopping": "geni_stopping", "updating": "geni_updating_users", "broken": "geni_failed",
@@ -71,7 +71,7 @@ var becomes = map[string][]string{
 // mayBecome reports whether a provider may have taken a node from its state to another.
 func (n *plainNode) mayBecome(to string) bool {
 	seen := []string{n.state}
-	if n.state == "making" && n.on { // it never waits to be started
+	if n.state == "making" && n.on { // it is started without a further call
 		if to == "making" {
 			return true
 		}
@@ -90,6 +90,7 @@ func (n *plainNode) mayBecome(to string) bool {
 	return false
 }
 
+// clone returns a deep copy of the model.
 func (p *plain) clone() *plain {
 	q := &plain{slices: map[string]*plainSlice{}, leases: p.leases}
 	for n, s := range p.slices {
@@ -104,8 +105,8 @@ func (p *plain) clone() *plain {
 	return q
 }
 
-// pass removes what has expired.
-func (p *plain) pass(now time.Time) {
+// expire removes the nodes whose leases have ended.
+func (p *plain) expire(now time.Time) {
 	for _, s := range p.slices {
 		if !s.shut {
 			s.nodes = slices.DeleteFunc(s.nodes, func(n *plainNode) bool { return !now.Before(n.expires) })
@@ -120,13 +121,13 @@ type ask struct {
 	slice   string
 	// until is the end of the credential; zero if it gives no right at all.
 	until time.Time
-	// elsewhere says that the credential is for another slice.
+	// elsewhere means that the credential is for another slice.
 	elsewhere bool
-	// named are the slivers asked about; nil for the slice.
+	// named are the slivers of the call; nil means the whole slice.
 	named []string
 	// effort is geni_best_effort, alap is geni_extend_alap.
 	effort, alap bool
-	// time is Renew's; wish is geni_end_time.
+	// time is the requested time of Renew; wish is the option geni_end_time.
 	time, wish time.Time
 	action     string
 	nodes      []askedNode
@@ -165,20 +166,19 @@ func (a ask) String() string {
 	return text
 }
 
-// askedNode is a node of a request; where is a component, if that is bound.
+// askedNode is a node of a request. where is the requested component; "" for any.
 type askedNode struct{ client, kind, where string }
 
-// room is for how many nodes components are free, and for how many more they will be
-// free after cleaning.
+// room has the free slots of components.
 type room struct {
-	free     map[string]int
-	kind     map[string]string
-	cleaning map[string]int
-	// unsure says that leases are over and not ended yet: the store could not write
-	// that, or the clock has jumped just now.
+	free     map[string]int    // free slots, by component
+	kind     map[string]string // the sliver type, by component
+	cleaning map[string]int    // slots that will be free when their slivers are removed
+	// unsure means that the leases of some slivers have ended but the slivers are not
+	// released yet: the store could not write that, or the clock has just jumped.
 	unsure bool
-	// over counts those of them of which nothing was made. They are ended before they
-	// are in anybody's way, if the store can write that.
+	// over counts the slivers among these that were only reserved, by component. The site
+	// releases them before a call needs their slots, if the store can write that.
 	over map[string]int
 }
 
@@ -191,14 +191,14 @@ func (r room) ended() room {
 	return r
 }
 
-// fits reports whether nodes can be allocated; if not, codes tell whether only cleaning
-// prevents it.
+// fits reports whether nodes can be allocated. If not, codes are the possible codes of the
+// refusal.
 func (r room) fits(nodes []askedNode) (ok bool, codes []am.Code) {
 	left, any := map[string]int{}, map[string]int{}
 	for i, n := range nodes {
 		if n.where != "" && n.kind == "raw-pc" && slices.ContainsFunc(nodes[:i], func(x askedNode) bool { return x.where == n.where }) {
 			if r.free[n.where] > 0 {
-				return false, []am.Code{am.BadArgs} // a component that holds one, for two
+				return false, []am.Code{am.BadArgs} // two nodes request one exclusive component
 			}
 			return false, []am.Code{am.BadArgs, am.TooBig, am.Busy}
 		}
@@ -233,8 +233,8 @@ func (r room) fits(nodes []askedNode) (ok bool, codes []am.Code) {
 	return false, []am.Code{am.TooBig, am.Busy}
 }
 
-// judge returns the expected codes of a call: Success, with the change made in p, or
-// one of several refusals without a change.
+// judge returns the possible codes of a refusal of the call. It returns none if the call must
+// succeed; it has then made the change in p.
 func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
 	no := func(c ...am.Code) []am.Code { return c }
 	s := p.slices[a.slice]
@@ -310,7 +310,7 @@ func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
 			}
 		}
 	}
-	// Each for itself.
+	// Apply the call to each node.
 	var able []func()
 	first := am.Success
 	for _, n := range of {
@@ -335,7 +335,8 @@ func (p *plain) judge(a ask, now time.Time, r room) []am.Code {
 	return nil
 }
 
-// one returns what a call does to one node.
+// one returns the code of a call for one node and, for Success, a function that makes the
+// change.
 func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
 	switch a.method {
 	case "Provision":
@@ -352,7 +353,7 @@ func (p *plain) one(n *plainNode, a ask, now time.Time) (am.Code, func()) {
 			if !n.granted.IsZero() && !a.wish.IsZero() {
 				n.granted = first(n.granted, a.wish)
 			}
-			if n.granted.After(n.expires) { // no call takes back what an operator gave
+			if n.granted.After(n.expires) { // no call shortens a lease that an operator has extended
 				n.expires, n.latest = n.granted, n.granted
 			}
 			n.granted = time.Time{}
@@ -436,8 +437,8 @@ func (p *plain) long(now, credential, wish time.Time) time.Time {
 	return first(now.Add(p.leases.provisioned), credential)
 }
 
-// shutDown freezes a slice: running nodes are switched off, and nodes in the making
-// will be off.
+// shutDown freezes a slice: running nodes are switched off, and nodes that are being created
+// will stay off.
 func (s *plainSlice) shutDown() {
 	s.shut = true
 	for _, n := range s.nodes {
@@ -449,6 +450,7 @@ func (s *plainSlice) shutDown() {
 	}
 }
 
+// find returns the node with a sliver's URN and its slice; nil if there is none.
 func (p *plain) find(sliver string) (*plainSlice, *plainNode) {
 	for _, s := range p.slices {
 		for _, n := range s.nodes {
@@ -460,6 +462,7 @@ func (p *plain) find(sliver string) (*plainSlice, *plainNode) {
 	return nil, nil
 }
 
+// only returns the nodes for which keep returns true.
 func only(all []*plainNode, keep func(*plainNode) bool) (some []*plainNode) {
 	for _, n := range all {
 		if keep(n) {

@@ -10,7 +10,7 @@ import (
 func (l *run) wait() {
 	d, _ := time.ParseDuration(l.pick("20ms", "1s", "5s", "5s", "30s", "30s", "2m", "2m", "4m", "12m", "50m"))
 	d += time.Duration(l.rand.IntN(1000)) * time.Millisecond
-	l.tell("%v go by", d)
+	l.logf("%v pass", d)
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -28,7 +28,7 @@ func (l *run) setProviderFaults() {
 			list = append(list, c)
 		}
 	}
-	if l.rand.IntN(3) == 0 { // what comes too late is worth more than one share
+	if l.rand.IntN(3) == 0 { // late answers are tested more often than other faults
 		list = append(list, slowly, slowly, slowly)
 	}
 	for name, r := range l.providers {
@@ -43,10 +43,10 @@ func (l *run) setProviderFaults() {
 			}
 		})
 		if l.rand.IntN(2) == 0 {
-			l.tell("%s: %d%% of %v", name, rate, list)
+			l.logf("%s: %d%% of %v", name, rate, list)
 			break
 		}
-		l.tell("%s: %d%% of %v", name, rate, list)
+		l.logf("%s: %d%% of %v", name, rate, list)
 	}
 }
 
@@ -55,7 +55,7 @@ var errDisk = errors.New("no space left on device")
 // fullDisk makes some writes of the store fail.
 func (l *run) fullDisk() {
 	left := 1 + l.rand.IntN(4)
-	l.tell("the disk is full for %d writes", left)
+	l.logf("the disk is full for %d writes", left)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = func(int) error {
@@ -71,7 +71,7 @@ func (l *run) fullDisk() {
 // scheduleCrash makes the process end at one of the next writes, before or after it.
 func (l *run) scheduleCrash() {
 	left, after := 1+l.rand.IntN(6), l.rand.IntN(2) == 0
-	l.tell("it will die at write %d, after it: %v", left, after)
+	l.logf("it will die at write %d, after it: %v", left, after)
 	s := l.site
 	die := func() bool {
 		if left--; left == 0 {

@@ -24,15 +24,17 @@ type part struct {
 type state struct {
 	slices map[string][]part // live slivers, by slice
 	shut   map[string]bool
-	// leaving counts what was released and may still be held, by component.
+	// leaving counts the released slivers that may still hold a slot, by component.
 	leaving map[string]int
 	key     string
 }
 
+// copy returns a copy whose maps can be changed.
 func (s *state) copy() *state {
 	return &state{slices: maps.Clone(s.slices), shut: maps.Clone(s.shut), leaving: maps.Clone(s.leaving)}
 }
 
+// seal sets the key after a change, and returns s.
 func (s *state) seal() *state {
 	var b strings.Builder
 	for _, n := range slices.Sorted(maps.Keys(s.slices)) {
@@ -178,7 +180,7 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 			return false, s
 		}
 		if to.free()[x.component] < 1 && to.leaving[x.component] > 0 {
-			to.leaving[x.component]-- // it has left
+			to.leaving[x.component]-- // a released sliver has been removed meanwhile
 		}
 		list = append(list, x)
 		to.slices[a.slice] = list

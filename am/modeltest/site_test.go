@@ -35,8 +35,8 @@ import (
 // offer is the inventory of most tests: few components, so that calls compete for them.
 var offer = offerOf("pc1..pc4", "3", "3")
 
-// offerOf returns an inventory with some exclusive components, and two shared ones with
-// so many slots each.
+// offerOf returns an inventory with exclusive components, given as a range of names, and two
+// shared components with these numbers of slots.
 func offerOf(exclusive, slots1, slots2 string) string {
 	return strings.NewReplacer("EXCLUSIVE", exclusive, "SLOTS1", slots1, "SLOTS2", slots2).Replace(`
 provider: metal
@@ -77,8 +77,8 @@ components:
 `)
 }
 
-// environment is what outlives the process of a site: the store's file, the machines of
-// its providers, and the clock.
+// environment has the parts of a site that outlive its process: the store's file, the
+// machines of its providers, and the clock.
 type environment struct {
 	t           testing.TB
 	sharedUsers *testUsers
@@ -89,22 +89,23 @@ type environment struct {
 	limits      work.Limits
 	leases      service.Leases // the usual ones if zero
 	log         *slog.Logger
-	// company lets decisions share a write, which needs a clock that goes on.
-	company bool
-	// context is that of calls.
+	// groupWrites lets several decisions share a write. It is not possible in a bubble.
+	groupWrites bool
+	// context is the context of all calls.
 	context context.Context
-	// asks are the providers that are asked before something is promised.
-	asks map[string]bool
+	// probed are the providers that are called for a dry run before a reservation.
+	probed map[string]bool
 
-	began time.Time  // when the environment was made
-	mu    sync.Mutex // guards what follows
-	// ahead is how far the host's clock is before the time that goes by, and believed
-	// how far the site's time shall be.
-	ahead, believed time.Duration
-	calls           int
-	writes          int // how many there were, by all processes
-	// before is asked before write number n: its error is the write's. after is
-	// told when it is done and nobody knows yet. Either may let the process die.
+	began time.Time  // when the environment was created
+	mu    sync.Mutex // guards the fields below
+	// ahead is how far the host's clock is ahead of the time of the bubble. trustedAhead is
+	// how far the site's time must be ahead of it.
+	ahead, trustedAhead time.Duration
+	calls               int
+	writes              int // how many there were, by all processes
+	// before is called before write number n; if it returns an error, the write fails. after
+	// is called when the write is done, before any caller gets an answer. Both may end the
+	// process with die.
 	before func(n int) error
 	after  func(n int)
 }
@@ -186,7 +187,7 @@ func scratch(t testing.TB) string {
 func (w *environment) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return time.Now().Add(w.believed)
+	return time.Now().Add(w.trustedAhead)
 }
 
 // host reads the host's clocks; the wall clock can be set.
@@ -219,10 +220,10 @@ func (w *environment) open() *site {
 		Host: clock.Host{Boot: "one", Read: w.host, Synced: func() bool { return false }},
 	})
 	must(err)
-	// One decision a write: with more, the committer waits for company by the
-	// clock, which stands still in a bubble.
+	// Each write has one decision. With more, the committer would wait for further commits,
+	// which do not arrive while time stands still in a bubble.
 	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority}
-	if w.company {
+	if w.groupWrites {
 		options.MaxGroup = 0
 	}
 	s.store, err = store.Open(w.file, options)
@@ -241,9 +242,9 @@ func (w *environment) open() *site {
 	again := reading
 	again.Stored = true
 	var prober service.Prober
-	if len(w.asks) > 0 {
+	if len(w.probed) > 0 {
 		prober = dryrun.New(dryrun.Config{Components: s.component, Log: w.log,
-			Providers: func(name string) (dryrun.Provider, bool) { return w.providers[name], w.asks[name] }})
+			Providers: func(name string) (dryrun.Provider, bool) { return w.providers[name], w.probed[name] }})
 	}
 	s.svc = service.New(service.Config{
 		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
@@ -334,7 +335,7 @@ func (s *site) kill() {
 	if s.cancel == nil {
 		return
 	}
-	// Nor does it write down the time at its end.
+	// A killed process does not save its time, so restore the clock's file after stop.
 	file := filepath.Join(s.dir, "clock.json")
 	text, err := os.ReadFile(file)
 	s.stop()
@@ -360,7 +361,7 @@ func (s *site) stop() {
 	if err := s.store.Close(); err != nil {
 		s.t.Errorf("the store does not close: %v", err)
 	}
-	s.dead.Store(true) // a call would find nobody
+	s.dead.Store(true) // further calls get no answer
 }
 
 // as returns a caller: a user with a credential over a slice.

@@ -21,7 +21,7 @@ var began = pki.Now
 type user struct {
 	urn        urn.URN
 	chain      [][]byte
-	credential string // over himself
+	credential string // the user's own user credential
 	entity     *pki.Entity
 }
 
@@ -33,7 +33,7 @@ type testUsers struct {
 	root       *pki.Entity
 
 	mu     sync.Mutex
-	signed map[string]string // credentials by what they say
+	signed map[string]string // credentials by a description of their content
 }
 
 var (
@@ -81,6 +81,7 @@ func (p *testUsers) over(t testing.TB, slice string, lasts time.Duration) string
 	return p.once(fmt.Sprintf("%s %v", slice, lasts), func() string { return p.own(t, slice, lasts).Signed(t) })
 }
 
+// own describes alice's credential over a slice.
 func (p *testUsers) own(t testing.TB, slice string, lasts time.Duration) pki.Credential {
 	t.Helper()
 	target := issue(t, p.root, name("slice", slice), "rsa4")
@@ -88,19 +89,20 @@ func (p *testUsers) own(t testing.TB, slice string, lasts time.Duration) pki.Cre
 		Privileges: usual, Expires: stamp(began.Add(lasts))}
 }
 
-// delegatedCredential returns alice's credential over a slice delegated to bob, whose
-// part ends no later than hers.
-func (p *testUsers) delegatedCredential(t testing.TB, slice string, lasts, his time.Duration) string {
+// delegatedCredential returns a credential over a slice that alice has delegated to bob. It
+// is valid for delegated, which must not exceed lasts, the validity of alice's credential.
+func (p *testUsers) delegatedCredential(t testing.TB, slice string, lasts, delegated time.Duration) string {
 	t.Helper()
-	return p.once(fmt.Sprintf("%s %v %v", slice, lasts, his), func() string {
+	return p.once(fmt.Sprintf("%s %v %v", slice, lasts, delegated), func() string {
 		parent := p.own(t, slice, lasts)
 		child := parent
 		child.Owner, child.Signer = []*pki.Entity{p.bob.entity, p.root}, []*pki.Entity{p.alice.entity, p.root}
-		child.CanDelegate, child.Expires = "false", stamp(began.Add(his))
+		child.CanDelegate, child.Expires = "false", stamp(began.Add(delegated))
 		return pki.Delegated(t, child, parent)
 	})
 }
 
+// once returns the credential for key, which it creates with make at the first call.
 func (p *testUsers) once(key string, make func() string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
