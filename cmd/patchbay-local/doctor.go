@@ -35,7 +35,7 @@ exit status is 0 if nodes can run here.`,
 					return err
 				}
 				place = doctor.Place{State: state, First: s.FirstPort, Last: s.LastPort, Gateway: s.GatewayPort, Running: isRunning(c.Context(), s.Instance),
-					Emulator: string(s.Emulator), Outbound: s.Outbound, Misfits: s.Misfits()}
+					Emulator: string(s.Emulator), Outbound: s.Outbound, Conflicts: s.Conflicts()}
 				for _, kind := range s.SliverTypes {
 					place.PIDs = max(place.PIDs, kind.PIDs)
 				}
@@ -49,7 +49,7 @@ exit status is 0 if nodes can run here.`,
 				report = nil
 			}
 			if len(args) == 1 && !quiet {
-				if lacks := local.Outdated(args[0]); lacks != "" {
+				if lacks := local.MissingMetadata(args[0]); lacks != "" {
 					report(doctor.Finding{Name: "settings", Message: args[0], Remedy: lacks})
 				}
 			}

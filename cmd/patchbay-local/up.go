@@ -39,7 +39,7 @@ request nodes. The log goes to standard error.`,
 			if err := checkListenAddress(args[0], o.Settings.Listen); err != nil {
 				return err
 			}
-			if lacks := local.Outdated(args[0]); lacks != "" {
+			if lacks := local.MissingMetadata(args[0]); lacks != "" {
 				o.Log.Warn("the settings are incomplete", "file", args[0], "reason", lacks)
 			}
 			signal.Ignore(syscall.SIGPIPE) // nodes must continue to run if the reader of the log ends

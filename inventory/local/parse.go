@@ -88,7 +88,7 @@ func (p *parser) top(n *yaml.Node) {
 		switch key {
 		case "instance":
 			if p.Instance = p.Text(n, key); p.Instance != "" && !IsInstance(p.Instance) {
-				p.Wrong(n, "instance is %q and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first", value(n))
+				p.Wrong(n, "instance is %q and must be 1 to 16 lower-case letters, digits and hyphens; the first must not be a hyphen", value(n))
 			}
 		case "component":
 			if p.Component = p.Text(n, key); !isInventoryName(p.Component) {

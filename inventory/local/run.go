@@ -22,10 +22,10 @@ const (
 	setTime = provider.SetTimeout - time.Second
 )
 
-// Run runs one call of the provider called name, whose settings are in dir. It takes the
-// argument ral_action=…, reads in, and writes the testbed's answer to out. If the
-// testbed is down or the settings are wrong, the answer says so; remedies for operators go
-// to standard error. Run returns an error only if no answer can be written.
+// Run runs one call of the provider called name, whose settings are in dir. argument is
+// ral_action=ACTION. Run reads in, and writes the testbed's answer to out. If the
+// testbed is down or the settings are wrong, the answer says so; remedies for operators
+// go to standard error. Run returns an error only if no answer can be written.
 func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
 	return c.run(argument, in, out)

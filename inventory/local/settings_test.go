@@ -93,7 +93,7 @@ func TestMistakesInSettings(t *testing.T) {
 		{"site's configuration", "authority: example.org\nlisten: :8443\n", "x.yaml:1: this is the site's configuration; the settings of a testbed are in the file beside its provider, such as providers/local.yaml"},
 		{"inventory", "sliver_types: []\ncomponents: []\n", "x.yaml:1: this is an inventory; the settings of a testbed are in the file beside its provider, such as providers/local.yaml"},
 		{"another provider", "instance: local\nprovider: {attributes: {name: {type: string}}}\nmachines: [a]\n", "x.yaml:1: this is the file of another provider; the settings of a testbed are in the file beside its provider, such as providers/local.yaml"},
-		{"instance with a slash", "instance: ../x", `x.yaml:1: instance is "../x" and must be up to 16 lower-case letters, digits and hyphens, a hyphen not first`},
+		{"instance with a slash", "instance: ../x", `x.yaml:1: instance is "../x" and must be 1 to 16 lower-case letters, digits and hyphens; the first must not be a hyphen`},
 		{"empty instance", "instance: ''", "x.yaml:1: instance must be a text"},
 		{"component with blanks", "component: a b", `x.yaml:1: component is "a b" and must be the name of a component in the inventory`},
 		{"public host with a port", "public_host: h:22", `x.yaml:1: public_host is "h:22" and must be a host name or an address, without a port`},
@@ -171,7 +171,7 @@ func TestSettingsThatDoNotGoTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(s.Misfits(), "\n")
+		got := strings.Join(s.Conflicts(), "\n")
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
 		}

@@ -32,7 +32,7 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 		k.bad(t.Settings, "there is no such file, so the testbed would run with its defaults; restore it, or create an empty file if you want the defaults")
 		return false
 	}
-	if lacks := local.Outdated(t.Settings); lacks != "" {
+	if lacks := local.MissingMetadata(t.Settings); lacks != "" {
 		k.warn(t.Settings, "%s", lacks)
 	}
 	list, err := t.List(ctx, local.Socket)

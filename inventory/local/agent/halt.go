@@ -39,7 +39,7 @@ func (a *agent) killUser(uid uint32) error {
 			return nil
 		}
 		if time.Now().After(until) {
-			return errors.New("its processes did not end")
+			return errors.New("not all of them have ended in time")
 		}
 		if err := a.killUserOnce(uid); err != nil {
 			return err

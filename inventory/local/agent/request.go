@@ -61,7 +61,7 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 	case err == nil:
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case errors.Is(err, os.ErrDeadlineExceeded): // it may come a moment before ctx ends
+	case errors.Is(err, os.ErrDeadlineExceeded): // the deadline may expire a moment before ctx ends
 		err = context.DeadlineExceeded
 	}
 	if err != nil {

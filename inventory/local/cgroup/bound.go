@@ -14,9 +14,9 @@ import (
 // node loses a process, or cannot start one, before a program outside does. The rest is
 // for the host and the programs that make nodes.
 const (
-	memoryPart  = 8         // an eighth of the memory is kept for the host,
+	memoryPart  = 8         // an eighth of the memory is reserved for the host,
 	memoryLeast = 512 << 20 // and at least this much, up to half of the memory
-	pidsPart    = 4         // a fourth of the processes is kept for the host
+	pidsPart    = 4         // a fourth of the processes is reserved for the host
 )
 
 // sharedLimits returns the limits of all nodes together on a host of this size.

@@ -40,8 +40,8 @@ type Place struct {
 	Outbound bool
 	// PIDs is the most processes of a node, or 0 if unknown.
 	PIDs int
-	// Misfits are conflicting settings.
-	Misfits []string
+	// Conflicts describe settings that conflict, see local.Settings.Conflicts.
+	Conflicts []string
 	// Running means that the testbed runs, so it uses some of the ports itself.
 	Running bool
 }

@@ -88,7 +88,7 @@ func probeTunnel([]string) (string, *trouble) {
 	if err != nil {
 		return works + fmt.Sprintf("; how much it carries could not be measured: %v", err), nil
 	}
-	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, more is lost", frames*1514*8/1e9), nil
+	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, and drops frames beyond that", frames*1514*8/1e9), nil
 }
 
 // probeOutside tests the access to an outside network, and looks for filters of the host

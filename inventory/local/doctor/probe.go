@@ -55,7 +55,7 @@ func (c *child) wait() (words string, t *trouble, err error) {
 	}
 	var a answer
 	if err := json.Unmarshal([]byte(c.out.String()), &a); err != nil {
-		return "", nil, fmt.Errorf("a probe answered %.100q; the program is not patchbay-local", c.out.String())
+		return "", nil, fmt.Errorf("a probe wrote %.100q instead of its result; check whether this program is patchbay-local", c.out.String())
 	}
 	return a.Words, a.Trouble, nil
 }

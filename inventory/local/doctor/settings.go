@@ -38,8 +38,8 @@ func (p *Place) addAlternative(name, remedy string) string {
 
 // trySettings reports conflicting settings.
 func trySettings(_ context.Context, b *resources) (string, *trouble) {
-	if len(b.place.Misfits) > 0 {
-		return "", &trouble{"some settings conflict", strings.Join(b.place.Misfits, "\n         ")}
+	if len(b.place.Conflicts) > 0 {
+		return "", &trouble{"some settings conflict", strings.Join(b.place.Conflicts, "\n         ")}
 	}
 	if b.place.First == 0 {
 		return "not tested: no settings were given", nil

@@ -45,7 +45,7 @@ func TestRequestedChecksAreNeeded(t *testing.T) {
 
 func TestConflictingSettingsAreReported(t *testing.T) {
 	list := []check{{"settings", "", false, false, trySettings}}
-	f := examine(t.Context(), Place{Misfits: []string{"one; drop it", "two; drop it"}}, list, nil)[0]
+	f := examine(t.Context(), Place{Conflicts: []string{"one; drop it", "two; drop it"}}, list, nil)[0]
 	if f.OK || f.Needed || !strings.Contains(f.Remedy, "one; drop it\n") || !strings.Contains(f.Remedy, "two; drop it") {
 		t.Errorf("%+v", f)
 	}

@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// changes are the settings of the host that a Router has changed. They are written to
-// changes.json before they are made.
+// changes are the settings of the host that a Router has changed. It writes them to
+// changes.json before it changes the host.
 type changes struct {
 	// Boot is the kernel's boot_id; a reboot undoes all changes.
 	Boot string `json:"boot"`
@@ -67,20 +67,21 @@ func (c changes) write(folder string) error {
 	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
 }
 
-// forwardingOf returns the file of a device's forwarding; "all" is that of all devices.
-func forwardingOf(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
+// forwardingFile returns the path of the file that switches forwarding of a device. The
+// device "all" means all devices.
+func forwardingFile(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
 
 // isForwarding reports whether a device forwards IPv4 packets.
 func isForwarding(device string) bool {
-	b, err := os.ReadFile(forwardingOf(device))
+	b, err := os.ReadFile(forwardingFile(device))
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
 // setForwarding sets forwarding of a device to "0" or "1". A missing device is no error.
 func setForwarding(device, to string) error {
-	err := os.WriteFile(forwardingOf(device), []byte(to), 0)
+	err := os.WriteFile(forwardingFile(device), []byte(to), 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the device is gone
+		return nil // the device does not exist any more
 	}
 	if err != nil {
 		return fmt.Errorf("cannot set forwarding of %s to %s: %w", device, to, err)

@@ -27,14 +27,13 @@ func name(device string) []byte {
 	return b
 }
 
-// from, notFrom, to and notTo match the device by which a packet came or will leave.
+// from, notFrom, to and notTo match the device at which a packet arrived or will leave.
 func from(device string) part    { return meta(expr.MetaKeyIIFNAME, expr.CmpOpEq, name(device)) }
 func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNeq, name(device)) }
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny match the start of the name of the device by which a packet will
-// leave.
+// toAny and notToAny match the start of the name of the device at which a packet will leave.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
@@ -77,7 +76,7 @@ func isIn(offset uint32, s *nftables.Set) part {
 	return part{load(offset), &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
-// fromOneOf matches if the packet came by a device in a set.
+// fromOneOf matches if the packet arrived at a device in a set.
 func fromOneOf(s *nftables.Set) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
@@ -108,8 +107,8 @@ func fragment() part {
 	}
 }
 
-// fromElsewhere matches if the route to the packet's source leads through another device
-// than the one by which the packet came, or does not exist.
+// fromElsewhere matches if the route to the packet's source does not lead through the
+// device at which the packet arrived, or if there is no route.
 func fromElsewhere() part {
 	return part{
 		&expr.Fib{Register: 1, ResultOIF: true, FlagSADDR: true, FlagIIF: true},

@@ -139,7 +139,7 @@ func (e *Router) connect() error {
 	if err := h.LinkAdd(pair); err != nil {
 		return fmt.Errorf("cannot make the device %s: %w", e.device, err)
 	}
-	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // says what the device is for
+	_ = h.LinkSetAlias(pair, "patchbay-local "+e.options.Instance) // describes the device's purpose
 	_ = setSysctls([2]string{"ipv6/conf/" + e.device + "/disable_ipv6", "1"})
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		if err := configure(h, outside, other, own.Addr(), hardware(1, 0)); err != nil {

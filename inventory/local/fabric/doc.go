@@ -6,7 +6,7 @@
 //
 // # Devices
 //
-// The namespace of a slice is kept by a bind mount at Folder/slices/SLICE. The name of
+// A bind mount at Folder/slices/SLICE keeps the namespace of a slice alive. The name of
 // a device is a letter and a hash; its alias holds the names of link and end:
 //
 //	p  the host's side of an interface; the other side is the node's eth1, eth2, …

@@ -163,7 +163,7 @@ type slice struct {
 	own map[string]string // see readOwn
 }
 
-// made is a link that SetLink has made.
+// made is a link that SetLink has created.
 type made struct {
 	link   Link
 	plan   plan

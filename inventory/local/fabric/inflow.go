@@ -15,10 +15,10 @@ import (
 )
 
 // The kernel forwards frames for nodes without charging the nodes for the work. So no
-// limit of a node stops frames that circle in a ring of links. Frames that can circle are
-// therefore limited at the port where they come in. There are two kinds: frames to a group
-// (broadcast, multicast), and frames from an address other than that of the node's
-// interface, which a node sends if it acts as a bridge.
+// limit of a node stops frames that circle in a ring of links. Frames that can circle
+// are therefore limited at the port where they arrive. There are two kinds: frames to a
+// group (broadcast, multicast), and frames from an address other than that of the
+// node's interface, which a node sends if it acts as a bridge.
 
 const (
 	// inflowRate is the limit of a port in frames per second. A large segment counts as

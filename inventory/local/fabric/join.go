@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bridge learns the source addresses of frames. So a node that sends from ever new
-// addresses could fill the host's memory. Kernels since 6.8 limit what a bridge learns. On
-// older kernels learning is off: the fabric gives the bridge the address of each end, and
-// frames to other addresses go to all ports, as with a hub. Bridges with two ports never
-// need to learn.
+// A bridge learns the source addresses of frames. So a node that changes its source
+// address with each frame could fill the host's memory. Kernels since 6.8 limit the
+// number of learned addresses. On older kernels learning is off: the fabric gives the
+// bridge the address of each end, and frames to other addresses go to all ports, as
+// with a hub. Bridges with two ports never need to learn.
 
 // joining describes how a device becomes a port of a bridge.
 type joining struct {

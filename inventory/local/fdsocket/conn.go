@@ -71,12 +71,10 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 // File returns another descriptor of the socket, for another process.
 func (c *Conn) File() (*os.File, error) { return c.c.File() }
 
-// Peer returns the user and the process that had the other end when the connection was
-// made.
+// Peer returns the user and the process that created the other end of the connection.
 func (c *Conn) Peer() (*unix.Ucred, error) { return Peer(c.c) }
 
-// Peer returns the user and the process that had the other end of a Unix socket when the
-// connection was made.
+// Peer returns the user and the process that created the other end of a Unix socket.
 func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -92,7 +90,7 @@ func Peer(c syscall.Conn) (cred *unix.Ucred, err error) {
 // Send sends v as JSON, with files. The caller keeps the files.
 func (c *Conn) Send(v any, files ...*os.File) error {
 	if len(files) > MaxFiles {
-		return fmt.Errorf("%d files in one message, at most %d", len(files), MaxFiles)
+		return fmt.Errorf("a message with %d files; at most %d are allowed", len(files), MaxFiles)
 	}
 	b, err := message(v)
 	if err != nil {
@@ -175,7 +173,7 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if int64(size) > int64(limit) {
-		return got, fmt.Errorf("%w: %d bytes, at most %d", ErrTooBig, size, limit)
+		return got, fmt.Errorf("%w: it has %d bytes; at most %d are allowed", ErrTooBig, size, limit)
 	}
 	text, err := c.read(int(size))
 	if err != nil {
@@ -214,7 +212,7 @@ func unexpectedEOF(err error) error {
 }
 
 // receivedFiles returns the files of control messages, even if it also returns an
-// error. That error joins err, the error of the read, with those of parsing.
+// error. That error joins err, the error of the read, with an error of parsing.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

@@ -60,8 +60,8 @@ func (g *gateway) accept(l net.Listener, at origin) {
 	}
 }
 
-// handleConnection serves a new connection: it forwards the connection if the node has an
-// Address, and else runs the SSH server on it.
+// handleConnection serves a new connection: it forwards the connection if the node has
+// an Address, and otherwise runs the SSH server on it.
 func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	nc := guest.nc
 	defer nc.Close()

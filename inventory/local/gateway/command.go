@@ -18,7 +18,7 @@ import (
 )
 
 // errNoAgent is reported to a user when a node's agent cannot be reached.
-var errNoAgent = errors.New("the node does not answer: it is stopped, or the testbed is")
+var errNoAgent = errors.New("the node does not answer: the node or the testbed is stopped")
 
 // run runs the command of a session and ends the session.
 func (s *session) run(cmd agent.Command) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// explain serves a session at the gateway account: it prints what the account is for.
+// explain serves a session at the gateway account: it prints how to use the account.
 func (c *login) explain(n ssh.NewChannel) {
 	ch, requests, err := n.Accept()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *login) explanation() string {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListed)
 		names = names[:maxListed]
 	}
-	return fmt.Sprintf("This account only leads to nodes. Use: ssh -J %s@THIS-HOST%s LOGIN@NODE\r\nYour nodes: %s%s\r\n",
+	return fmt.Sprintf("This account only forwards connections to nodes. Use: ssh -J %s@THIS-HOST%s LOGIN@NODE\r\nYour nodes: %s%s\r\n",
 		User, port, strings.Join(names, " "), more)
 }
 

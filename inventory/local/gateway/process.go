@@ -16,8 +16,7 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// connectTime is how long the Manager tries to open a connection that the gateway asked
-// for.
+// connectTime limits the time to open a connection that the gateway has requested.
 const connectTime = 5 * time.Second
 
 // backoff sets the pause between the end of a gateway process and the next start.
@@ -345,8 +344,8 @@ func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 }
 
 // connect opens a connection for the gateway: to a node's public endpoint if kind is
-// askEndpoint, else to the node's Address or, if it has none, to its agent. It refuses
-// nodes without an endpoint.
+// askEndpoint, otherwise to the node's Address or, if it has none, to its agent. It
+// refuses nodes without an endpoint.
 func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
 	d := k.endpoints[node]

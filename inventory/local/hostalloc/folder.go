@@ -24,7 +24,7 @@ var ErrNone = errors.New("no number is free")
 // the same time.
 type Folder struct {
 	dir         string
-	what        string // what the numbers are, for error messages
+	what        string // the kind of numbers, for error messages
 	first, last uint32
 	step        uint32        // how many numbers belong to a claim
 	rest        time.Duration // how long a released number rests

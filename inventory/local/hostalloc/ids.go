@@ -59,7 +59,7 @@ func readSubordinate(path string) ([]span, error) {
 		}
 		f := strings.Split(line, ":")
 		if len(f) != 3 {
-			return nil, fmt.Errorf("%s:%d: is not like account:100000:65536; correct it, or nodes could get the user ids of an account", path, n)
+			return nil, fmt.Errorf("%s:%d: the line is not like account:100000:65536; correct it, or nodes could get the user ids of an account", path, n)
 		}
 		first, err1 := strconv.ParseUint(f[1], 10, 32)
 		count, err2 := strconv.ParseUint(f[2], 10, 64)

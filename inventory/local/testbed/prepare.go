@@ -12,7 +12,7 @@ import (
 // not wait for it. Errors are only logged: a node that needs the result tries it again
 // and reports the error.
 func (t *Testbed) prepare() {
-	for _, words := range t.settings.Misfits() {
+	for _, words := range t.settings.Conflicts() {
 		t.log.Warn("conflicting settings: " + words)
 	}
 	t.work.Go(t.keepLimitsRaised)

@@ -2,11 +2,11 @@ package local
 
 import "strings"
 
-// Outdated compares the metadata in the settings file at path with those of this version,
-// and returns a text with the lines to add. It returns "" if nothing is missing, the file
-// cannot be read, or it has no metadata. An older file still works, but the manager does
-// not use attributes that the file does not declare.
-func Outdated(path string) string {
+// MissingMetadata returns a text with the lines that the metadata in the settings file
+// at path lack, compared with the metadata of this version. It returns "" if nothing is
+// missing, the file cannot be read, or it has no metadata. An older file still works,
+// but the manager does not use attributes that the file does not declare.
+func MissingMetadata(path string) string {
 	is, err := companionMetadata(path)
 	if err != nil || is == nil {
 		return ""

@@ -17,7 +17,7 @@ func TestOutdatedSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := Outdated(path); got != "" {
+	if got := MissingMetadata(path); got != "" {
 		t.Errorf("no file: %s", got)
 	}
 	whole := string(SettingsFor(Site{}))
@@ -39,7 +39,7 @@ func TestOutdatedSettings(t *testing.T) {
 		{"another order and other words", strings.Replace(whole, "  probe: true\n", "", 1), "add below provider: `  probe: true`"},
 	} {
 		write(tt.text)
-		got := Outdated(path)
+		got := MissingMetadata(path)
 		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s", tt.rule, got)
 		}
@@ -59,7 +59,7 @@ func TestOutdatedSettings(t *testing.T) {
 		}
 		text := strings.Replace(tt.text, "\nprovider:\n", "\nprovider:\n"+lines(under), 1)
 		write(strings.Replace(text, "\n  attributes:\n", "\n  attributes:\n"+lines(attributes), 1))
-		if got := Outdated(path); got != "" {
+		if got := MissingMetadata(path); got != "" {
 			t.Errorf("%s, with the lines: %s", tt.rule, got)
 		}
 		if _, err := ReadSettings(path); err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Misfits returns a text for each conflict between settings, with a remedy. It does not
-// compare the settings with the inventory.
-func (s *Settings) Misfits() []string {
+// Conflicts returns a text for each conflict between settings, with a remedy. It does
+// not compare the settings with the inventory.
+func (s *Settings) Conflicts() []string {
 	var all []string
 	if !s.Outbound {
 		var idle []string
