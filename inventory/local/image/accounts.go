@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// account is an account or a group of nodes.
+// account is a user account or a group of a node.
 type account struct {
 	name string
 	id   int
 }
 
-// systemAccounts returns the lines of a passwd file that a node gets: those of system
-// accounts (ids below 1000) and of nobody. It removes names of people, and replaces homes
-// and shells that a node lacks. hasShell reports whether a shell exists.
+// systemAccounts returns the text of a node's passwd file, and its accounts: the system
+// accounts (ids below 1000) and nobody, as the host's file passwd lists them. It removes names
+// of people, home folders that a node lacks, and shells that allow a login, except root's.
+// hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
@@ -45,8 +46,8 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups returns the lines of a group file that a node gets: those of system groups,
-// without members.
+// systemGroups returns the text of a node's group file, and its groups: the system groups of
+// the host's file group, without members.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// Add creates an image from a folder or a tarball (from). If from is empty, mmdebstrap builds
-// the Debian release in which name ends (debian-12). It writes progress lines to w, and fails
-// with fs.ErrExist if the name is taken. Sweep removes what an interrupted Add has left.
+// Add creates an image from the folder or tarball at the path from. If from is empty,
+// mmdebstrap builds the Debian release at the end of name, such as debian-12. Add writes
+// progress lines to w, and fails with fs.ErrExist if the name is taken. Sweep removes the
+// unfinished image of an interrupted Add.
 func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -77,7 +78,8 @@ func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	return nil
 }
 
-// printSummary prints how much was written, and what was left out or changed.
+// printSummary prints the number and size of the written files, and how many files were left
+// out or changed.
 func (w *writer) printSummary(to io.Writer) {
 	fmt.Fprintf(to, "%d files, %d MB\n", w.files, w.bytes/1_000_000)
 	var left []string

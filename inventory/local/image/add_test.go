@@ -480,7 +480,7 @@ func TestDecompressorOfAnEndlessStream(t *testing.T) {
 	go func() { ended <- w.unpackFile(dir + "/x.xz") }()
 	select {
 	case err := <-ended:
-		if err == nil || err.Error() != "it is longer than 65536 bytes" {
+		if err == nil || err.Error() != "the tarball is longer than 65536 bytes" {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(20 * time.Second):

@@ -2,17 +2,17 @@ package image
 
 import "strings"
 
-// rule says what the skeleton copies from a path of the host. In any case root must own a file
-// or folder, every user must be able to read it, and no other user to write it. A symbolic link
-// is copied only if its target is the same in a node.
+// rule says which files the skeleton copies from a path of the host. For every rule, root must
+// own the file or folder, every user must be able to read it, and only root to write it. A
+// symbolic link is copied only if its target is the same in a node.
 type rule int
 
 const (
-	// shipped copies files that are unchanged since their Debian package was installed, by the
-	// hashes of configuration files in dpkg's list.
+	// shipped copies configuration files that still have the content of their Debian package,
+	// according to the hashes in dpkg's list of packages.
 	shipped rule = iota
-	// public copies single files with data that is the same on all machines or not
-	// confidential, but no folders.
+	// public copies single files, not folders. Their data is the same on all machines or not
+	// confidential.
 	public
 	// links copies symbolic links only.
 	links
@@ -21,7 +21,8 @@ const (
 )
 
 // allowed lists everything that the skeleton copies from the host. A path that ends in * matches
-// paths with that beginning. All other files of a node are generated or missing.
+// all paths that begin with the text before the *. All other files of a node are generated or
+// missing.
 var allowed = [...]struct {
 	path string
 	rule rule
@@ -107,13 +108,13 @@ func isUnneeded(path string) bool { return isDpkgInfo(path, ".symbols") }
 // isEmptied reports whether the file at path is empty in the skeleton.
 func isEmptied(path string) bool { return isDpkgInfo(path, ".md5sums") }
 
-// isDpkgInfo reports whether path is in dpkg's info folder and has that end.
+// isDpkgInfo reports whether path is in dpkg's info folder and ends in the text end.
 func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
-// isSameInNode reports whether the file at to is the same in a node. to is a clean path
-// below the host's root.
+// isSameInNode reports whether a node has the same file at the path to, a clean path below
+// the host's root.
 func isSameInNode(to string) bool {
 	top, rest, _ := strings.Cut(to, "/")
 	switch top {
@@ -131,7 +132,7 @@ func isSameInNode(to string) bool {
 type emptyFolder struct {
 	path  string
 	mode  uint32
-	group string // root if the host does not have the group
+	group string // the group is root if this is empty or the host does not have it
 }
 
 // emptyFolders are the empty folders of the skeleton.

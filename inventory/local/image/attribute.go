@@ -16,7 +16,7 @@ const maxAttributes = 256 << 10
 
 // isKept reports whether an image may have the attribute. Attributes of overlayfs could make
 // other files visible to a node. File capabilities of revision 2 apply to root of the node's
-// namespace; those of other revisions name user ids.
+// namespace. Those of revision 3 contain a user id, and those of revision 1 are obsolete.
 func isKept(a attribute) bool {
 	switch {
 	case a.name == "security.capability":
@@ -27,7 +27,7 @@ func isKept(a attribute) bool {
 	return strings.HasPrefix(a.name, "user.") && !strings.HasPrefix(a.name, "user.overlay.")
 }
 
-// readAttributes returns those extended attributes of an open file that an image keeps,
+// readAttributes returns the extended attributes of an open file that an image may have,
 // sorted by name. It fails if they exceed maxAttributes.
 func readAttributes(fd int) ([]attribute, error) {
 	n, err := unix.Flistxattr(fd, nil)

@@ -19,8 +19,8 @@ const (
 	removedPrefix = ".gone-"
 )
 
-// lock waits until no other process changes names of images, and excludes others until
-// unlock is called.
+// lock locks the names of images until unlock is called. It waits while another process has
+// locked them.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 }
 
 // build is an unfinished image. Its folder is locked while the process lives, so that Sweep
-// can distinguish it from what a crash has left.
+// can distinguish it from an unfinished image that a crash has left.
 type build struct {
 	store  *Store
 	dir    string
@@ -91,9 +91,9 @@ func (b *build) discard() error {
 	return err
 }
 
-// publish makes the build the image of that name, and returns its key. If the same content
-// was published under this name before, that copy is used. If the name is taken, publish
-// fails with fs.ErrExist; with replace, the name then points to the new image.
+// publish gives the built image its name, and returns its key. If the same content was
+// published under this name before, publish uses the existing copy. If the name is taken,
+// publish fails with fs.ErrExist or, with replace, lets the name point to the new image.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {

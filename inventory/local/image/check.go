@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardFolders are created in an image if they are missing. With noLink, an existing one must
-// not be a symbolic link, since nodes mount file systems on it, or write into it before the
-// node's root is isolated.
+// standardFolders are created in an image if they are missing. With noLink, an existing file of
+// that name must be a folder and not a symbolic link, since nodes mount file systems on it, or
+// write into it before the node's root is isolated.
 var standardFolders = [...]struct {
 	path   string
 	mode   uint32
@@ -56,15 +56,15 @@ func completeRoot(root string) error {
 		switch {
 		case errors.Is(err, unix.ENOENT):
 			if err := unix.Mkdirat(fd, d.path, 0o700); err != nil {
-				return fmt.Errorf("cannot make /%s in it: %w", d.path, err)
+				return fmt.Errorf("cannot create its folder /%s: %w", d.path, err)
 			}
 			if err := unix.Fchmodat(fd, d.path, d.mode, 0); err != nil {
-				return fmt.Errorf("cannot make /%s in it: %w", d.path, err)
+				return fmt.Errorf("cannot create its folder /%s: %w", d.path, err)
 			}
 		case err != nil:
-			return fmt.Errorf("/%s in it: %w", d.path, err)
+			return fmt.Errorf("cannot read its /%s: %w", d.path, err)
 		case d.noLink && st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("/%s in it is not a folder; make it one, since nodes mount or write there", d.path)
+			return fmt.Errorf("its /%s is not a folder; replace it by a folder, since nodes mount file systems on it or write into it", d.path)
 		}
 	}
 	return nil
@@ -137,7 +137,7 @@ func checkPasswd(root int) error {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, 1<<20))
 	if err != nil {
-		return fmt.Errorf("its /etc/passwd: %w", err)
+		return fmt.Errorf("cannot read its /etc/passwd: %w", err)
 	}
 	for line := range strings.Lines(string(b)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

@@ -24,8 +24,8 @@ var packages = [...]string{
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// debianSuite returns the code name of the Debian release in which the name of an image
-// ends. Names such as debian-12, debian-bookworm and my-debian-12 mean bookworm.
+// debianSuite returns the code name of the Debian release at the end of an image's name.
+// Names such as debian-12, debian-bookworm and my-debian-12 mean bookworm.
 func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
@@ -44,12 +44,12 @@ func debianSuite(name string) (string, error) {
 		return "sid", nil
 	}
 	known := slices.DeleteFunc(slices.Clone(releases[:]), func(s string) bool { return s == "" })
-	return "", fmt.Errorf("%q is not a known Debian release: 11 to %d, %s, stable, testing, unstable", suite, len(releases)-1, strings.Join(known, ", "))
+	return "", fmt.Errorf("%q is not a known Debian release; known are 11 to %d, %s, stable, testing and unstable", suite, len(releases)-1, strings.Join(known, ", "))
 }
 
-// debian builds the Debian release in which name ends with mmdebstrap, and unpacks its tarball.
-// mmdebstrap runs in its own namespaces: its processes end with this program, and its mounts
-// are not visible to the host.
+// debian runs mmdebstrap to build the Debian release at the end of name, and unpacks its
+// tarball. mmdebstrap runs in its own namespaces: its processes end with this program, and its
+// mounts are not visible to the host.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	suite, err := debianSuite(name)
 	if err != nil {
@@ -92,8 +92,7 @@ func (w *writer) unlink(path string) error {
 	return clearName(dir, name)
 }
 
-// runMmdebstrap runs mmdebstrap, passes its tarball to unpack, and prints its messages to
-// w.
+// runMmdebstrap runs mmdebstrap, passes its tarball to unpack, and prints its messages to w.
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()

@@ -11,12 +11,12 @@
 //
 // The image "host" is made of this host: its /usr is shared read-only, and the rest is a
 // skeleton built from a list of allowed files (allowed.go). The skeleton contains nothing
-// that an operator may have changed. A file of /etc is copied only if its content is that of
-// its Debian package, or it is one of a few files that are public everywhere; and only if
-// root owns it and every user can read it. Other files are generated. The skeleton does not
-// contain accounts of people, passwords, keys, names of hosts and networks, proxies, the
-// operator's certificates, cron jobs, units, package sources, /usr/local, /home, /root, /opt
-// or /srv.
+// that an operator may have changed. A file of /etc is copied only if root owns it and every
+// user can read it. In addition the file must have the content of its Debian package, or be
+// one of a few files that are never confidential. Other files are generated. The skeleton
+// does not contain accounts of people, passwords, keys, names of hosts and networks,
+// proxies, the operator's certificates, cron jobs, units, package sources, /usr/local,
+// /home, /root, /opt or /srv.
 //
 // Other images are made of a folder or a tarball, or by mmdebstrap. Owners, modes,
 // capabilities and hard links are copied. Devices, sockets and pipes are left out, symbolic
@@ -24,8 +24,8 @@
 //
 // # Decisions
 //
-//   - /etc: only files of a list are copied, and only if they are as their Debian packages ship
-//     them, so that no secret of the host gets in: [allowed].
+//   - /etc: only files of a list are copied, and only as their Debian packages ship them, so that
+//     no secret of the host gets into an image: [allowed].
 //   - certificate authorities: only those of Debian's package that the host trusts, because an
-//     operator's own could vouch for any name: [skeleton.certificates].
+//     authority of the operator could certify any name: [skeleton.certificates].
 package image

@@ -23,7 +23,7 @@ func (s *skeleton) writeAccounts() error {
 		s.groups[g.name] = g.id
 	}
 	if id, ok := s.users["root"]; !ok || id != 0 {
-		return errors.New("/etc/passwd of this host, which root must own and every user be able to read, has no account root with the id 0")
+		return errors.New("/etc/passwd of this host has no account root with the id 0, or it is not a file of root that every user can read and only root can write")
 	}
 	for _, f := range [...]struct {
 		path, text string
@@ -118,7 +118,8 @@ func (s *skeleton) writeFiles() error {
 	return nil
 }
 
-// hostTextOr returns the text of a file in the host's /usr; instead if there is none.
+// hostTextOr returns the text of the host's file at path, or the text instead if the file is
+// missing or empty.
 func (s *skeleton) hostTextOr(path, instead string) string {
 	if text := s.text(path); text != "" {
 		return text
@@ -184,8 +185,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles writes dpkg's remaining files. It leaves out overrides that name users or
-// groups which the node lacks, since dpkg would fail because of them.
+// writeDpkgFiles writes the files of dpkg that were not copied. It leaves out overrides that
+// name users or groups which the node lacks, since dpkg would fail because of them.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

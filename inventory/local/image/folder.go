@@ -18,8 +18,8 @@ const maxDepth = 200
 type folderCopy struct {
 	*writer
 	device uint64
-	skip   unix.Stat_t // a folder to skip: the images themselves
-	links  map[uint64]string
+	skip   unix.Stat_t       // the folder of images, which is not copied
+	links  map[uint64]string // first copied path of a file with several names, by inode
 }
 
 // copyFolder copies the file system of the folder from, but not the folder images, which
@@ -112,8 +112,8 @@ func metaOf(st *unix.Stat_t) meta {
 	}
 }
 
-// openEntry opens an entry of an open folder and returns its metadata, also as read by
-// fstat.
+// openEntry opens an entry of an open folder. It returns the entry's metadata, and the result
+// of fstat.
 func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -64,9 +64,9 @@ type skeleton struct {
 	ctx context.Context
 	to  string
 
-	hashes map[string]string // of configuration files, as in their packages
-	groups map[string]int
-	users  map[string]int
+	hashes map[string]string // MD5 of configuration files as their packages ship them, by path
+	groups map[string]int    // ids of the node's groups, by name
+	users  map[string]int    // ids of the node's users, by name
 }
 
 // buildSkeleton builds the skeleton of the host with the given root in the empty folder to.
@@ -110,7 +110,8 @@ func conffiles(status string) map[string]string {
 	return hashes
 }
 
-// linkMergedUsr copies the host's links into its merged /usr, such as /bin.
+// linkMergedUsr copies the symbolic links of the host that lead into its merged /usr, such as
+// /bin.
 func (s *skeleton) linkMergedUsr() error {
 	for _, name := range [...]string{"bin", "lib", "lib32", "lib64", "libo32", "libx32", "sbin"} {
 		if text, to, ok := s.readLink(name); ok && strings.HasPrefix(to, "usr/") {
@@ -163,8 +164,8 @@ func (s *skeleton) makeFolder(path string) error {
 	return nil
 }
 
-// writeFile creates a file of the skeleton, with its parent folders. An existing file is
-// kept.
+// writeFile creates a file of the skeleton and its parent folders. It leaves an existing file
+// unchanged.
 func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
@@ -207,8 +208,9 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept reports whether to, the target of a link, exists unchanged in a node. Such a
-// target is below /usr, or itself a kept link in /etc.
+// isLinkKept reports whether the skeleton copies a link with the target to. The target must be
+// the same in a node: it is below /usr, for example, or it is itself such a link in /etc. depth
+// is the number of links that were followed before.
 func (s *skeleton) isLinkKept(to string, depth int) bool {
 	if !isSameInNode(to) || depth > 8 {
 		return false

@@ -22,9 +22,9 @@ type Store struct {
 	dir  string
 	host string // root of the file system from which Host is made
 
-	// Building is called when building Host begins; again says whether this process built it
-	// before. The returned function is called at the end. Building may be nil. It must be set
-	// before the first Find.
+	// Building is called when building Host begins; again reports whether this process has built
+	// it before. The returned function is called at the end, with the error. Building may be
+	// nil. It must be set before the first Find.
 	Building func(again bool) (ended func(error))
 
 	mu    sync.Mutex // guards the fields below; held while the skeleton is built
@@ -32,8 +32,8 @@ type Store struct {
 	key   string     // of the last skeleton
 }
 
-// Open opens the folder and creates it if necessary. Only the present user can enter it,
-// since setuid programs in it would give other users that user's rights.
+// Open opens the folder and creates it if necessary. Only the current user can enter it,
+// since setuid programs in it would give the current user's rights to other users.
 func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the folder of images, %q, is not an absolute path", dir)
@@ -50,10 +50,10 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir: dir, host: "/"}, nil
 }
 
-// Find returns the image of that name and its key, which identifies the present content. A
-// node keeps the key for Key. The first Find of Host builds the skeleton, which takes a
-// second; so does the first Find after a change of the host's packages or accounts. It
-// fails with fs.ErrNotExist for an unknown name.
+// Find returns the image of that name and its key, which identifies the current content. A
+// node stores the key, and finds the image with Key later. The first Find of Host builds the
+// skeleton, which takes a second, and so does the first Find after a change of the host's
+// packages or accounts. Find fails with fs.ErrNotExist for an unknown name.
 func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image, err error) {
 	if err := checkName(name); err != nil {
 		return "", node.Image{}, err
@@ -83,7 +83,7 @@ func (s *Store) keyOf(name string) (string, error) {
 	return key, nil
 }
 
-// Key returns the image with that key. It fails with fs.ErrNotExist if it was removed.
+// Key returns the image with that key. It fails with fs.ErrNotExist if the image was removed.
 func (s *Store) Key(key string) (node.Image, error) {
 	name, _, _ := strings.Cut(key, "@")
 	if !isKeyOf(key, name) {
@@ -92,7 +92,7 @@ func (s *Store) Key(key string) (node.Image, error) {
 	root := filepath.Join(s.dir, key)
 	switch i, err := os.Lstat(root); {
 	case errors.Is(err, fs.ErrNotExist):
-		return node.Image{}, fmt.Errorf("the contents %s of the image %q are gone: %w", key, name, fs.ErrNotExist)
+		return node.Image{}, fmt.Errorf("the contents %s of the image %q were removed: %w", key, name, fs.ErrNotExist)
 	case err != nil:
 		return node.Image{}, err
 	case !i.IsDir():

@@ -16,7 +16,7 @@ func checkName(name string) error {
 		ok = 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
 	}
 	if !ok {
-		return fmt.Errorf("%.80q cannot be the name of an image: use up to 63 of a-z, 0-9, dot and hyphen, a letter or digit first", name)
+		return fmt.Errorf("%.80q cannot be the name of an image: use up to 63 letters (a-z), digits, dots and hyphens, beginning with a letter or digit", name)
 	}
 	return nil
 }

@@ -43,8 +43,9 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	return s.removeContents(key)
 }
 
-// Sweep removes contents that have no name and are not in use, and what interrupted calls
-// of Add and Find have left. used must report a key as soon as Find has returned it.
+// Sweep removes contents that have no name and are not in use, and the unfinished images of
+// interrupted calls of Add and Find. used must return true for a key as soon as Find has
+// returned the key.
 func (s *Store) Sweep(used func(key string) bool) error {
 	unlock, err := s.lock(context.Background())
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Store) removeAbandoned(name string) error {
 	dir := filepath.Join(s.dir, name)
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // its process has just ended
+		return nil // the process that built it has just published or removed it
 	}
 	if err != nil {
 		return err
@@ -114,8 +115,8 @@ func (s *Store) removeAbandoned(name string) error {
 	return removeTree(dir)
 }
 
-// removeTree removes a folder with its content. It never follows symbolic links, and refuses if
-// something is mounted below the folder, whose files would be removed too.
+// removeTree removes a folder with its content. It never follows symbolic links. It fails if a
+// file system is mounted in the folder, since it would remove the files of that file system too.
 func removeTree(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source reads the host. It returns only files that root owns, every user can read and no other
-// user can write. It follows no symbolic links except those of a merged /usr.
+// source reads files of the host. It returns only files that root owns, every user can read and
+// only root can write. It follows no symbolic links.
 type source struct {
 	root *os.File
 	// owner of readable files: root, except in tests.
@@ -130,7 +130,7 @@ func (s *source) exists(path string) bool {
 	return true
 }
 
-// entries returns the entries of a public folder, sorted, and none for any other.
+// entries returns the sorted entries of a public folder, and none if the folder is not public.
 func (s *source) entries(path string) []fs.DirEntry {
 	f, st, err := s.open(path)
 	if err != nil {

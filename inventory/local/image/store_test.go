@@ -387,9 +387,9 @@ func TestInvalidImages(t *testing.T) {
 		}, "another processor (EM_PPC64)"},
 		{"NoPasswd", func(d string) { os.Remove(d + "/etc/passwd") }, "no /etc/passwd"},
 		{"NoRoot", func(d string) { os.WriteFile(d+"/etc/passwd", []byte("root:x:1:0::/:/bin/sh\n"), 0o644) }, "no account root"},
-		{"DevIsALink", func(d string) { os.Symlink("/dev", d+"/dev") }, "/dev in it is not a folder"},
-		{"RunIsALink", func(d string) { os.Symlink("etc", d+"/run") }, "/run in it is not a folder"},
-		{"UsrLocalIsALink", func(d string) { os.Mkdir(d+"/usr", 0o755); os.Symlink("/etc", d+"/usr/local") }, "/usr/local in it is not a folder"},
+		{"DevIsALink", func(d string) { os.Symlink("/dev", d+"/dev") }, "its /dev is not a folder"},
+		{"RunIsALink", func(d string) { os.Symlink("etc", d+"/run") }, "its /run is not a folder"},
+		{"UsrLocalIsALink", func(d string) { os.Mkdir(d+"/usr", 0o755); os.Symlink("/etc", d+"/usr/local") }, "its /usr/local is not a folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openStore(t)

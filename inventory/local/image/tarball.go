@@ -24,7 +24,8 @@ type emptyReader struct{}
 
 func (emptyReader) Read([]byte) (int, error) { return 0, io.EOF }
 
-// compressions are detected by the first bytes of a file; its name is ignored.
+// compressions are detected by the first bytes of a file, magic; its name is ignored. open
+// decompresses the file; if open is nil, program of the Debian package pack does it.
 var compressions = [...]struct {
 	magic, program, pack string
 	open                 func(io.Reader) (io.Reader, error)
@@ -85,9 +86,10 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
 }
 
-// unpackOutput runs a program and passes its output to unpack, and its errors to progress.
-// If unpack refuses something, it calls stop, which must end the program. If the output is
-// incomplete, it returns the program's error, which begins with failed.
+// unpackOutput runs a program, passes its standard output to unpack, and copies its standard
+// error to progress. If unpack refuses a member, unpackOutput calls stop, which must end the
+// program, and returns the error of unpack. If the program fails, the error begins with the
+// text failed and contains the program's messages.
 func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string, progress io.Writer, unpack func(io.Reader) error) error {
 	messages := &tail{}
 	cmd.Stderr = io.MultiWriter(messages, progress)
@@ -119,7 +121,7 @@ func (w *writer) unpack(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: w.maxStream + 1}
 	err := w.unpackStream(&trailingZeros{r: limited})
 	if limited.N == 0 {
-		return fmt.Errorf("it is longer than %d bytes", w.maxStream)
+		return fmt.Errorf("the tarball is longer than %d bytes", w.maxStream)
 	}
 	return err
 }
@@ -163,7 +165,7 @@ type trailingZeros struct {
 	zeros int64
 }
 
-// Read reads, and counts the zeros at the end of what was read so far.
+// Read reads from the stream, and updates the count.
 func (e *trailingZeros) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p)
 	i := n
@@ -200,13 +202,13 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 		return w.writeFile(path, m, r)
 	case tar.TypeSymlink:
 		if h.Linkname == "" || len(h.Linkname) >= unix.PathMax || strings.IndexByte(h.Linkname, 0) >= 0 {
-			return errors.New("its link cannot be used: it is empty, too long, or contains a zero byte")
+			return errors.New("the target of the symbolic link cannot be used: it is empty, too long, or contains a zero byte")
 		}
 		return w.symlink(path, m, h.Linkname)
 	case tar.TypeLink:
 		first, err := cleanPath(h.Linkname)
 		if err != nil {
-			return fmt.Errorf("the file it is a hard link to, %.200q, cannot be used: %w", h.Linkname, err)
+			return fmt.Errorf("the target of the hard link, %.200q, cannot be used: %w", h.Linkname, err)
 		}
 		return w.hardLink(path, first)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
@@ -216,7 +218,7 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("its type %q is unknown", h.Typeflag)
 }
 
-// memberAttributes returns those extended attributes of a member that an image keeps.
+// memberAttributes returns the extended attributes of a member that an image may have.
 func memberAttributes(h *tar.Header) []attribute {
 	var attrs []attribute
 	total := 0

@@ -17,7 +17,8 @@ const (
 	maxBytes = 64 << 30
 	// maxPath keeps every path short enough to be opened from the host's root.
 	maxPath = 3000
-	// maxDirPaths bounds the memory for the times of folders; further folders get none.
+	// maxDirPaths bounds the memory for the times of folders. The times of further folders are
+	// not copied.
 	maxDirPaths = 64 << 20
 	// minFree is kept free on the disk of the images.
 	minFree = 256 << 20
@@ -81,7 +82,7 @@ func (w *writer) close() {
 	unix.Close(w.root)
 }
 
-// closeParent closes the last used folder, which may have been replaced.
+// closeParent closes the descriptor of the last used folder.
 func (w *writer) closeParent() {
 	if w.parent >= 0 {
 		unix.Close(w.parent)
@@ -241,7 +242,7 @@ func (w *writer) reserveSpace(n int64) error {
 	return nil
 }
 
-// finish sets the times of the folders, those created last first.
+// finish sets the times of the folders, in the reverse order of their creation.
 func (w *writer) finish() error {
 	w.closeParent()
 	for i := len(w.dirs) - 1; i >= 0; i-- {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearName removes the file or the empty folder name in the folder dir. It fails for other
-// folders.
+// clearName removes the file or the empty folder name in the folder dir. It fails for a folder
+// that is not empty.
 func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -22,8 +22,8 @@ func clearName(dir int, name string) error {
 	return err
 }
 
-// makeFolder creates a folder, and sets its mode and owner. It replaces another file at
-// path, and changes an existing folder.
+// makeFolder creates the folder path, and sets its mode and owner. It replaces a file of
+// another type at path, and keeps the entries of an existing folder.
 func (w *writer) makeFolder(path string, m meta) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (w *writer) hardLink(path, first string) error {
 	}
 	fd, err := w.open(first, unix.O_PATH)
 	if err != nil {
-		return fmt.Errorf("the file it is a hard link to, %.200q: %w", first, err)
+		return fmt.Errorf("cannot open the target of the hard link, %.200q: %w", first, err)
 	}
 	defer unix.Close(fd)
 	var st, now unix.Stat_t
@@ -128,7 +128,7 @@ func (w *writer) hardLink(path, first string) error {
 		return err
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFLNK {
-		return fmt.Errorf("the file it is a hard link to, %.200q, is a folder", first)
+		return fmt.Errorf("the target of the hard link, %.200q, is a folder", first)
 	}
 	dir, name, err := w.openParent(path)
 	if err != nil {
@@ -186,8 +186,8 @@ func (w *writer) setMeta(fd int, m meta) error {
 	return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
 }
 
-// times returns the arguments of UtimesNanoAt; 1970 for a time that file systems may not
-// support.
+// times returns t as access and modification time for UtimesNanoAt. It returns 1970 instead of
+// a time that file systems may not support.
 func times(t time.Time) []unix.Timespec {
 	ts := unix.NsecToTimespec(0)
 	if y := t.Year(); y >= 1970 && y < 2200 {

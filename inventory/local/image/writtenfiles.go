@@ -3,7 +3,7 @@ package image
 // Generated files. The host's own files could name its networks, user directories, or services
 // that nodes lack.
 const (
-	resolvConf = "# A name server is named here only where nodes reach the network outside.\n"
+	resolvConf = "# This file names a name server only in nodes with access to outside networks.\n"
 
 	nsswitch = `passwd:    files
 group:     files
@@ -20,7 +20,7 @@ rpc:       files
 ::1       localhost ip6-localhost ip6-loopback
 `
 	networks    = "default 0.0.0.0\nloopback 127.0.0.0\nlink-local 169.254.0.0\n"
-	fstab       = "# what is mounted here was mounted from outside\n"
+	fstab       = "# the testbed mounts the file systems of this node; this file is not used\n"
 	environment = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 	locale      = "LANG=C.UTF-8\n"
 
