@@ -28,7 +28,7 @@ func (c *client) connect(ctx context.Context, r request, f func(*session) error)
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
 	if err != nil {
-		return fmt.Errorf("no answer: %w; start \"patchbay-linktest serve\" there", err)
+		return fmt.Errorf("no answer: %w; start \"patchbay-linktest serve\" on that machine", err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()

@@ -29,9 +29,9 @@ const magic = "pbg1"
 
 // Types of datagrams.
 const (
-	typeEcho   byte = iota + 1 // asks for a typeAnswer
-	typeAnswer                 // of the same length
-	typeNumbered
+	typeEcho     byte = iota + 1 // requests a typeAnswer of the same length
+	typeAnswer                   // answers a typeEcho
+	typeNumbered                 // is counted by the receiver
 )
 
 // header is the content of a datagram's header.
@@ -71,7 +71,8 @@ type socket struct {
 
 const receiveBuffer = 8 << 20 // bytes
 
-// listenUDP opens a socket with a large buffer; nil means any port of all addresses.
+// listenUDP opens a socket with a large buffer. If at is nil, the kernel chooses the port, and
+// the socket receives at all addresses.
 func listenUDP(at *net.UDPAddr) (*socket, error) {
 	c, err := net.ListenUDP("udp", at)
 	if err != nil {
@@ -97,7 +98,7 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 // port returns the local port.
 func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
 
-// receive reads one datagram into b; at is when the kernel received it.
+// receive reads one datagram into b; at is the time when the kernel received it.
 func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
 	return n, from, s.readControl(s.oob[:oobn]), err

@@ -7,7 +7,7 @@
 //
 // Each measurement is a TCP connection that begins with a line of JSON from the
 // client and one from the server. Numbered datagrams are sent in parallel. The
-// receiver measures, so that no queue of the sender counts:
+// receiver measures, so that data in queues of the sender does not count:
 //
 //   - a TCP stream without the first third of its time. The rate on the line is
 //     computed from the size of segments and their headers;

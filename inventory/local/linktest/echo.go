@@ -20,7 +20,7 @@ type echoes struct {
 	longest time.Duration // the longest trip, with the server's time
 }
 
-// add records an answer that arrived at a given time. It ignores invalid and repeated
+// add records an answer that arrived at the time at. It ignores invalid and repeated
 // answers.
 func (e *echoes) add(b []byte, at time.Time) {
 	h, ok := parseHeader(b)
@@ -30,7 +30,7 @@ func (e *echoes) add(b []byte, at time.Time) {
 	left, arrived, back := e.left[h.number], time.Unix(0, h.arrived), time.Unix(0, h.left)
 	trip, stay := at.Sub(left), back.Sub(arrived)
 	if stay < 0 || stay > trip {
-		return // the server's clock was set, or it lies
+		return // the server's clock was set, or the server reported false times
 	}
 	e.done[h.number] = true
 	e.trip = append(e.trip, trip-stay)
@@ -47,7 +47,7 @@ const (
 	echoSize   = 64 // bytes
 )
 
-// echo measures the delay of datagrams, by one echo in each echoSpace for the time d.
+// echo measures the delay of datagrams for about the duration d, with one echo per echoSpace.
 // Before that it calls learn, because address resolution delays the first datagrams.
 func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	s, err := listenUDP(nil)

@@ -59,7 +59,7 @@ func TestServerLimitsClients(t *testing.T) {
 		defer c.Close()
 	}
 	_, err := Measure(t.Context(), addr, Options{})
-	if err == nil || !strings.Contains(err.Error(), "others measure here") {
+	if err == nil || !strings.Contains(err.Error(), "other clients are measuring") {
 		t.Errorf("the %dth client: %v", maxClients+1, err)
 	}
 }

@@ -156,15 +156,15 @@ func TestStreamRatesCountHeaders(t *testing.T) {
 
 func TestInvalidArguments(t *testing.T) {
 	for _, tt := range []struct{ words, want string }{
-		{"", "an address to measure"},
-		{"a b", "an address to measure"},
-		{"serve a b", "serve takes an address"},
-		{"serve --time 1s", "serve takes an address"},
+		{"", "the address to measure"},
+		{"a b", "the address to measure"},
+		{"serve a b", "serve takes at most one address"},
+		{"serve --time 1s", "serve takes at most one address"},
 		{"a --nonsense", "--help"},
-		{"a --udp 10X", "is no rate"},
-		{"a --udp NaN", "is no rate"},
-		{"a --udp -1M", "is no rate"},
-		{"a --udp 1000G", "is no rate"},
+		{"a --udp 10X", "is not a rate"},
+		{"a --udp NaN", "is not a rate"},
+		{"a --udp -1M", "is not a rate"},
+		{"a --udp 1000G", "is not a rate"},
 		{"a --time 1h", "the time is not"},
 		{"a --time 1ms", "the time is not"},
 		{"a --only tcp,nothing", `unknown part "nothing"`},

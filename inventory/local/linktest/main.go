@@ -25,11 +25,12 @@ On the other one:  patchbay-linktest ADDRESS [options]
 
 ADDRESS is a name or an address, with :PORT if it is not %d. Options:
 
-  --time 3s      how long each part and direction takes
-  --udp RATE     of numbered datagrams, in bit/s with k, M or G; without it
-                 half of what TCP reached, at most 10M
-  --size BYTES   of a datagram, without its headers (1000)
-  --only PARTS   of tcp,delay,udp,bursts
+  --time 3s      duration of each part in each direction
+  --udp RATE     rate of numbered datagrams in bit/s, with k, M or G (half of
+                 the rate that TCP reached, at most 10M)
+  --size BYTES   size of a datagram without its headers (1000)
+  --only PARTS   parts to measure, such as tcp,delay; all are tcp, delay, udp
+                 and bursts
   --json         print figures for programs: rates in bit/s, times in ms,
                  loss in per cent
 `
@@ -41,7 +42,7 @@ func Main(args []string, out io.Writer) error {
 	return run(ctx, args, out)
 }
 
-// run is Main until ctx ends.
+// run runs the program until it has finished or ctx ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o Options
 	var udp, only string
@@ -69,11 +70,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	switch {
 	case len(words) > 0 && words[0] == "serve":
 		if len(words) > 2 || f.NFlag() > 0 {
-			return errors.New("serve takes an address at most, and no options")
+			return errors.New("serve takes at most one address, and no options")
 		}
 		return Serve(ctx, strings.Join(words[1:], ""), nil)
 	case len(words) != 1:
-		return errors.New("an address to measure, or the word serve, must be given, and nothing else; see \"patchbay-linktest --help\"")
+		return errors.New("give one argument, the address to measure, or the command serve; see \"patchbay-linktest --help\"")
 	}
 	var err error
 	if o.Rate, err = parseRate(udp); err != nil {
@@ -111,7 +112,7 @@ func parseRate(s string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if v *= factor; err != nil || math.IsNaN(v) || v <= 0 || v > maxRate {
-		return 0, fmt.Errorf("%q is no rate such as 500k, 10M or 1G", clip(s))
+		return 0, fmt.Errorf("%q is not a rate such as 500k, 10M or 1G", clip(s))
 	}
 	return v, nil
 }

@@ -19,7 +19,7 @@ const (
 // Options selects what to measure. The zero value measures everything.
 type Options struct {
 	Time time.Duration // of each part and direction; 3 s if 0, at most a minute
-	Rate float64       // of paced datagrams on the line, bit/s; 0: half of what TCP reached, at most 10 Mbit/s
+	Rate float64       // of paced datagrams on the line, bit/s; 0: half of the measured TCP rate, at most 10 Mbit/s
 	Size int           // of a datagram's payload, bytes; 0: 1000
 	Only []string      // parts; empty: all
 }
@@ -107,7 +107,7 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 		name string
 		do   func() error
 	}{
-		{PartDelay, func() error { // first: queues are empty
+		{PartDelay, func() error { // first, while queues are empty
 			d, err := c.echo(ctx, o.Time)
 			r.Delay = &d
 			return err
@@ -151,8 +151,8 @@ func inBothDirections[A, T any](ctx context.Context, a A, out, in func(context.C
 	return &w, nil
 }
 
-// pace returns how to send datagrams, in bursts of burst packets. The rate is that of the
-// options, or half of the measured TCP rate, up to 10 Mbit/s.
+// pace returns the pace of datagrams in bursts of that many packets. The options can set the
+// rate. Otherwise it is 10 Mbit/s, or half of the measured TCP rate if that is lower.
 func (c *client) pace(o Options, r *Result, burst int) pace {
 	rate := o.Rate
 	if rate == 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits of what a peer may request or report.
+// Limits on the requests and reports of a peer.
 const (
 	maxLine    = 4 << 10 // bytes
 	maxTime    = time.Minute
@@ -43,7 +43,7 @@ type request struct {
 	Token   uint64        `json:"token,omitempty"` // the token of these datagrams
 }
 
-// answer is a line of the server.
+// answer is a line of the server, or the line with which the client reports Sent.
 type answer struct {
 	Error  string         `json:"error,omitempty"`
 	Boot   string         `json:"boot,omitempty"`  // identifies the boot of the server's kernel
@@ -83,7 +83,7 @@ func writeLine(c net.Conn, message any) error {
 	return err
 }
 
-// readLine reads a message of bounded length; in has a buffer of maxLine.
+// readLine reads one line into message. The buffer of in, maxLine bytes, limits the line.
 func readLine(in *bufio.Reader, message any) error {
 	line, err := in.ReadSlice('\n')
 	switch {
@@ -93,7 +93,7 @@ func readLine(in *bufio.Reader, message any) error {
 		return err
 	}
 	if err := json.Unmarshal(line, message); err != nil {
-		return errors.New("cannot read the other side's line: it is another version, or not patchbay-linktest")
+		return errors.New("cannot read the other side's line: the other side is not patchbay-linktest, or a different version of it")
 	}
 	return nil
 }

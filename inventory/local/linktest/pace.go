@@ -21,7 +21,7 @@ type pace struct {
 	token   uint64
 }
 
-// paceOf returns the pace that a request asks for.
+// paceOf returns the pace that a request contains.
 func paceOf(r request) pace {
 	return pace{packets: r.Packets, size: r.Size, burst: max(r.Burst, 1), rate: r.Rate, time: r.Time, token: r.Token}
 }
@@ -41,8 +41,8 @@ func (p pace) check() error {
 	return nil
 }
 
-// lag is the longest delay that a sender makes up for by sending faster. It does not make
-// up for a longer pause of a busy host, because queues on the way would drop the burst.
+// lag is the longest delay for which a sender compensates by sending faster. It does not
+// compensate for a longer pause of a busy host, because queues on the way would drop the burst.
 const lag = 2 * time.Millisecond
 
 // send sends numbered datagrams and returns how many it has sent. It stops when ctx ends,
@@ -51,7 +51,7 @@ func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent
 	if p.burst > 1 {
 		err := withDescriptor(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
 		if err != nil {
-			return 0, fmt.Errorf("the kernel does not cut bursts of datagrams into packets: %w", err)
+			return 0, fmt.Errorf("the kernel cannot cut bursts of datagrams into packets: %w", err)
 		}
 	}
 	if err := c.SetWriteDeadline(time.Now().Add(2*p.time + time.Second)); err != nil {

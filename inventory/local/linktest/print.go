@@ -21,11 +21,11 @@ func (r Result) Print(w io.Writer) error {
 		fmt.Fprintf(out, "there and back\t%s\t%d of %d echoes\n", d.Trip, d.Answered, d.Sent)
 	}
 	if u := r.UDP; u != nil {
-		fmt.Fprintf(out, "UDP that came\t%s\t%s\n", formatRate(u.Out.Rate), formatRate(u.In.Rate))
+		fmt.Fprintf(out, "UDP received\t%s\t%s\n", formatRate(u.Out.Rate), formatRate(u.In.Rate))
 		fmt.Fprintf(out, "  lost\t%s\t%s\n", u.Out, u.In)
 	}
 	if b := r.Bursts; b != nil {
-		fmt.Fprintf(out, "  lost of bursts\t%s\t%s\n", b.Out, b.In)
+		fmt.Fprintf(out, "  lost in bursts\t%s\t%s\n", b.Out, b.In)
 	}
 	return out.Flush()
 }

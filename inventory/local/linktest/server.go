@@ -16,8 +16,8 @@ import (
 // Limits of a server.
 const (
 	maxClients = 32
-	quiet      = 250 * time.Millisecond // after this silence, no datagram is on the way any more
-	patience   = 3 * time.Second        // limit for all waiting for datagrams on the way
+	quiet      = 250 * time.Millisecond // without a datagram for this duration, none is still on the way
+	patience   = 3 * time.Second        // longest wait for datagrams that are still on the way
 )
 
 // server answers clients. One socket receives the echoes of all clients, and each
@@ -74,7 +74,7 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 		select {
 		case s.clients <- struct{}{}:
 		default:
-			_ = writeLine(c, answer{Error: fmt.Sprintf("%d others measure here now; try again later", maxClients)})
+			_ = writeLine(c, answer{Error: fmt.Sprintf("%d other clients are measuring now; try again later", maxClients)})
 			c.Close()
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.work.Go(func() { // stop when the client has gone
+	s.work.Go(func() { // stop when the client closes the connection
 		_ = c.SetReadDeadline(time.Now().Add(2*r.Time + lineTime))
 		_, _ = c.Read(make([]byte, 1))
 		cancel()
@@ -186,7 +186,7 @@ func (s *server) count(ctx context.Context, c *net.TCPConn, in *bufio.Reader, r 
 	return writeLine(c, answer{Tally: &t})
 }
 
-// echo answers echoes.
+// echo answers the echoes of all clients until the socket is closed.
 func (s *server) echo() {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stream is what a receiver measured of a TCP stream.
+// stream holds a receiver's measurements of a TCP stream.
 type stream struct {
 	Bytes    int64         `json:"bytes"`    // delivered in order to the receiver
 	Time     time.Duration `json:"time"`     // ns
@@ -90,7 +90,7 @@ type sample struct {
 	info  *unix.TCPInfo
 }
 
-// takeSample returns the progress of a stream now; bytes were received so far.
+// takeSample returns the progress of a stream now, after the given number of received bytes.
 func takeSample(c *net.TCPConn, bytes int64) (s sample, err error) {
 	s.bytes = bytes
 	err = withDescriptor(c, func(fd int) (err error) {

@@ -9,7 +9,7 @@ import (
 type DatagramStats struct {
 	Sent     int     `json:"sent"`
 	Received int     `json:"received"`
-	Loss     float64 `json:"loss"` // per cent of those sent
+	Loss     float64 `json:"loss"` // per cent of the sent packets
 	// Run is the average number of packets lost in a row, 0 if none was lost. It is about
 	// 1 if packets are lost independently, and the length of a burst if whole bursts are
 	// lost.
@@ -25,10 +25,10 @@ type counter struct {
 	packets  int      // how many numbers there are
 	received int
 	twice    int
-	began    time.Time // arrival of the first
-	mark     time.Time // arrival of the first that counts for the rate
-	marked   int       // how many had arrived by then
-	last     time.Time
+	began    time.Time     // arrival of the first datagram
+	mark     time.Time     // arrival of the datagram from which on the rate is measured
+	marked   int           // number of datagrams received until mark
+	last     time.Time     // arrival of the last datagram
 	skip     time.Duration // datagrams within this time after the first do not count for the rate
 }
 
@@ -37,7 +37,7 @@ func newCounter(n int, skip time.Duration) *counter {
 	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
 }
 
-// add counts a datagram that arrived at a given time.
+// add counts a datagram that arrived at the time at.
 func (c *counter) add(number uint64, at time.Time) {
 	if number >= uint64(c.packets) {
 		return
@@ -58,8 +58,8 @@ func (c *counter) add(number uint64, at time.Time) {
 	c.last = at
 }
 
-// tally returns the statistics after sent datagrams were sent. Each takes frame bytes on
-// the line.
+// tally returns the statistics. sent is the number of datagrams that the sender sent, and
+// frame the size of each on the line, in bytes.
 func (c *counter) tally(sent, frame int) DatagramStats {
 	sent = min(sent, c.packets)
 	t := DatagramStats{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
@@ -81,8 +81,9 @@ func (c *counter) tally(sent, frame int) DatagramStats {
 	return t
 }
 
-// collect counts the datagrams of a measurement that come from an address. sent waits until
-// all are sent, and returns their number. After that, collect ends when no more arrive.
+// collect counts the datagrams of a measurement that come from the address from. The function
+// sent must wait until the sender has finished, and return the number of datagrams sent. Then
+// collect continues until no more datagrams arrive.
 func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
 		return DatagramStats{}, err
