@@ -74,8 +74,8 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Format prepares an empty disk of that size in bytes, so that the first Prepare need not
-// format one.
+// Format prepares an empty disk of that size in bytes, so that the first Prepare does not need
+// to format one.
 func (h *Host) Format(ctx context.Context, size int64) error {
 	if err := checkDisk(size); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk opens an empty formatted disk of that size, to be copied. It formats each
-// size only once, since copying takes a tenth of the time.
+// formattedDisk opens an empty formatted disk of that size, from which Prepare copies. It
+// formats each size only once, since copying takes a tenth of the time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()
@@ -102,7 +102,7 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer h.state.Remove(fresh) // nothing once it is renamed
+	defer h.state.Remove(fresh) // without effect after the rename
 	defer f.Close()
 	if err := f.Truncate(size); err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func copySparse(to, from *os.File) error {
 
 // lockDisk waits until no other process uses the disk, and locks it. The lock belongs to
 // the open file, which a loop device holds until its last unmount, so no list of loop
-// devices has to be searched. In addition lockDisk tries a lease, which is refused while
-// the file is open elsewhere. The lease detects loop devices that other programs attached.
+// devices has to be searched. In addition lockDisk tries a lease, which the kernel refuses
+// while the file is open elsewhere. The lease detects loop devices that other programs attached.
 func lockDisk(ctx context.Context, f *os.File) error {
 	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -204,7 +204,7 @@ func isUnclean(f *os.File) (bool, error) {
 	return state&valid == 0 || state&errorsFound != 0, nil
 }
 
-// repairDisk checks the disk and makes all safe repairs. If errors are left, it makes every
+// repairDisk checks the disk and makes all safe repairs. If errors remain, it makes every
 // repair that e2fsck suggests, since no operator could decide better.
 func repairDisk(ctx context.Context, f *os.File) error {
 	out, err := runFsck(ctx, f, "-p")
@@ -217,7 +217,7 @@ func repairDisk(ctx context.Context, f *os.File) error {
 	return nil
 }
 
-// uncorrected is the bit of e2fsck's exit status for errors that are left. Lower bits mean
+// uncorrected is the bit of e2fsck's exit status for errors that remain. Lower bits mean
 // corrected errors.
 const uncorrected = 4
 
@@ -232,8 +232,8 @@ func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
 	return out, err
 }
 
-// AttachLoop attaches the disk to a free loop device. The kernel releases the device with
-// its last user.
+// AttachLoop attaches the disk to a free loop device. The kernel detaches the disk when the
+// last user closes the device.
 func AttachLoop(disk *os.File) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {

@@ -48,8 +48,8 @@
 //
 // # Decisions
 //
-//   - /usr of the host: an overlay, mounted as the user nobody, shows it. So the kernel gives a
-//     node only what every user may read: [mountAsNobody].
+//   - /usr of the host: an overlay that is mounted as the user nobody shows it. So a node can read
+//     only the files that every user may read: [mountAsNobody].
 //   - disk in use: its file is locked as long as a loop device has it open, so no list of loop
 //     devices has to be searched: [AttachLoop].
 //   - journal of a disk: 4 MB, because without a journal a power cut can leave the disk beyond

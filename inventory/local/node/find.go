@@ -21,8 +21,9 @@ import (
 // recordFile records the process that is the node's PID 1.
 const recordFile = "run.json"
 
-// Find returns the node if it has run since an earlier Start. The agent may be too slow to
-// answer. But if its socket has no listener, the node does not count as running.
+// Find returns the process of a node that an earlier Start started, if the node still runs. The
+// agent may be too slow to answer. But if its socket has no listener, the node does not count
+// as running.
 func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
@@ -42,8 +43,9 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Died is for a node that does not run. died reports whether its last run ended without
-// Kill, which removes the socket. boot reports whether the host was rebooted since then.
+// Died reports how the last run of a node ended that does not run now. died is true if it ended
+// without Kill, which removes the socket. boot is true if the host was also rebooted since the
+// node's start.
 func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {
 		return false, false
@@ -101,8 +103,8 @@ func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	return r, h.nodes.Rename(name+".new", name)
 }
 
-// readRecord returns the record of the node's last start. It is kept after the node's end, since
-// it says during which boot of the host the disk was last mounted.
+// readRecord returns the record of the node's last start. The record stays after the node's
+// end, since it says during which boot of the host the disk was last mounted.
 func (h *Host) readRecord(id string) (r Running, err error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, recordFile), os.O_RDONLY, 0)
 	if err != nil {

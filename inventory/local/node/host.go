@@ -30,11 +30,11 @@ type Image struct {
 
 // Spec describes a node.
 type Spec struct {
-	// ID is the node's name on this host: [a-z0-9-], at most 64. It must not be reused while
-	// anything of the node is left.
+	// ID is the node's name on this host: [a-z0-9-], at most 64. It must not be reused before
+	// the node is completely removed.
 	ID       string
 	Hostname string
-	// Base is the first of its 65536 user and group ids.
+	// Base is the first of the node's 65536 user and group ids on the host.
 	Base   uint32
 	Image  Image
 	Limits Limits
@@ -47,7 +47,7 @@ type Running struct {
 	Boot    string `json:"boot"`    // boot_id of the kernel
 }
 
-// Usage is the present use of resources of a node.
+// Usage says how much of each resource a node uses now.
 type Usage struct {
 	Memory, Disk int64 // bytes
 	Files        int64 // bytes of Memory that are cached files
@@ -67,7 +67,7 @@ type Host struct {
 	nodes       *os.Root     // State/nodes
 	boot        string       // boot_id of the kernel
 	locks       nodeLocks    // of nodes that are being changed
-	disks       sync.Mutex
+	disks       sync.Mutex   // held while a disk is formatted
 	// groupsMu is held while a cgroup in processTree may be created.
 	groupsMu sync.Mutex
 }
@@ -81,8 +81,8 @@ const (
 	programFolder  = "program"
 )
 
-// Open prepares the state folder and the cgroup parents. It removes what interrupted calls
-// of Remove and Prepare have left. So only one program at a time may have the folder open.
+// Open prepares the state folder and the cgroup parents. It removes the files of interrupted
+// calls of Remove and Prepare. So only one program at a time may have the folder open.
 func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	if err := checkInstance(instance); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (h *Host) open() (err error) {
 		return err
 	}
 	if err := errors.Join(h.emptyTrash(), h.sweepDisks()); err != nil {
-		h.Log.Warn("cannot remove old files from the state folder; check what is left there", "error", err)
+		h.Log.Warn("cannot remove old files from the state folder; check its folders trash and disks", "error", err)
 	}
 	if h.tree, err = cgroup.Open(h.Instance); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (h *Host) open() (err error) {
 	if h.processTree, err = cgroup.OpenPrograms(h.Instance); err != nil {
 		return err
 	}
-	h.removeEmptyGroups() // of vswitch processes that ended while no program ran
+	h.removeEmptyGroups() // of vswitch processes that ended while this program did not run
 	return nil
 }
 
@@ -149,7 +149,7 @@ func openPrivateFolder(path string) (*os.Root, error) {
 		return nil, err
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || st.Uid != 0 || info.Mode().Perm() != 0o700 {
-		return nil, fmt.Errorf("the state folder %s must be a folder of root with permissions 0700: move what is there away", path)
+		return nil, fmt.Errorf("the state folder %s must be a folder of root with permissions 0700; move the existing file or folder away", path)
 	}
 	return os.OpenRoot(path)
 }
@@ -185,8 +185,8 @@ func (h *Host) IDs() ([]string, error) {
 	return nodeIDs(groups), nil
 }
 
-// Usage returns the present use of a node. Disk is the allocated size of its disk. The
-// other numbers are 0 if the node does not run.
+// Usage returns how much of each resource a node uses now. Disk is the allocated size of its
+// disk. The other numbers are 0 if the node does not run.
 func (h *Host) Usage(id string) (Usage, error) {
 	if err := checkID(id); err != nil {
 		return Usage{}, err
@@ -204,8 +204,8 @@ func (h *Host) Usage(id string) (Usage, error) {
 	return u, err
 }
 
-// Close removes unused cgroup parents, and the empty folders if no node is left. The Host must
-// not be used afterwards.
+// Close removes unused cgroup parents and, if no node exists, the empty folders of State. The
+// Host must not be used afterwards.
 func (h *Host) Close() error {
 	h.removeEmptyGroups()
 	err := errors.Join(h.tree.Close(), h.processTree.Close())

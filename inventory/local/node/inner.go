@@ -68,7 +68,7 @@ func inner(s stage) error {
 	return fmt.Errorf("cannot run the agent: %w", err)
 }
 
-// enterRoot completes ./node and makes it the root.
+// enterRoot mounts /dev, /run, /proc and /sys in ./node, and makes ./node the root.
 func enterRoot(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -123,7 +123,7 @@ func allowPing() {
 	os.WriteFile("/proc/sys/net/ipv4/ping_group_range", fmt.Append(nil, "0 ", idCount-1), 0)
 }
 
-// writeLimits writes the node's limits for programs in it.
+// writeLimits writes the node's limits to a file for programs in the node.
 func writeLimits(l Limits) {
 	text, err := json.Marshal(agent.Limits(l))
 	if err == nil {
@@ -135,7 +135,7 @@ func writeLimits(l Limits) {
 // only the first file with that name.
 func hasProgram(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
-		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // what it cannot read it cannot execute
+		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // a file that the node cannot read it cannot execute either
 			defer f.Close()
 			stat, err := f.Stat()
 			return err == nil && stat.Mode().IsRegular() && stat.Mode()&0o111 != 0
@@ -145,10 +145,10 @@ func hasProgram(name string) bool {
 }
 
 // linkCommands links the testbed's commands into the node: those of the agent, the link
-// test, sudo, and ping if the image has none. An existing link stays and precedes programs
+// test, sudo, and ping if the image has none. An existing link stays, and precedes a program
 // that the host installs later, so that running nodes do not change. Nodes with the host's
 // /usr always get the testbed's sudo; other images may have their own. If the disk is full or
-// the name is taken, the command is left out.
+// the name is taken, the node does not get the command.
 func linkCommands(s Spec) {
 	const dir = "/usr/local/bin/"
 	if os.MkdirAll(dir, 0o755) != nil {

@@ -87,8 +87,8 @@ func openWithin(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// moveMount attaches a mount to the open file or folder at. It closes the mount, and not
-// at.
+// moveMount attaches a mount to the open file or folder at. It closes the descriptor mount, but
+// not at.
 func moveMount(mount, at int) error {
 	defer unix.Close(mount)
 	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)

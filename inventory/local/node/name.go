@@ -11,14 +11,14 @@ import (
 // Names of cgroups that do not belong to nodes. No node id can be one of them.
 const (
 	gatewayGroup = "gateway"
-	// vswitchGroup is followed by the slice; node ids contain no dot. It keeps its earlier
-	// name, so that groups of switch processes that still run are found.
+	// vswitchGroup begins the names of groups of vswitch processes; the slice follows. Node ids
+	// contain no dot. The text is older than the word vswitch; with another text, this program
+	// would not find the groups of running processes.
 	vswitchGroup = "relay."
 )
 
-// isName reports whether name has only small letters, digits and hyphens, and 1 to most
-// bytes. Names become folders and cgroups that root removes, so they must not lead
-// elsewhere.
+// isName reports whether name consists of 1 to most lower-case letters, digits and hyphens.
+// Names become names of folders and cgroups that root removes, so a name must not be a path.
 func isName(name string, most int) bool {
 	if name == "" || len(name) > most {
 		return false
@@ -35,7 +35,7 @@ func isName(name string, most int) bool {
 // checkID fails unless id can be the id of a node.
 func checkID(id string) error {
 	if !isName(id, 64) || id == gatewayGroup {
-		return fmt.Errorf("%q cannot name a node: it takes 1 to 64 of a-z, 0-9 and -, and not the word %s", id, gatewayGroup)
+		return fmt.Errorf("%q cannot be the id of a node: use 1 to 64 characters of a-z, 0-9 and -, but not the word %s", id, gatewayGroup)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func checkID(id string) error {
 // checkInstance fails unless instance can be the name of an instance.
 func checkInstance(instance string) error {
 	if !isName(instance, 16) {
-		return fmt.Errorf("%q cannot name an instance: it takes 1 to 16 of a-z, 0-9 and -", instance)
+		return fmt.Errorf("%q cannot be the name of an instance: use 1 to 16 characters of a-z, 0-9 and -", instance)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func nodeIDs(names []string) []string {
 	return slices.Compact(names)
 }
 
-// Minimal limits of a node.
+// Bounds on the limits of a node.
 const (
 	minMemory = 16 << 20
 	minPIDs   = 32 // half of them are for the agent and logins
@@ -63,8 +63,12 @@ const (
 	maxDisk   = 16 << 40
 )
 
-// idCount is the number of user ids, and of group ids, of a node.
-const idCount = 1 << 16
+// idCount is the number of user ids, and of group ids, of a node. The ids below idCount belong to
+// the host, and the last id of all, which means "no id", belongs to no node.
+const (
+	idCount = 1 << 16
+	maxBase = 1<<32 - 1 - idCount
+)
 
 // check fails unless a node can be created from s.
 func (s Spec) check() error {
@@ -78,18 +82,18 @@ func (s Spec) check() error {
 	switch {
 	case !agent.IsHostname(s.Hostname):
 		return bad("%q is not a host name: it must have 1 to 64 letters, digits, dots and hyphens", s.Hostname)
-	case s.Base < idCount || s.Base > 1<<32-1-idCount:
-		return bad("ids from %d on belong to the host: they must start at %d or later", s.Base, idCount)
+	case s.Base < idCount || s.Base > maxBase:
+		return bad("its user ids cannot start at %d: the first id must be between %d and %d", s.Base, idCount, int64(maxBase))
 	case !filepath.IsAbs(s.Image.Root):
-		return bad("the image %q is not an absolute path", s.Image.Root)
+		return bad("the path of the image, %q, is not absolute", s.Image.Root)
 	case s.Image.Usr != "" && !filepath.IsAbs(s.Image.Usr):
-		return bad("/usr of the image, %q, is not an absolute path", s.Image.Usr)
+		return bad("the path of the image's /usr, %q, is not absolute", s.Image.Usr)
 	case !(l.CPUs >= 0 && l.CPUs <= 4096):
-		return bad("%g processors are not possible", l.CPUs)
+		return bad("%g processors are not possible; give 0 (no limit) to 4096", l.CPUs)
 	case l.Memory != 0 && l.Memory < minMemory:
-		return bad("%d bytes of memory are too few: at least %d", l.Memory, minMemory)
+		return bad("%d bytes of memory are too few; a node needs at least %d", l.Memory, minMemory)
 	case l.PIDs != 0 && l.PIDs < minPIDs:
-		return bad("%d processes are too few: at least %d", l.PIDs, minPIDs)
+		return bad("%d processes are too few; a node needs at least %d", l.PIDs, minPIDs)
 	}
 	if err := checkDisk(l.Disk); err != nil {
 		return bad("%v", err)
@@ -100,7 +104,7 @@ func (s Spec) check() error {
 // checkDisk fails unless a disk can have that size in bytes.
 func checkDisk(size int64) error {
 	if size < minDisk || size > maxDisk {
-		return fmt.Errorf("a disk of %d bytes is not possible: at least %d, at most %d", size, int64(minDisk), int64(maxDisk))
+		return fmt.Errorf("a disk of %d bytes is not possible; the size must be between %d and %d bytes", size, int64(minDisk), int64(maxDisk))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestRefusedNames(t *testing.T) {
 		_, calls["Usage"] = h.Usage(name)
 		_, calls["Network"] = h.Network(name)
 		for call, err := range calls {
-			if err == nil || !strings.Contains(err.Error(), "cannot name a node") {
+			if err == nil || !strings.Contains(err.Error(), "cannot be the id of a node") {
 				t.Errorf("%s of %q: %v", call, name, err)
 			}
 		}
@@ -47,7 +47,7 @@ func TestRefusedNames(t *testing.T) {
 		}
 	}
 	for _, name := range append(hostile[:len(hostile)-3:len(hostile)-3], "seventeen-letters") {
-		if _, err := Open(filepath.Join(t.TempDir(), "s"), name, nil); err == nil || !strings.Contains(err.Error(), "cannot name an instance") {
+		if _, err := Open(filepath.Join(t.TempDir(), "s"), name, nil); err == nil || !strings.Contains(err.Error(), "cannot be the name of an instance") {
 			t.Errorf("instance %q: %v", name, err)
 		}
 	}

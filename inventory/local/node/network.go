@@ -24,7 +24,7 @@ func (h *Host) Network(id string) (*os.File, error) {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return nil, fmt.Errorf("node %s does not run", id)
 	}
-	// Paths below this folder belong to the present process with this id, never to a later one.
+	// Paths below this folder belong to the current process with this id, never to a later one.
 	process, err := os.Open(fmt.Sprintf("/proc/%d", r.PID))
 	if err != nil {
 		return nil, err

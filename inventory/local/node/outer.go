@@ -46,7 +46,7 @@ func outer(s stage) error {
 	if err := os.Chdir(input.Assembly); err != nil {
 		return err
 	}
-	if err := sandbox.SetLimits(); err != nil { // here, where they can still be raised
+	if err := sandbox.SetLimits(); err != nil { // here, where this process can still raise them
 		return err
 	}
 	next, err := startInner(s, input)
@@ -124,8 +124,8 @@ func startInner(s stage, input stageInput) (nextStage, error) {
 }
 
 // resetUptime sets the time since boot to zero for the processes that this thread starts
-// next, and their descendants. CLOCK_MONOTONIC stays the host's. If the kernel forbids it,
-// nodes show the host's uptime.
+// next, and their descendants. CLOCK_MONOTONIC stays the host's. If the kernel forbids the
+// change, nodes show the host's uptime.
 func resetUptime() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil || unix.Unshare(unix.CLONE_NEWTIME) != nil {
@@ -135,7 +135,7 @@ func resetUptime() {
 	os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), fmt.Appendf(nil, "boottime %d 0", -now.Sec), 0)
 }
 
-// mountRoot mounts the root of the node at ./node and passes the input on.
+// mountRoot mounts the root of the node at ./node, and passes the input to the inner stage.
 func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program int) error {
 	pid := n.cmd.Process.Pid
 	if err := s.sendReport(report{PID: pid}); err != nil {
@@ -187,8 +187,8 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 }
 
 // mountProgram mounts the folder of this executable at ./bin, read-only and as if the node
-// owned it, so that its sudo gives the rights of the node's root. It is an overlay without an
-// upper layer, since a plain bind mount would show the node its path on the host.
+// owned it, so that its sudo gives the rights of the node's root. The mount is an overlay
+// without an upper layer, since a plain bind mount would show the folder's path on the host.
 func mountProgram(folder int, users *os.File) error {
 	defer unix.Close(folder)
 	if err := limitMount(folder, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
@@ -238,11 +238,13 @@ func mountImage(path, at string, users *os.File) error {
 // Root of the node owns the host's /usr there, so that sudo works, and could read files of
 // mode 0600. But an overlay opens its lower files with the rights of the process that
 // mounted it. So this overlay is mounted as user nobody, below the node's overlay, and the
-// kernel checks the file's present mode at each access. A list of such files would take a
-// second to create and miss files added later. What a node cannot read, it cannot execute.
+// kernel checks the file's current mode at each access. A list of the files to hide would take
+// a second to create, and miss files added later. A file that a node cannot read, it cannot
+// execute either.
 func mountAsNobody(from, at string) (err error) {
 	const nobody = 65534
-	// Removes the capabilities that override file modes from this thread, and no others.
+	// The change of the fsuid removes only the capabilities that override file modes, and only
+	// from this thread.
 	if _, err := unix.SetfsuidRetUid(nobody); err != nil {
 		return err
 	}
@@ -261,8 +263,8 @@ func mountAsNobody(from, at string) (err error) {
 
 // mountDisk mounts the disk at ./disk and, the first time, creates the folders of the
 // overlays, owned by the node's root. With discard, blocks freed in the node are freed on
-// the host. That at most doubles the time of removing small files, and the host need not
-// trim the disk, which the node cannot.
+// the host too, which at most doubles the time of removing small files. The node itself cannot
+// trim its disk.
 func mountDisk(disk *os.File, s Spec) error {
 	device, err := AttachLoop(disk)
 	if err != nil {
@@ -321,9 +323,9 @@ func hideUsrLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// mountOverlay mounts an overlay at the path at: the image's folder, under the upper folder
-// of the disk that begins with part. The paths are relative, so that the node's mountinfo
-// shows none of the host's.
+// mountOverlay mounts an overlay at the path at. Its lower folder is image. part begins the
+// names of its upper folder and work folder on the disk. The paths are relative, so that the
+// node's mountinfo shows no path of the host.
 func mountOverlay(image, part, at string) error {
 	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
 	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {

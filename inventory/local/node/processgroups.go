@@ -14,15 +14,15 @@ import (
 // LimitGateway moves a process of the gateway into its own cgroup with limits.
 func (h *Host) LimitGateway(pid int, l Limits) error { return h.joinGroup(gatewayGroup, pid, l, 1) }
 
-// vswitchWeight is the CPU weight of a vswitch process; a node has 1. Its delays affect all
-// nodes of the slice. With more, a slice whose nodes flood it would take too much CPU from
-// other slices.
+// vswitchWeight is the CPU weight of a vswitch process; a node has 1. The process gets more,
+// because its delays affect all nodes of the slice. With an even larger weight, a slice that
+// floods its vswitch would take too much CPU from other slices.
 const vswitchWeight = 4
 
 // LimitVSwitch moves the vswitch process of a slice into its own cgroup with limits.
 func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
 	if !isName(slice, 64) {
-		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
+		return fmt.Errorf("%q cannot be the name of a slice: use 1 to 64 characters of a-z, 0-9 and -", slice)
 	}
 	return h.joinGroup(vswitchGroup+slice, pid, l, vswitchWeight)
 }
@@ -31,7 +31,7 @@ func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
 // nothing if there is none.
 func (h *Host) RemoveVSwitchGroup(slice string) error {
 	if !isName(slice, 64) {
-		return fmt.Errorf("%q cannot name a slice: it takes 1 to 64 of a-z, 0-9 and -", slice)
+		return fmt.Errorf("%q cannot be the name of a slice: use 1 to 64 characters of a-z, 0-9 and -", slice)
 	}
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// programFile is the copy of this executable that nodes run. As a copy it has the right mode,
-// its place does not matter, and running nodes are not affected when the original is replaced.
+// programFile is the copy of this executable that nodes run. So the mode and the folder of the
+// original do not matter, and replacing the original does not affect running nodes.
 const programFile = programFolder + "/patchbay-local"
 
-// sudoFile is a setuid copy, which is agent's sudo under any name. On the host only root can
-// reach it, since the state folder is root's; in a node it belongs to the node's root.
+// sudoFile is a setuid copy: it always runs as the agent's sudo, even under another name. On the
+// host only root can reach it, since the state folder is root's; in a node it belongs to the
+// node's root.
 const sudoFile = programFolder + "/" + agent.SudoName
 
 // saveProgram writes the copies for nodes if they differ from this executable.
@@ -32,8 +33,8 @@ func (h *Host) saveProgram() error {
 	return nil
 }
 
-// saveCopy writes this executable, now, to the file name in State, unless the file has that
-// content.
+// saveCopy writes now, the content of this executable, to the file name in State. It skips the
+// write if the file has that content already.
 func (h *Host) saveCopy(name string, now []byte, mode fs.FileMode) error {
 	if kept, err := h.state.ReadFile(name); err == nil && bytes.Equal(kept, now) {
 		return h.state.Chmod(name, mode)

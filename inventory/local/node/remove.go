@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill kills all of the node's processes and waits until its mounts, cgroups and loop device are
-// gone. The disk is kept.
+// Kill kills all of the node's processes, and waits until its mounts, cgroups and loop device no
+// longer exist. The disk stays.
 func (h *Host) Kill(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	return h.kill(ctx, id)
 }
 
-// kill is Kill without the node's lock, which the caller holds.
+// kill does the work of Kill. The caller holds the node's lock.
 func (h *Host) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -77,7 +77,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	if err := h.kill(ctx, id); err != nil {
 		return err
 	}
-	if err := unmounted(h.Dir(id)); err != nil {
+	if err := checkUnmounted(h.Dir(id)); err != nil {
 		return err
 	}
 	// The rename removes the node at once; its files can be removed later.
@@ -117,8 +117,9 @@ func reapNode(base uint32) error {
 	return nil
 }
 
-// unmounted fails if something is mounted below dir: only the node's own files may be removed.
-func unmounted(dir string) error {
+// checkUnmounted fails if a file system is mounted in dir, since Remove must not remove the
+// files of that file system.
+func checkUnmounted(dir string) error {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (h *Host) emptyTrash() error {
 }
 
 // removeFolder removes a folder that contains only files. A node's folder has no
-// subfolders, so a subfolder is a mistake: it is kept, and removeFolder fails.
+// subfolders, so a subfolder is a mistake: removeFolder then fails and leaves the subfolder.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,11 +11,11 @@ import (
 // programInside is the path of this executable in a node.
 const programInside = "/run/patchbay/bin/patchbay-local"
 
-// terminals is the maximal number of pseudo-terminals of a node. Without it one node could use
-// up the host's, which are a few thousand.
+// terminals is the maximal number of pseudo-terminals of a node. Without this limit, one node
+// could use up the pseudo-terminals of the host, which are a few thousand.
 const terminals = "256"
 
-// noPrograms are the attributes of mounts without programs.
+// noPrograms are the attributes of mounts that hold no programs to execute.
 const noPrograms = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
 // mountSystem mounts /dev, /run, /proc and /sys below the open folder root.
@@ -102,7 +102,7 @@ func mountProc(root int, s Spec) error {
 }
 
 // mountSys mounts /sys read-only, with processors, memory nodes and network devices. It hides
-// the host's disks, whose names would reveal other nodes, buses and internals.
+// buses, internals, and the host's disks, whose names would reveal other nodes.
 func mountSys(root int, s Spec) error {
 	if err := mountAt(root, "sys", "sysfs", noPrograms|unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
@@ -119,7 +119,8 @@ func mountSys(root int, s Spec) error {
 	})
 }
 
-// keepOnly hides everything in a folder below root except kept, including files added later.
+// keepOnly hides all files and folders in a folder below root, except the paths in kept. Files
+// that the kernel adds later are hidden too.
 func keepOnly(root int, folder string, kept ...string) error {
 	cover, err := newMount("tmpfs", noPrograms, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
 	if err != nil {
@@ -166,7 +167,8 @@ func mkdirAll(root int, name string) error {
 	return nil
 }
 
-// hidePaths covers the existing paths: files with /dev/null, folders with an empty folder.
+// hidePaths covers the paths that exist: it mounts /dev/null over files, and an empty folder
+// over folders.
 func hidePaths(root int, paths []string) error {
 	empty, err := newMount("tmpfs", noPrograms|unix.MOUNT_ATTR_RDONLY, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "1"})
 	if err != nil {
@@ -192,7 +194,7 @@ func hidePaths(root int, paths []string) error {
 }
 
 // hidePath covers one open file or folder. The mount empty is attached to the first folder,
-// and cloned for the others; placed says that it is attached.
+// and cloned for the others; *placed is true once it is attached.
 func hidePath(at, empty int, placed *bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {

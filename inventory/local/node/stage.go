@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Argv0 is the name of the process when it runs as a stage of creating a node; the main
-// function then calls Stage immediately.
+// Argv0 is the argv[0] of a process that is a stage of creating a node. Its main function must
+// call Stage immediately.
 const Argv0 = "patchbay-node"
 
 // Stages, as the first argument.
@@ -60,8 +60,8 @@ func openStage(inherited int) stage {
 	return stage{inherited, os.NewFile(uintptr(first), "input"), os.NewFile(uintptr(first+1), "report")}
 }
 
-// files returns the files for a next stage that reads its input from order: the inherited
-// ones, order and the output.
+// files returns the files for the next stage: the inherited ones; order, from which it reads its
+// input; and the output.
 func (s stage) files(order *os.File) []*os.File {
 	var files []*os.File
 	for i := range s.inherited {
@@ -86,7 +86,7 @@ func (s stage) readInput() (input stageInput, err error) {
 }
 
 // errOrphan is the error of a stage whose parent died before it sent the input.
-var errOrphan = errors.New("the process that started the node is gone")
+var errOrphan = errors.New("the process that started the node has ended")
 
 // Stage runs the stage that the first argument names. It does not return.
 func Stage() {

@@ -48,7 +48,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	if err != nil {
 		return Running{}, fmt.Errorf("node %s is not prepared: %w", s.ID, err)
 	}
-	disk.Close() // leases are granted only while a file is open once
+	disk.Close() // the kernel grants a lease only on a file that is open once
 	if pids, err := h.tree.PIDs(s.ID); err != nil || len(pids) > 0 {
 		return Running{}, errors.Join(fmt.Errorf("node %s has %d processes already: kill it first", s.ID, len(pids)), err)
 	}
@@ -138,7 +138,7 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	case reported != nil:
 		return 0, reported
 	case err != nil || ended != nil || pid == 0:
-		return 0, fmt.Errorf("a stage ended (%w), see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
+		return 0, fmt.Errorf("a stage of the start ended (%w); see %s", errors.Join(err, ended, errNoReport(pid)), filepath.Join(h.Dir(id), logFile))
 	}
 	return pid, h.protectFromOOM(id, pid)
 }
@@ -207,7 +207,8 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// openLog opens the file for the output of the stages and the agent, which is little.
+// openLog opens the log of the stages and the agent, who write little. It truncates a log that
+// exceeds maxLog.
 func (h *Host) openLog(id string) (*os.File, error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

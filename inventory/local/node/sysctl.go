@@ -28,7 +28,7 @@ var readOnlySysctls = []string{
 	"net/netfilter/nf_hooks_lwtunnel", // applies to all networks of the host, and cannot be unset
 }
 
-// limitSysctls makes /proc/sys read-only, except for what nodes may write.
+// limitSysctls makes /proc/sys read-only, except for the files that nodes may write.
 func limitSysctls(root int) error {
 	all, err := openWithin(root, "proc/sys", true) // opened before other mounts cover it
 	if err != nil {
@@ -56,8 +56,8 @@ func limitSysctls(root int) error {
 	return nil
 }
 
-// mountSysctl mounts name of the open folder all over the same path below root. It skips names
-// that this kernel lacks.
+// mountSysctl mounts the file or folder name of the open folder all at the same name in the
+// node's /proc/sys. It skips names that this kernel lacks.
 func mountSysctl(root, all int, name string, attributes uint64) error {
 	mount, err := cloneMountWithin(all, name)
 	if err == unix.ENOENT {

@@ -13,8 +13,8 @@ import (
 // programs from the disk again and again into the little memory left. The kernel counts each
 // reclaimed page as progress and kills no process, for minutes, while the host's disk is busy.
 // So this program kills the largest process of a node that was found thrashing in
-// maxThrashingChecks consecutive checks, as the kernel does without any free memory. A full
-// node that makes progress waits for memory less: 0.2 to 0.3 of the time; a thrashing one 0.4.
+// maxThrashingChecks consecutive checks. The kernel would do the same if no memory were free. A
+// full node that makes progress waits for memory 0.2 to 0.3 of the time, a thrashing node 0.4.
 const (
 	checkInterval      = time.Second
 	maxThrashingChecks = 10
@@ -29,7 +29,7 @@ func isThrashing(m cgroup.Memory) bool {
 }
 
 // KillThrashing checks the memory of all nodes until ctx ends, and kills the largest process of
-// thrashing nodes. It then calls ended with the node's id.
+// each thrashing node. After each kill it calls ended with the node's id.
 func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 	found := map[string]int{} // number of consecutive checks that found a node thrashing
 	tick := time.NewTicker(checkInterval)
