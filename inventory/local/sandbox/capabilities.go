@@ -36,7 +36,7 @@ func capabilities() []capability {
 		{unix.CAP_SETFCAP, keep, "packages that set capabilities of files, as ping's does"},
 
 		{unix.CAP_SYS_ADMIN, drop, "mounts, namespaces, filters without no_new_privs"},
-		{unix.CAP_SYS_PTRACE, drop, "would let root trace the agent, PID 1; debuggers of one's own processes need no capability"},
+		{unix.CAP_SYS_PTRACE, drop, "would let root trace the agent, PID 1; debugging a process of the same user needs no capability"},
 		{unix.CAP_DAC_READ_SEARCH, drop, "open_by_handle_at; DAC_OVERRIDE reads all files already"},
 		{unix.CAP_MKNOD, drop, "devices cannot be made in a user namespace"},
 		{unix.CAP_SYS_MODULE, drop, "the kernel's code is the host's"},
@@ -65,9 +65,9 @@ func capabilities() []capability {
 	}
 }
 
-// dropCapabilities removes from this thread all capabilities but the kept ones, which stay
+// dropCapabilities removes all capabilities from this thread, except the kept ones, which stay
 // in the permitted, effective and bounding sets. None stays inheritable or ambient:
-// programs of root get the bounding set anyway, and those of other users must get none.
+// programs of root get the bounding set anyway, and programs of other users must get none.
 func dropCapabilities() error {
 	kept := make(map[int]bool)
 	for _, c := range capabilities() {

@@ -20,7 +20,7 @@ import (
 // a parent-death signal.
 func WithNamespaceOwner(uid int, f func() error) error {
 	if uid <= 0 {
-		return fmt.Errorf("namespaces cannot be charged to user %d: it must be above 0", uid)
+		return fmt.Errorf("namespaces cannot be charged to user %d: the user id must be above 0", uid)
 	}
 	return onThread(func() error {
 		if err := setEffectiveUID(uid); err != nil {
@@ -36,7 +36,7 @@ func setEffectiveUID(uid int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return fmt.Errorf("cannot ask for capabilities: %w", err)
+		return fmt.Errorf("cannot read the capabilities of the thread: %w", err)
 	}
 	// Package syscall would change all threads.
 	const same = ^uintptr(0)

@@ -15,15 +15,15 @@
 // (servercalls.go). Their other calls fail with EPERM. The kernel kills these processes if
 // they make a call that is forbidden in nodes, or exec or ptrace.
 //
-// A test compares the lists with all numbers that golang.org/x/sys/unix has, so
-// that each new call is decided on.
+// A test compares the lists with all numbers that golang.org/x/sys/unix has. It fails
+// until each new call is in a list.
 //
 // # Decisions
 //
 //   - system calls of nodes: an allow-list. Forbidden ones get EPERM and unknown ones ENOSYS,
 //     which libraries handle: [allowed].
-//   - capabilities of a node's root: 14. SYS_PTRACE is none of them, because it would open PID 1:
-//     [capabilities].
-//   - packet sockets: allowed with their rings, because libpcap needs them, although no node pays
-//     for their memory: [nodeFilter].
+//   - capabilities of a node's root: 14. SYS_PTRACE is not one of them, because root could control
+//     PID 1 with it: [capabilities].
+//   - packet sockets: allowed with their rings, because libpcap needs them, although their memory
+//     is not charged to the node: [nodeFilter].
 package sandbox

@@ -31,7 +31,8 @@ func examined() []rule {
 		// those of PID 1, it could make logins to the node impossible.
 		{unix.SYS_PRLIMIT64, argument(0, branch(ifEqual, 0, allow(), refuse(unix.EPERM)))},
 		{unix.SYS_SOCKET, argument(0,
-			// For example, AF_VSOCK has no namespace: it leads to the hypervisor.
+			// Other families are refused. For example, AF_VSOCK has no namespace and leads to
+			// the hypervisor.
 			branch(ifEqual, unix.AF_NETLINK, argument(2, netlink()),
 				oneOf([]uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_PACKET},
 					allow(), refuse(unix.EAFNOSUPPORT))))},

@@ -111,7 +111,7 @@ func filter(rules []rule, rest block) block {
 }
 
 // tree returns a binary search for the range that contains the loaded number. A range
-// starts at its call and ends before that of the next range.
+// starts at its call, and ends before the call of the next range.
 func tree(ranges []rule) block {
 	if len(ranges) == 1 {
 		return ranges[0].then
@@ -121,10 +121,10 @@ func tree(ranges []rule) block {
 }
 
 // serverFilter returns the filter of a server process: the gateway or the vswitch. The
-// process may make the calls in these, and those that rules allow. The calls in deadly, and
-// those that are forbidden to nodes, kill it. Other calls of nodes fail with EPERM, and
-// unknown ones with ENOSYS.
-func serverFilter(rules []rule, deadly []uint32, these ...[]uint32) block {
+// process may make the permitted calls, and those that rules allow. The deadly calls, and those
+// that are forbidden to nodes, kill the process. Other calls that nodes may make fail with EPERM,
+// and unknown calls with ENOSYS.
+func serverFilter(rules []rule, deadly []uint32, permitted ...[]uint32) block {
 	settled := make(map[uint32]bool)
 	for _, r := range rules {
 		settled[r.call] = true
@@ -138,7 +138,7 @@ func serverFilter(rules []rule, deadly []uint32, these ...[]uint32) block {
 			}
 		}
 	}
-	add(allow(), these...)
+	add(allow(), permitted...)
 	add(kill(), deadly, forbidden(), forbiddenHere())
 	add(refuse(unix.EPERM), allowed, allowedHere())
 	for _, r := range examined() {

@@ -15,7 +15,7 @@ func install(b block, flags uintptr) error {
 	case e != 0:
 		return e
 	case thread != 0:
-		return fmt.Errorf("thread %d has a filter of its own", thread)
+		return fmt.Errorf("thread %d has a different filter", thread)
 	}
 	return nil
 }

@@ -5,10 +5,10 @@ import (
 	"runtime"
 )
 
-// Node restricts the calling thread to what a node's processes may do: first the filter
-// of system calls, then the capabilities. The order matters, because the filter needs
-// CAP_SYS_ADMIN in the user namespace. With it, the filter can be installed without
-// no_new_privs, under which sudo, su and ping would not work.
+// Node restricts the calling thread to the rights of a node's processes. It first installs the
+// filter of system calls, and then drops capabilities, because installing the filter needs
+// CAP_SYS_ADMIN in the user namespace. Without this capability, the filter would need
+// no_new_privs, under which sudo, su and ping do not work.
 //
 // Node locks the goroutine to its thread. This thread must call exec next, because only
 // it is restricted. Create all mounts and namespaces before the call. Open files stay open

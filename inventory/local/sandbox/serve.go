@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Gateway restricts the whole process, with all its threads, to what the SSH gateway may
-// do. The process gets user uid and group gid, which must not be 0, no other groups, no
+// Gateway restricts the whole process, with all its threads, to the rights of the SSH gateway.
+// The process gets user uid and group gid, which must not be 0, no other groups, no
 // capabilities, no_new_privs, and the gateway's filter. It is not dumpable. It can use its
-// descriptors, receive others, and create threads and pipes, but no files and no sockets.
-// Any exec kills it. Gateway needs root. After an error the process is partly restricted
-// and must end.
+// descriptors, receive further ones, and create threads and pipes, but no files and no sockets.
+// Any exec kills the process. Gateway needs root. After an error the process is partly
+// restricted and must end.
 func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayFilter(os.Getpid())) }
 
-// VSwitch is like Gateway, with the vswitch's filter: the process can use its
-// descriptors, receive others, and create threads only. It must have created its epoll
-// descriptors before.
+// VSwitch is like Gateway, with the vswitch's filter: the process can only use its
+// descriptors, receive further ones, and create threads. It must create its epoll descriptors
+// before the call.
 func VSwitch(uid, gid int) error { return restrict("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
 // restrict restricts the whole process, with all its threads: user uid and group gid, no
@@ -32,8 +32,8 @@ func restrict(name string, uid, gid int, b block) error {
 	}
 	_, _ = time.Now().Zone() // reads the time zone's file while the process can still open it
 
-	// Package syscall changes all threads, package unix only this one. All capabilities
-	// go with root's user id.
+	// Package syscall changes all threads, package unix only this one. The change of the user
+	// id removes all capabilities.
 	if err := syscall.Setgroups(nil); err != nil {
 		return fmt.Errorf("cannot give up groups: %w (it needs root)", err)
 	}
@@ -61,16 +61,16 @@ func restrict(name string, uid, gid int, b block) error {
 	return nil
 }
 
-// checkNoCapabilities returns an error if the process still has capabilities. The change
+// checkNoCapabilities returns an error if the thread still has capabilities. The change
 // of the user id removes them, unless secure bits prevent that.
 func checkNoCapabilities() error {
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {
-		return fmt.Errorf("cannot ask for capabilities: %w", err)
+		return fmt.Errorf("cannot read the capabilities of the thread: %w", err)
 	}
 	for _, s := range sets {
 		if s.Permitted|s.Effective != 0 {
-			return errors.New("capabilities are left after the change of user: start the program without secure bits")
+			return errors.New("the process still has capabilities after the change of user; start the program without secure bits")
 		}
 	}
 	return nil

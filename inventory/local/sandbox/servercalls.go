@@ -3,7 +3,7 @@ package sandbox
 import "golang.org/x/sys/unix"
 
 // serverAllowed returns the calls that the gateway and the vswitch may make with any
-// arguments: what the Go runtime needs, and what works on open descriptors. None takes a
+// arguments: calls that the Go runtime needs, and calls on open descriptors. None takes a
 // path.
 func serverAllowed() []uint32 {
 	return []uint32{
@@ -80,8 +80,8 @@ func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
 
-// serverKilled returns the calls that kill the gateway and the vswitch, besides those
-// that nodes are refused. Only an attack leads to them.
+// serverKilled returns the calls that kill the gateway and the vswitch, besides the calls
+// that are forbidden in nodes. Only an attacker makes them.
 func serverKilled() []uint32 {
 	return []uint32{
 		unix.SYS_CHROOT,
@@ -108,7 +108,7 @@ func gatewayExamined(pid int) []rule {
 		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCGPTN)},
 		// A listener that was shut down could connect with this flag.
 		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
-		// What the net package sets on TCP connections.
+		// The options that the net package sets on TCP connections.
 		{unix.SYS_SETSOCKOPT, argument(1, branch(ifEqual, unix.SOL_SOCKET,
 			only(2, unix.SO_KEEPALIVE, unix.SO_LINGER, unix.SO_RCVBUF, unix.SO_SNDBUF),
 			branch(ifEqual, unix.IPPROTO_TCP,
@@ -117,8 +117,8 @@ func gatewayExamined(pid int) []rule {
 	}...)
 }
 
-// ownThreads returns the rules for what the Go runtime does with threads and memory in a
-// server process.
+// ownThreads returns the rules for the Go runtime's calls about threads and memory in a server
+// process; pid is the process.
 func ownThreads(pid int) []rule {
 	no := refuse(unix.EPERM)
 	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
@@ -130,7 +130,7 @@ func ownThreads(pid int) []rule {
 		{unix.SYS_TGKILL, argument(0, branch(ifEqual, uint32(pid), allow(), no))},
 		{unix.SYS_MMAP, notExecutable},
 		{unix.SYS_MPROTECT, notExecutable},
-		// The runtime names its memory, if asked to.
+		// The runtime names its areas of memory if GODEBUG requests that.
 		{unix.SYS_PRCTL, argument(0, branch(ifEqual, unix.PR_SET_VMA, allow(), no))},
 	}
 }
