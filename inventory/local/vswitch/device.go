@@ -53,8 +53,8 @@ func (l *loop) unpoll(d *device) {
 	}
 }
 
-// read reads and forwards the frames of a device for one turn. events are those of the
-// device's epoll.
+// read reads and forwards the frames of a device for one turn. events are the events that
+// epoll reported for the device.
 func (l *loop) read(d *device, events uint32) {
 	bytes, before := 0, l.writes
 	for n := 0; n < turnReads && bytes < turnBytes && l.writes-before < turnWrites; n++ {
@@ -65,7 +65,7 @@ func (l *loop) read(d *device, events uint32) {
 		case err == unix.EAGAIN && (n > 0 || events&(unix.EPOLLERR|unix.EPOLLHUP) == 0):
 			return
 		case err == unix.EBADFD:
-			l.unpoll(d) // the interface was deleted for good
+			l.unpoll(d) // the interface was deleted and does not come back
 			return
 		case err != nil || got == 0:
 			l.pauseDevice(d)
@@ -115,8 +115,8 @@ func (l *loop) write(p *port, b []byte) bool {
 	}
 }
 
-// openDevice makes a device of a descriptor, which the loop then owns. If the device cannot
-// be polled, the loop tries again later.
+// openDevice returns a device for the descriptor fd, which the loop then owns. If the device
+// cannot be polled, the loop tries again later.
 func (l *loop) openDevice(fd int, lan *lan, p *port) *device {
 	d := &device{fd: fd, lan: lan, port: p}
 	l.devices[int32(fd)] = d

@@ -8,14 +8,14 @@
 //
 // The Manager, in "up" as root, opens the TAPs and holds them. The switch process, one for
 // each slice, has its own user id, no capabilities, and a seccomp filter. It holds the TAPs
-// and the socket to its Manager, and ends with that socket. If the process dies, the Manager
+// and the socket to its Manager, and ends when that socket is closed. If the process dies, the Manager
 // starts another one with the same devices and links; frames in flight are lost, and counters
 // restart.
 //
 // A link belongs to one of up to maxLoops loops (loop.go). Each loop is a goroutine. It
 // waits in one epoll for all its devices, and for the time at which the next frame must
-// be sent. A port needs no goroutine and no buffer. The switch itself (lan.go) is pure, so
-// tests use a clock of their own.
+// be sent. A port needs no goroutine and no buffer. The switch itself (lan.go) reads no clock,
+// so tests can choose the time.
 //
 // On a path, loss comes first, so that lost frames use no capacity. If a frame goes to several
 // ports of a path, a random choice at each port decides whether the frame is lost there. Then
@@ -25,8 +25,8 @@
 //
 // Frames and their headers come from nodes and are untrusted. Invalid frames are
 // dropped and counted, and headers are rewritten before the kernel reads them again.
-// Memory for waiting frames is limited to 64 MiB a path and 256 MiB a process; frames
-// beyond are dropped and counted. Unused memory is released. The switch learns at most
+// Memory for waiting frames is limited to 64 MiB a path and 256 MiB a process; further
+// frames are dropped and counted. Unused memory is released. The switch learns at most
 // 256 addresses of a port, and forgets them after five minutes of silence. Devices take
 // turns, so a flood does not starve others.
 //

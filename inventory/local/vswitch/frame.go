@@ -50,10 +50,10 @@ const tcpSum = 16
 // minSegment is the least payload into which Linux splits TCP.
 const minSegment = 8
 
-// normalize checks the header before a frame. The frame may be a large segment, which
-// will leave in pieces that fit mtu. normalize rewrites the header so that only fields
-// that it understands remain, because the kernel reads the header again at the next
-// device. It reports whether the frame may be forwarded.
+// normalize checks the header before a frame, and reports whether the frame may be forwarded.
+// The frame may be a large segment if the kernel can split it into pieces that fit mtu.
+// normalize rewrites the header so that only fields that it understands remain, because the
+// kernel reads the header again at the next device.
 func normalize(header, frame []byte, mtu int) bool {
 	get := func(at int) int { return int(binary.NativeEndian.Uint16(header[at:])) }
 	needsSum := header[atFlags]&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0

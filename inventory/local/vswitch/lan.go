@@ -11,8 +11,8 @@ type lan struct {
 	header   int                      // size of the header before each frame, or 0
 	draw     func() float64           // returns a random number from 0 to 1
 	send     func(*port, []byte) bool // reports false if the device did not accept the frame
-	round    uint64                   // number of the present call of flood
-	touched  []*path                  // memory of flood
+	round    uint64                   // number of the current call of flood
+	touched  []*path                  // paths that the current call of flood uses
 }
 
 // port is a Port of a running link.

@@ -139,7 +139,7 @@ func TestMemoryIsLimited(t *testing.T) {
 			b.send(n.ID, f)
 		}
 	}
-	taken, most := maxBytes-int(b.stock.room.left.Load()), 0
+	taken, most := maxBytes-int(b.pool.room.left.Load()), 0
 	for _, path := range b.lan.paths {
 		most = max(most, path.queue.bytes)
 	}
@@ -147,8 +147,8 @@ func TestMemoryIsLimited(t *testing.T) {
 		t.Errorf("frames take %d bytes, at most %d on a path", taken, most)
 	}
 	b.until(2 * int64(maxDelay)) // all memory is released
-	b.stock.trim()
-	if left := b.stock.room.left.Load(); left != maxBytes {
+	b.pool.trim()
+	if left := b.pool.room.left.Load(); left != maxBytes {
 		t.Errorf("%d bytes did not come back", maxBytes-left)
 	}
 }
@@ -197,7 +197,7 @@ func TestChangedLink(t *testing.T) {
 			b.send("p0", frameOf(address(1), address(2), 2, 60))
 			was := *b.port("p1")
 			b.now = 500
-			b.lan.configure(c.after, &b.stock)
+			b.lan.configure(c.after, &b.pool)
 			b.until(5000)
 			if got := b.arrived("p1"); (len(got) == 1) != c.arrives {
 				t.Errorf("at p1: %v", got)
@@ -213,7 +213,7 @@ func TestChangedLink(t *testing.T) {
 					t.Errorf("port %s: %+v", p.ID, got)
 				}
 			}
-			if left := b.stock.room.left.Load() + int64(b.stock.kept); left != maxBytes {
+			if left := b.pool.room.left.Load() + int64(b.pool.kept); left != maxBytes {
 				t.Errorf("%d bytes did not come back", maxBytes-left)
 			}
 		})

@@ -30,10 +30,10 @@ type Port struct {
 }
 
 // Path holds the properties of frames from some ports to others. A path is one queue: its
-// frames keep their order and share its rate. If several paths apply to a pair of ports,
-// one that lists both ports goes before one that lists one port, and that goes before one
-// that lists none. Among equals the first wins. Frames of a pair without a path are
-// forwarded at once.
+// frames keep their order and share its rate. If several paths apply to a pair of ports, the
+// most specific one is used: a path that lists both ports, else a path that lists one of them,
+// else a path that lists none. Among equally specific paths, the first is used. Frames of a pair
+// without a path are forwarded at once.
 type Path struct {
 	// From and To are IDs of ports; empty means all others.
 	From, To []string
@@ -46,17 +46,18 @@ type Path struct {
 }
 
 // Counters are the counters of one port since the switch process started or the port was
-// added. A large segment counts as one packet.
+// added.
 type Counters struct {
-	// Frames received from the port's device, and written to it.
+	// Packets and bytes received from the port's device, and written to it. A large segment
+	// counts as the packets into which it is split.
 	InPackets, InBytes   uint64
 	OutPackets, OutBytes uint64
 	// Lost counts frames to the port that its path lost.
 	Lost uint64
 	// Full counts frames to the port for which its path's queue had no room.
 	Full uint64
-	// Bad counts frames from the port that may not be forwarded, and frames that its
-	// device did not accept.
+	// Bad counts frames from the port that may not be forwarded, and frames to the port that
+	// its device did not accept.
 	Bad uint64
 }
 
@@ -84,7 +85,7 @@ func (l *Link) plan() (plan, error) {
 		p.Ports = append(p.Ports, plannedPort{n.ID, n.MTU})
 	}
 	if l.ID == "" || len(l.ID) > maxID {
-		return p, fmt.Errorf("its id has %d bytes: it needs 1 to %d", len(l.ID), maxID)
+		return p, fmt.Errorf("its id has %d bytes; it must have 1 to %d", len(l.ID), maxID)
 	}
 	return p, p.check()
 }
@@ -137,14 +138,14 @@ func (p *Path) check(known map[string]bool) error {
 	}
 	switch {
 	case p.Delay < 0 || p.Delay > maxDelay:
-		return fmt.Errorf("a delay of %s; it must be 0 to %s", p.Delay, maxDelay)
+		return fmt.Errorf("its delay is %s; it must be 0 to %s", p.Delay, maxDelay)
 	case math.IsNaN(p.Loss) || p.Loss < 0 || p.Loss > 1:
-		return fmt.Errorf("a loss of %v; it must be 0 to 1", p.Loss)
+		return fmt.Errorf("its loss is %v; it must be 0 to 1", p.Loss)
 	case p.Rate != 0 && (p.Rate < minRate || p.Rate > maxRate):
-		return fmt.Errorf("a rate of %d bit/s; it must be %d to %d, or 0 for none", p.Rate, minRate, int64(maxRate))
+		return fmt.Errorf("its rate is %d bit/s; it must be %d to %d, or 0 for no limit", p.Rate, minRate, int64(maxRate))
 	}
 	return nil
 }
 
-// errSegments means that frames of a path with loss or rate may be large segments.
-var errSegments = errors.New("loss and rate need ports that were opened with segment; else one loss would drop many packets")
+// errSegments means that frames of a path with loss or a rate may be large segments.
+var errSegments = errors.New("loss and rate need ports that were opened with segment; otherwise one lost frame could be many packets")

@@ -23,7 +23,7 @@ type loop struct {
 
 	// Used only by the loop's goroutine.
 	schedule schedule
-	stock    chunkPool
+	pool     chunkPool
 	devices  map[int32]*device
 	paused   []*device
 	buffer   []byte
@@ -36,7 +36,7 @@ const idle = 2 * time.Second
 
 // newLoop returns a loop that does not run yet; r is the memory for waiting frames.
 func newLoop(r *memoryBudget) (l *loop, err error) {
-	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), stock: chunkPool{room: r},
+	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), pool: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
 	defer func() {
 		if err != nil {
@@ -85,7 +85,7 @@ func (l *loop) run(f func()) {
 	l.mu.Lock()
 	l.jobs = append(l.jobs, func() { f(); close(done) })
 	l.mu.Unlock()
-	// The counter of bell cannot overflow, and any other error stops the wait below.
+	// The write cannot fail: bell is open, and its counter does not overflow.
 	_, _ = unix.Write(l.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	<-done
 }
@@ -113,7 +113,7 @@ func (l *loop) serve() error {
 		case err != nil:
 			return fmt.Errorf("cannot wait for frames: %w", err)
 		case n == 0 && wait > 0 && len(l.schedule.paths) == 0:
-			l.stock.trim()
+			l.pool.trim()
 		}
 		l.sendDue()
 		for _, e := range events[:n] {
@@ -149,8 +149,8 @@ func (l *loop) sendDue() {
 	}
 }
 
-// arm sets the timer to when the next frame is due. It returns how many milliseconds the
-// loop may wait for an event: -1 for no limit, and 0 if a frame is due already.
+// arm sets the timer to the time when the next frame is due. It returns how many milliseconds
+// the loop may wait for an event: -1 for no limit, and 0 if a frame is due already.
 func (l *loop) arm() int {
 	wait := -1
 	due, ok := l.schedule.due()
@@ -165,7 +165,7 @@ func (l *loop) arm() int {
 			return 1 // without a timer, frames are up to 1 ms late
 		}
 		l.armed = due
-	case !ok && l.stock.kept > 0:
+	case !ok && l.pool.kept > 0:
 		wait = int(idle / time.Millisecond)
 	}
 	if len(l.paused) > 0 { // a pause ends before the loop is idle

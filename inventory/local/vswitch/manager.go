@@ -18,14 +18,14 @@ const Argv0 = "patchbay-vswitch"
 type Options struct {
 	// Program is the path of this binary, which is run as the switch process.
 	Program string
-	// UID is the user and group id of the switch process; nothing else may have this id.
-	// If it is 0, the process keeps root and its capabilities, which is for tests.
+	// UID is the user and group id of the switch process; no other process may have this id.
+	// If it is 0, which is for tests, the process keeps root and its capabilities.
 	UID uint32
 	// SetLimits, if not nil, applies resource limits to each new switch process before it
 	// starts its work.
 	SetLimits func(pid int) error
 	// Ended, if not nil, is called when the last link is removed and the process has
-	// ended, to undo what SetLimits did.
+	// ended. It undoes SetLimits.
 	Ended func()
 	Log   *slog.Logger
 }
@@ -33,8 +33,8 @@ type Options struct {
 // ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the vswitch was closed")
 
-// attempts is to how many switch processes, one after the other, a change is sent if each
-// dies before it replies.
+// attempts limits how often a change is sent. Each attempt needs a new switch process if the
+// previous one died before it replied.
 const attempts = 3
 
 // Manager runs the switch process of a slice while the slice has links. The Manager holds

@@ -9,7 +9,7 @@ import (
 )
 
 // Measure returns how many full frames per second the vswitch forwards over one link on
-// this host. For the time window it sends more frames than the vswitch can forward.
+// this host. For the duration window it sends more frames than the vswitch can forward.
 // Measure creates two TAPs in the network namespace of the calling thread, which must be a
 // temporary one. It needs root. Its forwarding goroutine runs until the process ends.
 func Measure(window time.Duration) (perSecond float64, err error) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of memory for waiting frames, in bytes: of one path, and of the process. Frames
-// beyond are dropped.
+// Limits of memory for waiting frames, in bytes: of one path, and of the process. Further
+// frames are dropped.
 const (
 	maxPathBytes = 64 << 20
 	maxBytes     = 256 << 20

@@ -179,18 +179,18 @@ func idOf(b []byte) int { return int(binary.BigEndian.Uint32(b[ethernetSize:])) 
 type bench struct {
 	lan      *lan
 	schedule schedule
-	stock    chunkPool
+	pool     chunkPool
 	now      int64
 	out      []delivery
 }
 
 func newBench(p plan, draw func() float64) *bench {
-	b := &bench{stock: chunkPool{room: newMemoryBudget(maxBytes)}}
+	b := &bench{pool: chunkPool{room: newMemoryBudget(maxBytes)}}
 	b.lan = &lan{table: newTable(), schedule: &b.schedule, draw: draw, send: func(to *port, f []byte) bool {
 		b.out = append(b.out, delivery{b.now, to.id, idOf(f[b.lan.header:]), len(f) - b.lan.header})
 		return true
 	}}
-	b.lan.configure(p, &b.stock)
+	b.lan.configure(p, &b.pool)
 	return b
 }
 
@@ -272,10 +272,10 @@ func TestLinkMatchesModel(t *testing.T) {
 				t.Fatalf("port %s: lost %d, full %d, want %d, %d", n.id, n.counts.Lost, n.counts.Full, m.lost[n.id], m.full[n.id])
 			}
 		}
-		if left := b.stock.room.left.Load() + int64(b.stock.kept); left != maxBytes {
+		if left := b.pool.room.left.Load() + int64(b.pool.kept); left != maxBytes {
 			t.Fatalf("%d bytes are missing from the room", maxBytes-left)
 		}
-		b.stock.trim()
+		b.pool.trim()
 	})
 }
 

@@ -2,8 +2,8 @@ package vswitch
 
 import "time"
 
-// The queue before a rate holds what the rate forwards in the time patience, and at least
-// leastPatient bytes: about ten long frames, so that TCP works at low rates.
+// The queue of a path with a rate holds the frames that the path sends within patience, but at
+// least leastPatient bytes. These are about ten long frames, so that TCP works at low rates.
 const (
 	patience     = int64(50 * time.Millisecond)
 	leastPatient = 16 << 10
@@ -26,7 +26,7 @@ type path struct {
 	// Used by lan.flood.
 	round     uint64 // the last call of flood that has used the path
 	receivers int    // ports to which the path leads in that call
-	one       uint16 // the first of them
+	one       uint16 // number of the first of these ports
 }
 
 // isImmediate reports whether frames leave at once: the path has no delay, no rate and no

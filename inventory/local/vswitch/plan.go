@@ -88,7 +88,7 @@ func headerOf(p plan) int {
 // takeQueue takes over the queue of an unchanged path.
 func (p *path) takeQueue(o *path) {
 	p.busy, p.remainder, p.last = o.busy, o.remainder, o.last
-	p.queue, o.queue = o.queue, queue{stock: o.queue.stock}
+	p.queue, o.queue = o.queue, queue{pool: o.queue.pool}
 }
 
 // makePaths creates the planned paths, and returns for each pair of ports its path, by the
@@ -118,7 +118,7 @@ func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (p
 	}
 	for _, p := range planned {
 		key := fmt.Sprintf("%q %q %d %v %d", p.From, p.To, p.Delay, p.Loss, p.Rate)
-		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, queue: queue{stock: s}})
+		paths = append(paths, &path{lan: l, delay: int64(p.Delay), loss: p.Loss, rate: p.Rate, key: key, at: -1, queue: queue{pool: s}})
 	}
 	for listed := 2; listed >= 0; listed-- {
 		for i, p := range planned {

@@ -18,7 +18,7 @@ func FuzzPlan(f *testing.F) {
 			if json.Unmarshal(text, &p) != nil || p.check() != nil {
 				continue
 			}
-			b.lan.configure(p, &b.stock)
+			b.lan.configure(p, &b.pool)
 			if len(b.lan.ports) != len(p.Ports) || len(b.lan.paths) != len(p.Paths) {
 				t.Fatalf("%d ports and %d paths of %s", len(b.lan.ports), len(b.lan.paths), text)
 			}
@@ -32,8 +32,8 @@ func FuzzPlan(f *testing.F) {
 			b.until(b.now + int64(time.Millisecond))
 		}
 		b.lan.dropAll()
-		b.stock.trim()
-		if left := b.stock.room.left.Load(); left != maxBytes {
+		b.pool.trim()
+		if left := b.pool.room.left.Load(); left != maxBytes {
 			t.Errorf("%d bytes did not come back", maxBytes-left)
 		}
 	})

@@ -32,7 +32,7 @@ func (p *process) end() {
 	<-p.Exited()
 }
 
-// refusedError is an order's refusal by a switch process, which continues to run.
+// refusedError means that a switch process has refused an order, and continues to run.
 type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the vswitch: " + e.reason }
@@ -56,7 +56,7 @@ func (p *process) ping() {
 	}
 }
 
-// sendOrderLocked is sendOrder for a caller that holds the lock.
+// sendOrderLocked does the work of sendOrder. The caller holds the lock asking.
 func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	var a reply
 	if err := p.conn.Send(o, files...); err != nil {
@@ -222,8 +222,8 @@ func (k *Manager) watch(p *process) {
 	}
 }
 
-// stop ends the process and calls Options.Ended. There are no links any more. The caller
-// holds the lock.
+// stop ends the process and calls Options.Ended. It must be called only without links. The
+// caller holds the lock.
 func (k *Manager) stop() {
 	if p := k.process; p != nil {
 		k.process = nil

@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // queue is the FIFO queue of a path's frames, in chunks.
 type queue struct {
-	stock       *chunkPool
+	pool        *chunkPool
 	first, last *chunk
 	bytes       int // size of all chunks
 }
@@ -49,7 +49,7 @@ func (q *queue) grow(size int) bool {
 	if q.bytes+classSize(class) > maxPathBytes {
 		return false
 	}
-	c := q.stock.get(class)
+	c := q.pool.get(class)
 	if c == nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func (q *queue) drop() {
 	}
 	q.bytes -= len(c.memory)
 	c.next = nil
-	q.stock.recycle(c)
+	q.pool.recycle(c)
 }
 
 // empty removes all entries.
@@ -104,7 +104,7 @@ func (q *queue) empty() {
 	for c := q.first; c != nil; {
 		next := c.next
 		c.next = nil
-		q.stock.recycle(c)
+		q.pool.recycle(c)
 		c = next
 	}
 	q.first, q.last, q.bytes = nil, nil, 0

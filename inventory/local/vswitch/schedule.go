@@ -14,7 +14,7 @@ func (s *schedule) due() (at int64, ok bool) {
 	return s.paths[0].queue.due()
 }
 
-// update moves p after its first frame has changed.
+// update adds, moves or removes p after its first frame has changed.
 func (s *schedule) update(p *path) {
 	_, waits := p.queue.due()
 	switch {

@@ -21,7 +21,7 @@ const maxLoops = 4
 
 // Main is the main function of the switch process. It does not return.
 func Main() {
-	// The reader of the standard error may be gone.
+	// The process that reads the standard error may have ended.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	if err := run(os.NewFile(3, "control"), sandbox.VSwitch); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -66,7 +66,7 @@ func run(control *os.File, giveUp func(uid, gid int) error) error {
 			a.Counts = r.count(o.Link)
 		}
 		if c.Send(a) != nil {
-			return nil // the Manager is gone
+			return nil // the Manager has ended
 		}
 		o = order{}
 		files, broken := c.Receive(&o, maxOrder, fdsocket.MaxFiles)
@@ -188,8 +188,8 @@ func (r *switchProcess) unstage(link string) {
 	delete(r.staged, link)
 }
 
-// setLink configures a link by a plan. Its ports use staged devices, and else keep those
-// that they have.
+// setLink configures a link by a plan. A port uses its staged device or, without one, keeps its
+// current device.
 func (r *switchProcess) setLink(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
@@ -220,7 +220,7 @@ func (r *switchProcess) setLink(id string, p plan) (err error) {
 	return err
 }
 
-// leastLoaded returns the loop with the fewest ports.
+// leastLoaded returns the loop with the fewest links and ports.
 func (r *switchProcess) leastLoaded() *loop {
 	ports := make(map[*loop]int)
 	for _, w := range r.links {
@@ -235,10 +235,10 @@ func (r *switchProcess) leastLoaded() *loop {
 	return best
 }
 
-// setLink configures lan by a plan. It takes the devices that it needs out of staged.
+// setLink configures lan by a plan. It removes the devices that it uses from staged.
 func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
-	lan.configure(p, &l.stock)
+	lan.configure(p, &l.pool)
 	stays := make(map[*port]bool)
 	for _, o := range lan.ports {
 		stays[o] = true

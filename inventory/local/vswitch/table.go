@@ -16,7 +16,7 @@ type table struct {
 	ports map[uint16]*learnedRing
 }
 
-// learnedAddress is where and when an address was last seen.
+// learnedAddress holds the port at which an address was last seen, and the time.
 type learnedAddress struct {
 	port uint16
 	seen int64

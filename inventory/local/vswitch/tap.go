@@ -7,12 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTAP opens the TAP with a name in the calling thread's network namespace, and
-// creates a missing one. It needs root. The kernel deletes the TAP when its last file is
-// closed. If segment is true, the kernel splits large segments and computes checksums, so
-// that each packet comes in a frame of its own; loss and rate need that. If segment is
-// false, a large segment comes as one frame, with a header that says how to split it; this
-// is much faster.
+// OpenTAP opens the TAP of that name in the calling thread's network namespace, and creates it if
+// it does not exist. It needs root. The kernel deletes the TAP when its last file is closed. If
+// segment is true, the kernel splits large segments and computes checksums, so that each packet
+// comes in a frame of its own; loss and rate need that. If segment is false, a large segment
+// comes as one frame, with a header that says how to split it; this is much faster.
 //
 // The file is blocking until the switch process has it. A non-blocking file would wake
 // the Go runtime for each frame in every process that holds it.
@@ -67,7 +66,7 @@ func tapOf(f *os.File) (name string, headers bool, err error) {
 		return "", false, err
 	}
 	if inner != nil {
-		return "", false, fmt.Errorf("%s is no TAP, or it was deleted: %w", f.Name(), inner)
+		return "", false, fmt.Errorf("%s is not a TAP, or the TAP was deleted: %w", f.Name(), inner)
 	}
 	flags := request.Uint16()
 	if flags&unix.IFF_TAP == 0 || flags&unix.IFF_NO_PI == 0 {
