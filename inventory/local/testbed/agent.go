@@ -12,9 +12,9 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// pingAgent asks the node's agent for a sign of life, and fails if none comes within the
-// time. It does not use agentCalls, so that frozen nodes do not block others. Other errors
-// are ignored, since the next call of the agent fails with them too.
+// pingAgent pings the node's agent. It fails if no answer comes within the given time. It ignores
+// other errors, since the next call of the agent fails with them too. It does not use
+// agentCalls, so that frozen nodes do not block others.
 func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -38,8 +38,8 @@ func (nc *nodeController) listenInside(ctx context.Context, network, address, ow
 }
 
 // runSetup runs the setup program inside the node with the arguments words, to start a step
-// or to wait for its end. It writes input to the program, and calls each with every report.
-// It returns when the program or ctx ends.
+// or to wait for its end. It writes input to the program, and passes every report to each. It
+// returns when the program or ctx ends.
 func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
 	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {

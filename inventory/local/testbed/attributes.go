@@ -11,8 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is the requested change of one resource. The caller's view of the present state
-// is not read, since the record has it.
+// update is the requested change of one resource. The request also contains the current state
+// as the caller knows it; it is ignored, since the record holds the state.
 type update struct {
 	Name    string           `json:"name"`
 	Changes requestedChanges `json:"should"`
@@ -111,8 +111,8 @@ func (changes *requestedChanges) apply(a *desired) error {
 	return nil
 }
 
-// checkNew returns the sliver type of a new node; without a requested type, the first in
-// the settings. It refuses an unknown component, image or type.
+// checkNew returns the sliver type of a new node: the requested type or, without one, the first
+// type in the settings. It refuses an unknown component, image or type.
 func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
@@ -164,8 +164,7 @@ func changesBetween(old, next *desired) object {
 	return c
 }
 
-// attributes returns the writable attributes, as get reports them. A nil state is that of
-// an absent node.
+// attributes returns the writable attributes, as get reports them. a is nil for an absent node.
 func (a *desired) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}
@@ -185,7 +184,8 @@ func (a *desired) attributes() provider.Resource {
 	}
 }
 
-// hostname returns the requested hostname, or one made of the node's id.
+// hostname returns the requested hostname or, without one, the first eight characters of the
+// node's id.
 func (a *desired) hostname(id string) string {
 	if a.Hostname == "" {
 		return id[:min(len(id), 8)]

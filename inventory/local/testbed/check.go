@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks returns, by node, why the links of new nodes cannot be created. Reasons are
-// this host, the settings, too many properties, and conflicts with other new nodes or with
-// nodes that stay.
+// checkLinks checks the links of new nodes. It returns, by node, why links cannot be created.
+// Possible reasons are limits of this host, the settings, too many properties, and conflicts
+// with other new nodes or with nodes that stay.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
@@ -56,9 +56,8 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
-// checkCapacity refuses new nodes if there are more than the maximum of nodes or the free
-// login ports allow. The first new nodes of updates are allowed. It adds the others to
-// refusals.
+// checkCapacity refuses new nodes that exceed the maximum number of nodes or the number of free
+// login ports. It allows the first new nodes in updates, and adds the others to refusals.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
@@ -87,7 +86,7 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	left, err := t.ports.Free()
 	if err != nil {
 		t.log.Warn("cannot count the free login ports", "error", err)
-		return // opening a port fails later
+		return // if there is no free port, opening one fails later
 	}
 	for _, nc := range nodes {
 		if nc.snapshot().Port == 0 {
@@ -109,19 +108,19 @@ func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 		}
 		switch {
 		case f.slice != "" && f.slice != urn:
-			return nil, refusalf(provider.Failed, "interface %s is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN", quoteName(f.clientID))
+			return nil, refusalf(provider.Failed, "interface %s is on a link of another slice than its node; a link joins nodes of one slice only; to join slices, use a shared VLAN", quoteName(f.clientID))
 		case f.shared == "" || slices.Contains(t.settings.SharedVLANs, f.shared):
 		case len(t.settings.SharedVLANs) == 0:
-			return nil, refusalf(provider.Forbidden, "link %s asks for the shared VLAN %s, and this testbed has none", quoteName(f.link), quoteName(f.shared))
+			return nil, refusalf(provider.Forbidden, "link %s requests the shared VLAN %s, and this testbed has none", quoteName(f.link), quoteName(f.shared))
 		default:
-			return nil, refusalf(provider.Forbidden, "link %s asks for the shared VLAN %s, which this testbed does not have; it has %s", quoteName(f.link), quoteName(f.shared), joinNames(t.settings.SharedVLANs))
+			return nil, refusalf(provider.Forbidden, "link %s requests the shared VLAN %s, which this testbed does not have; it has %s", quoteName(f.link), quoteName(f.shared), joinNames(t.settings.SharedVLANs))
 		}
 	}
 	return ifaces, nil
 }
 
-// checkNotEgress refuses addresses of the outside network: on a link, they could be the
-// node's own outside address or that of its gateway.
+// checkNotEgress refuses addresses that the testbed uses for the outside network: on a link,
+// such an address could equal the node's outside address or its gateway's.
 func (t *Testbed) checkNotEgress(f *iface) error {
 	if t.egress == nil || f.control {
 		return nil

@@ -33,7 +33,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	o.Settings.PortRest = 0 // release the ports at once
 	t := newTestbed(o)
 	defer t.close()
-	// Other files in the folder are not ours: it may be the wrong folder.
+	// A testbed creates no other files, so a folder with other files may be the wrong one.
 	entries, err := os.ReadDir(t.o.State)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -55,7 +55,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err := t.removeEgress(); err != nil {
 		return err
 	}
-	if err := unmounted(t.o.State); err != nil {
+	if err := checkUnmounted(t.o.State); err != nil {
 		return err
 	}
 	h, err := node.Open(t.o.State, t.settings.Instance, t.log)
@@ -83,8 +83,9 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	return t.cleanHost()
 }
 
-// unmounted fails if something is mounted below dir: files of others must not be removed.
-func unmounted(dir string) error {
+// checkUnmounted fails if a file system is mounted below dir, since Clean must not remove the
+// files of that file system.
+func checkUnmounted(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -112,8 +113,8 @@ func unmounted(dir string) error {
 	return nil
 }
 
-// removeNodes removes nodes concurrently and calls removed for each that is gone. It
-// returns the errors of the others.
+// removeNodes removes nodes concurrently, and calls removed for each node that it has removed.
+// It returns the errors of the other nodes.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
 	var mu sync.Mutex
 	var all error

@@ -49,8 +49,9 @@ func (nc *nodeController) loop() {
 	}
 }
 
-// adoptRunning takes over the node if an earlier program left it running. Otherwise it
-// kills the remaining processes of the node, and records that its last run has ended.
+// adoptRunning takes over the node if an earlier program has started it and it still runs.
+// Otherwise it kills the remaining processes of the node, and records that its last run has
+// ended.
 func (nc *nodeController) adoptRunning(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
@@ -94,8 +95,8 @@ func (nc *nodeController) handleDeath(run *run) {
 }
 
 // reconcile runs the phases until the node is in its desired state or has to wait. It
-// returns the time until the next round, 0 to wait for a wakeup; removed means that
-// nothing of the node is left.
+// returns the time until the next round, 0 to wait for a wakeup. removed reports whether the
+// node was removed completely.
 func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, removed bool) {
 	for ctx.Err() == nil {
 		r := &round{ctx: ctx, rec: nc.snapshot()}
@@ -154,9 +155,9 @@ func (nc *nodeController) countRetry(err error) {
 	nc.t.log.Warn("part of a node's desired state could not be reached yet; retrying", "node", nc.id, "attempt", nc.retries, "error", err)
 }
 
-// handleFailure counts a failed round and returns when to repeat it. After the last attempt
-// it saves the failure and returns 0. Removals are repeated without limit. There is no
-// further attempt after a final error, or for a node that had failed before this program
+// handleFailure counts a failed round, and returns the pause before the next round. After the
+// last attempt it saves the failure and returns 0. Removals are repeated without limit. There is
+// no further attempt after a final error, or for a node that had failed before this program
 // started.
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++

@@ -13,13 +13,13 @@ import (
 
 // Times of reading counters. Reading them must not delay an answer of get.
 const (
-	countersAge  = time.Second           // the age at which they are read again
-	countersWait = 20 * time.Millisecond // how long an answer waits for all networks
+	countersAge  = time.Second           // the age at which counters are outdated
+	countersWait = 20 * time.Millisecond // the longest time that an answer of get waits for a read
 	countersTime = 5 * time.Second       // the limit of one read
 )
 
 // refreshCounters reads outdated counters of the nodes' networks, and waits for them up to
-// countersWait. For a slower network, the previous counters are reported.
+// countersWait. If a read takes longer, get reports the previous counters of that network.
 func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
@@ -47,8 +47,8 @@ func (t *Testbed) refreshCounters(nodes []*nodeController) {
 }
 
 // refreshCounters starts reading the counters, unless a read is running, the counters are
-// fresh or there are no links. The returned channel is closed at the end of the read; nil
-// if none is running.
+// fresh or there are no links. The returned channel is closed at the end of the read; it is nil
+// if no read is running.
 func (n *network) refreshCounters() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,8 +104,8 @@ func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[stri
 	return overrun
 }
 
-// isSignificantLoss reports whether the loss exceeds that of ordinary bursts: at least
-// 100 packets and one percent of those sent.
+// isSignificantLoss reports whether more packets were lost than in ordinary bursts: at least
+// 100 packets, and one per cent of the sent packets.
 func isSignificantLoss(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
 
 // overrun describes packets of an interface lost because this host was too slow.

@@ -1,16 +1,16 @@
 // Package testbed is the program behind "patchbay-local up": it owns the nodes of one
 // instance. A provider call only saves the desired state. Controllers then reconcile each
-// node with it in the background. After a crash or a reboot, the next program finds the
-// running nodes again.
+// node with it in the background. After a crash of the program, the next program finds the
+// running nodes again. After a reboot of the host, the next program starts them again.
 //
 //	socket ─→ set ─→ record (nodes/ID/node.json) ─→ nodeController: numbers, disk, start,
 //	           get ←─ status ←──────────────────── accounts, endpoint, proof of the login
 //
 // Each node has one nodeController, whose goroutine alone changes the node. It runs a list
-// of phases (phases.go), round after round. Each phase compares the desired state with what
-// exists, and does what is missing. So the program can be killed at any time: the next one
-// runs the same phases. The record keeps only what is decided once (user ids, port, image);
-// everything else is observed.
+// of phases (phases.go), round after round. Each phase compares the desired state with the
+// state that it observes, and makes the missing changes. So the program can be killed at any
+// time: the next program runs the same phases. The record keeps only decisions that are made
+// once (user ids, port, image); everything else is observed.
 //
 // A phase ends as done, retry (another round follows) or failed. If a phase
 // fails three times, the node has failed until its desired state changes or the program is
@@ -24,8 +24,9 @@
 //
 // Package setup runs the requested installs and executes (steps) inside the node, one after
 // the other, once the logins are proven. A stepRunner starts them and records the results in
-// a journal: a step is recorded as running before it is started, and once the node has
-// confirmed the start, it is only waited for. So each step runs once, whatever is killed.
+// a journal. It records a step as running before it starts the step. Once the node has
+// confirmed the start, it only waits for the step's end. So a step does not run twice, even if
+// the program is killed.
 //
 // The folder State, which only root can use:
 //
@@ -41,27 +42,27 @@
 //	sysctl.json       former limits of the kernel, of package sysctl
 //
 // The socket's client is the manager, an unprivileged user. It is not trusted: names, texts,
-// counts and sizes are bounded, none of its input becomes a path, and only root gets a
-// connection to an agent.
+// counts and sizes are bounded, its input does not become a path (except a node's id, a UUID),
+// and only root gets a connection to an agent.
 //
 // # Decisions
 //
 //   - crash: the record of a node is on the disk before set answers; everything else is found
 //     again and completed: [Testbed.set].
-//   - failure of a running node: slowness and missing peers never fail it. The next
-//     "patchbay-local up" tries a failed node once more: [nodeController.handleFailure].
+//   - failure of a running node: a node never fails because it is slow or a peer is missing. The
+//     next "patchbay-local up" tries a failed node once more: [nodeController.handleFailure].
 //   - PID 1 that ends: it is started again, but when it has ended more than three times in five
 //     minutes, the node has failed: [maxDeaths].
 //   - removed accounts and keys: the gateway refuses them before the node is asked to remove
 //     them, because the removed user may control the node: [nodeController.revokeAccess].
 //   - names of peers: the address on the first common link, else an address of 127.64.0.0/16,
 //     where the gateway answers: [peer].
-//   - key of the experiment: RSA 2048 in PEM, as scripts expect. It opens only endpoints inside
-//     nodes of its slice: [experimentKey].
+//   - key of the experiment: RSA 2048 in PEM, as scripts expect. Only the endpoints inside nodes
+//     of its slice accept it: [experimentKey].
 //   - time of installs: 10 minutes each, and none begins after 30 minutes, because the manager
 //     gives up after an hour: [installsTime].
-//   - full disk: no node is made that would need the last GiB, or the last twentieth, of the disk:
+//   - full disk: no node is created while less than a GiB, or a twentieth of a small disk, is free:
 //     [errNoDisk].
-//   - delay of links: they are made 25 ms after the last node arrived, so that a batch makes each
-//     link once: [linkDelay].
+//   - delay of links: they are created 25 ms after the last node has joined, so that each link is
+//     created once for all nodes of a request: [linkDelay].
 package testbed

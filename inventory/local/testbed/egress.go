@@ -38,7 +38,7 @@ func (t *Testbed) openEgress() error {
 	if rec.Network == 0 || t.uplinks.Claim(rec.Network, t.egressHolder()) != nil {
 		n, err := t.uplinks.Allocate(t.egressHolder(), egress.IsFree)
 		if errors.Is(err, hostalloc.ErrNone) {
-			err = errors.New("198.19.0.0/16 and 100.127.0.0/16, of which it takes four addresses, are in use on this host")
+			err = errors.New("it takes four addresses of 198.19.0.0/16 or 100.127.0.0/16, and these networks are in use on this host")
 		}
 		if err != nil {
 			return fmt.Errorf("no addresses for the nodes' outside network: %w; or set outbound: no", err)
@@ -82,7 +82,7 @@ func (t *Testbed) closeEgress() error {
 	return t.egress.Close()
 }
 
-// nameServer returns the address of the nodes' name server; empty: they have none.
+// nameServer returns the address of the nodes' name server, or "" if they have none.
 func (t *Testbed) nameServer() string {
 	if t.egress == nil {
 		return ""
@@ -97,7 +97,7 @@ func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	}
 	number := nc.t.takeEgressNumber(rec.EgressNumber, nc)
 	if number == 0 {
-		return errors.New("no address is left in the outside network")
+		return errors.New("the outside network has no free address")
 	}
 	if number != rec.EgressNumber {
 		if err := nc.updateRecord(func(r *record) { r.EgressNumber = number }); err != nil {

@@ -35,13 +35,13 @@ func (nc *nodeController) reopenEndpoint(rec record) {
 		err = nc.setEndpoint(&rec, users, nil)
 	}
 	if err != nil && nc.t.ctx.Err() == nil {
-		nc.t.log.Warn("the login of a running node cannot be opened yet", "node", nc.id, "error", err)
+		nc.t.log.Warn("users cannot log in to a running node yet", "node", nc.id, "error", err)
 	}
 }
 
-// openEndpoints creates the listeners inside the node: port 22, and the socket of geni-get.
-// It then passes the endpoint to the gateway, for these users. If port 22 is taken, the
-// endpoint is opened without it.
+// openEndpoints creates the listeners inside the node: port 22, and the socket of geni-get. It
+// then opens the endpoint with setEndpoint. If port 22 is taken, the endpoint has no listener
+// inside the node.
 func (nc *nodeController) openEndpoints(ctx context.Context, rec *record, users []user, insideKeys []string) (err error) {
 	if nc.endpoint.inside == nil {
 		if nc.endpoint.inside, err = nc.listenInside(ctx, "tcp", "0.0.0.0:22", ""); err != nil {
@@ -93,8 +93,9 @@ func intersectUsers(a, b []user) []user {
 	return both
 }
 
-// setEndpoint opens the node's port and passes the node's endpoint to the gateway, for
-// these users. If the gateway fails, the endpoint is closed.
+// setEndpoint opens the node's port, and passes the node's endpoint to the gateway. The gateway
+// then lets users log in, and other nodes of the slice with insideKeys. If the gateway fails,
+// setEndpoint closes the endpoint.
 func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []string) error {
 	if err := nc.openPort(rec); err != nil {
 		return err
@@ -111,8 +112,8 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 		d.Slice = nc.slice.id
 	}
 	if err := nc.t.gateway.SetEndpoint(d, nc.endpoint.public, nc.endpoint.inside); err != nil {
-		// The gateway may have accepted it all the same.
-		return asUserError("its login cannot be opened", errors.Join(err, nc.closeEndpoints()))
+		// The gateway may have accepted the endpoint despite the error.
+		return asUserError("the gateway cannot accept logins for it", errors.Join(err, nc.closeEndpoints()))
 	}
 	nc.endpoint.users = users
 	return nil
@@ -130,7 +131,8 @@ func (nc *nodeController) closeEndpoints() error {
 	return err
 }
 
-// openPort opens the node's port: the saved one, or another if another program took that.
+// openPort opens the node's port: the saved one, or a new one if another program uses that. It
+// does nothing if nodes have no ports of their own.
 func (nc *nodeController) openPort(rec *record) error {
 	if nc.t.settings.Publish == local.Gateway {
 		return nil
@@ -148,7 +150,7 @@ func (nc *nodeController) openPort(rec *record) error {
 				return asUserError("its port cannot be saved on the disk of the host", errors.Join(err, listener.Close(), nc.t.ports.Release(uint32(port), nc.holder())))
 			}
 			if rec.Port != 0 {
-				nc.t.log.Warn("the port of a node was taken by another program; it has another one now", "node", nc.id, "was", rec.Port, "is", port)
+				nc.t.log.Warn("another program uses the port of a node; the node gets a new port", "node", nc.id, "was", rec.Port, "is", port)
 			}
 			rec.Port = port
 		}
@@ -171,7 +173,7 @@ func endpointName(hostname, id string) string {
 const portTime = 2 * time.Second
 
 // openPort opens port, which the holder allocated earlier. If port is 0, or taken by
-// another program, openPort allocates and opens another one. It returns the opened port.
+// another program, openPort allocates and opens a new one. It returns the opened port.
 func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.openHeldPort(port, holder)

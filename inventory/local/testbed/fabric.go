@@ -43,7 +43,8 @@ func (t *Testbed) openFabric() {
 
 func (t *Testbed) fabricsPath() string { return filepath.Join(t.o.State, fabricsFolder) }
 
-// sweepFabric schedules a rebuild of every network, which removes unused ones and their links.
+// sweepFabric schedules a rebuild of every network. The rebuilds remove unused networks and
+// links.
 func (t *Testbed) sweepFabric() {
 	if t.fabricError != nil {
 		return

@@ -111,7 +111,7 @@ func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput
 	for _, name := range q.Remove {
 		if err := t.removeForeignEndpoint(foreignEndpointID(q.Provider, name)); err != nil {
 			t.log.Error("cannot remove the SSH endpoint of another provider's node", "provider", q.Provider, "node", name, "error", err)
-			out.Endpoints = append(out.Endpoints, local.EndpointStatus{Name: name, Error: "its login cannot be removed; the testbed's operators can see why in the log"})
+			out.Endpoints = append(out.Endpoints, local.EndpointStatus{Name: name, Error: "its endpoint at the gateway cannot be removed; the testbed's operators can see why in the log"})
 		}
 	}
 	for _, ask := range q.Set {
@@ -135,8 +135,8 @@ func isProviderName(s string) bool {
 	return s != "" && len(s) <= 64 && isOneLine(s)
 }
 
-// setForeignEndpoint creates or changes an endpoint. Without users or an address in the
-// request, the endpoint keeps its own. The error is for experimenters. t.foreignMu is held.
+// setForeignEndpoint creates or changes an endpoint. If the request has no users or no address,
+// the endpoint keeps its current ones. The error is for experimenters. t.foreignMu is held.
 func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequest) (local.EndpointStatus, error) {
 	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
 		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
@@ -174,7 +174,7 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequ
 	}
 	if err != nil {
 		t.log.Error("cannot open the SSH endpoint of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
-		return local.EndpointStatus{}, errors.New("its login cannot be opened; the testbed's operators can see why in the log")
+		return local.EndpointStatus{}, errors.New("the gateway cannot accept logins for it; the testbed's operators can see why in the log")
 	}
 	return t.endpointStatus(&next), nil
 }
@@ -259,7 +259,7 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 		Node: d.id, Slice: d.id, Names: []string{d.endpointName()}, Accounts: gatewayAccounts(users), Address: d.Address,
 	}, d.public, nil)
 	if err != nil {
-		// The gateway may have accepted it all the same.
+		// The gateway may have accepted the endpoint despite the error.
 		err = errors.Join(err, t.gateway.RemoveEndpoint(d.id))
 		if d.public != nil {
 			d.public.Close()
@@ -291,8 +291,8 @@ func (t *Testbed) removeForeignEndpoint(id string) error {
 	return nil
 }
 
-// endpointStatus returns what is reported about an endpoint. It includes the login once
-// users can use it.
+// endpointStatus returns the reported status of an endpoint. The status includes the login
+// addresses once users can log in.
 func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
 	is := local.EndpointStatus{Name: d.Name, Address: d.Address, Users: d.Users}
 	if d.Address == "" || !d.open {

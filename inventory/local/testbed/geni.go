@@ -27,7 +27,7 @@ var geniCommands = map[string]string{
 	"commands":     "this list",
 	"control_mac":  "hardware address of eth0, which leads to the outside network",
 	"geni_user":    "accounts of this node with their keys, JSON",
-	"key":          "private key of the experiment, which opens all its nodes",
+	"key":          "private key of the experiment, for logins from node to node",
 	"manifest":     "the manifest of your slice",
 	"slice_email":  "an e-mail address for the slice",
 	"slice_urn":    "URN of your slice",
@@ -169,10 +169,10 @@ func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error
 	case "all":
 		return nc.geniAll()
 	}
-	return "", fmt.Errorf("there is no command %.40q; there are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
+	return "", fmt.Errorf("there is no command %.40q; the commands are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// usageJSON returns the limits and the present use of the node.
+// usageJSON returns the limits and the current use of the node.
 func (nc *nodeController) usageJSON(rec record) (string, error) {
 	now, err := nc.t.runtime.Usage(nc.id)
 	if err != nil {
@@ -205,7 +205,7 @@ func (nc *nodeController) geniAll() (string, error) {
 	return asJSON(all)
 }
 
-// orUnknown returns text; if it is empty, an error that names what is unknown.
+// orUnknown returns text, or an error if text is empty. what names the text in the error.
 func orUnknown(text, what string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("the aggregate does not know %s", what)

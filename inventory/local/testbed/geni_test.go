@@ -66,7 +66,7 @@ func TestGeniGet(t *testing.T) {
 		{"--client-version", false, "1"},
 		{"key", false, "error: only root and the accounts of the experiment may read its key"},
 		{"key", true, string(testKey(t))},
-		{"rm -rf", true, "error: there is no command \"-rf\"; there are client_id, commands,"},
+		{"rm -rf", true, "error: there is no command \"-rf\"; the commands are client_id, commands,"},
 		{"", false, "client_id     the name of this node in your request\n"},
 		{"--help", false, "client_id     the name of this node in your request\n"},
 		{"manifest", false, "error: the aggregate manager did not send the manifest; try again"},

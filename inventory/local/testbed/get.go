@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds the output, in bytes; the rest is for the envelope.
 const maxAnswer = local.MaxAnswer - 1024
 
-// get returns the resources of the requested names; without names, those of all nodes. A
-// name without a node is reported as absent. get fails if the answer exceeds maxAnswer.
+// get returns the requested nodes, or all nodes if the request has no names. It reports a name
+// without a node as absent. get fails if the answer exceeds maxAnswer.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
 	var q struct {
 		Names []string `json:"names"`
@@ -114,8 +114,8 @@ func (nc *nodeController) resource() provider.Resource {
 	return r
 }
 
-// items returns the attribute services, in at most room bytes: the outputs are halved
-// until it fits, and in the end the messages are dropped.
+// items returns the attribute services, in at most room bytes. It halves the outputs until the
+// items fit. If they do not fit without outputs, it drops the messages too.
 func (s *stepRunner) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

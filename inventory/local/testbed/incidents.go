@@ -11,13 +11,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// incidents are failures of a ready node. They are kept until its user restarts it, and
-// its message reports them.
+// incidents are failures of a ready node. The node's message reports them until the user
+// restarts the node or switches it off.
 type incidents struct {
-	// Deaths counts how often its system ended unexpectedly.
+	// Deaths counts how often the node's system ended unexpectedly.
 	Deaths int       `json:"deaths,omitempty"`
 	DiedAt time.Time `json:"died_at,omitzero"`
-	// Boots counts the reboots of the host while it ran.
+	// Boots counts the reboots of the host while the node ran.
 	Boots    int       `json:"boots,omitempty"`
 	BootedAt time.Time `json:"booted_at,omitzero"`
 	// OOMKills counts processes that were killed for lack of memory.
@@ -30,7 +30,8 @@ type incidents struct {
 // agentHeartbeat notices an agent that hangs within ten seconds.
 var agentHeartbeat = supervisor.Heartbeat{Every: 1500 * time.Millisecond, Limit: 5}
 
-// memoryTime is how often nodes are checked for processes killed for lack of memory.
+// memoryTime is the interval at which nodes are checked for processes that were killed for lack
+// of memory.
 const memoryTime = 3 * time.Second
 
 const hangsMessage = "its system does not answer, so no user can log in: it may be stopped or overloaded; restart the node if it does not recover"
@@ -75,8 +76,8 @@ func plural(n int64, one, more string) string {
 }
 
 // watchAgent reports when the agent of a run hangs and when it recovers, until the run
-// has ended. A hanging node is never killed: its user's processes may be the reason, and
-// may still be wanted.
+// has ended. A hanging node is never killed: processes of its user may be the reason, and
+// the user may still need them.
 func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(nc.t.ctx)
 	defer cancel()
@@ -158,7 +159,7 @@ func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 	})
 }
 
-// clearIncidents clears the failures from before the user switched the node off.
+// clearIncidents clears the incidents of a node that its user has switched off.
 func (nc *nodeController) clearIncidents() error {
 	if nc.snapshot().incidents == (incidents{}) {
 		return nil
@@ -166,7 +167,8 @@ func (nc *nodeController) clearIncidents() error {
 	return asUserError("its state cannot be saved on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
 }
 
-// saveIncident records a failure on disk, or in memory alone if the disk is full.
+// saveIncident changes the incidents with set. It saves them on disk, or in memory alone if the
+// disk is full.
 func (nc *nodeController) saveIncident(set func(*incidents)) {
 	if err := nc.updateRecord(func(r *record) { set(&r.incidents) }); err != nil {
 		nc.t.log.Error("cannot save an incident of a node", "node", nc.id, "error", err)

@@ -34,13 +34,13 @@ const (
 type iface struct {
 	clientID string
 	link     string // empty: no link
-	slice    string // slice of the link; empty: that of the node
+	slice    string // slice of the link; empty: the node's slice
 	shared   string // name of a shared VLAN
 	// control marks the item of a public address, which is not an interface.
 	control    bool
 	addresses  []netip.Prefix
 	properties []property
-	// name is its name in the node; empty for the item of a public address.
+	// name is the interface's name in the node; empty for the item of a public address.
 	name string
 	// text is the item as requested, without the keys that get adds.
 	text string
@@ -76,7 +76,7 @@ func parseInterfaces(items []string) ([]iface, error) {
 			continue
 		}
 		if seen[f.clientID] {
-			return nil, fmt.Errorf("interface %d: another one has the client_id %s; rename one", i+1, quoteName(f.clientID))
+			return nil, fmt.Errorf("interface %d: another interface has the client_id %s; rename one", i+1, quoteName(f.clientID))
 		}
 		seen[f.clientID] = true
 		if len(seen) > maxInterfaces {

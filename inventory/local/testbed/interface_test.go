@@ -62,7 +62,7 @@ func TestRefusedInterfaces(t *testing.T) {
 		{"another type", []string{`{"client_id":1}`}, one(""), "interface 1: client_id is not a text"},
 		{"too many", many(65, client), many(64, client), "there are more than 64 interfaces, the maximum of a node"},
 		{"too many public addresses", many(65, func(int) string { return `{"role":"control"}` }), many(64, func(int) string { return `{"role":"control"}` }), "there are more than 64 public addresses"},
-		{"two of one name", append(one(""), one("")...), append(one(""), `{"client_id":"b"}`), "interface 2: another one has the client_id a; rename one"},
+		{"two of one name", append(one(""), one("")...), append(one(""), `{"client_id":"b"}`), "interface 2: another interface has the client_id a; rename one"},
 		{"long names", one(`,"shared_vlan":"` + strings.Repeat("x", 257) + `"`), one(`,"shared_vlan":"` + strings.Repeat("x", 256) + `"`), "interface 1: client_id, link and shared_vlan can have at most 256 bytes, and one has more"},
 		{"a long slice", one(`,"slice":"` + strings.Repeat("x", 1025) + `"`), one(`,"slice":"` + strings.Repeat("x", 1024) + `"`), "interface 1: slice can have at most 1024 bytes, and has 1025"},
 		{"too much of everything", one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes) + `"`), one(`,"x":"` + strings.Repeat("x", maxInterfaceBytes-40) + `"`), "the interfaces have more than 262144 bytes of names, addresses and properties"},

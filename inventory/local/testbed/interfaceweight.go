@@ -4,9 +4,9 @@ import "patchbay/inventory/provider"
 
 // Bounds on the memory for interfaces, in bytes as estimated by weight.
 const (
-	// freeInterfaceWeight is available to each node, whatever others use.
+	// freeInterfaceWeight is available to each node, however much other nodes use.
 	freeInterfaceWeight = 32 << 10
-	// sharedInterfaceWeight is shared by all nodes that need more.
+	// sharedInterfaceWeight is shared by all nodes that need more than freeInterfaceWeight.
 	sharedInterfaceWeight = 128 << 20
 )
 

@@ -59,8 +59,8 @@ func publicLines(private []byte) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// experimentBits is the size of an experiment's key. It is RSA in the old PEM
-// form since that is what scripts of other testbeds expect of geni-get key.
+// experimentBits is the size of an experiment's key. The key is RSA in the old PEM
+// form, because scripts of other testbeds expect this form from geni-get key.
 const experimentBits = 2048
 
 // newExperimentKey generates a key, which takes a tenth of a second or more.

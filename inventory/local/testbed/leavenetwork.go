@@ -8,8 +8,8 @@ import (
 
 // leaveNetwork removes the interfaces of a removed node from its links. The links are
 // rebuilt a little later, for all nodes that leave at the same time; with the last node
-// the whole network is removed. It runs in the background, since the kernel needs seconds
-// for hundreds of devices. If it is interrupted, the next program completes it.
+// the whole network is removed. The rebuild runs in the background, since the kernel needs
+// seconds for hundreds of devices. If it is interrupted, the next program completes it.
 func (nc *nodeController) leaveNetwork() {
 	n := nc.network
 	if n == nil {
@@ -115,7 +115,7 @@ func (n *network) rebuildLinks(ctx context.Context) error {
 		is := n.created[name] != nil
 		n.mu.Unlock()
 		if l := planned[name]; l != nil {
-			if is && l.conflict == "" { // links not yet created wait for their nodes
+			if is && l.conflict == "" { // a link that was not created yet is created with its next node
 				errs = errors.Join(errs, n.createLink(ctx, l))
 			}
 			continue

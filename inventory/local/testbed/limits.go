@@ -77,8 +77,8 @@ func sleep(ctx context.Context, d time.Duration) {
 // semaphore bounds how many goroutines do something expensive at once.
 type semaphore chan struct{}
 
-// acquire waits for a free place and takes it. It fails when ctx ends first. The caller
-// must call release.
+// acquire waits for a free place and takes it. It fails if ctx ends first. After a success the
+// caller must call release.
 func (t semaphore) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -97,8 +97,8 @@ const (
 	slowAgentTime = 30 * time.Second
 	removeTime    = 2 * time.Minute
 	maxAttempts   = 3           // before the node has failed
-	pause         = time.Second // after the first attempt; it grows by as much with each further one
-	maxPause      = 30          // times pause: the longest one
+	pause         = time.Second // after the first attempt; each further pause is longer by this
+	maxPause      = 30          // the longest pause, in units of pause
 	maxDeaths     = 3           // of PID 1 within deathsWithin
 	deathsWithin  = 5 * time.Minute
 	deathsMessage = "its system ended repeatedly; restart it, or find out what ends it"

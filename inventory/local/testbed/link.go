@@ -25,8 +25,8 @@ type link struct {
 	name string // as named by the experimenter; empty for an interface without a link
 	// conflict says why its ends contradict each other; empty if they do not.
 	conflict string
-	// endsByClientID groups the ends by the interface's client_id. defaultShapes are indexes
-	// into Shapes, of shapes that apply towards all other ends.
+	// endsByClientID groups the ends by the interface's client_id. defaultShapes holds the
+	// indexes in Shapes of the shapes that apply towards all ends that no property names.
 	endsByClientID map[string][]string
 	defaultShapes  map[shaping]int
 }

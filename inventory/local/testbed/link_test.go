@@ -163,9 +163,9 @@ func TestRefusedLinks(t *testing.T) {
 		{"a name that is no plain word", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "my\nlan", "", slow))},
 			map[string]string{a: `unsupported: link "my\nlan" requests latency, which this host cannot provide: there is no clock`}},
 		{"a shared VLAN where there is none", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office))},
-			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, and this testbed has none"}},
+			map[string]string{a: "forbidden: link lan requests the shared VLAN office, and this testbed has none"}},
 		{"another shared VLAN", []string{"lab", "hall"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office))},
-			map[string]string{a: "forbidden: link lan asks for the shared VLAN office, which this testbed does not have; it has lab, hall"}},
+			map[string]string{a: "forbidden: link lan requests the shared VLAN office, which this testbed does not have; it has lab, hall"}},
 		{"a shared VLAN that is allowed", []string{"office"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", office)), b: newLinkedNode("b", interfaceItem("1", "lan", "", office))}, map[string]string{}},
 		{"nodes that contradict each other", []string{"office"}, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", "")), b: newLinkedNode("b", interfaceItem("1", "lan", "", office))},
 			map[string]string{
@@ -175,7 +175,7 @@ func TestRefusedLinks(t *testing.T) {
 		{"a property towards two at once", nil, map[string]provider.Resource{a: newLinkedNode("a", interfaceItem("0", "lan", "", "")), b: newLinkedNode("b", interfaceItem("0", "lan", "", "")), c: newLinkedNode("c", interfaceItem("1", "lan", "", `,"properties":[{"to":["0"],"capacity":1}]`))},
 			map[string]string{a: twins, b: twins, c: twins}},
 		{"a link of another slice", nil, map[string]provider.Resource{a: newLinkedNode("a", strings.Replace(interfaceItem("0", "lan", "", ""), sliceURN, sliceURN+"2", 1))},
-			map[string]string{a: "failed: interface 0 is on a link of another slice than its node; links join nodes of one slice, and several slices by a shared VLAN"}},
+			map[string]string{a: "failed: interface 0 is on a link of another slice than its node; a link joins nodes of one slice only; to join slices, use a shared VLAN"}},
 		{"an item that cannot be read", nil, map[string]provider.Resource{a: newLinkedNode("a", "x"), b: newLinkedNode("b", interfaceItem("1", "lan", "", ""))},
 			map[string]string{a: "failed: interface 1: it is not a JSON object"}},
 	} {

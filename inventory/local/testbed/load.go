@@ -38,7 +38,7 @@ func (t *Testbed) loadState() error {
 		if n := nc.rec.EgressNumber; n != 0 && t.egressNodes[n] == nil {
 			t.egressNodes[n] = nc
 		}
-		nc.setState(provider.StateChanging, "looking for it after a restart of the testbed")
+		nc.setState(provider.StateChanging, "checking whether it still runs, after a restart of the testbed")
 		t.nodes[id] = nc
 	}
 	if err := t.loadForeignEndpoints(); err != nil {

@@ -19,7 +19,7 @@ const (
 	maxManifest        = 16 << 20
 	maxHead            = 16 << 10        // HTTP headers, in bytes
 	maxManifestFetches = 4               // fetches and answers at the same time, in all nodes
-	maxCachedManifest  = 64 << 10        // length of a manifest that is kept
+	maxCachedManifest  = 64 << 10        // the longest manifest that is cached
 	manifestMaxAge     = 2 * time.Second // a younger manifest is not fetched again
 )
 
@@ -81,8 +81,8 @@ func (nc *nodeController) fetchManifest() (string, error) {
 	return "", errNoManifest
 }
 
-// askManager sends a GET to the Unix socket, whose server must run as root or owner. It
-// does not follow redirections.
+// askManager requests path from the Unix socket, whose server must run as root or owner. It does
+// not follow redirections.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialManager(ctx, socket, owner)

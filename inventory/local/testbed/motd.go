@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// motd returns the lines of /etc/motd in a node: what it is, what it has, and what is
-// missing by design.
+// motd returns the lines of /etc/motd in a node. They describe the node, its limits and tools,
+// and list the features that are missing by design.
 func motd(rec record, id string, outbound bool) []string {
 	l := rec.Limits
 	outside := "not reachable"

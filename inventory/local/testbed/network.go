@@ -13,10 +13,10 @@ import (
 
 // Times of link creation.
 const (
-	// linkTime is for connecting the links of a node, and for removing a network.
+	// linkTime limits the connection of a node to its links, and each change of a network.
 	linkTime = time.Minute
-	// linkDelay is the delay of link creation after the last node has joined, since the
-	// nodes of a request join together.
+	// linkDelay is the time without a new node after which links are created, since the nodes
+	// of a request join one shortly after the other.
 	linkDelay = 25 * time.Millisecond
 	// maxLinkDelay is the longest wait for further nodes.
 	maxLinkDelay = time.Second
@@ -155,7 +155,7 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	})
 }
 
-// errLeaving means that the conflict ends when a node has been removed: another attempt may
+// errLeaving means that a node that is being removed causes the conflict. Another attempt may
 // succeed.
 var errLeaving = errors.New("a conflicting node has not left the link yet")
 

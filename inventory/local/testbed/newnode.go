@@ -17,7 +17,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	nc := t.newController(id)
 	err := nc.readInterfaces(&rec)
 	if err != nil {
-		return err // apply refuses this before
+		return err // cannot happen: apply has refused invalid interfaces
 	}
 	noDisk := t.lacksDiskSpace()
 	nc.mu.Lock()
@@ -102,8 +102,8 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 
 // removeRecord deletes the record of a node that is being removed, because the changed
 // record rec cannot be saved: nodes must be removable on a full disk. At the next start, a
-// node without a record is removed too. unsaved is the error of saving, which is returned
-// if nothing could be deleted. nc.mu is held.
+// node without a record is removed too. unsaved is the error of saving. removeRecord returns it
+// if the record cannot be deleted. nc.mu is held.
 func (nc *nodeController) removeRecord(rec record, unsaved error) error {
 	if nc.t.ctx.Err() != nil {
 		return unsaved

@@ -82,8 +82,8 @@ func (p peerFiles) hostsLines(own *nodeController) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// interfaceOn returns the peer's interface on one of the links: the first in their order.
-// It returns nil if the peer has none.
+// interfaceOn returns the peer's interface on the first of the links on which it has one. It
+// returns nil if it has none.
 func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
 		for i := range p.interfaces {

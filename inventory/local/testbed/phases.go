@@ -127,7 +127,7 @@ func (nc *nodeController) startNode(r *round) result {
 	defer cancel()
 	i, err := nc.t.images.Key(r.rec.ImageKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return resultOf(&userError{"the image it was made from is gone; remove the node and create it again", err, true})
+		return resultOf(&userError{"its image was removed; remove the node and create it again", err, true})
 	}
 	if err != nil {
 		return resultOf(asUserError("its image cannot be used", err))
@@ -166,8 +166,9 @@ func (nc *nodeController) connectEgress(r *round) result {
 	return resultOf(err)
 }
 
-// connectLinks attaches the running node to its links. While the cause is a node that
-// leaves, or time that ran out, it is repeated without limit.
+// connectLinks attaches the running node to its links. It is retried without limit if the time
+// ran out, if a node that is being removed blocks a link, or if the node was already running
+// when this program started.
 func (nc *nodeController) connectLinks(r *round) result {
 	if nc.network == nil || nc.run.hasLinks {
 		return result{}
@@ -224,8 +225,8 @@ func (nc *nodeController) readPeers(r *round) result {
 }
 
 // notConfigured returns the result of a phase in which a node could not be configured. A
-// ready node stays ready, since perhaps only its disk is full. With slow, attempts are
-// repeated without limit.
+// node whose logins work stays ready, since perhaps only its disk is full. For a slow node,
+// attempts are repeated without limit.
 func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	switch {
 	case r.loginsReady:
@@ -236,7 +237,7 @@ func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	return resultOf(err)
 }
 
-// noPeers is a version that no peers have.
+// noPeers is a version that peer files never have.
 const noPeers = math.MaxUint64
 
 // setUpLogins configures the running node, opens its endpoint and proves that its users

@@ -38,8 +38,8 @@ func (t *Testbed) prepare() {
 const findingImage = "preparing its image"
 
 // buildingImage logs that the image of this host is being built, and makes waiting nodes
-// report it. anew says that the image replaces an earlier one. The returned function logs
-// the end.
+// report it. anew means that the image replaces one that this program has built. The returned
+// function logs the end.
 func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
 	begun, why := time.Now(), "the testbed was just started"
 	if anew {

@@ -22,15 +22,15 @@ type record struct {
 	// Set once, when the node was first requested.
 	Limits  node.Limits `json:"limits"`
 	HostKey string      `json:"host_key"`      // public keys, one per line
-	Peer    netip.Addr  `json:"peer,omitzero"` // its address for the other nodes of its slice
-	// Steps is the number of steps of its setup.
+	Peer    netip.Addr  `json:"peer,omitzero"` // the node's address for the other nodes of its slice
+	// Steps is the number of steps of the node's setup.
 	Steps int `json:"steps,omitempty"`
 	// Set once, by the controller.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`
 	// Port is replaced if another program has taken it.
 	Port int `json:"port,omitempty"`
-	// EgressNumber is its number in the outside network.
+	// EgressNumber is the node's number in the outside network.
 	EgressNumber int `json:"outside,omitempty"`
 	// Restarted is the serial of the last restart that was done.
 	Restarted string `json:"restarted"`

@@ -15,7 +15,7 @@ func (nc *nodeController) reportRemoval(*round) result {
 func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
-	if nc.attempts == 0 { // further attempts mostly wait, so they take no place
+	if nc.attempts == 0 { // further attempts mostly wait, so their number is not limited
 		if err := nc.t.removals.acquire(ctx); err != nil {
 			return resultOf(err)
 		}
@@ -38,7 +38,7 @@ func (nc *nodeController) releaseClaims(r *round) result {
 		return resultOf(err)
 	}
 	nc.leaveSlice()
-	nc.mu.Lock() // it is reported as removed only after that
+	nc.mu.Lock() // get reports the node as absent only after everything was released
 	defer nc.mu.Unlock()
 	nc.removed = true
 	nc.t.mu.Lock()

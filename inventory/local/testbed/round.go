@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// outcome is how a phase ended.
+// outcome says how a phase ended.
 type outcome int
 
 const (

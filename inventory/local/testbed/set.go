@@ -21,8 +21,8 @@ func errorAnswer(err error) object {
 }
 
 // set saves the requested changes, wakes the controllers of these nodes, and returns the
-// changes. Each refused change is returned with its error. With noop, set only returns what
-// it would change.
+// changes. For a refused change it returns the error. With noop, set returns the changes that it
+// would make, and makes none.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -109,7 +109,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	case absent:
 		next.Removing = true
 	case next.Removing:
-		return nil, refusalf(provider.Failed, "node %s is still being removed; try again when it is gone", u.Name)
+		return nil, refusalf(provider.Failed, "node %s is still being removed; try again after its removal", u.Name)
 	case nc.broken != "":
 		return nil, refusalf(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
 	default:
@@ -142,7 +142,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	return change, nil
 }
 
-// createNode is applyUpdate for a node that does not exist.
+// createNode does the work of applyUpdate for a node that does not exist.
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
 		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)

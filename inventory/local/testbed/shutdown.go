@@ -6,8 +6,8 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// shutDown asks a running node to shut down, and then kills what is left. doing is the
-// reported progress. cut is recorded as the interruption of the step that runs in the node.
+// shutDown asks a running node to shut down, and then kills its remaining processes. doing is
+// the reported progress. cut is recorded as the interruption of the step that runs in the node.
 func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) result {
 	if nc.run == nil {
 		return result{}
@@ -54,5 +54,5 @@ func (nc *nodeController) closeLogins(*round) result {
 	if nc.run == nil {
 		nc.clearRun()
 	}
-	return resultOf(asUserError("its login cannot be closed", err))
+	return resultOf(asUserError("its endpoint at the gateway cannot be closed", err))
 }

@@ -18,8 +18,8 @@ import (
 // nodes are updated. Otherwise n new nodes would cause n updates of n nodes.
 const peerUpdateDelay = time.Second
 
-// firstPeer is the address of a slice's first node, as used inside its nodes. All of
-// 127.0.0.0/8 is on lo; 127.64.0.0/10 is for peers.
+// firstPeer is the address of a slice's first node, as used inside the slice's nodes. All of
+// 127.0.0.0/8 is on lo; 127.64.0.0/16 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
 
 // joinSlice adds nc to its slice and gives it an address there, with t.mu held.
@@ -136,7 +136,7 @@ func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error)
 	})
 }
 
-// schedulePeerUpdate records that a node of the slice came, left or was renamed. After
+// schedulePeerUpdate records that a node of the slice was added, removed or renamed. After
 // peerUpdateDelay it wakes all nodes of the slice.
 func (s *slice) schedulePeerUpdate() {
 	s.dirtyMu.Lock()
@@ -187,7 +187,7 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	slices.SortFunc(order, netip.Addr.Compare)
 	records, nodes := make([]record, len(order)), map[string]bool{}
 	for i, a := range order {
-		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // a new node may have its names
+		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // a new node may have the same names
 			delete(at, a)
 			continue
 		}

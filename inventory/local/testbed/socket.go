@@ -19,13 +19,14 @@ import (
 // Bounds on the socket's clients, separately for root and for others.
 const (
 	maxClients  = 32               // answered at the same time
-	maxWaiting  = 256              // waiting for that; more are disconnected
-	requestTime = 30 * time.Second // to send a request, and to read its answer
+	maxWaiting  = 256              // waiting to be answered; further clients are disconnected
+	requestTime = 30 * time.Second // a client's time to send a request, and to read the answer
 )
 
 // openSocket creates the socket that the provider connects to, and its site lock.
 func (t *Testbed) openSocket() (net.Listener, error) {
-	// The lock file is never replaced: servers have it open, and two could hold a lock.
+	// The lock file is never replaced: if a server had the old file open, two servers could hold
+	// the lock at the same time.
 	f, err := os.OpenFile(local.SiteLock(t.o.Socket), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
@@ -125,8 +126,8 @@ func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	}
 }
 
-// handle carries out a request and returns the answer. root says that the client is root,
-// which alone may connect to nodes.
+// handle carries out a request and returns the answer. root reports whether the client is root;
+// only root may connect to nodes.
 func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var output any
 	var err error

@@ -129,7 +129,7 @@ type nodeController struct {
 	slice        *slice      // nil: the node belongs to none
 	interfaces   []iface     // its interfaces
 	network      *network    // its links; nil if it has none
-	excessWeight int         // the weight of interfaces above freeInterfaceWeight; 0 if there is none
+	excessWeight int         // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
 	steps        *stepRunner // installs and executes; nil if there are none
 	broken       string      // why the node can only be removed, as shown to its user
 
@@ -156,9 +156,9 @@ type nodeController struct {
 	earlier       earlier
 }
 
-// status is what get reports of a node in addition to its record.
+// status is the part of a node's state that is not in its record. get reports both.
 type status struct {
-	removed        bool // nothing of the node is left
+	removed        bool // the node was removed completely
 	state, message string
 	showsSteps     bool // the message is the progress of its steps
 	loginsOpen     bool // users can log in
@@ -171,12 +171,12 @@ type status struct {
 type run struct {
 	hasLinks   bool        // its interfaces are attached
 	hasEgress  bool        // it is attached to the outside network
-	configured *configured // what its agent was last configured with; nil: nothing
+	configured *configured // the last configuration of its agent; nil: none
 	proven     bool        // logging in worked for all accounts
 	geni       net.Listener
 }
 
-// configured is what the agent of a run was last configured with.
+// configured is the last configuration that was sent to the agent of a run.
 type configured struct {
 	users    []user
 	hostname string
@@ -336,8 +336,8 @@ type network struct {
 	nodes        map[*nodeController]bool
 	firstJoined  time.Time               // when the first node of the current group joined
 	lastJoined   time.Time               // when the last node of the current group joined
-	planned      map[string]*link        // links as they should be, by link id; nil: to be planned again
-	created      map[string]*createdLink // links as they were created, by link id
+	planned      map[string]*link        // planned links, by link id; nil: they must be planned again
+	created      map[string]*createdLink // created links, by link id
 	timer        *time.Timer
 	removed      bool // the network was removed; a new one may exist under the same id
 	counterCache counterCache
@@ -347,7 +347,7 @@ type network struct {
 
 // createdLink is a link as it was passed to the fabric.
 type createdLink struct {
-	link     *link // nil: unknown, a change of it failed
+	link     *link // nil: unknown, since a change of the link failed
 	emulator string
 }
 
@@ -389,8 +389,8 @@ type stepJournal struct {
 	Executes time.Time `json:"executes,omitzero"`
 }
 
-// stepRunner runs the steps of a node one after the other, in a goroutine of its own,
-// while the node runs.
+// stepRunner runs the steps of a node one after the other, in its own goroutine, while the
+// node runs.
 type stepRunner struct {
 	nc *nodeController
 	// Used by the controller's goroutine: they end the stepRunner's goroutine and wait for it.
@@ -402,7 +402,7 @@ type stepRunner struct {
 	mu       sync.Mutex  // guards the fields below; locked after nc.mu
 	journal  stepJournal // as on disk; only the stepRunner's goroutine changes it
 	progress string      // of the running step
-	allEnded bool        // no step is left to run
+	allEnded bool        // all steps have ended
 }
 
 // foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags

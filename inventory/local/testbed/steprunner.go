@@ -18,19 +18,18 @@ import (
 const journalFile = "services.json"
 
 // installsTime bounds the total time of a node's installs: no install is started after it.
-// The install that runs then, and the executes, still end before the manager gives the node
-// up, which is after an hour.
+// After an hour the manager counts the node as failed. Before that, the last install can still
+// end, and the executes can run.
 const installsTime = 30 * time.Minute
 
-// Attempts to start a step, and to learn its result, while the node answers but cannot
-// do it.
+// Limits of attempts for one step.
 const (
-	maxStartAttempts = 5
-	maxWaitAttempts  = 20
+	maxStartAttempts = 5  // to start the step; an attempt without an answer in time does not count
+	maxWaitAttempts  = 20 // in a row without a report of the started step
 )
 
-// reportPause is the pause between two progress reports of a step. A node may send any
-// number of them.
+// reportPause is the pause between two progress reports of a step. It limits the work for a node
+// that sends many reports.
 const reportPause = 100 * time.Millisecond
 
 // newStepRunner returns a runner for steps that all wait for their start.
@@ -69,13 +68,13 @@ func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 	return s
 }
 
-// lostReport returns the report of a step that has no result of its own: it failed, with
-// exit status 255.
+// lostReport returns the report of a step whose result is missing: the step failed, with exit
+// status 255.
 func lostReport(message string) setup.Report {
 	return setup.Report{State: setup.Failed, Exit: 255, Message: message}
 }
 
-// allEnded reports whether no step is left to run.
+// allEnded reports whether all steps have ended.
 func (j *stepJournal) allEnded() bool {
 	for _, step := range j.Steps {
 		if !step.Ended() {
@@ -86,8 +85,8 @@ func (j *stepJournal) allEnded() bool {
 }
 
 // startSteps starts the steps of a node whose logins are proven. held reports whether the
-// node must wait for steps before it is ready. wait is the longest duration of that; 0:
-// unknown.
+// node must wait for steps before it is ready. wait is the longest time that it must wait, or 0
+// if it must wait until a step ends.
 func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration) {
 	s := nc.steps
 	if s == nil {
@@ -253,7 +252,8 @@ func (s *stepRunner) run(ctx context.Context, account string) {
 	}
 }
 
-// isOutOfTime reports whether a step is an install for which no time is left.
+// isOutOfTime reports whether a step is an install that can no longer be started, because
+// earlier installs have used up installsTime.
 func (s *stepRunner) isOutOfTime(i int) bool {
 	step := s.journal.Steps[i]
 	return step.Kind == setup.Install && step.State == setup.Waiting && s.journal.Installing >= s.nc.t.installsTime
@@ -297,7 +297,7 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 			s.endStep(ctx, i, lostReport("the node does not report the step's result"))
 			return
 		}
-		s.nc.t.log.Info("a node does not report the result of a step of its setup; asking again", "node", s.nc.id, "step", i+1, "error", err)
+		s.nc.t.log.Info("a node does not report the result of a step of its setup; retrying", "node", s.nc.id, "step", i+1, "error", err)
 		sleep(ctx, time.Duration(min(n, maxPause))*s.nc.t.pause)
 	}
 }
@@ -321,7 +321,7 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) b
 			return false
 		case last.State == setup.Running:
 			return s.updateJournal(ctx, func(j *stepJournal) { j.Steps[i].Begun, j.Steps[i].Interruption = true, "" })
-		case late: // a slow node is not given up
+		case late: // attempts with a slow node do not count
 			slow++
 			n--
 		case n >= maxStartAttempts:
@@ -334,9 +334,9 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) b
 	return false
 }
 
-// requestStart asks the node to start a step and returns its first report. late means
-// that the node did not answer in time. slow says that this happened before, and allows
-// the node more time.
+// requestStart asks the node to start a step, and returns the first report of the step. late
+// means that the node did not answer in time. slow means that this happened before; the node
+// then gets more time.
 func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow bool) (first setup.Report, late bool, err error) {
 	t := s.nc.t
 	turns, within := t.agentCalls, t.agentTime
@@ -408,7 +408,7 @@ func (s *stepRunner) recordInterruption(how string) {
 	}
 	for i, step := range s.journal.Steps {
 		if step.State == setup.Running && step.Interruption == "" {
-			once, cancel := context.WithCancel(context.Background()) // ended: one attempt
+			once, cancel := context.WithCancel(context.Background()) // with an ended context, updateJournal makes one attempt
 			cancel()
 			s.updateJournal(once, func(j *stepJournal) { j.Steps[i].Interruption = how })
 			return
@@ -439,7 +439,7 @@ func (s stepState) outcome(r setup.Report) setup.Report {
 	return r
 }
 
-// waitReason says which running step the waiting steps wait for; empty if none runs.
+// waitReason says for which running step the other steps wait. It is empty if no step runs.
 func (j *stepJournal) waitReason() string {
 	for i, step := range j.Steps {
 		switch {

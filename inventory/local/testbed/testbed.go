@@ -147,7 +147,8 @@ func (t *Testbed) close() {
 // afterwards.
 func (t *Testbed) Run(ctx context.Context) error {
 	defer t.close()
-	// Processes left by a stage of starting a node become our children, not init's.
+	// Children of a process that ends become children of this process, not of init. So this
+	// process can wait for the end of nodes, whose stages have ended.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot adopt processes whose parents end: %w", err)
 	}
@@ -213,7 +214,7 @@ func (t *Testbed) stopServing() {
 	_ = os.Remove(t.o.Socket)
 }
 
-// sweepPeriodically releases ports whose rest is over and removes unused images.
+// sweepPeriodically releases ports that were unused for long enough, and removes unused images.
 func (t *Testbed) sweepPeriodically() {
 	for {
 		t.sweepImages()
@@ -227,7 +228,7 @@ func (t *Testbed) sweepPeriodically() {
 	}
 }
 
-// sweepImages removes unused images, unless a node is just looking one up.
+// sweepImages removes unused images. It does nothing while a node is looking up its image.
 func (t *Testbed) sweepImages() {
 	if !t.findingImages.TryLock() {
 		return

@@ -42,7 +42,7 @@ func parseUsers(items []string) ([]user, error) {
 		case size > maxUserBytes:
 			return nil, fmt.Errorf("the accounts have more than %d bytes of keys and names; give fewer keys", maxUserBytes)
 		case !isLogin(u.Login):
-			return nil, fmt.Errorf("%.40q cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, a letter first", u.Login)
+			return nil, fmt.Errorf("%.40q cannot be the name of an account; use up to 32 small letters, digits, hyphens and underscores, beginning with a letter", u.Login)
 		case seen[u.Login]:
 			return nil, fmt.Errorf("the account %s is listed twice; remove one", u.Login)
 		case len(u.Keys) > maxKeys:
