@@ -47,7 +47,8 @@ func Inside(space *os.File, f func() error) error {
 	return <-done
 }
 
-// New creates a namespace that exists as long as the file is open or in use.
+// New creates a namespace. It exists as long as the file is open or a process uses the
+// namespace.
 func New() (f *os.File, err error) {
 	err = Inside(nil, func() error {
 		f, err = os.Open(ownNamespace)
@@ -79,8 +80,8 @@ func Make(path string) (*os.File, error) {
 }
 
 // Open opens the namespace that is mounted at path. The error wraps fs.ErrNotExist if the
-// file is missing or nothing is mounted on it. Mounts end with a boot, and with the mount
-// namespace that holds them.
+// file is missing or nothing is mounted on it. A mount does not survive a reboot, or the end of
+// its mount namespace.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -125,8 +126,9 @@ func Equal(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// List reads a list from the kernel, and repeats that, at most ten times, if the list
-// changed meanwhile. what names the list in the error.
+// List returns a list that read reads from the kernel. It calls read again, at most ten times
+// in all, if the list changed during the reading. what names the objects of the list in the
+// error.
 func List[T any](what string, read func() ([]T, error)) ([]T, error) {
 	const times = 10
 	for try := 1; ; try++ {

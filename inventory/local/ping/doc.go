@@ -1,4 +1,4 @@
-// Package ping is ping with the output of iputils, for nodes whose image has none.
+// Package ping is a small ping for nodes whose image has none. Its output is that of iputils.
 // It uses sockets that need no privileges (net.ipv4.ping_group_range), so every
 // user of a node may run it.
 //

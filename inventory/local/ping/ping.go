@@ -38,9 +38,9 @@ func Main(args []string, out, complaints io.Writer) int {
 	return 0
 }
 
-// loginNetwork is the network of addresses in each node's /etc/hosts for those nodes with
-// which it shares no link. These addresses belong to the node itself; only its port 22
-// leads on, to the SSH server of the other node.
+// loginNetwork contains the addresses that a node's /etc/hosts gives to nodes with which it
+// shares no link. They are loopback addresses of the node itself. A connection to port 22 of
+// such an address is forwarded to the SSH server of the other node; other ports lead nowhere.
 var loginNetwork = netip.MustParsePrefix("127.64.0.0/16")
 
 // resolve finds the address of the host.
@@ -124,8 +124,8 @@ func (p *pinger) loop(ctx context.Context) error {
 	for i := range payload {
 		payload[i] = byte(i)
 	}
-	// receive must return in time to notice a signal.
-	const look = 100 * time.Millisecond
+	// receive must return often enough to notice a signal.
+	const signalCheck = 100 * time.Millisecond
 	next := p.begun
 	for ctx.Err() == nil {
 		now := time.Now()
@@ -142,7 +142,7 @@ func (p *pinger) loop(ctx context.Context) error {
 			next = now.Add(p.interval)
 			continue
 		}
-		until := now.Add(look)
+		until := now.Add(signalCheck)
 		if !all && next.Before(until) {
 			until = next
 		}
@@ -157,8 +157,9 @@ func (p *pinger) loop(ctx context.Context) error {
 	return nil
 }
 
-// lastWait returns how long to wait for the answer to the last request: the time of -W,
-// or, as with iputils, twice the longest time that an answer took.
+// lastWait returns how long to wait for the answer to the last request: as with iputils, twice
+// the longest time that an answer took, but at least a second, and at most the time of -W.
+// Before the first answer it is the time of -W.
 func (p *pinger) lastWait() time.Duration {
 	longest := 0.0
 	for _, t := range p.trips {
@@ -181,13 +182,13 @@ func (p *pinger) request(payload []byte) error {
 	case errors.Is(err, syscall.EMSGSIZE):
 		return errors.New("sendmsg: message too long")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOBUFS), err == nil:
-		return nil // an earlier error of the socket, or a full queue: as if lost
+		return nil // the error is an earlier one of the socket, or a full queue: the request counts as lost
 	}
 	fmt.Fprintf(p.out, "ping: sendmsg: %v\n", err)
 	return nil
 }
 
-// handle counts and prints an answer that arrived at a given time.
+// handle counts and prints an answer that arrived at the time at.
 func (p *pinger) handle(a *answer, at time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {

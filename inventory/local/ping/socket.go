@@ -111,8 +111,8 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until a time. It returns nil if none came, even if other
-// messages arrive, and after a signal.
+// receive waits for an answer until the given time, and skips other messages. It returns nil if
+// no answer came, and after a signal.
 func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
 	for {
 		left := time.Until(until)

@@ -1,6 +1,6 @@
-// Package setup installs and executes, inside a node, what the request asks for. It is this
-// executable under another name, started by the node's agent. The testbed, outside, decides
-// when each step runs and records the results.
+// Package setup carries out the install and execute services of a request, inside the node. It
+// is this executable under another name, and the node's agent starts it. The testbed outside the
+// node decides when each step runs, and records the results.
 //
 // The arguments are a verb and the number of the step:
 //
@@ -19,18 +19,18 @@
 // The node's root owns these files, so the testbed does not trust them: they only prevent a
 // second start.
 //
-// An archive is read twice. The first pass checks everything, so that an archive with names or
-// links that lead outside, with devices, or with more data than fits leaves nothing behind.
-// During the second pass, which unpacks it, other users of the node may rename folders. So each
-// name is opened relative to the target folder without following links. Below the home of the
-// account that runs the steps, everything is done with the rights of that account and belongs
-// to it; elsewhere it belongs to root. Set-id bits are dropped, since owners are not kept either. Times and other modes are
-// kept.
+// An archive is read twice. The first pass checks all entries, so that nothing of a refused
+// archive is unpacked: one with names or links that lead outside, with devices, or with more
+// data than fits. During the second pass, which unpacks it, other users of the node may rename
+// folders. So each name is opened relative to the target folder without following links. Below
+// the home of the account that runs the steps, everything is done with the rights of that
+// account and belongs to it; elsewhere it belongs to root. Set-id bits are dropped, since
+// owners are dropped too. Times and other modes are kept.
 //
 // # Decisions
 //
-//   - steps: a step runs once, because the journal outside the node has it before it begins:
+//   - steps: a step runs once, because the journal outside the node records it before it begins:
 //     [Assignment.run].
-//   - downloads: HTTP/1.1, 10 redirects, none from https to http. It may take 4 GiB, the
-//     node's free disk, and 10 minutes at most: [client].
+//   - downloads: HTTP/1.1, 10 redirects, none from https to http. A download may take at most
+//     4 GiB, the node's free disk, and 10 minutes: [client].
 package setup

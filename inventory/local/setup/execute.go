@@ -51,7 +51,7 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	if !open {
 		return
 	}
-	debug.FreeOSMemory() // this process may have to wait long
+	debug.FreeOSMemory() // this process may wait for a long time
 	_ = r.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(l, r)
 }
@@ -86,7 +86,7 @@ func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatu
 	return 0, nil
 }
 
-// drain logs the present content of the pipe. It reports whether another process still has
+// drain logs the data that is in the pipe now. It reports whether another process still has
 // the other end of the pipe open.
 func drain(r *os.File, l *log) (open bool) {
 	raw, err := r.SyscallConn()

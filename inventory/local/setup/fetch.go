@@ -23,7 +23,7 @@ func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch writes the content of the URL text to f, and returns its size. It retries after
+// fetch downloads text, a URL, to f, and returns the size of the content. It retries after
 // temporary errors, and calls report with its progress. It refuses content that does not
 // fit on the disk.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
@@ -60,7 +60,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 	return size, err
 }
 
-// attempt is one attempt of fetch to download at most most bytes.
+// attempt makes one attempt of fetch. It refuses content of more than most bytes.
 func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, report func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {

@@ -37,15 +37,15 @@ func formatByName(text string) format {
 	return ""
 }
 
-// isPackage reports whether a name has the extension of a package format, such as .jar. These
-// files are archives inside, but are kept as they are.
+// isPackage reports whether a name has the extension of a package format, such as .jar. Such
+// files are archives, but are not unpacked.
 func isPackage(name string) bool {
 	ends := []string{".apk", ".ear", ".egg", ".gem", ".jar", ".ova", ".war", ".whl"}
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// detectFormat returns the format of a file: that of the requested file type, else that of
-// the name, else that of the content. An unknown format is formatFile.
+// detectFormat detects the format of a file by the requested file type, else by the name, else
+// by the content. An unknown format is formatFile.
 func detectFormat(fileType, name string, f io.ReaderAt) format {
 	fileType, name = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(fileType)), "."), strings.ToLower(name)
 	if known := formatByName(fileType); known != "" {

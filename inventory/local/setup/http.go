@@ -71,7 +71,7 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 }
 
 // checkRedirect refuses too many redirects, redirects from https to http, and redirects to
-// other schemes. It logs the others.
+// other schemes. It logs the redirects that it accepts.
 func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch _, err := parseURL(next.URL.String()); {
@@ -80,7 +80,7 @@ func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	case err != nil:
 		return fmt.Errorf("the redirect cannot be followed: %w", err)
 	case from.Scheme == "https" && next.URL.Scheme != "https":
-		return fmt.Errorf("%s redirects there, to plain http; use that URL if you trust it", displayURL(from.String()))
+		return fmt.Errorf("%s redirects to this URL of plain http; request the URL directly if you trust it", displayURL(from.String()))
 	}
 	next.Header.Del("Referer")
 	c.note("%s redirects to %s", displayURL(from.String()), displayURL(next.URL.String()))

@@ -47,7 +47,7 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 		return err
 	}
 	defer f.Close()
-	if err := os.Remove(f.Name()); err != nil { // so it is removed when this process ends
+	if err := os.Remove(f.Name()); err != nil { // the kernel frees the unnamed file when this process ends
 		return err
 	}
 	note := l.note

@@ -21,7 +21,7 @@ type log struct {
 	tail []byte
 }
 
-// openLog creates the log, readable for root and the account. An old one is replaced.
+// openLog creates the log, readable for root and the account. It replaces an old log.
 func openLog(dir, path string, user account) (*log, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

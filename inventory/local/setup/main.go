@@ -83,8 +83,8 @@ func run(f folders, n int) error {
 	case err != nil:
 		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot start: %v", err)})
 	}
-	// The caller may be gone by now; the step continues. SIGPIPE is caught, since it would end
-	// this process. Commands of the step get its default action again.
+	// The step continues even if the caller has ended. So this process catches SIGPIPE, which
+	// would end it. Commands of the step get the default action of SIGPIPE again.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, unix.SIGPIPE)
 	_ = sendReport(Report{State: Running})
@@ -105,7 +105,7 @@ func sendReport(r Report) error {
 	return err
 }
 
-// detach replaces standard input, output and error by /dev/null, so that the caller sees
+// detach replaces standard input, output and error by /dev/null, so that the caller reads
 // their end.
 func detach() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -145,7 +145,7 @@ func (s *stepFiles) finish(r Report) {
 	s.unlock()
 }
 
-// wait reports the state of the step until it has ended or the caller is gone.
+// wait reports the state of the step until the step or the caller has ended.
 func wait(f folders, n int) error {
 	s, err := f.open(n)
 	if err != nil {
@@ -153,7 +153,7 @@ func wait(f folders, n int) error {
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0) // the caller is gone
+		os.Exit(0) // the caller has ended
 	}()
 	over := make(chan error, 1)
 	go func() { over <- s.wait() }()

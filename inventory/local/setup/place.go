@@ -15,7 +15,7 @@ const maxLinks = 40 // symbolic links on the path of a place; the kernel's own l
 type place struct {
 	fd      int
 	path    string // as requested
-	restore func() // ends acting as the account
+	restore func() // switches from the account back to root
 
 	// The folder that openParent returned last; -1: none.
 	parent     int
@@ -23,8 +23,8 @@ type place struct {
 }
 
 // openPlace opens the folder name, an absolute path, and creates missing folders. Once it
-// reaches the account's home, it acts as the account, so that new folders belong to the
-// account. It follows symbolic links in the path only if root owns them, since a user's
+// reaches the account's home, it switches to the account until Close, so that new folders belong
+// to the account. It follows symbolic links in the path only if root owns them, since a user's
 // link could lead root anywhere.
 func openPlace(name string, user account) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
@@ -116,7 +116,7 @@ func openSubfolder(fd int, name string) (next int, target string, err error) {
 	return -1, string(room[:n]), err
 }
 
-// Close closes the folders and ends acting as the account.
+// Close closes the folders, and switches from the account back to root.
 func (p *place) Close() {
 	if p.parent >= 0 {
 		unix.Close(p.parent)
@@ -134,7 +134,7 @@ func (p *place) openFolder(name string) (int, error) {
 }
 
 // openParent returns the folder that contains a clean name, and the last part of the name. The
-// folder stays open until the next call for another folder.
+// folder stays open until openParent opens a different one.
 func (p *place) openParent(name string) (fd int, base string, err error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)

@@ -43,8 +43,8 @@ const (
 	maxLine     = 32 << 10
 )
 
-// Interrupted is the message of a step that ended without a result. The testbed knows
-// whether the node ended at that time, and then reports that instead.
+// Interrupted is the message of a step that ended without a result. If the node ended at that
+// time, the testbed reports that instead.
 const Interrupted = "interrupted: something in the node ended it, perhaps for lack of memory"
 
 // Report is the state of a step.

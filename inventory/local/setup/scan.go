@@ -101,8 +101,8 @@ func (sc *scan) reserve(name string, bytes int64) error {
 	return nil
 }
 
-// addParents records the parent folders of a name that the archive does not list. It fails
-// if one of them is not a folder.
+// addParents records those parent folders of a name that are not yet recorded. It fails if the
+// archive contains one of the parents as another type.
 func (sc *scan) addParents(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		switch sc.kinds[dir] {

@@ -44,7 +44,7 @@ type Assignment struct {
 	Step
 	// Account is the first account of the node; empty: root.
 	Account string `json:"account,omitempty"`
-	// NoEgress says that nodes have no outside network, for error messages.
+	// NoEgress is true if nodes have no outside network. It is for error messages.
 	NoEgress bool `json:"inside,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func decodeStrictly(text []byte, v any) error {
 		return fmt.Errorf("it is not a valid JSON object of a step: %w", err)
 	}
 	if d.More() {
-		return errors.New("more follows the JSON object of a step")
+		return errors.New("there is text after the JSON object of a step")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (s Step) check() error {
 	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
 }
 
-// checkInstall is check for an install.
+// checkInstall checks an install step.
 func (s Step) checkInstall() error {
 	switch {
 	case s.Shell != "" || s.Command != "":
@@ -113,7 +113,7 @@ func (s Step) checkInstall() error {
 	return nil
 }
 
-// checkExecute is check for an execute.
+// checkExecute checks an execute step.
 func (s Step) checkExecute() error {
 	switch {
 	case s.URL != "" || s.InstallPath != "" || s.FileType != "":

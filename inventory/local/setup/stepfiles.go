@@ -159,5 +159,5 @@ func (s *stepFiles) progress() string {
 	return strings.TrimRight(string(text[:n]), "\x00")
 }
 
-// progressInterval is how often waiting processes read the progress.
+// progressInterval is the interval at which waiting processes read the progress.
 const progressInterval = 300 * time.Millisecond

@@ -31,8 +31,8 @@ type createdFolder struct {
 	dev, ino uint64
 }
 
-// unpack checks the archive and unpacks it into the place. After an error, a part of it may be left
-// there.
+// unpack checks the archive and unpacks it into the place. After an error, a part of the archive
+// may remain there.
 func unpack(ctx context.Context, f *os.File, as format, p *place, report func(string)) (files int, err error) {
 	sc, err := scanArchive(ctx, f, as, p)
 	if err != nil {
@@ -181,7 +181,8 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	return w.replace(name, func(parent int, own string) error { return unix.Linkat(fd, base, parent, own, 0) })
 }
 
-// replace calls make to create name. If another file has the name, it is removed first.
+// replace calls make to create name. If another file has that name, replace removes the file and
+// calls make again.
 func (w *writer) replace(name string, make func(parent int, base string) error) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {

@@ -45,7 +45,8 @@ func displayURL(text string) string {
 
 // fileName returns the name of the file in a URL, for detecting its format. kept is the
 // name under which a file that is not an archive is saved. kept includes the query, as
-// wget's names do, since requests rely on that. Both are empty if the name cannot be used.
+// wget's names do, since commands in requests use such names. Both are empty if the name cannot
+// be used.
 func fileName(text string) (name, kept string) {
 	u, err := parseURL(text)
 	if isData(text) || err != nil {

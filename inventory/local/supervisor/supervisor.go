@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lastOutputTime limits how long Wait waits for the output of a process that has ended. Its
-// children may still hold the other end of the pipe.
+// lastOutputTime limits how long Wait waits for the output of a process that has ended. The
+// children of the process may still hold the other end of the pipe.
 const lastOutputTime = 100 * time.Millisecond
 
 const (
@@ -25,11 +25,11 @@ type Command struct {
 	Path string
 	Args []string // with the name of the program first
 	Env  []string
-	// Files are the descriptors of the process from 3 on. Start closes them here, also
-	// after an error.
+	// Files are the descriptors of the child process from 3 on. Start closes them in the
+	// calling process, also after an error.
 	Files []*os.File
-	// Attr may have Pdeathsig: then the process ends with this one, and not with
-	// the thread that started it.
+	// Attr may have Pdeathsig. The child process then gets the signal when the calling process
+	// ends, and not when the thread that started it ends.
 	Attr syscall.SysProcAttr
 	// Stdout adds the standard output to the log. The standard error is always logged.
 	Stdout bool
@@ -159,7 +159,7 @@ type Backoff struct {
 	last time.Duration
 }
 
-// Next returns the pause after a process that ran for the time lived.
+// Next returns the pause after a process that ran for the duration lived.
 func (b *Backoff) Next(lived time.Duration) time.Duration {
 	if lived > b.Settled {
 		b.last = 0
@@ -212,9 +212,9 @@ func logLines(output io.Reader, c Command) {
 	}
 }
 
-// pipeReader reads a pipe. After the read deadline it still returns what is already in
-// the pipe: on a busy host the reader may be late, and the last output says why the
-// process has ended.
+// pipeReader reads a pipe. After the read deadline it still returns the data that is already
+// in the pipe: on a busy host the reader may be late, and the last output says why the process
+// has ended.
 type pipeReader struct {
 	*os.File
 	// left is how many more bytes to read after the deadline. Without this limit, reading

@@ -34,7 +34,7 @@ type setting struct {
 	want values
 }
 
-// settings returns the settings for a host with so many bytes of memory.
+// settings returns the settings for a host with that many bytes of memory.
 func settings(memory int64) []setting {
 	const (
 		mostPIDs = 1 << 22  // the kernel accepts no more
@@ -54,9 +54,9 @@ func settings(memory int64) []setting {
 		{"kernel.threads-max", values{min(memory/thread, mostPIDs)}},
 		{"fs.file-max", values{memory / openFile}},
 		// A connection is charged to the node that accepts it. Data in unaccepted
-		// connections is charged to no node, so all of TCP gets a quarter of the memory:
-		// as much as nodes may have in sockets where these count separately (package
-		// cgroup).
+		// connections is charged to no node, so all of TCP gets a quarter of the memory.
+		// Nodes get the same share of their memory on hosts that limit the memory of
+		// sockets separately (package cgroup).
 		{"net.ipv4.tcp_mem", sockets(memory / 4)},
 		{"net.ipv4.udp_mem", sockets(memory)},
 	}
@@ -66,8 +66,8 @@ func settings(memory int64) []setting {
 	for _, family := range []string{"ipv4", "ipv6"} {
 		// Enough for 300 nodes of a LAN that all exchange packets. Below the first
 		// threshold the kernel keeps all entries, above the second it drops those older
-		// than 5 s, above the third it adds none. A scan can take less than 100 MB of the
-		// host's memory.
+		// than 5 s, above the third it adds none. So a node that scans addresses fills less
+		// than 100 MB of the host's memory.
 		for i, n := range []int64{1 << 15, 1 << 16, 1 << 17} {
 			list = append(list, setting{fmt.Sprintf("net.%s.neigh.default.gc_thresh%d", family, i+1), values{n}})
 		}
@@ -86,7 +86,7 @@ func hostSettings() ([]setting, error) {
 
 // record lists the raised settings. It is written to a file before they are raised.
 type record struct {
-	// Boot is the kernel's boot_id. After a reboot the record no longer holds.
+	// Boot is the kernel's boot_id. After a reboot the record is no longer valid.
 	Boot   string            `json:"boot"`
 	Raised map[string]raised `json:"raised"`
 }
@@ -108,7 +108,7 @@ func Raise(folder string, log *slog.Logger) error {
 	return raise(root, list, folder, log)
 }
 
-// raise is Raise for a list of settings below root.
+// raise does the work of Raise for a list of settings below root.
 func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -135,7 +135,7 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 			return err
 		}
 		if err := set.write(root, s.name); err != nil {
-			all = append(all, fmt.Errorf("%w; on the machine itself: %s", err, s.command()))
+			all = append(all, fmt.Errorf("%w; run on the machine itself: %s", err, s.command()))
 			// Nothing was raised, so nothing needs to be restored.
 			if delete(n.Raised, s.name); noted {
 				n.Raised[s.name] = before
@@ -151,10 +151,11 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	return errors.Join(all...)
 }
 
-// Restore restores the values before Raise, except for settings that were changed since.
+// Restore restores the values that the settings had before Raise, except for settings that were
+// changed again since.
 func Restore(folder string) error { return restore(root, folder) }
 
-// restore is Restore for settings below root.
+// restore does the work of Restore for settings below root.
 func restore(root, folder string) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -189,14 +190,15 @@ type Limit struct {
 	Name, Now, Want string
 	// Enough means that Raise does not change the setting.
 	Enough bool
-	// Err is why the setting cannot be read or changed. It wraps fs.ErrNotExist if the
-	// setting belongs to another host. Limits tests this without a change.
+	// Err is why the setting cannot be read or changed. It wraps fs.ErrNotExist if the setting
+	// does not exist, since it belongs to the host around this container.
 	Err error
 	// Remedy is the command that raises the setting.
 	Remedy string
 }
 
-// Limits returns the state of all settings and changes none.
+// Limits returns the state of all settings. To find out whether a setting can be changed, it
+// opens the setting's file for writing, but changes nothing.
 func Limits() ([]Limit, error) {
 	list, err := hostSettings()
 	if err != nil {
@@ -205,7 +207,7 @@ func Limits() ([]Limit, error) {
 	return limits(root, list), nil
 }
 
-// limits is Limits for a list of settings below root.
+// limits does the work of Limits for a list of settings below root.
 func limits(root string, list []setting) (all []Limit) {
 	for _, s := range list {
 		now, err := read(root, s.name)

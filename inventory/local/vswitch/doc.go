@@ -8,9 +8,9 @@
 //
 // The Manager, in "up" as root, opens the TAPs and holds them. The switch process, one for
 // each slice, has its own user id, no capabilities, and a seccomp filter. It holds the TAPs
-// and the socket to its Manager, and ends when that socket is closed. If the process dies, the Manager
-// starts another one with the same devices and links; frames in flight are lost, and counters
-// restart.
+// and the socket to its Manager, and ends when that socket is closed. If the process dies, the
+// Manager starts another one with the same devices and links; frames in flight are lost, and
+// counters restart.
 //
 // A link belongs to one of up to maxLoops loops (loop.go). Each loop is a goroutine. It
 // waits in one epoll for all its devices, and for the time at which the next frame must
