@@ -222,9 +222,8 @@ func (s *skeleton) isLinkKept(to string, depth int) bool {
 	return ok && s.isLinkKept(next, depth+1)
 }
 
-// copyPath copies a file, a link or a folder with its content, as far as the rule r allows.
-// It silently skips everything else. depth is the number of folders above path that were
-// copied.
+// copyPath copies a file, a link, or a folder with its content. It silently skips files that
+// the rule r does not allow. depth is the number of folders above path that were copied.
 func (s *skeleton) copyPath(path string, r rule, depth int) error {
 	if isUnneeded(path) || depth > 8 {
 		return nil

@@ -302,7 +302,7 @@ func makeOwnedFolder(dir string, base uint32) error {
 	return os.Chown(dir, int(base), int(base))
 }
 
-// hideUsrLocal covers the host's /usr/local, which holds operators' own programs, with an
+// hideUsrLocal covers the host's /usr/local, which holds programs of the operators, with an
 // empty one.
 func hideUsrLocal(dir string, base uint32) error {
 	if _, err := os.Lstat(dir); err == nil {

@@ -56,7 +56,7 @@ func limitSysctls(root int) error {
 	return nil
 }
 
-// mountSysctl mounts the file or folder name of the open folder all at the same name in the
+// mountSysctl mounts name, a file or folder in the open folder all, at the same name in the
 // node's /proc/sys. It skips names that this kernel lacks.
 func mountSysctl(root, all int, name string, attributes uint64) error {
 	mount, err := cloneMountWithin(all, name)

@@ -86,7 +86,7 @@ type pinger struct {
 }
 
 // run sends requests until the options or ctx end the run. It reports whether enough
-// answers came: with -w and -c as many as -c says, otherwise at least one.
+// answers came: the number of -c if -w is given too, otherwise at least one.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {

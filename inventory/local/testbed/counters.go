@@ -77,8 +77,8 @@ func (n *network) refreshCounters() chan struct{} {
 // update stores fresh counters, by interface. It returns the interfaces that lost many
 // packets since the last read because this host was too slow, with the number of lost
 // packets. The kernel's count of dropped packets restarts with each change of a link.
-// update adds the count from before, so that the reported count continues until the
-// interface is replaced.
+// update adds the count from before the restart, so that the reported count continues until
+// the interface is replaced.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
