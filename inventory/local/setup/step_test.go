@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 		{"a longer command", execute("sh", strings.Repeat("x", MaxCommand+1)), "install a script"},
 		{"another kind", `{"kind":"remove"}`, "neither install nor execute"},
 		{"no object", `[]`, "not a valid JSON object"},
-		{"two objects", `{"kind":"execute","shell":"sh","command":"x"}{}`, "more follows"},
+		{"two objects", `{"kind":"execute","shell":"sh","command":"x"}{}`, "text after the JSON object"},
 		{"an unknown key", `{"kind":"execute","shell":"sh","command":"x","as":"root"}`, "unknown field"},
 		{"no UTF-8", "{\"kind\":\"execute\",\"shell\":\"sh\",\"command\":\"\xff\"}", "not UTF-8"},
 	} {
