@@ -28,8 +28,8 @@ func (s *Server) AdminHandler() http.Handler {
 	return mux
 }
 
-// remoteHandler returns a handler that passes requests of other hosts to AdminHandler if
-// AllowsRemote allows them, and answers 401 otherwise.
+// remoteHandler returns the handler for requests from other hosts. It serves them like
+// AdminHandler if AllowsRemote returns true, and answers 401 otherwise.
 func (s *Server) remoteHandler() http.Handler {
 	inner := s.AdminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,7 @@ package server
 
 import "sync"
 
-// smallAnswer is the size in bytes up to which an answer is not counted, because the
+// smallAnswer is the size, in bytes, of the largest answer that is not counted. The
 // connection's own buffers take about as much memory.
 const smallAnswer = 16 << 10
 
@@ -14,8 +14,8 @@ type answerMemory struct {
 
 	mu     sync.Mutex
 	used   int64
-	by     map[string]int64       // by caller
-	bodies map[*byte]*pendingBody // by the address of the first byte
+	by     map[string]int64       // bytes of each caller's answers
+	bodies map[*byte]*pendingBody // by the address of the body's first byte
 }
 
 // pendingBody is a body that is being sent.
@@ -29,8 +29,8 @@ func newAnswerMemory(max, perCaller int64) *answerMemory {
 }
 
 // hasRoom reports whether the server may accept another call of a caller. The length of the
-// answer is known only after the call, and then the answer must be sent. So the limit may
-// be exceeded by the answers of the accepted calls.
+// answer is known only after the call, and then the answer must be sent. So the answers of
+// accepted calls may exceed the limit.
 func (a *answerMemory) hasRoom(caller string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // audit passes a call that may have changed something to Options.Audit, before its answer
-// is sent. Calls of untrusted callers are all refused. So those of one address within a
-// minute share one audit line, which counts them.
+// is sent. Calls of untrusted callers are all refused. So the calls from one address within
+// a minute share one audit line, which counts them.
 func (s *Server) audit(e *event) {
 	a := &e.answer
 	if s.opt.Audit == nil || !a.Changes {

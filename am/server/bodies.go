@@ -14,15 +14,16 @@ type bodies struct{ *budget.Budget }
 // errBusy means that the memory budget of request bodies is used up.
 var errBusy = errors.New("too many large requests at once")
 
-// firstChunk is the number of bytes that read takes first. It suffices for most calls, and
-// may come out of the budget's reserve.
+// firstChunk is the memory, in bytes, that read takes before it receives anything. It
+// suffices for most calls. Only this memory may come from the budget's reserve.
 const firstChunk = 32 << 10
 
-// read reads a caller's body from r, which fails after limit bytes. It takes memory for the
-// bytes that it has received, not for those that the client announced. It returns errBusy
-// if the budget is used up. release is never nil; call it when the body is no longer used.
+// read reads a caller's body from r; reads from r fail after limit bytes. It takes memory
+// step by step as bytes arrive, because a client may announce more than it sends. It returns
+// errBusy if the budget is used up. release is never nil; call it when the body is no longer
+// used.
 func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body []byte, release func(), err error) {
-	whole := limit + 1 // one byte more, to see the end without growing
+	whole := limit + 1 // one byte more, so that read finds the end without growing the buffer
 	if announced >= 0 {
 		whole = min(whole, announced+1)
 	}

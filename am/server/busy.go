@@ -41,12 +41,12 @@ func (s *Server) admit(p *peer) (release func(), limit string) {
 // retry automatically on this code, but not on an HTTP status.
 func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit string) {
 	e.limit = limit
-	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that its reader finds it counted
+	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that its receiver finds the call counted
 	output := s.busyText(p, limit)
 	if limit == limitPerCertificate {
 		w.Header().Set("Connection", "close")
 	}
-	// net/http reads the rest of the call before it sends the answer.
+	// net/http reads the rest of the call before it sends the answer, so it needs a deadline.
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.StallTimeout))
 	s.writeEnvelope(w, e, am.ServerBusy, output, nil)
 }
@@ -70,7 +70,7 @@ func (s *Server) busyText(p *peer, limit string) string {
 	return "the server is busy with other calls; try again later"
 }
 
-// writeEnvelope answers a call with an envelope that the server itself makes.
+// writeEnvelope answers a call with an error of the server itself, not of the API.
 func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
 	body := api.ErrorBody(e.version, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
@@ -86,10 +86,10 @@ func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, ou
 func (s *Server) connectionClosed(limit string, source netip.Prefix) {
 	s.metrics.limited.WithLabelValues(limit).Inc()
 	s.throttle.count(limit, "", func(_ string, times int) {
-		of := source.String()
+		from := source.String()
 		if !source.IsValid() {
-			of = "this host"
+			from = "this host"
 		}
-		s.opt.Log.Warn("connections were closed or refused: there are too many", "limit", limit, "of", of, slog.Int("times", times))
+		s.opt.Log.Warn("connections were closed or refused: there are too many", "limit", limit, "from", from, slog.Int("times", times))
 	})
 }

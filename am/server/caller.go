@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// peer is the client of one connection. A connection serves one request at a time, and only
-// that request's handler uses the fields below tracked.
+// peer is the client of one connection. A connection serves one request at a time. Only the
+// handler of that request uses the fields caller, identified and cert.
 type peer struct {
 	conn       net.Conn
 	tracked    *trackedConn // nil if the listener is not limited
 	caller     string       // from Options.CallerName; "" for an untrusted caller
 	identified time.Time    // when Options.CallerName was last called
-	cert       *certificate // the first of the chain; nil if there is no chain
+	cert       *certificate // the first certificate of the chain; nil if there is no chain
 }
 
 // peerKey is the key of the *peer in the context of a request.

@@ -16,9 +16,9 @@ type Config struct {
 	// the largest size if that is more. Another quarter is reserved for calls of up to
 	// 32 KiB. Further calls get SERVERBUSY.
 	MaxBodies int64
-	// MaxAnswers limits the bytes of unsent answers in memory; 256 MiB. An answer to many
-	// callers counts once. When unsent answers reach this limit, or those of one caller a
-	// quarter of it, further calls get SERVERBUSY.
+	// MaxAnswers limits the bytes of unsent answers in memory; 256 MiB. An answer that is
+	// sent to many callers counts once. The unsent answers of one caller may take a quarter
+	// of these bytes. Further calls get SERVERBUSY.
 	MaxAnswers int64
 	// MaxCalls limits the calls in progress; 256. Further calls get SERVERBUSY.
 	MaxCalls int
@@ -30,12 +30,12 @@ type Config struct {
 	// MaxChangesBurst limits the calls of changing methods that one user or tool may make
 	// at once, including refused ones; 600. Further calls get SERVERBUSY.
 	MaxChangesBurst int `yaml:"max_changes_burst"`
-	// MaxChangesPerMinute is the number of calls by which a used burst grows again each
-	// minute; 120. jFed and omni need a few for an experiment.
+	// MaxChangesPerMinute limits the calls of changing methods per minute after the burst is
+	// used up; 120. jFed and omni need a few for an experiment.
 	MaxChangesPerMinute int `yaml:"max_changes_per_minute"`
-	// MaxConnections limits the connections; 2048, and never more than the process's limit
-	// of open files less 512 for other uses. For a further connection the server closes a
-	// connection without a call in progress, of the address with the most such connections.
+	// MaxConnections limits the connections; 2048. It is lower if the process may open too
+	// few files (see affordableConnections). For a further connection the server closes one
+	// that has no call in progress (see connLimiter).
 	MaxConnections int `yaml:"max_connections"`
 	// MaxConnectionsPerAddress limits the connections from one IPv4 address or one IPv6
 	// network of 64 bits; 256, so that a laboratory behind one address can work.
@@ -50,8 +50,9 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	// HeaderTimeout is the time for the TLS handshake and the header; 20s.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
-	// StallTimeout is the time in which each 64 KiB of a call or an answer, or the rest of
-	// it, must be transferred; 30s. The connection of a slower peer is closed.
+	// StallTimeout is the time in which each piece of a call or an answer must be
+	// transferred; 30s. A piece has 64 KiB, and the last one may be shorter. The connection
+	// of a slower peer is closed.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// ReadTimeout is the time for a whole request; 2m.
 	ReadTimeout time.Duration `yaml:"read_timeout"`

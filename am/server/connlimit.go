@@ -16,9 +16,10 @@ const (
 )
 
 // connLimiter limits the number of connections: in total, per address and per
-// certificate. When a limit is reached, it closes one waiting connection for the new one:
-// of the address with the most waiting connections, the one that has waited longest. So
-// a client that floods the server closes its own connections, and others get in.
+// certificate. When a limit is reached, it closes one waiting connection to accept the new
+// one. It selects the address with the most waiting connections, and closes the connection
+// from there that has waited longest. So a client that floods the server loses its own
+// connections, and other clients can still connect.
 //
 // A connection waits during its handshake, until its header and body have arrived, and
 // between calls. A connection with a call in progress is never closed. A new connection
@@ -29,7 +30,7 @@ type connLimiter struct {
 	closed func(limit string, source netip.Prefix)
 
 	mu      sync.Mutex
-	clock   uint64 // the number of waits that have begun, to find the longest
+	clock   uint64 // the number of waits that have begun; it orders the waits by their beginning
 	conns   map[*trackedConn]bool
 	waiting int
 	sources map[netip.Prefix]*source
@@ -41,11 +42,12 @@ type certificate [sha256.Size]byte
 
 // source counts the connections of one address; the limiter's lock guards it.
 type source struct {
-	prefix     netip.Prefix
-	n, waiting int // all connections, and those that wait
+	prefix  netip.Prefix
+	n       int // all connections
+	waiting int // connections that wait
 }
 
-// trackedConn is an accepted connection. The limiter's lock guards its other fields.
+// trackedConn is an accepted connection. The limiter's lock guards since and cert.
 type trackedConn struct {
 	net.Conn
 	limiter *connLimiter
@@ -61,8 +63,8 @@ func newConnLimiter(max, perAddress, perCertificate int, closed func(string, net
 	}
 }
 
-// add counts the new connection nc and returns it tracked. If a limit is reached, it closes
-// another connection, or returns nil if no other connection can be closed.
+// add counts the new connection nc and returns it as a trackedConn. If a limit is reached,
+// it closes another connection, or returns nil if no connection can be closed.
 func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	prefix := sourceOf(nc.RemoteAddr())
 	g.mu.Lock()
@@ -110,9 +112,9 @@ func (g *connLimiter) closeOne() {
 	g.closeRemoved(out, limitConnections)
 }
 
-// addCertificate counts a connection under the certificate that its peer has proven. It
-// returns false if that certificate has too many connections, all with calls in progress.
-// It returns true for a connection that was closed already: no client reads its answer.
+// addCertificate counts a connection of the peer with the certificate c. It returns false if
+// c has too many connections, all with calls in progress. It returns true for a connection
+// that the limiter has closed already: no client reads its answer.
 func (g *connLimiter) addCertificate(in *trackedConn, c certificate) bool {
 	g.mu.Lock()
 	if !g.conns[in] || in.cert != nil {
@@ -143,7 +145,7 @@ func (g *connLimiter) startCall(in *trackedConn) bool {
 	return g.conns[in]
 }
 
-// endCall marks the connection as waiting, because its call is answered.
+// endCall marks the connection as waiting from now on, because its call is answered.
 func (g *connLimiter) endCall(in *trackedConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +155,7 @@ func (g *connLimiter) endCall(in *trackedConn) {
 	}
 }
 
-// count returns the number of all connections and of those that wait.
+// count returns the number of all connections and the number of waiting ones.
 func (g *connLimiter) count() (all, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,13 +170,13 @@ func (in *trackedConn) Close() error {
 	return in.Conn.Close()
 }
 
-// Callers of the following functions hold mu.
+// The callers of the following functions must hold mu.
 
 func anyConn(*trackedConn) bool { return true }
 
-// longestWaiting returns the connection to close among those that match: of the source
-// with the most waiting connections, the one that has waited longest. It returns nil if
-// none of them waits.
+// longestWaiting returns the connection to close among the waiting connections that match,
+// or nil if there is none. It selects the source with the most waiting connections, and of
+// these connections the one that has waited longest.
 func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *trackedConn) {
 	for x := range g.conns {
 		if x.since == 0 || !match(x) {

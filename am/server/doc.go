@@ -20,9 +20,8 @@
 //
 // Each resource that a peer can occupy has a limit: connections, calls, and the bytes of
 // calls and answers (see Config). Most also have a limit for each address, certificate or
-// user, so that no client can exhaust them. When a limit is reached, the client with the
-// largest share loses first. All callers without a trusted certificate share the limits
-// of one caller.
+// user, so that no client can exhaust them. All callers without a trusted certificate share
+// the limits of one caller.
 //
 // The package implements AM API v3, "Transport". Overload is the code SERVERBUSY, on
 // which clients retry automatically.
@@ -31,12 +30,12 @@
 //
 //   - callers without a trusted certificate: they share the limits of one caller, because anyone
 //     can make such certificates: [peer].
-//   - calls that change something: the rate of each user or tool is limited. That of callers
-//     without a trusted certificate is not: they would share one limit, so that one of them could
-//     lock out the others: [rates].
-//   - too many connections: the server finds the address with the most waiting connections,
-//     and closes the one of them that has waited longest, and never one with a call in
-//     progress: [connLimiter].
-//   - metrics for other hosts: they use Go's TLS with a token or a client certificate, because
-//     package mtls demands a certificate of every client: [Server.ServeRemote].
+//   - calls that change something: the rate of each user or tool is limited. The rate of callers
+//     without a trusted certificate is not limited: they would share one limit, so that one of
+//     them could lock out the others: [rates].
+//   - too many connections: the server selects the address with the most waiting connections, and
+//     closes the connection from there that has waited longest. It never closes a connection with
+//     a call in progress: [connLimiter].
+//   - metrics for other hosts: their listener uses Go's TLS with a token or a client certificate,
+//     because package mtls demands a certificate of every client: [Server.ServeRemote].
 package server

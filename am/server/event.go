@@ -28,9 +28,9 @@ type event struct {
 	received int // bytes
 	sent     int // bytes
 	answer   api.Event
-	refused  string // the reason of an HTTP error
+	refused  string // the text of an HTTP error
 	cause    error  // the panic, if one occurred outside the API
-	unsent   error  // the error of sending the answer
+	unsent   error  // the reason why the answer could not be sent
 	limit    string // the exceeded limit, if the answer was SERVERBUSY
 	caller   string // from Options.CallerName; "" for an untrusted caller
 }
@@ -55,11 +55,11 @@ func sourceName(remote string) string {
 // Limits of texts in the log, because clients choose parts of them.
 const (
 	maxText  = 1 << 10 // bytes
-	maxError = 8 << 10 // with the stack of a panic
+	maxError = 8 << 10 // bytes; an error may contain the stack of a panic
 )
 
-// emit logs the event, and counts it and its duration in the metrics. Events of untrusted
-// callers share log lines.
+// emit logs the event, and counts it and its duration in the metrics. The events of
+// untrusted callers from one network share a log line (see logThrottle).
 func (s *Server) emit(e *event) {
 	s.metrics.count(e)
 	e.took = time.Since(e.start)
@@ -80,7 +80,8 @@ func (s *Server) emit(e *event) {
 	})
 }
 
-// line returns the event's log line: as a request if it got an HTTP error, else as a call.
+// line returns the event's log line. Its message is "request" if the answer was an HTTP
+// error, else "call".
 func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	level = slog.LevelInfo
 	attrs = []slog.Attr{
@@ -139,7 +140,7 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
-	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output does not contain the cause
+	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output hides the cause
 		add("error", a.Err.Error())
 	}
 	if e.unsent != nil {
@@ -152,8 +153,8 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	return level, "call", attrs
 }
 
-// emitBusy logs a call that was refused with SERVERBUSY. Clients repeat such calls, so those
-// of one caller share a line.
+// emitBusy logs a call that was refused with SERVERBUSY. Clients repeat such calls, so all
+// such calls of one caller share a line (see logThrottle).
 func (s *Server) emitBusy(e *event) {
 	s.throttle.count("calls "+e.limit, cmp.Or(e.caller, "untrusted callers"), func(caller string, times int) {
 		s.opt.Log.Warn("calls were refused with SERVERBUSY",

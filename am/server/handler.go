@@ -44,9 +44,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call lets the API process the call and sends the answer. It returns the HTTP error of a
-// request that is not a call. While the answer is being sent, the call counts for its caller
-// but not as a call in progress, so that a peer that does not read blocks no other callers.
+// call lets the API process a call and sends the answer. It returns the HTTP error for a
+// call that was not received, or whose connection was closed. While the answer is being sent, the call still counts for
+// MaxCallsPerCaller but no longer for MaxCalls, so that a peer that does not read does not
+// block other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
 	if limit != "" {
@@ -54,7 +55,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 		return nil
 	}
 	defer release()
-	answer, limit, refused := s.work(w, r, p, chain, e)
+	answer, limit, refused := s.process(w, r, p, chain, e)
 	switch {
 	case refused != nil:
 		return refused
@@ -82,9 +83,10 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// work receives a call and lets the API process it. It returns the answer, the name of an
-// exceeded limit, or the HTTP error of a call that was not received.
-func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
+// process receives a call and lets the API process it. It returns the answer, the name of an
+// exceeded limit, or the HTTP error for a call that was not received, or whose connection
+// was closed.
+func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
 		Reader:  http.MaxBytesReader(w, r.Body, s.config.MaxBody),
@@ -100,7 +102,7 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
 		return answer, "", &refusal{http.StatusRequestTimeout, fmt.Sprintf(
-			"The call came too slowly: 64 KiB of it must come within %s, and all within %s.", s.config.StallTimeout, s.config.ReadTimeout)}
+			"The call came too slowly: each 64 KiB must arrive within %s, and the whole call within %s.", s.config.StallTimeout, s.config.ReadTimeout)}
 	case err != nil:
 		return answer, "", &refusal{http.StatusBadRequest, "The call was not received completely."}
 	}
@@ -116,7 +118,7 @@ func (s *Server) work(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 		return answer, limitCalls, nil
 	}
 	if p.tracked != nil && !s.limiter.startCall(p.tracked) {
-		return answer, "", &refusal{http.StatusServiceUnavailable, "The connection was closed, because there were too many."}
+		return answer, "", &refusal{http.StatusServiceUnavailable, "The connection was closed, because there were too many connections."}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.config.CallTimeout)
 	defer cancel()

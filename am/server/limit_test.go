@@ -324,7 +324,7 @@ func TestFloodOfOneAddressEndsItsOwn(t *testing.T) {
 	}
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
-	if n := strings.Count(p.log.buf.String(), `"limit":"max_connections_per_address","of":"127.0.0.11/32"`); n != 1 {
+	if n := strings.Count(p.log.buf.String(), `"limit":"max_connections_per_address","from":"127.0.0.11/32"`); n != 1 {
 		t.Errorf("%d lines tell of the flood, want 1", n)
 	}
 }

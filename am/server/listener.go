@@ -11,8 +11,8 @@ import (
 
 // Limit returns a listener that limits the connections of l. Wrap a TLS listener around it;
 // NetConn of the TLS connections must return the limited connection. The limits never make
-// Accept wait. If descriptors or memory are short, Accept waits and tries again, so it fails
-// only when l is closed.
+// Accept wait. If descriptors or memory are short, Accept does not fail: it waits and tries
+// again.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	return s.limit(l, s.limiter)
 }
@@ -44,7 +44,7 @@ func limitUnsent(c net.Conn) {
 	}
 }
 
-// limited is a listener whose connections a connLimiter limits.
+// limited is a listener that limits its connections with a connLimiter.
 type limited struct {
 	net.Listener
 	server  *Server
@@ -53,10 +53,11 @@ type limited struct {
 	closed  chan struct{}
 }
 
-// maxPause is the longest pause after a connection could not be accepted.
+// maxPause is the longest pause between two attempts to accept a connection.
 const maxPause = time.Second
 
-// Accept returns the next connection that the limiter admits. It closes the others.
+// Accept returns the next connection that the limiter admits. It closes the connections that
+// the limiter refuses.
 func (l *limited) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
@@ -77,7 +78,7 @@ func (l *limited) Accept() (net.Conn, error) {
 			l.limiter.closeOne()
 		}
 		l.server.throttle.count("accept", "", func(_ string, times int) {
-			l.server.opt.Log.Error("connections cannot be accepted for the moment", "error", err, slog.Int("times", times))
+			l.server.opt.Log.Error("connections cannot be accepted; the server tries again", "error", err, slog.Int("times", times))
 		})
 		pause = min(max(5*time.Millisecond, 2*pause), maxPause)
 		select {
@@ -110,8 +111,8 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// trackedConnOf returns the tracked connection below a connection's layers; nil if its
-// listener is not limited.
+// trackedConnOf returns the trackedConn that c wraps, directly or in several layers. It
+// returns nil if the listener of c is not limited.
 func trackedConnOf(c net.Conn) *trackedConn {
 	for {
 		switch x := c.(type) {
@@ -126,21 +127,21 @@ func trackedConnOf(c net.Conn) *trackedConn {
 }
 
 const (
-	// keptDescriptors is the number of descriptors that are kept for other uses than
+	// reservedDescriptors is the number of descriptors that are reserved for other uses than
 	// connections.
-	keptDescriptors = 512
+	reservedDescriptors = 512
 	// leastConnections is the minimum of affordableConnections.
 	leastConnections = 16
 )
 
-// affordableConnections returns the number of connections that the process has descriptors
-// for, at most most. It uses at least half of the descriptors. The Go runtime has raised
-// the soft limit of descriptors to the hard limit.
-func affordableConnections(most int) int {
+// affordableConnections returns how many of the wanted connections the process has
+// descriptors for. It leaves reservedDescriptors free, but at most half of the descriptors.
+// The Go runtime has raised the soft limit of descriptors to the hard limit.
+func affordableConnections(wanted int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return most
+		return wanted
 	}
 	files := int(min(limit.Cur, 1<<30))
-	return min(most, max(files-keptDescriptors, files/2, leastConnections))
+	return min(wanted, max(files-reservedDescriptors, files/2, leastConnections))
 }

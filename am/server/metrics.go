@@ -28,7 +28,7 @@ var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 // Durations is a histogram of durations with labels.
 type Durations struct{ seconds *prometheus.HistogramVec }
 
-// NewDurations returns the histogram patchbay_NAME.
+// NewDurations returns a new histogram with the name patchbay_NAME.
 func NewDurations(name, help string, labels ...string) *Durations {
 	return &Durations{prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "patchbay_" + name, Help: help, Buckets: buckets}, labels)}
 }
@@ -91,7 +91,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	add := func(v float64, labels ...string) {
 		for i, l := range labels {
-			if !utf8.ValidString(l) { // two file names must not become the same label
+			if !utf8.ValidString(l) { // quoted, so that two file names do not become the same label
 				labels[i] = strconv.QuoteToASCII(l)
 			}
 		}
@@ -104,8 +104,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	add(c.Value())
 }
 
-// count counts a call once. It is called before the answer is sent, so that a client with
-// the answer finds the call counted.
+// count counts a request once, even if it is called twice. It is called before the answer is
+// sent, so that a client that has received the answer finds the call counted.
 func (m *metrics) count(e *event) {
 	if e.counted {
 		return

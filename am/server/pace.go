@@ -16,7 +16,7 @@ type paced struct {
 	control *http.ResponseController
 	stall   time.Duration
 	end     time.Time
-	left    int // bytes left of the current piece
+	left    int // bytes of the current piece that have not been read yet
 }
 
 // Read reads at most the rest of the current piece. It sets the deadline at the beginning of
@@ -42,8 +42,8 @@ func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 			return err
 		}
 		if len(body) == 0 {
-			// Otherwise net/http would buffer the end and send it when the call is no
-			// longer counted. Then a peer that does not read could have any number of calls.
+			// Without Flush, net/http would buffer the end and send it when the call is no
+			// longer counted. Then a peer that does not read could make any number of calls.
 			return control.Flush()
 		}
 	}

@@ -30,8 +30,8 @@ func (w *writer) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// answer returns the API's answer. If the API panics, it returns an internal error; the
-// cause is only in the log.
+// answer returns the API's answer. If the API panics, answer returns an internal error; only
+// the log has the cause.
 func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer api.Response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,8 +46,9 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 }
 
 // recoverCall handles a panic outside the API; it must be deferred. It answers with an
-// internal error. If the API version is not known yet, or an answer has begun, it closes
-// the connection instead, so that no client takes the answer for complete.
+// internal error: an envelope, or an HTTP error if the API version is not known yet. If an
+// answer has begun, it closes the connection instead, so that the client does not mistake
+// the answer for a complete one.
 func (s *Server) recoverCall(w *writer, e *event) {
 	p := recover()
 	if p == nil {
@@ -69,7 +70,7 @@ func (s *Server) recoverHandler(h http.Handler) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				id := newID()
-				s.opt.Log.Error("a request of this host could not be answered", slog.String("id", id), "path", r.URL.Path, "error", panicError(p))
+				s.opt.Log.Error("a request of a monitor or a command could not be answered", slog.String("id", id), "path", r.URL.Path, "error", panicError(p))
 				abort(w, id)
 			}
 		}()
@@ -81,7 +82,7 @@ func (s *Server) recoverHandler(h http.Handler) http.Handler {
 // panic instead.
 func abort(w *writer, id string) {
 	if w.begun {
-		panic(http.ErrAbortHandler) // net/http is silent about this one
+		panic(http.ErrAbortHandler) // net/http does not log this panic
 	}
 	refusal{http.StatusInternalServerError, internalError(id)}.write(w)
 }
@@ -89,7 +90,7 @@ func abort(w *writer, id string) {
 // panicError returns an error with the value and the stack of a panic.
 func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
-// internalError returns the text of an answer that hides an internal error.
+// internalError returns the text of an answer that hides the cause of an internal error.
 func internalError(id string) string {
 	return "internal error; the operator finds it in the log as " + id
 }

@@ -14,7 +14,8 @@ type rates struct {
 	mu sync.Mutex
 	// full is the time at which each caller may make a whole burst again.
 	full map[string]time.Time
-	// sweepAt is the size of full at which allow removes the callers with a whole burst.
+	// sweepAt is the size of full at which allow removes the callers that may make a whole
+	// burst again.
 	sweepAt int
 }
 

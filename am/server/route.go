@@ -15,7 +15,7 @@ var versions = map[string]int{
 	"/am/2.0": 2, "/xmlrpc/am/2.0": 2,
 }
 
-// versionOf returns the API version of a path; 0 if it has none.
+// versionOf returns the API version of a path; 0 if the API is not at this path.
 func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
 
 // refusal is an HTTP error: a status, and a text that explains what to do.

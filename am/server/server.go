@@ -26,39 +26,40 @@ type API interface {
 // Options are the functions of other packages that the server calls, and its metrics.
 type Options struct {
 	API API
-	// Log receives one line per request; for untrusted callers, one line a minute for
-	// each address.
+	// Log receives one line per request. The requests of untrusted callers from one address
+	// within a minute share a line.
 	Log *slog.Logger
 	// Audit receives each call that may have changed something, before its answer is
-	// sent; nil for none. For untrusted callers it receives one call a minute for each
-	// address, with the number of calls.
+	// sent; nil for none. For the calls of untrusted callers from one address, it receives
+	// one call a minute, with their number.
 	Audit func(audit.Call)
-	// PublicURL is https://host:port as clients reach it, without a slash at the end, for
-	// error texts.
+	// PublicURL is the URL of the server for clients, https://host:port without a slash at
+	// the end. Error texts show it.
 	PublicURL string
 	// Chain returns the raw certificate chain of a connection's peer, leaf first. It is
 	// called while a request of that connection is served.
 	Chain func(net.Conn) [][]byte
-	// CallerName returns the name under which the calls of a chain's owner are counted; ""
-	// for an untrusted caller. Each user has one name. If CallerName is nil, all callers are
-	// untrusted. It is called before any limit of calls applies, so it must itself limit
-	// the work that untrusted callers at one address cause. remote is nil if the connection
-	// is unknown.
+	// CallerName returns the name under which the calls of a caller with this chain are
+	// counted; "" for an untrusted caller. Each user has one name. If CallerName is nil, all
+	// callers are untrusted. It is called before any limit of calls applies, so it must
+	// itself limit the work that untrusted callers at one address cause. remote is nil if
+	// the connection is unknown.
 	CallerName func(remote net.Addr, chain [][]byte) string
 	// AllowsRemote reports whether a monitor on another host may read health and metrics; nil
 	// refuses all.
 	AllowsRemote func(*http.Request) bool
 	// Ready returns the reason why the site cannot serve calls; nil if it can.
 	Ready func() error
-	// Manifest returns the manifest of the slice that a sliver, named by its URN, belongs
-	// to, or an am.Error.
+	// Manifest takes the URN of a sliver and returns the manifest of its slice, or an
+	// am.Error.
 	Manifest func(sliver string) ([]byte, error)
 	// Maintenance reads the maintenance file again and returns the plan in JSON.
 	Maintenance func(context.Context) ([]byte, error)
-	// Held returns, in JSON, the resources that a user holds, and those held in a slice
-	// and its project unless slice is "". It returns an am.Error for invalid names.
+	// Held returns, in JSON, the resources that a user holds and, unless slice is "", the
+	// resources held in that slice and in its project. It returns an am.Error for invalid
+	// names.
 	Held func(user, slice string) ([]byte, error)
-	// SocketHandlers are further handlers at the socket, by their patterns for
+	// SocketHandlers are further handlers at the socket; the keys are patterns of
 	// http.ServeMux. Only the site's own user can reach the socket.
 	SocketHandlers map[string]http.Handler
 	// Numbers are metrics that are read at each request of /metrics.
@@ -93,7 +94,7 @@ type Server struct {
 	// the end of the answer. All untrusted callers together are one caller, so that they
 	// cannot starve trusted ones.
 	callers  *budget.Budget
-	changes  *rates // of calls that change something
+	changes  *rates // the rates of calls that change something
 	bodies   bodies
 	answers  *answerMemory
 	throttle logThrottle
@@ -138,27 +139,27 @@ func New(c Config, o Options) *Server {
 		},
 	}
 	s.admin, s.socket, s.remote = s.localServer(s.AdminHandler()), s.localServer(s.SocketHandler()), s.localServer(s.remoteHandler())
-	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // failed handshakes of any host
+	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // any host can cause failed handshakes
 	return s
 }
 
-// Limits of the listeners for monitoring and of the socket. Any user of this host may
-// connect to some of them. Clients are few and send short requests, so the server may close
-// an old connection for a new one.
+// Limits of the local listeners: the listeners for monitoring and the socket. Any user of
+// this host may connect to some of them. Clients are few and send short requests, so the
+// server may close an old connection to accept a new one.
 const (
 	maxLocalConnections = 32
 	localHeaderTimeout  = 5 * time.Second
 	localIdleTimeout    = 10 * time.Second
 )
 
-// limitLocal limits the connections of a local listener. For a further connection it closes
-// the one that has waited longest. name is the limit's name in the metrics.
+// limitLocal limits the connections of a local listener. At the limit, it closes the
+// connection that has waited longest to accept a new one. name is the limit's name in the
+// metrics.
 func (s *Server) limitLocal(l net.Listener, name string, perAddress int) net.Listener {
 	return s.limit(l, newConnLimiter(maxLocalConnections, perAddress, maxLocalConnections, func(_ string, source netip.Prefix) { s.connectionClosed(name, source) }))
 }
 
-// localServer returns an HTTP server for monitoring or the socket, with the limits of local
-// listeners.
+// localServer returns an HTTP server for a local listener.
 func (s *Server) localServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           s.recoverHandler(h),
@@ -193,8 +194,8 @@ func (s *Server) ServeRemote(l net.Listener, secure func(net.Listener) net.Liste
 	return ignoreClosed(s.remote.Serve(secure(s.limitLocal(l, "metrics_connections", maxLocalConnections/4))))
 }
 
-// ServeSocket serves SocketHandler on l until Shutdown. Only the site's own user must
-// have access to l.
+// ServeSocket serves SocketHandler on l until Shutdown. No user but the site's own may have
+// access to l.
 func (s *Server) ServeSocket(l net.Listener) error {
 	return ignoreClosed(s.socket.Serve(s.limitLocal(l, "socket_connections", maxLocalConnections)))
 }
@@ -219,8 +220,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.admin.Close(), s.remote.Close(), s.socket.Close())
 }
 
-// activeTimeout is the time in which calls must notice that their connection was
-// closed.
+// activeTimeout is the time in which a call must end after its connection was closed.
 const activeTimeout = 5 * time.Second
 
 // awaitCalls waits until no call is in progress, because the store is closed next. It returns

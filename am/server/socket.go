@@ -14,8 +14,8 @@ import (
 
 // Limits of requests at the socket.
 const (
-	// maxManifests limits the manifests that are written at a time, because they may be
-	// large.
+	// maxManifests limits the manifests that are written at the same time, because they may
+	// be large.
 	maxManifests = 4
 	// maxSliver limits the length of a sliver's URN, in bytes.
 	maxSliver = 1024
@@ -24,7 +24,7 @@ const (
 // SocketHandler returns the handler for the site's own providers and commands:
 //
 //	GET /manifest?sliver=URN   the manifest of the sliver's slice
-//	GET /maintenance           the plan of maintenance, read again from its file
+//	GET /maintenance           the maintenance plan, read again from its file
 //	GET /held?user=URN&slice=URN   the resources that the user, the slice and its project hold
 //
 // It also serves Options.SocketHandlers. For the paths above it refuses a query with an
@@ -76,8 +76,8 @@ func (s *Server) SocketHandler() http.Handler {
 	return mux
 }
 
-// parseQuery returns the query of r, in which each of the keys may occur once. It answers
-// any other query with an error and returns ok false.
+// parseQuery returns the query of r. If the query has a key that is not in keys, or a
+// repeated key, it answers with an error and returns ok false.
 func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values, ok bool) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	for key, values := range q {
@@ -94,7 +94,7 @@ func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.V
 	return q, err == nil
 }
 
-// maintenance answers with the plan of maintenance.
+// maintenance answers with the maintenance plan.
 func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	text, err := s.opt.Maintenance(r.Context())
 	if err != nil {

@@ -5,9 +5,10 @@ import (
 	"net/netip"
 )
 
-// sourceOf returns the network of an address, whose connections are counted together: a
-// single IPv4 address, or an IPv6 network of 64 bits, because one host may use all its
-// addresses. It returns the zero value for an address that is not a TCP address.
+// sourceOf returns the network whose connections are counted together with those from a. It
+// is a single IPv4 address, or an IPv6 network of 64 bits, because one host may use all
+// addresses of such a network. For an address that is not a TCP address, sourceOf returns
+// the zero value.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

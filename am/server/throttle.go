@@ -9,13 +9,13 @@ import (
 const (
 	// throttlePause is the time between two lines of one kind and source.
 	throttlePause = time.Minute
-	// throttleSources is the number of sources with lines of their own, for each kind.
+	// throttleSources is the maximum number of sources with lines of their own, for each kind.
 	throttleSources = 64
-	// throttleTick is the interval at which a server writes due lines.
+	// throttleTick is the interval at which a server writes the lines that are due.
 	throttleTick = 10 * time.Second
 )
 
-// otherSources stands for the sources beyond throttleSources.
+// otherSources is the name under which the events of further sources are counted together.
 const otherSources = "others"
 
 // logThrottle limits the log lines about events that clients cause as often as they like.
@@ -26,7 +26,7 @@ type logThrottle struct {
 	kinds map[string]map[string]*counted // by kind, then by source
 }
 
-// counted are the events of one kind and source.
+// counted counts the events of one kind and source.
 type counted struct {
 	last  time.Time // when the last line was written
 	times int       // events not logged yet
@@ -34,7 +34,7 @@ type counted struct {
 }
 
 // count counts an event and calls line to log it, at once or later. times is the number of
-// events that share the line; only the line function of the latest of them is called.
+// events that share the line. Only the latest of these events has its function line called.
 func (s *logThrottle) count(kind, source string, line func(source string, times int)) {
 	s.mu.Lock()
 	if s.kinds == nil {
@@ -73,8 +73,8 @@ func (c *counted) due(source string, now time.Time, atOnce bool) func() {
 	return func() { line(source, times) }
 }
 
-// flush writes the lines that are due, or all lines with events if all is true. It removes
-// the sources that had no event to log for throttlePause.
+// flush writes the lines that are due. If all is true, it also writes the lines that are not
+// due yet but have events. It removes the sources that had no event for throttlePause.
 func (s *logThrottle) flush(all bool) {
 	now := time.Now()
 	var lines []func()
