@@ -150,7 +150,7 @@ func TestCapacityThatIsNotAccountedIsNoticed(t *testing.T) {
 	}
 	setting{inventory: switched + "  - {name: far, exclusive: true}\n"}.world(t, "far", pair("a", "b", "far"), "near", pair("c", "d", "h2")).play(`
 		alice owns s1 1h
-		alice Allocate s1 $far -> 'link "ab": the inventory knows no network of far, so the capacity is not accounted'
+		alice Allocate s1 $far -> 'link "ab": the inventory knows no network of far, so the capacity is not reserved'
 		alice Allocate s1 $near -> !"accounted"
 	`)
 }

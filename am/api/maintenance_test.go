@@ -100,7 +100,7 @@ func TestMaintenanceBoundsLeases(t *testing.T) {
 	w.texts["$planned"] = w.planned("pc1", 3*time.Hour, 4*time.Hour)
 	w.texts["$notice"] = `node "x": its lease ends by ` + begins + ", because maintenance begins then: new disks"
 	w.texts["$latest"] = "the latest time is " + begins + ", because maintenance begins at " + begins + ": new disks"
-	w.texts["$promised"] = "the latest time is " + w.at(20*time.Hour) + ", reserved before the maintenance was planned that begins at " + begins + ": new disks"
+	w.texts["$promised"] = "the latest time is " + w.at(20*time.Hour) + ", which was granted before the maintenance of " + begins + " was planned: new disks"
 	w.play(`
 		heed $planned
 		alice owns s1 20d

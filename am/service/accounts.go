@@ -55,15 +55,15 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 
 // Limits of accounts, because every record and manifest contains them.
 const (
-	// maxAccounts is the number of accounts on a node; providers report no more, either.
+	// maxAccounts is the maximum number of accounts on a node.
 	maxAccounts = 1000
-	// maxKeyBytes limits the keys of all nodes of a slice, because each change writes
-	// them all again. It suffices for 20 users with an RSA key on 300 nodes.
+	// maxKeyBytes limits the bytes of the keys on all nodes of a slice, because each change
+	// writes all keys again. It suffices for 20 users with an RSA key on 300 nodes.
 	maxKeyBytes = 4 << 20
 )
 
 // limitAccounts returns a TooBig error for more than maxAccounts accounts, or if the keys
-// take more than maxKeyBytes on that number of slivers together.
+// take more than maxKeyBytes on all slivers together. slivers is the number of slivers.
 func limitAccounts(accounts []am.Account, slivers int) error {
 	if n := len(accounts); n > maxAccounts {
 		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; give an empty list of keys to remove a user", n, maxAccounts)
@@ -75,7 +75,7 @@ func limitAccounts(accounts []am.Account, slivers int) error {
 		}
 	}
 	if n*slivers > maxKeyBytes {
-		return am.Errorf(am.TooBig, "the keys of the users take %d bytes on each of %d slivers, together more than %d; give fewer keys", n, slivers, maxKeyBytes)
+		return am.Errorf(am.TooBig, "the keys of the users take %d bytes on each of %d slivers; the limit for all slivers together is %d bytes; give fewer keys", n, slivers, maxKeyBytes)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ var goals = map[am.Event]am.Goal{
 // Errors: those of resolve and of am.Next; Busy for a sliver in a dry run.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
 	var accounts []am.Account
-	var slivers int // of the slice
+	var slivers int // number of the slice's live slivers
 	var prepare func(*store.View, urn.URN) error
 	if action == am.ActionUpdateUsers {
 		prepare = func(v *store.View, slice urn.URN) (err error) {

@@ -9,8 +9,8 @@ import (
 	"patchbay/rspec"
 )
 
-// advertiser writes the advertisement: the inventory's part is prepared once, the free
-// capacity is read each time.
+// advertiser writes the advertisement. It prepares the text about the inventory once, and
+// reads the free capacity each time.
 type advertiser struct {
 	inventory *inventory.Inventory
 	site      *rspec.Advertiser
@@ -120,12 +120,12 @@ func (s *Service) AdvertisementVersion() uint64 {
 	return s.cfg.Index.Version()
 }
 
-// AppendAdvertisement appends the current advertisement to b, of all nodes or only of
-// available nodes (AM API v3, ListResources). During a lockdown no node is available.
+// AppendAdvertisement appends the current advertisement to b (AM API v3, ListResources). If
+// onlyFree is true, it lists only available nodes. During a lockdown no node is available.
 func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	ads, stock := s.current()
+	ads, free := s.current()
 	a := rspec.Availability{
-		Generated: s.cfg.Store.Now(), Free: stock.Free, PublicAddresses: stock.FreePublicAddresses(), OnlyFree: onlyFree,
+		Generated: s.cfg.Store.Now(), Free: free.Free, PublicAddresses: free.FreePublicAddresses(), OnlyFree: onlyFree,
 	}
 	if s.Lockdown() != "" {
 		a.Free, a.PublicAddresses = func(int) int { return 0 }, 0

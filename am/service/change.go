@@ -24,19 +24,20 @@ func sortByCreation(all []am.Sliver) {
 // apply for each sliver: all or nothing, unless best effort was requested.
 type change struct {
 	event string
-	text  string // more about the event, for the journal
-	// settled is the revision up to which journal entries may be joined with the one
-	// of this change; 0 for none.
+	text  string // details of the event, for the journal
+	// settled is the last revision whose journal entries may be joined with the entry of
+	// this change; 0 for none.
 	settled store.Rev
 	grant   credentials.Grant
 	targets Targets
 	call    Call
-	// inDryRun allows changes of slivers that are in a dry run. Other methods answer
-	// Busy: a sliver that was created meanwhile would look as if the dry run had created
-	// it, and the end of the dry run would undo another caller's change.
+	// inDryRun allows changes of slivers that are in a dry run. If it is false, the method
+	// fails with Busy: a resource that is created during the dry run would look as if the
+	// dry run had created it, and the end of the dry run could undo the change.
 	inDryRun bool
-	// only selects slivers by state in a call for the whole slice, and none is the error
-	// if there are none; a nil none selects all.
+	// only and none are for calls that name a whole slice. The method changes the slivers in
+	// the state only, and fails with none if the slice has no such sliver. If none is nil, it
+	// changes all slivers.
 	only am.AllocationState
 	none error
 	// prepare computes the data that apply needs, once for all slivers, and checks the
@@ -45,16 +46,17 @@ type change struct {
 	// apply changes one sliver and adds the change to the change set. If it returns an
 	// error, it must not have added anything.
 	apply func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
-	// finish adds changes for all slivers that apply accepted, given as they were before
-	// it; nil if there is nothing to add.
+	// finish adds changes for the slivers that apply has changed; before has their previous
+	// records. finish is nil if there is nothing to add.
 	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
-// checkBusy returns a Busy error for slivers in a dry run.
+// checkBusy returns a Busy error if one of the slivers is in a dry run, unless inDryRun is
+// set.
 func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	for _, x := range slivers {
 		if !c.inDryRun && v.Now().Before(x.ProbedUntil) {
-			return am.Errorf(am.Busy, "the provider of sliver %s is still checking whether it can make it; try again when the call that reserves it has returned, or Delete it", x.URN).About(x.URN)
+			return am.Errorf(am.Busy, "the provider of sliver %s is still checking whether it can make the sliver; try again when the call that reserves the sliver has returned, or Delete the sliver", x.URN).About(x.URN)
 		}
 	}
 	return nil

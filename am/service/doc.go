@@ -4,7 +4,7 @@
 // A method stores the desired state of slivers (Desired, Generation) and a task, and
 // wakes the runner. The runner stores the results, and Status and Describe read only the
 // store. A method never waits for a provider, with one exception: a provider may want a
-// dry run before a reservation (Prober). A decision never waits.
+// dry run before a reservation is confirmed (Prober). A decision never waits.
 //
 //	Grant, Targets ─ resolve ─> slivers ─ am.Next, binder.Bind ─> ChangeSet ─> Commit ─> Outcome
 //
@@ -12,24 +12,24 @@
 // inventory. The record of a sliver keeps what was reserved, even if the inventory
 // changes later.
 //
-// No method acts on a sliver before Grant.Over has confirmed the right to its slice;
-// most do this in resolve. A file holds one method, or two similar ones. The package
+// No method acts on a sliver before Grant.Over has confirmed the right to its slice; most
+// methods call it in resolve. A file holds one method, or two similar ones. The package
 // implements AM API v3, "API operations".
 //
 // # Decisions
 //
 //   - memory of parsed requests: all callers share one budget, and one caller gets a part of it.
-//     Beyond it the call gets SERVERBUSY before anything changes: [Memory].
+//     A call that would exceed either gets SERVERBUSY before anything changes: [Memory].
 //   - requests of one slice: together they have the limits of one request, so that Describe can
 //     always answer: [Service.ManifestOf].
-//   - large slices: the decision runs first on a read view, so that a refusal takes no time of the
-//     committer: [largeSlice].
+//   - large slices: the decision runs first on a read view, so that a refused call does not delay
+//     the changes of others: [largeSlice].
 //   - SSH keys: a slice has at most 4 MiB of them, because every record and manifest repeats them:
 //     [maxKeyBytes].
 //   - repeated renewals: the journal joins them in one entry with a count; the audit has a line
 //     for each: [joinRepeated].
-//   - inventory smaller than what is held: slivers stay, and nothing new is placed until it fits:
-//     [Service.SetInventory].
+//   - new inventory with less capacity than slivers use: the slivers stay, and their components
+//     take no new slivers until there is room again: [Service.SetInventory].
 //   - name of a component with slivers: no other component may get it, because providers know
 //     machines by name: [patchbay/inventory.CheckClash].
 package service

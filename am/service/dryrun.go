@@ -18,8 +18,8 @@ import (
 	"patchbay/rspec"
 )
 
-// Prober asks providers by a dry run whether they can create slivers, before these are
-// reserved. Its methods may be called concurrently.
+// Prober asks providers by a dry run whether they can create slivers, before the reservation
+// of the slivers is confirmed. Its methods may be called concurrently.
 type Prober interface {
 	// WantsProbe reports whether the provider of a component wants dry runs. It is
 	// called within decisions, so it does not wait.
@@ -27,21 +27,22 @@ type Prober interface {
 	// Probe returns an error for each sliver, in the same order; nil if its provider can
 	// create it. SearchFailed, Refused, Unsupported, TooBig and ErrorCode are the
 	// provider's answers. ServerError and TimedOut mean that the provider did not answer.
-	// The slivers beingRemoved are treated as removed already. If isChanged returns true
-	// for a sliver, another call may have created its resource, so Probe must keep it.
+	// Probe treats the slivers in beingRemoved as if they were removed already. If isChanged
+	// returns true for a sliver, another call may have created its resource, so Probe must
+	// not remove that resource.
 	Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error
-	// Unanswering returns components whose providers do not answer dry runs for now.
+	// Unanswering returns the components whose providers currently do not answer dry runs.
 	Unanswering() []urn.URN
 	// Timeout returns the maximum duration of Probe.
 	Timeout() time.Duration
 }
 
 const (
-	// maxProbes limits the dry runs for one request: the first, and more with other
-	// components for the nodes that were refused.
+	// maxProbes limits the dry runs for one request. Each dry run after the first is with
+	// other components for the refused nodes.
 	maxProbes = 4
 	// probeMargin is the time from the latest end of a dry run to the end of its
-	// reservation's lease. That lease ends the reservation after a crash.
+	// reservation's lease. After a crash, the end of that lease ends the reservation.
 	probeMargin = 30 * time.Second
 )
 
@@ -50,7 +51,7 @@ func (s *Service) mustProbe(slivers []am.Sliver) bool {
 	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
 }
 
-// refusal is a node that its provider refused on the component it was bound to.
+// refusal says that a provider has refused a node on the component that the binder chose.
 type refusal struct {
 	node *binder.Bound
 	err  *am.Error
@@ -60,10 +61,10 @@ type refusal struct {
 // other component can be tried.
 func (r refusal) isFinal() bool { return r.node.Asked }
 
-// probeProviders runs a dry run for the reserved slivers and confirms or releases them.
-// For nodes that were refused and do not name a component it binds others, at most
-// maxProbes times. Meanwhile the reservation can be deleted or frozen, but not changed
-// in any other way.
+// probeProviders runs a dry run for the reserved slivers and confirms or releases them. If
+// nodes were refused, it binds the request again without their components and repeats the
+// dry run, unless the request names a refused component. It runs at most maxProbes dry runs.
+// Meanwhile the reservation can be deleted or frozen, but not changed in any other way.
 func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
 	probing, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
@@ -123,7 +124,7 @@ func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err err
 }
 
 // isChanged reports whether a sliver was changed since it was reserved for a dry run. It
-// returns true if the store cannot be read.
+// returns true if the store cannot be read, and false if the sliver does not exist any more.
 func (s *Service) isChanged(was am.Sliver) bool {
 	isChanged := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
@@ -137,12 +138,14 @@ func (s *Service) isChanged(was am.Sliver) bool {
 	return isChanged || err != nil
 }
 
-// isUnchanged reports whether a sliver is still as it was reserved for a dry run.
+// isUnchanged reports whether the sliver x has not changed since it was reserved as was for
+// a dry run.
 func isUnchanged(x, was *am.Sliver) bool {
 	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.ProbedUntil.Equal(was.ProbedUntil)
 }
 
-// confirm gives the slivers their leases after a dry run, if they are still unchanged.
+// confirm gives the slivers their leases after a successful dry run. It fails if a sliver was
+// changed or removed meanwhile.
 func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
 	var confirmed []am.Sliver
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
@@ -159,7 +162,7 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 		for _, was := range t.slivers {
 			x, _, err := v.Sliver(was.URN)
 			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !isUnchanged(&x, &was)) {
-				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked whether they can make them; nothing is reserved").About(r.slice)
+				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked the request; nothing is reserved").About(r.slice)
 			}
 			if err != nil {
 				return cs, err
@@ -181,24 +184,25 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 	return err
 }
 
-// release ends the reservation, even if the caller has disconnected. Slivers that
-// Shutdown has frozen stay for inspection. If the commit fails, the lease ends them.
+// release ends the reservation, even if the caller has disconnected. Slivers that Shutdown
+// has frozen stay for inspection. If the commit fails, the other slivers stay until their
+// short lease ends.
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
-		var left []am.Sliver
+		var unused []am.Sliver
 		for _, was := range t.slivers {
 			x, _, err := v.Sliver(was.URN)
 			if err == nil && isUnchanged(&x, &was) && !x.Frozen {
-				left = append(left, x)
+				unused = append(unused, x)
 			}
 		}
-		return cs, lease.Release(v, &cs, left, am.EventDelete, r.options.Request)
+		return cs, lease.Release(v, &cs, unused, am.EventDelete, r.options.Request)
 	})
 }
 
-// DryRun asks providers about a request as Allocate would at an otherwise empty site,
-// and reserves nothing. It returns a reason for each node or link that is refused, with
-// ServerError or TimedOut if the provider did not answer. b is the request's binding.
+// DryRun asks providers about a request like Allocate at an empty site, but reserves
+// nothing. b is the request's binding. DryRun returns a reason for each refused node or link.
+// The reason has the code ServerError or TimedOut if the provider did not answer.
 func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
 	defer cancel()
@@ -223,7 +227,8 @@ func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.
 	}
 }
 
-// reasons returns each reason once: all nodes of a link have the same one.
+// reasons returns the reasons of the refusals, each once. The nodes of one link may all have
+// been refused for the same reason.
 func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
 	for _, r := range refused {
 		if reason := r.reason(req); !slices.Contains(all, reason) {
@@ -233,8 +238,8 @@ func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
 	return all
 }
 
-// reason returns why the node was refused. If the provider's message begins with the
-// name of a link, the reason is about that link.
+// reason returns the reason of the refusal. If the provider's message begins with the name of
+// a link, the reason is about that link.
 func (r refusal) reason(req *rspec.Request) binder.Reason {
 	n := r.node.Node
 	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
@@ -258,9 +263,9 @@ func (r refusal) reason(req *rspec.Request) binder.Reason {
 	return reason
 }
 
-// refusedLink returns the link of the node that the provider's message begins with, as
-// in "link lan asks for latency", and the rest of the message. It returns nil if there
-// is none.
+// refusedLink returns the link that the provider's message is about, and the rest of the
+// message. Such a message begins with the name of one of the node's links, as in
+// "link lan asks for latency". For any other message, link is nil.
 func (r refusal) refusedLink(req *rspec.Request) (link *rspec.Link, words string) {
 	rest, ok := strings.CutPrefix(r.err.Msg, "link ")
 	if !ok {

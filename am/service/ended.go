@@ -12,24 +12,24 @@ import (
 	"patchbay/am/urn"
 )
 
-// errNoSlivers marks the refusal of a slice that has no slivers; see withHistory.
+// errNoSlivers marks the error about a slice that has no slivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// maxJournalRead limits the journal entries that endings reads at first. It begins with the
-// latest.
+// maxJournalRead limits the journal entries that endings reads the first time: the newest
+// ones.
 const maxJournalRead = 20_000
 
 // endings caches how the last slivers of each slice ended. It reads each journal entry
 // once, so a client that asks often about slices without slivers causes little work.
 type endings struct {
 	mu     sync.Mutex
-	upTo   store.Rev         // the journal is read up to here
-	isRead bool              // the journal was read up to upTo
+	upTo   store.Rev         // the revision of the newest journal entry that was read
+	isRead bool              // upTo and texts are valid
 	texts  map[string]string // by the slice's key
 }
 
-// fromJournal returns a text from the view's journal about how the last slivers of a slice
-// ended. It returns "" if the entries that it has read do not mention the slice.
+// fromJournal returns a text about how the last slivers of a slice ended, from the journal.
+// It returns "" if no journal entry that it has read ended slivers of the slice.
 func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +55,8 @@ func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	return n.texts[slice.Key()], err
 }
 
-// add stores the text of an entry that ended slivers, unless a newer one is known.
+// add stores the text of an entry that ended slivers. newer means that the entry is newer
+// than all entries added before; else it does not replace the text of another entry.
 func (n *endings) add(e *am.JournalEntry, newer bool) {
 	slice := e.Slice.Key()
 	if text := endText(e); text != "" && (newer || n.texts[slice] == "") {
@@ -66,7 +67,7 @@ func (n *endings) add(e *am.JournalEntry, newer bool) {
 // endText describes how slivers ended according to a journal entry. It returns "" if the
 // entry is about another event. The text continues "slice X has no slivers".
 func endText(e *am.JournalEntry) string {
-	at, nodes := e.At.UTC().Format(time.RFC3339), countNodes(len(e.Slivers), "was", "were")
+	at, nodes := e.At.UTC().Format(time.RFC3339), nodesWithVerb(len(e.Slivers), "was", "were")
 	switch {
 	case e.Event == string(am.EventExpire):
 		return fmt.Sprintf(" any more: its lease was over, and its %s released at %s", nodes, at)
@@ -80,14 +81,15 @@ func endText(e *am.JournalEntry) string {
 	return fmt.Sprintf(" any more: its %s released by an operator of this aggregate at %s: %s", nodes, at, e.Text)
 }
 
-// noSlivers returns the refusal of a slice without slivers.
+// noSlivers returns the SearchFailed error about a slice without slivers.
 func noSlivers(slice urn.URN) error {
 	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
 }
 
-// withHistory adds to the refusal of a slice without slivers how its last slivers ended.
-// It returns other errors unchanged. It reads the store, so call it outside of decisions.
-// Only callers with a right to the slice get that refusal.
+// withHistory adds to the error of noSlivers how the last slivers of the slice ended. It
+// returns other errors unchanged. It reads the store, so call it outside of decisions. It
+// reveals nothing to others: only callers with a right to the slice get the error of
+// noSlivers.
 func (s *Service) withHistory(err error) error {
 	refusal, ok := errors.AsType[*am.Error](err)
 	if !ok || !errors.Is(err, errNoSlivers) {
@@ -105,8 +107,9 @@ func (s *Service) withHistory(err error) error {
 	return &full
 }
 
-// describe returns a text about how the last slivers of a slice without live slivers ended:
-// from the slivers whose lease is over, or else from the journal.
+// describe returns a text about how the last slivers of a slice ended; the slice has no live
+// slivers. It uses the slivers whose lease has ended but that are not released yet, or else
+// the journal.
 func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
@@ -122,16 +125,17 @@ func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 		}
 	}
 	if over > 0 {
-		return fmt.Sprintf(" any more: its lease ended at %s, and its %s released", end.UTC().Format(time.RFC3339), countNodes(over, "is", "are")), nil
+		return fmt.Sprintf(" any more: its lease ended at %s, and its %s released", end.UTC().Format(time.RFC3339), nodesWithVerb(over, "is", "are")), nil
 	}
 	text, err := n.fromJournal(v, slice)
 	return cmp.Or(text, ": no reservation for it is on record"), err
 }
 
-// countNodes returns "node was" or "3 nodes were".
-func countNodes(n int, one, several string) string {
+// nodesWithVerb returns the subject and verb of a sentence about n nodes, such as "3 nodes
+// were"; for one node it leaves out the number: "node was".
+func nodesWithVerb(n int, singular, plural string) string {
 	if n == 1 {
-		return "node " + one
+		return "node " + singular
 	}
-	return fmt.Sprintf("%d nodes %s", n, several)
+	return fmt.Sprintf("%d nodes %s", n, plural)
 }

@@ -9,15 +9,15 @@ import (
 	"patchbay/rspec"
 )
 
-// sliceContent is the part of a slice that a further request must not conflict with. It
-// comes from the records of slivers and the heads of documents; no document is parsed.
+// sliceContent holds the data of a slice with which a further request must not conflict.
+// They come from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
 	hostnames am.Hostnames
 	// addresses are the addresses of the slice's interfaces, with their networks.
 	addresses []netip.Prefix
 	// bytes and elements are sums over the slice's documents.
 	bytes, elements int
-	// names are the client_ids of the request that the slice uses already, each with the
+	// names are the client_ids of the new request that the slice uses already, each with the
 	// sliver that uses it.
 	names map[name]urn.URN
 }
@@ -25,12 +25,11 @@ type sliceContent struct {
 // name is a client_id, unique among the parts of its kind.
 type name struct{ kind, clientID string }
 
-// deleteHints name what a user must Delete to free a client_id, by the kind of the part that
-// has the client_id.
+// deleteHints are texts for messages: the nodes that a user must Delete to free a client_id.
+// The key is the kind of the part that has the client_id.
 var deleteHints = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
-// clientIDs are the client_ids of the request's parts at this aggregate, with the first
-// line of each.
+// clientIDs are the client_ids of the request's parts at this aggregate.
 type clientIDs struct {
 	list []rspec.NamedPart
 	has  map[name]bool
@@ -45,8 +44,8 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	return c
 }
 
-// readContent reads a slice's content and finds the names that the request uses again.
-// Released and expired slivers do not count.
+// readContent reads a slice's content and finds the client_ids of c that the slice uses
+// already. Released and expired slivers do not count.
 func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -85,8 +84,8 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	return h, nil
 }
 
-// checkClientIDs returns an Exists error for a request that uses a client_id again: in a
-// manifest of the slice the two parts would be indistinguishable.
+// checkClientIDs returns an Exists error if the request uses a client_id that the slice uses
+// already: in a manifest of the slice the two parts would be indistinguishable.
 func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	if len(h.names) == 0 {
 		return nil

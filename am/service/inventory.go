@@ -13,15 +13,15 @@ import (
 	"patchbay/inventory"
 )
 
-// offer holds the advertiser of the inventory. While SetInventory runs it holds two, and
-// the binder's stock shows which of them is in force.
+// offer holds the advertiser of the current inventory. While SetInventory runs, it also holds
+// the advertiser of the previous inventory; the binder's index shows which one is current.
 type offer struct {
 	*advertiser
 	before *advertiser // nil unless SetInventory runs
 }
 
-// advertiserOf returns the advertiser of an inventory; nil if that was replaced and
-// SetInventory has returned.
+// advertiserOf returns the advertiser of an inventory; nil if SetInventory has replaced the
+// inventory and returned.
 func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	o := s.offer.Load()
 	for _, a := range []*advertiser{o.advertiser, o.before} {
@@ -32,30 +32,30 @@ func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	return nil
 }
 
-// current returns the advertiser in force, and the free resources of the same inventory.
+// current returns the advertiser of the current inventory, and the free resources of the
+// same inventory.
 func (s *Service) current() (*advertiser, *binder.Availability) {
 	for {
-		stock := s.cfg.Index.Availability()
-		if a := s.advertiserOf(stock.Inventory()); a != nil {
-			return a, stock
+		free := s.cfg.Index.Availability()
+		if a := s.advertiserOf(free.Inventory()); a != nil {
+			return a, free
 		}
 	}
 }
 
-// Inventory returns the inventory in force. It does not change within a decision. Code
+// Inventory returns the current inventory. It does not change within a decision. Code
 // outside of decisions must call it only once to work with a single inventory.
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
 
-// SetInventory puts another inventory of the same authority in force, between two
-// decisions. Within the same decision it calls with, which must update the data that depend
-// on the inventory.
-// Slivers keep everything that was reserved for them, even if their components have
-// changed. Concurrent calls are not allowed.
+// SetInventory replaces the inventory by another one of the same authority, in a decision of
+// its own. In that decision it calls update, which must update the data that depend on the
+// inventory. Slivers keep everything that was reserved for them, even if their components
+// have changed. Concurrent calls are not allowed.
 //
-// Errors: those of store.Commit, and that of inventory.Clash for slivers that were
-// reserved just before; then nothing has changed. If with panics, the inventory is
-// in force, and the error says so.
-func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with func()) error {
+// Errors: those of store.Commit, and the error of inventory.CheckClash for slivers that were
+// reserved just before; then nothing has changed. If update panics, the new inventory is the
+// current one, and the error says so.
+func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, update func()) error {
 	if err := s.FillInRecords(ctx); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 		}
 		set()
 		isSet = true
-		with()
+		update()
 		isDone = true
 		return cs, nil
 	})
@@ -84,13 +84,13 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, with
 	}
 	s.offer.Store(&offer{ads, nil})
 	if !isDone {
-		return fmt.Errorf("the inventory is in force, but not all that goes with it; restart the server: %w", err)
+		return fmt.Errorf("the new inventory is used, but other settings do not match it yet; restart the server: %w", err)
 	}
-	return nil // the inventory is in force, even if the commit failed afterwards
+	return nil // the new inventory is the current one, even if the commit failed afterwards
 }
 
-// checkInService returns an Unavailable error for a sliver after its dry run if its
-// component was taken out of service since it was bound.
+// checkInService returns an Unavailable error if the component of a sliver was taken out of
+// service during the sliver's dry run.
 func (s *Service) checkInService(x *am.Sliver) error {
 	if c, ok := s.Inventory().ComponentOf(x); ok && !c.Drained && c.Provider == x.Provider {
 		return nil
@@ -98,12 +98,12 @@ func (s *Service) checkInService(x *am.Sliver) error {
 	return am.Errorf(am.Unavailable, "%s was taken out of service while its provider checked the request; try again", cmp.Or(x.ComponentName, x.Component.Name)).About(x.URN)
 }
 
-// recordsAtOnce is the number of records that one decision fills in.
+// recordsAtOnce is the maximum number of records that one decision fills in.
 const recordsAtOnce = 1000
 
-// FillInRecords copies data for manifests from the inventory in force into the records
-// of slivers, before the inventory is replaced. Records of earlier versions lack them,
-// and gateways change.
+// FillInRecords copies data for manifests from the current inventory into the records of
+// slivers. Call it before the inventory is replaced: records of earlier versions lack these
+// data, and the gateway of a component may have changed.
 //
 // Errors: those of store.Commit.
 func (s *Service) FillInRecords(ctx context.Context) error {

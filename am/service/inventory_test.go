@@ -11,7 +11,7 @@ import (
 )
 
 // TestSetInventoryTellsOfAPanic has what goes with an inventory panic: the inventory is
-// in force, and the error says that the reload was not completed.
+// used, and the error says that the reload was not completed.
 func TestSetInventoryTellsOfAPanic(t *testing.T) {
 	parse := func(name string) *inventory.Inventory {
 		v, err := inventory.Parse([]byte("provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: "+name+", exclusive: true}]"), "inventory.yaml", "example.org")
@@ -36,7 +36,7 @@ func TestSetInventoryTellsOfAPanic(t *testing.T) {
 		want string
 	}{
 		{"pc2", func() {}, ""},
-		{"pc3", func() { panic("half of it") }, "not all that goes with it"},
+		{"pc3", func() { panic("half of it") }, "other settings do not match it yet"},
 		{"pc4", func() {}, ""},
 	} {
 		err := s.SetInventory(t.Context(), parse(tt.name), tt.with)

@@ -17,8 +17,8 @@ func earliest(a time.Time, more ...time.Time) time.Time {
 	return a.UTC().Truncate(time.Second)
 }
 
-// checkEndTime returns a BadArgs error for a requested end of a lease in the past. Zero
-// requests nothing.
+// checkEndTime returns a BadArgs error if the requested end of a lease is in the past. It
+// accepts the zero time: no end was requested.
 func checkEndTime(now, requested time.Time) error {
 	if requested.IsZero() || requested.After(now) {
 		return nil
@@ -36,8 +36,9 @@ func (s *Service) reservationEnd(now, credential, requested time.Time) time.Time
 	return end
 }
 
-// leaseEnd returns the end of the lease after Provision: the requested one within the
-// limits; or else the site's default, which ends a margin before the credential.
+// leaseEnd returns the end of the lease after Provision: the requested end, within the
+// limits. If no end was requested, it is the site's default, at most until a margin before
+// the end of the credential.
 func (s *Service) leaseEnd(now, credential, requested time.Time) time.Time {
 	l := s.cfg.Leases
 	if !requested.IsZero() {
@@ -49,7 +50,8 @@ func (s *Service) leaseEnd(now, credential, requested time.Time) time.Time {
 	return earliest(now.Add(l.Provisioned), credential)
 }
 
-// latest returns the latest end of the lease that Renew may set for a sliver.
+// latest returns the latest end of a sliver's lease that the site and the credential allow
+// for Renew.
 func (s *Service) latest(now, credential time.Time, x *am.Sliver) time.Time {
 	longest := s.cfg.Leases.ProvisionedMax
 	if x.Status.Allocation == am.Allocated {

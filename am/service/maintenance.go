@@ -13,7 +13,7 @@ import (
 // SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all
 // decisions by an older plan have ended, and all later decisions use p.
 //
-// Errors: those of store.Commit; p is in force nevertheless.
+// Errors: those of store.Commit; later decisions use p nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
 	s.plan.Store(p)
 	s.cfg.Index.SetPlan(p, s.cfg.Store.Now())
@@ -43,8 +43,8 @@ func CheckLockdown(p *maintenance.Plan) error {
 	return nil
 }
 
-// componentName returns the name of a sliver's component in the inventory, or else the
-// one in the sliver's record.
+// componentName returns the name of a sliver's component from the inventory, or else from
+// the sliver's record.
 func (s *Service) componentName(x *am.Sliver) string {
 	if c, ok := s.Inventory().ComponentOf(x); ok {
 		return c.Name
@@ -71,7 +71,8 @@ func (s *Service) nextMaintenance(now, end time.Time, x *am.Sliver) *maintenance
 	return nil
 }
 
-// shortenForMaintenance returns end, or the beginning of maintenance if that is earlier.
+// shortenForMaintenance returns the time end, or the beginning of the next maintenance of the
+// sliver's component if that is earlier.
 func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.Time {
 	if w := s.nextMaintenance(now, end, x); w != nil {
 		return w.From
@@ -79,9 +80,10 @@ func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.T
 	return end
 }
 
-// maxRenewal returns the latest end of a renewed lease, at most until, and the next
-// maintenance before until; nil if there is none. A lease that already reaches into the
-// maintenance was granted before the maintenance was planned, so it keeps its end.
+// maxRenewal limits the requested end of a lease, the time until, to the beginning of the
+// next maintenance. It also returns that maintenance; nil if none begins before until. A
+// lease that already reaches into the maintenance was granted before the maintenance was
+// planned, so it keeps its end.
 func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
 	w := s.nextMaintenance(now, until, x)
 	switch {
@@ -96,7 +98,8 @@ func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *ma
 // shortenedLeases collects remarks on leases that maintenance shortens.
 type shortenedLeases struct{ remarks }
 
-// note adds a remark that the window w ends the sliver's lease; it adds none for a nil w.
+// note adds a remark that the maintenance w shortens the sliver's lease. It does nothing if w
+// is nil.
 func (c *shortenedLeases) note(x *am.Sliver, w *maintenance.Window) {
 	if w != nil {
 		c.add("node", x.ClientID, "", "its lease ends by %s, because maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)

@@ -70,7 +70,7 @@ func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller u
 	return s.writeDocuments(ctx, caller, slivers, documents)
 }
 
-// holdDocuments reserves the memory for the requests of the slivers. It does not wait.
+// holdDocuments reserves the memory for the parsed requests of the slivers. It does not wait.
 func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report) (release func(), err error) {
 	size, elements := 0, 0
 	for id := range documentIDs(slivers) {
@@ -84,8 +84,8 @@ func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report)
 	return s.memory.Hold(caller.Key(), size, elements)
 }
 
-// documentsOf reads the requests of the slivers. It skips those that have been deleted
-// with their slivers since.
+// documentsOf reads the requests of the slivers. It skips requests that were deleted together
+// with their slivers meanwhile.
 func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
 	for id := range documentIDs(slivers) {
 		d, _, err := v.Document(id)
@@ -113,7 +113,8 @@ func documentIDs(slivers []Report) iter.Seq[string] {
 	}
 }
 
-// writeDocuments parses documents for a caller and writes the slivers into them.
+// writeDocuments parses the documents, which are the requests of the slivers, and writes the
+// manifest. The parsing counts for the caller.
 func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []Report, documents []am.Document) ([]byte, error) {
 	requests := map[string]*rspec.Request{}
 	for _, doc := range documents {
@@ -133,8 +134,8 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 	return s.writeManifest(slivers, requests)
 }
 
-// writeManifest writes the manifest of the slivers from their parsed requests, which are by
-// document id. It leaves out released slivers and those without a request.
+// writeManifest writes the manifest of the slivers. requests holds their parsed requests by
+// document id. It leaves out released slivers, and slivers whose request is not in requests.
 func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
@@ -167,8 +168,8 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 	return text, err
 }
 
-// nodeFacts returns a manifest's data about one node, from the sliver's record. The
-// inventory only adds the gateway, and data that records of earlier versions lack.
+// nodeFacts returns a manifest's data about one node. They come from the sliver's record;
+// the inventory only adds the gateway, and data that records of earlier versions lack.
 func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
 	filled := *x
 	fillIn(inv, &filled)
@@ -218,9 +219,9 @@ func (s *Service) addExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	}
 }
 
-// gateway returns the SSH host in front of a sliver: the host that the provider reports, or
-// that of the sliver's component. If the result has no user, all users log in there with
-// their own accounts. ok is false if there is no such host.
+// gateway returns the SSH host through which users reach a sliver: the host that the provider
+// reports, or else the gateway of the sliver's component. If the result has no user, all users
+// log in there with their own accounts. ok is false if there is no such host.
 func gateway(x *am.Sliver) (login rspec.Login, ok bool) {
 	if user, host, port, ok := splitEndpoint(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true
@@ -229,8 +230,8 @@ func gateway(x *am.Sliver) (login rspec.Login, ok bool) {
 	return rspec.Login{Hostname: host, Port: port, Username: user}, ok
 }
 
-// addGateway adds a gateway as proxy of each login that is on another host. The manifest
-// must list both sides of a proxy as logins.
+// addGateway adds the gateway g as the proxy of each login that is on another host. It also
+// adds g as a login, because a manifest must list both sides of a proxy as logins.
 func addGateway(f *rspec.NodeFacts, g rspec.Login) {
 	added := map[rspec.Login]bool{}
 	for _, l := range f.Logins {
@@ -262,8 +263,8 @@ func isSameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// hosts returns the IPv4 addresses of a sliver: its public address, or those that its
-// provider reports. Clients use the first to reach the node.
+// hosts returns the IPv4 addresses of a sliver: its public address, or else the addresses
+// that its provider reports. Clients use the first one to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
 		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}

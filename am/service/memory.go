@@ -12,15 +12,15 @@ import (
 	"patchbay/rspec"
 )
 
-// Memory limits the memory of parsed data: new requests, the stored requests that a
-// manifest is made from, and records of slivers. The site has one budget. All methods
-// may be called concurrently.
+// Memory limits the memory of parsed data: new requests, the stored requests from which a
+// manifest is written, and records of slivers. The site has one budget. All methods may be
+// called concurrently.
 type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing limits the large requests that are parsed at a time, because parsing takes
-	// several times the memory of the result.
+	// parsing has a value while a large request is parsed. Only one is parsed at a time,
+	// because parsing takes several times the memory of the result.
 	parsing chan struct{}
 
 	mu sync.Mutex
@@ -42,17 +42,19 @@ const (
 	memoryPerElement = 300
 )
 
-// spareFactor is the multiple of an amount that must stay free after the amount is taken, up
-// to the budget's reserve. So large amounts are refused long before small ones.
+// spareFactor says how much memory must stay free after an amount is taken: spareFactor times
+// the amount, but not more than the budget's reserve. So large amounts are refused long
+// before small ones.
 const spareFactor = 4
 
-// Memory returns the site's memory budget. Callers hold memory for requests that they
-// parse themselves.
+// Memory returns the site's memory budget. Code that calls Memory.Parse must first reserve
+// memory for the request with Hold or HoldText.
 func (s *Service) Memory() *Memory { return s.memory }
 
-// newMemory returns a budget of twice the largest request that limits allow. One caller
-// may hold that request and its slivers, which count for half of it at most. The rest, a
-// quarter of the budget, is always left for others.
+// newMemory returns a budget of twice the memory of the largest request that limits allow.
+// One caller may hold three quarters of the budget: the largest request, and the records of
+// its slivers, which count for at most half as much. So a quarter always stays free for other
+// callers.
 func newMemory(limits rspec.Limits) *Memory {
 	size, elements := limits.PerSlice()
 	largest := memoryOf(size, elements)
@@ -62,7 +64,8 @@ func newMemory(limits rspec.Limits) *Memory {
 	}
 }
 
-// memoryOf returns the memory that a request of size bytes and some elements takes at most.
+// memoryOf returns the maximum memory of a parsed request, given the bytes and the elements
+// of its text.
 func memoryOf(size, elements int) int64 {
 	return memoryPerByte*int64(size) + memoryPerElement*int64(elements)
 }
@@ -83,15 +86,16 @@ func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err erro
 	return s.memory.acquire(g.Caller().Key(), min(memoryOf(size, 0), s.memory.largest/2))
 }
 
-// Hold reserves the memory for requests with size bytes and elements elements in total,
-// before they are parsed. The caller calls release when they are no longer used.
+// Hold reserves the memory for requests before they are parsed. size and elements are the
+// numbers of bytes and elements of all these requests together. The caller calls release when
+// the requests are no longer used.
 //
 // Errors: ServerBusy if the caller, or all callers together, hold too much already.
 func (m *Memory) Hold(caller string, size, elements int) (release func(), err error) {
-	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have more
+	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // the requests in a slice of an earlier version may be larger
 }
 
-// acquire takes n bytes for a caller, or returns a ServerBusy error.
+// acquire reserves n bytes for a caller, or returns a ServerBusy error.
 func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
@@ -105,9 +109,9 @@ func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))
 }
 
-// Parse calls rspec.ParseRequest. It waits until no other request of the caller, and for
-// a large request no other large one, is being parsed. It fails with ctx's error if ctx
-// ends first.
+// Parse calls rspec.ParseRequest. Before, it waits until no other request of the caller is
+// being parsed. For a large request, it also waits until no other large request is being
+// parsed. It fails with ctx's error if ctx ends first.
 func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.ReadOptions) (*rspec.Request, error) {
 	t := m.turnOf(caller)
 	defer m.releaseTurn(caller, t)
@@ -129,7 +133,7 @@ func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.
 	return rspec.ParseRequest(text, o)
 }
 
-// turnOf returns the turn of a caller and counts one more user of it.
+// turnOf returns the turn of a caller and adds one to its users.
 func (m *Memory) turnOf(caller string) *turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +146,7 @@ func (m *Memory) turnOf(caller string) *turn {
 	return t
 }
 
-// releaseTurn counts one user of the turn less, and drops the turn after the last.
+// releaseTurn subtracts one from the users of the turn, and removes the turn after the last.
 func (m *Memory) releaseTurn(caller string, t *turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

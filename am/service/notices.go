@@ -19,11 +19,11 @@ const (
 )
 
 // Remark describes a part of a request that is ignored or done differently. It concerns a
-// node, a link, or the request as a whole; the latter has no ClientID.
+// node, a link, or the whole request; a remark on the whole request has no ClientID.
 type Remark struct {
 	Kind, ClientID string
-	// What is the attribute or element concerned, such as disk_image; empty for the node
-	// or link as a whole.
+	// What is the attribute or element that the remark is about, such as disk_image; empty
+	// if it is about the whole node or link.
 	What string
 	Text string
 }
@@ -102,7 +102,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		r.monitoringRemarks("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{}      // links with an interface without address
-	unwired := map[string]string{} // for each link with such an end, a component whose network is unknown
+	unwired := map[string]string{} // by link: a component at one of its ends whose network is unknown
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		for _, in := range n.Interfaces {
@@ -118,10 +118,10 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 			r.add("link", l.ClientID, "link_shared_vlan", "other slices may be on the shared VLAN %.80q, so its interfaces get only the addresses that you give them", l.SharedVLAN)
 		}
 		if l.SharedVLAN != "" && slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Source == "" }) {
-			r.add("link", l.ClientID, "property", "its properties towards one interface are not met by what other slices send on the shared VLAN %.80q; each slice shapes what leaves its own interfaces", l.SharedVLAN)
+			r.add("link", l.ClientID, "property", "its properties towards one interface do not apply to frames that other slices send on the shared VLAN %.80q; each slice shapes the frames that leave its own interfaces", l.SharedVLAN)
 		}
 		if loose := unwired[l.ClientID]; len(inv.Links) > 0 && loose != "" && asksCapacity(l) {
-			r.add("link", l.ClientID, "property", "the inventory knows no network of %s, so the capacity is not accounted", loose)
+			r.add("link", l.ClientID, "property", "the inventory knows no network of %s, so the capacity is not reserved", loose)
 		}
 		r.monitoringRemarks("link", l.ClientID, l.Monitoring)
 	}
@@ -134,19 +134,19 @@ func asksCapacity(l *rspec.Link) bool {
 	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }
 
-// imageRemark names the disk image that a node gets instead of the requested one.
+// imageRemark adds a remark if a node gets another disk image than the requested one.
 func (r *remarks) imageRemark(n *binder.Bound) {
 	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
 	if asked == "" || n.Image == "" {
 		return
 	}
 	if i, ok := r.inv.Image(asked); !ok || i.Name != n.Image {
-		r.add("node", n.Node.ClientID, "disk_image", "there is no disk image %.80q here; it gets %s", asked, n.Image)
+		r.add("node", n.Node.ClientID, "disk_image", "there is no disk image %.80q here; %s is used instead", asked, n.Image)
 	}
 }
 
-// installer returns the package manager that a command runs to install packages from the
-// Internet; "" if it finds none.
+// installer returns the name of the package manager that a command runs to install packages
+// from the Internet; "" if it finds none.
 func installer(command string) string {
 	for _, part := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune("\n;&|()", c) }) {
 		found := ""
@@ -162,8 +162,8 @@ func installer(command string) string {
 	return ""
 }
 
-// setupRemarks names the installs of a node that cannot be fetched, and the executes that
-// need packages from the Internet, at sites whose nodes do not reach it.
+// setupRemarks adds remarks at sites whose nodes do not reach the Internet: on the installs of
+// a node that cannot be fetched, and on the executes that need packages from the Internet.
 func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
 		return
@@ -180,7 +180,8 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	}
 }
 
-// monitoringRemarks names the parts of the requested monitoring that are not available.
+// monitoringRemarks adds remarks on the parts of the requested monitoring that are not
+// available.
 func (r *remarks) monitoringRemarks(kind, clientID string, m *rspec.Monitoring) {
 	if m == nil || !m.Enabled {
 		return

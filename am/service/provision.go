@@ -21,14 +21,14 @@ type ProvisionOptions struct {
 	Users []am.Account
 }
 
-// Provision starts the creation of reserved slivers and gives them their long lease (AM
-// API v3, Provision). It does not wait: the slivers are geni_pending_allocation until
-// their providers have created them. For a whole slice it takes the slivers that are
-// geni_allocated and skips the others.
+// Provision starts the creation of reserved slivers and replaces the short lease of the
+// reservation by a longer one (AM API v3, Provision). It does not wait: the slivers are
+// geni_pending_allocation until their providers have created them. For a whole slice it takes
+// the slivers that are geni_allocated and skips the others.
 //
 // Errors: those of resolve; SearchFailed if the slice has no sliver left to provision;
-// BadArgs for an end in the past; TooBig for too many keys; Unsupported for a sliver
-// that is provisioned already; Busy for one in a dry run; ServerBusy if there is no
+// BadArgs for an end of the lease in the past; TooBig for too many keys; Unsupported for a
+// sliver that is provisioned already; Busy for one in a dry run; ServerBusy if there is no
 // memory for the manifest now; Refused by the site's policy; Unavailable while the site
 // is locked down, or for a sliver under maintenance.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
@@ -61,7 +61,7 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 			if err := permit.Begin(); err != nil {
 				return err
 			}
-			var slivers int // of the slice
+			var slivers int // number of the slice's live slivers
 			if accounts, slivers, err = nameAccounts(v, slice, o.Users); err != nil {
 				return err
 			}
@@ -89,22 +89,23 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 
 // provisioning holds the parameters of provision.
 type provisioning struct {
-	// permit is what the policy allows the caller.
+	// permit has the limits of the policy for the caller.
 	permit *policy.Permit
 	// until is the end of the credential.
 	until time.Time
-	// requested is the requested end of the lease; if zero, that of Allocate applies.
+	// requested is the end of the lease that Provision requests; if zero, the end that
+	// Allocate requested applies.
 	requested time.Time
 	accounts  []am.Account
-	// on requests that the sliver is switched on as soon as it is created.
+	// on means that the sliver is switched on as soon as it is created.
 	on bool
 	// cut collects remarks on leases that maintenance shortens; nil for no remarks.
 	cut  *shortenedLeases
 	call Call
 }
 
-// provision sets a reserved sliver to pending with its long lease, and queues the task
-// to create it. The caller must store the sliver.
+// provision sets a reserved sliver to geni_pending_allocation, sets the lease after
+// Provision, and queues the task to create the sliver. The caller must store the sliver.
 func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
 	status, err := am.Next(x.Status, am.EventProvision)
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
 	}
-	granted := x.Granted // the lease ends no earlier, unless the caller requests an earlier end
+	granted := x.Granted // the lease must not end before Granted, unless the caller requests an earlier end
 	if !granted.IsZero() && !p.requested.IsZero() {
 		granted = earliest(granted, p.requested)
 	}

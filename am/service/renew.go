@@ -57,11 +57,12 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			}
 			end, w := s.maxRenewal(now, until, x)
 			if end.Before(until) && !o.AsLongAsPossible {
-				at, why := earliest(end, latest), "because maintenance begins"
+				at, begins := earliest(end, latest), w.From.Format(time.RFC3339)
+				why := "because maintenance begins at " + begins
 				if at.After(w.From) {
-					why = "reserved before the maintenance was planned that begins"
+					why = "which was granted before the maintenance of " + begins + " was planned"
 				}
-				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s at %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, w.From.Format(time.RFC3339), w.Text).With(am.OutOfRange).About(x.URN)
+				return am.Errorf(am.Refused, "sliver %s cannot be renewed to %s; the latest time is %s, %s: %s", x.URN, until.Format(time.RFC3339), at.Format(time.RFC3339), why, w.Text).With(am.OutOfRange).About(x.URN)
 			}
 			if end.After(latest) {
 				if !o.AsLongAsPossible {
@@ -75,7 +76,7 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 			if w != nil && end.Equal(w.From) {
 				cut.note(x, w)
 			}
-			// The new end replaces the ones requested at Allocate or granted by an operator.
+			// The new end replaces an end that Allocate requested, and one that an operator granted.
 			x.Status, x.Expires, x.RequestedEnd, x.Granted = status, end, time.Time{}, time.Time{}
 			cs.PutSliver(*x)
 			return nil
@@ -85,8 +86,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	return out, err
 }
 
-// limitedBy returns the limit of a lease that ends at latest at the latest.
-// limitedBy returns the text of what limits a renewal to latest: the site, or the credential.
+// limitedBy returns a text that names the limit of a renewal: the limit of the site if the
+// latest end is before the end of the credential, else the credential.
 func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the limit of this aggregate"

@@ -9,8 +9,8 @@ import (
 )
 
 // joinRepeated merges the slice's last journal entry into the entry that was just added to
-// the change set, if both are for the same call with the same credentials and slivers.
-// It keeps entries after the revision settled, because they have no audit line yet.
+// the change set, if the new call repeats the last one with the same credentials and slivers.
+// It does not merge entries after the revision settled, because they have no audit line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	added := &cs.Put[len(cs.Put)-1]
 	e := added.Value.(am.JournalEntry)
@@ -38,8 +38,8 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	})
 }
 
-// isRepeat reports whether two entries are for the same call, except for its time, its
-// request id and the client's address.
+// isRepeat reports whether two entries are equal except for the time, the request id and the
+// client's address.
 func isRepeat(e, last *am.JournalEntry) bool {
 	return e.Event == last.Event && e.Method == last.Method && e.API == last.API && e.Operator == last.Operator &&
 		e.Caller.Equal(last.Caller) && e.Speaker.Equal(last.Speaker) && e.Slice.Equal(last.Slice) &&

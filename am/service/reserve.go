@@ -23,8 +23,8 @@ import (
 // all or nothing (AM API v3, Allocate). The manifest contains only the slivers of this
 // call. The lease is short: Provision and Renew prolong it.
 //
-// Before the reservation it runs a dry run at providers that want one (see Prober), and
-// waits for it.
+// Before it confirms the reservation, it runs a dry run at the providers that want one (see
+// Prober), and waits for the result.
 //
 // Errors: Forbidden, Unavailable while the site is locked down, Refused by the site's
 // policy, SearchFailed for a request without a node for this aggregate, Exists for a
@@ -61,8 +61,8 @@ type reservation struct {
 // conditions are the limits and accounts that apply to a decision about a reservation.
 type conditions struct {
 	until    time.Time      // the end of the credential
-	permit   *policy.Permit // what the policy allows the caller
-	accounts []am.Account   // of the users, with their logins
+	permit   *policy.Permit // the limits of the policy for the caller
+	accounts []am.Account   // the accounts of the users, with their logins
 }
 
 // reserved is the result of bindSlivers.
@@ -72,7 +72,7 @@ type reserved struct {
 	binding   binder.Binding
 	slivers   []am.Sliver
 	cut       shortenedLeases
-	// mustProbe means that a dry run follows; until its end the lease is very short.
+	// mustProbe means that a dry run follows. Until the dry run ends, the lease is very short.
 	mustProbe bool
 }
 
@@ -94,8 +94,8 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	return out, err
 }
 
-// bindSlivers binds the nodes to components and commits that. If the request is refused
-// because components are in use, it ends the leases that are over and tries once more.
+// bindSlivers binds the nodes to components and commits the reservation. If components may be
+// in use, it first releases the slivers whose lease has ended, and tries once more.
 func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
 	t, err := s.bindOnce(ctx, r)
 	if err != nil && mayBeInUse(err) && s.endLeases(ctx) {
@@ -111,7 +111,7 @@ func mayBeInUse(err error) bool {
 	return unsatisfied || am.CodeOf(err) == am.Refused
 }
 
-// endLeases ends the leases that are over and reports whether there were any.
+// endLeases releases the slivers whose lease has ended, and reports whether there were any.
 func (s *Service) endLeases(ctx context.Context) bool {
 	if s.cfg.EndLeases == nil {
 		return false
@@ -172,7 +172,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			return cs, err
 		}
 		for i := range t.slivers {
-			// The remark is about the lease after Provision, so that users know it early.
+			// The remark is about the lease after Provision, so that users learn it early.
 			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
@@ -226,7 +226,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	if err := held.checkClientIDs(r.clientIDs); err != nil {
 		return nil, none, err
 	}
-	if held.bytes > 0 { // the parser has checked the request alone
+	if held.bytes > 0 { // the parser has checked only the new request
 		if why := s.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+doc.Bytes, held.elements+doc.Elements); why != "" {
 			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
@@ -236,7 +236,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	}
 	s.cfg.Index.Advance(now)
 	inv := s.Inventory()
-	var avoid []*inventory.Component // in the inventory in force
+	var avoid []*inventory.Component // the components of r.avoid that the inventory still has
 	for _, u := range r.avoid {
 		if c, ok := inv.Component(u); ok {
 			avoid = append(avoid, c)
@@ -272,8 +272,8 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	return slivers, binding, nil
 }
 
-// setReservationLease gives a new sliver the lease of a reservation. It fails if the sliver's
-// component is under maintenance.
+// setReservationLease sets the lease of a sliver that is reserved but not provisioned. It
+// fails if the sliver's component is under maintenance.
 func (s *Service) setReservationLease(now time.Time, by conditions, requested time.Time, x *am.Sliver) error {
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
@@ -306,7 +306,8 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 	return x
 }
 
-// nameInterfaces returns copies of interfaces with the names of their physical ones.
+// nameInterfaces returns copies of the bound interfaces, with the names of the physical
+// interfaces to which they are bound.
 func nameInterfaces(inv *inventory.Inventory, bound []am.Interface) []am.Interface {
 	all := slices.Clone(bound)
 	for i := range all {

@@ -14,10 +14,10 @@ import (
 // resolved holds the slivers that a call may act on.
 type resolved struct {
 	slice urn.URN
-	// slivers are live, in the order of their names in the call; those of a whole slice
-	// are in the order of creation.
+	// slivers are live. They have the order of the call's names, or the order of creation if
+	// the call names a whole slice.
 	slivers []am.Sliver
-	// missing are named slivers that do not exist, under best effort.
+	// missing are the named slivers that do not exist; only best effort allows them.
 	missing []urn.URN
 	// until is the end of the credential that covers the slice.
 	until time.Time
@@ -69,8 +69,8 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		}
 		if k := x.Slice.Key(); !checked[k] {
 			checked[k] = true
-			// The right is checked before every other error, for a second slice, too:
-			// a caller without a right must not even learn the slice's name.
+			// The right is checked before all other errors, even for the second slice of
+			// a call: a caller without a right must not learn the slice's name.
 			until, err := checkRight(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
 				return r, am.Errorf(am.Forbidden, "sliver %s belongs to a slice for which no presented credential gives the right to %s; present that slice's credential", u, g.Right()).About(u).With(denied.Detail())
@@ -109,7 +109,7 @@ func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, e
 func checkNotShutDown(v *store.View, slice urn.URN) error {
 	switch rec, _, err := v.Slice(slice); {
 	case err == nil && !rec.Shutdown.IsZero():
-		return am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can lift that", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
+		return am.Errorf(am.Forbidden, "slice %s was shut down at %s; only the operators of this aggregate can end the shutdown", slice, rec.Shutdown.Format(time.RFC3339)).About(slice)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}

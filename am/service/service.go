@@ -21,13 +21,14 @@ import (
 type Leases struct {
 	// Allocated is the lease of a reservation that is not provisioned.
 	Allocated time.Duration
-	// AllocatedMax is the longest lease of a reservation after Renew, from now.
+	// AllocatedMax is the longest lease that Renew gives a reservation, counted from the call.
 	AllocatedMax time.Duration
-	// Provisioned is the lease after Provision if none is requested.
+	// Provisioned is the lease after Provision if no end is requested.
 	Provisioned time.Duration
-	// ProvisionedMax is the longest lease, from now.
+	// ProvisionedMax is the longest lease that Provision and Renew give, counted from the
+	// call.
 	ProvisionedMax time.Duration
-	// Margin is the time between the end of a default lease and that of its credential,
+	// Margin is the time between the end of a default lease and the end of the credential,
 	// so that a small renewal still works.
 	Margin time.Duration
 }
@@ -42,7 +43,7 @@ var DefaultLeases = Leases{
 // Config holds the parts and settings of a Service.
 type Config struct {
 	Store *store.Store
-	// Index has the inventory in force and its free capacity. See SetInventory.
+	// Index has the current inventory and its free capacity. See SetInventory.
 	Index  *binder.Index
 	Leases Leases
 	// Policy limits the resources of users; nil for no limits.
@@ -52,27 +53,28 @@ type Config struct {
 	// EmptyDescribeNotFound makes Describe of a slice without slivers fail with
 	// SearchFailed, instead of returning an empty manifest.
 	EmptyDescribeNotFound bool
-	// ASCIIManifests replaces a client's non-ASCII characters by references,
+	// ASCIIManifests replaces the non-ASCII characters of requests by character references,
 	// for old clients that fail on them.
 	ASCIIManifests bool
 	// ManifestExtensions are the enabled extensions of manifests: SliverInfo, VNode.
 	ManifestExtensions []string
-	// Reading are the options for reading requests. Stored requests are read without the
-	// checks, because they were accepted before.
+	// Reading are the options for reading stored requests. New sets them so that requests are
+	// not checked again, because they were accepted before.
 	Reading rspec.ReadOptions
 	// Wake wakes the runner because there is work; it must not block.
 	Wake func()
-	// EndLeases ends the leases that are over but not ended yet, and returns when that is
-	// done. It is called when a request is refused and those leases may be the reason.
-	// If it is nil, callers have to try again later.
+	// EndLeases releases the slivers whose lease has ended, and returns when that is done. It
+	// is called when these slivers may be the reason why a request is refused. If it is nil,
+	// callers have to try again later.
 	EndLeases func(context.Context) error
 	// Silent reports whether a provider has not answered for too long, and when it last did.
-	// Nil means that all answer.
+	// Nil means that all providers answer.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Prober runs dry runs before reservations; nil for no dry runs.
 	Prober Prober
-	// Settled returns the revision up to which all journal entries have lines in the
-	// audit log. Repeated entries of Renew up to there are joined. Nil joins none.
+	// Settled returns the last revision whose journal entries all have lines in the audit
+	// log. Repeated entries of Renew up to that revision are joined. If Settled is nil, no
+	// entries are joined.
 	Settled func() store.Rev
 }
 
@@ -141,7 +143,7 @@ type Outcome struct {
 	Shutdown bool
 	// Manifest is the RSpec, for the methods that return one.
 	Manifest []byte
-	// Notices are remarks on what was accepted, for the experimenter.
+	// Notices are remarks for the experimenter on an accepted request.
 	Notices []string
 }
 
@@ -152,9 +154,9 @@ const largeSlice = 256 << 10
 // commit runs a decision about the targets. It wakes the runner if anything changed:
 // there may be a task, or a lease that ends earlier than all others.
 //
-// For a large slice the decision first runs on a separate view. All other changes wait
-// for the committer, so it should not read a large slice only to refuse the call. A
-// decision may therefore run twice.
+// For a large slice the decision first runs on a separate view. While the committer runs a
+// decision, all other changes wait, so it should not read a large slice only to refuse the
+// call. A decision may therefore run twice.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {

@@ -5,8 +5,8 @@ import (
 	"patchbay/rspec"
 )
 
-// maxSetupBytes limits the install and execute steps of all nodes of a request. Records
-// contain them, and each change to a record writes them again.
+// maxSetupBytes limits the bytes of the install and execute steps of all nodes of a request.
+// Records contain the steps, and each change to a record writes them again.
 const maxSetupBytes = 4 << 20
 
 // setup returns the steps of a node, in the order of their execution.
@@ -33,7 +33,7 @@ func limitSetup(req *rspec.Request) error {
 		}
 	}
 	if n > maxSetupBytes {
-		return am.Errorf(am.TooBig, "the install and execute services of the nodes take %d bytes, more than %d; put scripts into an archive that is fetched over http, or request fewer nodes at a time", n, maxSetupBytes)
+		return am.Errorf(am.TooBig, "the install and execute services of the nodes take %d bytes; the limit is %d; put scripts into an archive that is fetched over http, or request fewer nodes at a time", n, maxSetupBytes)
 	}
 	return nil
 }

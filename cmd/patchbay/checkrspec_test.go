@@ -60,7 +60,7 @@ func TestCheckSeparatesErrorsFromWarnings(t *testing.T) {
 		want       string
 	}{
 		{"RefusedLink", `<rspec type="request" ` + ns + `><node client_id="a"><interface client_id="a:0"/></node>` + "\n" + `<link client_id="l"><interface_ref client_id="a:0"/><v:link_shared_vlan xmlns:v="http://www.geni.net/resources/rspec/ext/shared-vlan/1" name="v"/></link></rspec>`, 1, "some.xml:2:1: error: link \"l\": "},
-		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml:1:128: warning: node \"a\": there is no disk image \"bsd\" here; it gets "},
+		{"AnotherImage", `<rspec type="request" ` + ns + `><node client_id="a"><sliver_type name="raw-pc"><disk_image name="bsd"/></sliver_type></node></rspec>`, 0, "some.xml:1:128: warning: node \"a\": there is no disk image \"bsd\" here; "},
 		{"ToleratedIsAWarning", `<rspec type="request" ` + ns + `><node client_id="a" x="1"/></rspec>`, 0, "1 warning\nok "},
 		{"RefusedBySite", `<rspec type="request" ` + ns + `>` + "\n" + `<node client_id="a"><sliver_type name="mainframe"/></node></rspec>`, 1, "some.xml:2:34: error: node \"a\": there is no sliver type \"mainframe\""},
 		{"SaidOnce", `<rspec type="request" ` + ns + `><node/></rspec>`, 1, "1 error, 0 warnings"},

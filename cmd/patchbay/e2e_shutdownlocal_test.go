@@ -149,7 +149,7 @@ func TestOnHostShutdown(t *testing.T) {
 		{"Delete"}, {"Status"}, {"Describe"},
 	} {
 		code, out := s.asAlice("first", args...)
-		if code == 0 || !strings.Contains(out, "was shut down at ") || !strings.Contains(out, "only the operators of this aggregate can lift that") {
+		if code == 0 || !strings.Contains(out, "was shut down at ") || !strings.Contains(out, "only the operators of this aggregate can end the shutdown") {
 			t.Errorf("%v of a frozen slice: exit status %d\n%s", args, code, out)
 		}
 	}
