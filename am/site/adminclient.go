@@ -35,10 +35,10 @@ import (
 // the site is served, else through its files.
 type AdminClient struct {
 	Config *Config
-	Backup string // a file to look into, instead of the site; "" for none
+	Backup string // the backup file to read instead of the site; "" for none
 }
 
-// Now returns the time that leases of the site or backup are compared with.
+// Now returns the time with which the leases of the site or backup are compared.
 func (h AdminClient) Now(ctx context.Context) time.Time {
 	if h.Backup != "" {
 		return time.Now()
@@ -67,54 +67,68 @@ func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w 
 	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.WriteList(what, f, w) })
 }
 
-// Read copies the answer of a served site to what. If the site is not served, or a
-// backup was named, it calls look with the site's files or the backup.
-func (h AdminClient) Read(ctx context.Context, what string, w io.Writer, look func(*operate.Operations) error) error {
+// Read requests a path from a served site and copies the answer to w. If the site is not
+// served, or Backup is set, it calls read with the site's files or the backup.
+func (h AdminClient) Read(ctx context.Context, path string, w io.Writer, read func(*operate.Operations) error) error {
 	if h.Backup == "" {
-		if err := Stream(ctx, h.Config, what, w); !errors.Is(err, ErrNotServed) {
+		if err := Stream(ctx, h.Config, path, w); !errors.Is(err, ErrNotServed) {
 			return err
 		}
+		return h.withFiles(read)
 	}
-	if h.Backup == "" {
-		return h.withFiles(look)
-	}
-	said := h.Backup
+	named := h.Backup
 	done, err := h.copyBackup()
 	if err != nil {
 		return err
 	}
 	defer done()
-	return ReplacePath(h.withFiles(look), h.Backup, said)
+	return SuggestOtherBackup(ReplacePath(h.withFiles(read), h.Backup, named))
 }
 
-// withFiles calls look with the files of a site that is not served.
-func (h AdminClient) withFiles(look func(*operate.Operations) error) error {
+// withFiles calls read with the files of a site that is not served, or with the backup.
+func (h AdminClient) withFiles(read func(*operate.Operations) error) error {
 	d, st, err := h.openOperations(h.Config.OpenStateReadOnly)
 	if err != nil {
 		return err
 	}
-	return errors.Join(look(d), st.Close())
+	return errors.Join(read(d), st.Close())
 }
 
-// ReplacePath replaces the path of a copy in an error by the name that the operator gave.
-func ReplacePath(err error, file, said string) error {
-	if err == nil || !strings.Contains(err.Error(), file) {
+// ReplacePath replaces the path of a copy in an error by the path that the operator named.
+func ReplacePath(err error, path, named string) error {
+	return replaceText(err, path, named)
+}
+
+// SuggestOtherBackup replaces the remedy in the error of a damaged store. The store is a
+// backup that the operator named, so the remedy is not to restore a backup.
+func SuggestOtherBackup(err error) error {
+	if !errors.Is(err, store.ErrBroken) {
 		return err
 	}
-	return &renamedError{err, strings.ReplaceAll(err.Error(), file, said)}
+	const remedy = "restore a backup"
+	return replaceText(replaceText(err, "stop the server, and "+remedy, remedy), remedy, "name another backup file")
 }
 
-type renamedError struct {
+// replaceText replaces text in the message of an error. It returns an error without the text
+// unchanged.
+func replaceText(err error, old, text string) error {
+	if err == nil || !strings.Contains(err.Error(), old) {
+		return err
+	}
+	return &rewordedError{err, strings.ReplaceAll(err.Error(), old, text)}
+}
+
+// rewordedError is an error with another message.
+type rewordedError struct {
 	error
 	text string
 }
 
-func (e *renamedError) Error() string { return e.text }
-func (e *renamedError) Unwrap() error { return e.error }
+func (e *rewordedError) Error() string { return e.text }
+func (e *rewordedError) Unwrap() error { return e.error }
 
-// copyBackup makes the client read a copy of the backup, since opening a store migrates
-// it to the current schema and the backup may be in a read-only folder. done removes
-// the copy.
+// copyBackup makes the client read a copy of the backup. Opening a store migrates it to the
+// current schema, and the backup may be in a read-only folder. done removes the copy.
 func (h *AdminClient) copyBackup() (done func(), err error) {
 	from, err := OpenRegular(h.Backup)
 	if err != nil {
@@ -139,10 +153,11 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 	return done, nil
 }
 
-// Act sends an order to a served site, or carries it out with do on the files of a site
-// that is not served. served reports which.
-func Act[T any](ctx context.Context, h AdminClient, what string, order T, do func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
-	if err := Order(ctx, h.Config, "/"+what, order, &done); !errors.Is(err, ErrNotServed) {
+// Act posts an order to a served site, at the path /NAME. If the site is not served, it
+// carries out the order with do, on the site's files. served reports whether the site is
+// served.
+func Act[T any](ctx context.Context, h AdminClient, name string, order T, do func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
+	if err := Order(ctx, h.Config, "/"+name, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
 	d, st, err := h.openOperations(h.Config.OpenState)
@@ -157,8 +172,8 @@ func Act[T any](ctx context.Context, h AdminClient, what string, order T, do fun
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openOperations returns the operations over the files of a site that is not served,
-// and its store, which open opens.
+// openOperations returns the operations on the files of a site that is not served, and the
+// site's store. It opens the store with open, and a backup itself.
 func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
@@ -211,11 +226,11 @@ func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
 	for d := json.NewDecoder(rows); ; {
 		var t T
 		err := d.Decode(&t)
-		switch err { // errors of list may wrap these
+		switch err { // not errors.Is, because the errors of list may wrap these
 		case io.EOF:
 			return nil
 		case io.ErrUnexpectedEOF:
-			return errors.New("the list ends within a row; ask again")
+			return errors.New("the list ends within a row; run the command again")
 		case nil:
 			err = row(&t)
 		}
@@ -238,24 +253,24 @@ const (
 
 // Ask sends a GET request to a served site's socket and decodes its JSON answer. It
 // fails with ErrNotServed if no server answers.
-func Ask(ctx context.Context, c *Config, what string, answer any) error {
-	return exchange(ctx, c, http.MethodGet, what, nil, answer)
+func Ask(ctx context.Context, c *Config, path string, answer any) error {
+	return exchange(ctx, c, http.MethodGet, path, nil, answer)
 }
 
 // Order posts an order as JSON to a served site and decodes its JSON answer. An error
-// says whether the site may have carried it out.
-func Order(ctx context.Context, c *Config, what string, said, answer any) error {
-	body, err := json.Marshal(said)
+// says whether the site may have carried out the order.
+func Order(ctx context.Context, c *Config, path string, order, answer any) error {
+	body, err := json.Marshal(order)
 	if err != nil {
 		return err
 	}
-	return exchange(ctx, c, http.MethodPost, what, body, answer)
+	return exchange(ctx, c, http.MethodPost, path, body, answer)
 }
 
 // exchange sends one request and decodes its answer. It returns the errors of Ask and
 // Order.
-func exchange(ctx context.Context, c *Config, method, what string, body []byte, answer any) error {
-	resp, sent, err := request(ctx, c, method, what, body)
+func exchange(ctx context.Context, c *Config, method, path string, body []byte, answer any) error {
+	resp, sent, err := request(ctx, c, method, path, body)
 	if err == nil {
 		err = decode(resp, answer)
 	}
@@ -273,10 +288,10 @@ func exchange(ctx context.Context, c *Config, method, what string, body []byte, 
 	return askError(ctx, socketPath(c), err)
 }
 
-// Stream copies a long answer of a served site to w as it arrives. It fails if the
-// answer breaks off; an error of w is returned unchanged.
-func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
-	resp, _, err := request(ctx, c, http.MethodGet, what, nil)
+// Stream copies a long answer of a served site to w as it arrives. It fails if the answer is
+// incomplete. It returns an error of w unchanged.
+func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
+	resp, _, err := request(ctx, c, http.MethodGet, path, nil)
 	switch {
 	case isNotRunning(err):
 		return ErrNotServed
@@ -295,23 +310,23 @@ func Stream(ctx context.Context, c *Config, what string, w io.Writer) error {
 		if ctx.Err() != nil {
 			return askError(ctx, socketPath(c), err)
 		}
-		return fmt.Errorf("the answer of the served site broke off: %w; the site ends answers that are read too slowly, so ask again, or for less", err)
+		return fmt.Errorf("the answer of the served site broke off: %w; the site ends answers that are read too slowly; run the command again, or request less", err)
 	}
 	return nil
 }
 
-// SocketName is the name of the admin socket, beside the configuration. Providers ask
-// it for manifests, and operators' commands for everything.
+// SocketName is the name of the admin socket, beside the configuration. Providers get
+// manifests from it, and operators' commands send all their requests to it.
 const SocketName = "admin.sock"
 
 // socketPath returns the path of a site's admin socket.
 func socketPath(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
-// request sends one request over a new connection. sent reports that the request was
-// written completely, even if err is not nil.
-func request(ctx context.Context, c *Config, method, what string, body []byte) (resp *http.Response, sent bool, err error) {
+// request sends one request over a new connection. sent reports whether the request was
+// written completely; it is also valid if err is not nil.
+func request(ctx context.Context, c *Config, method, path string, body []byte) (resp *http.Response, sent bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { sent = w.Err == nil }})
-	req, err := http.NewRequestWithContext(ctx, method, "http://site"+what, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://site"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, false, err
 	}
@@ -323,8 +338,8 @@ func request(ctx context.Context, c *Config, method, what string, body []byte) (
 	return resp, sent, err
 }
 
-// dialer returns a function that connects to the admin socket of a site, whatever the
-// address is.
+// dialer returns a function that connects to the admin socket of a site. The function
+// ignores the address that it is called with.
 func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -373,13 +388,13 @@ func (e *unreadableError) Error() string {
 	return fmt.Sprintf("the answer of the served site cannot be read: %v", e.err)
 }
 
-// refusedError is an answer with another status than 200.
+// refusedError is the error of an answer whose status is not 200.
 type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusalOf returns the *refusedError of an answer. The text of a refusal (422) stands
-// alone; others get their status.
+// refusalOf returns the *refusedError of an answer. Its text is the body of the answer, with
+// the status before it unless the site has refused the request (422).
 func refusalOf(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -392,9 +407,9 @@ func refusalOf(resp *http.Response) error {
 	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", resp.StatusCode, text)}
 }
 
-// isNotRunning reports whether an error of the socket means that no server runs. A
-// killed server may leave connections that are then reset; the lock of the store is the
-// proof.
+// isNotRunning reports whether an error of the socket means that no server runs. It accepts
+// a reset connection, because a killed server may leave such connections. If a server does
+// run, its lock on the store prevents the caller from opening the store.
 func isNotRunning(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -402,7 +417,7 @@ func isNotRunning(err error) bool {
 // unknownResult returns the error of an order that the site received without answering:
 // it may have been carried out.
 func unknownResult(ctx context.Context, c *Config, err error) error {
-	return fmt.Errorf("the served site was told, but %w. It may have been done, or be done yet: before you say it again, look with: %s",
+	return fmt.Errorf("the served site has received the order, but %w. It may have carried out the order, or may do so later: before you repeat it, check with: %s",
 		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
 }
 
@@ -410,14 +425,15 @@ func unknownResult(ctx context.Context, c *Config, err error) error {
 func askError(ctx context.Context, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("the served site cannot be asked at %s: %w; be its user, or root", path, err)
+		return fmt.Errorf("the served site cannot be reached at %s: %w; run the command as the site's user, or as root", path, err)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the served site answers nothing at %s; only its user and root are answered, and the log says who was sent away, or what went wrong", path)
+		return fmt.Errorf("the served site has closed the connection at %s without an answer; it answers only the site's user and root; its log has the reason", path)
 	}
-	return fmt.Errorf("the served site cannot be asked at %s: %w; ask again, and see its log", path, noAnswerReason(ctx, err))
+	return fmt.Errorf("the served site cannot be reached at %s: %w; try again, and read its log", path, noAnswerReason(ctx, err))
 }
 
-// noAnswerReason says why no answer arrived.
+// noAnswerReason returns the reason why no answer arrived. Its text is about the site, as
+// "it", or about the command.
 func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

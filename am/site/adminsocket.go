@@ -45,7 +45,7 @@ func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if answersAt(path) {
 		return nil, fmt.Errorf("another server answers at %s; stop it, or give this site a folder of its own", path)
 	}
-	if err := os.RemoveAll(path + ".new"); err != nil { // a folder, as earlier versions have left it
+	if err := os.RemoveAll(path + ".new"); err != nil { // earlier versions have left a folder there
 		return nil, err
 	}
 	l, err := fdsocket.Listen(path, 0o600)
@@ -73,8 +73,8 @@ func answersAt(path string) bool {
 // isServed reports whether a server of this site answers at its socket.
 func (c *Config) isServed() bool { return answersAt(socketPath(c)) }
 
-// Accept returns the next connection of root or the server's user; it closes those of
-// other users.
+// Accept returns the next connection of root or the server's user. It closes the connections
+// of other users.
 func (s *adminSocket) Accept() (net.Conn, error) {
 	for {
 		c, err := s.AcceptUnix()

@@ -44,8 +44,8 @@ func (c *Config) OpenState() (*store.Store, error) {
 // ClockAnswer is the state of a served site's clock, and its state before a change.
 type ClockAnswer struct {
 	Before, Now clock.State
-	// Over counts the leases that are over by the host's clock but not by the site's, so
-	// that trusting the host's clock ends them.
+	// Over counts the leases that have ended by the host's clock but not by the site's clock.
+	// They end when the host's clock is trusted.
 	Over int
 }
 
@@ -53,8 +53,8 @@ type ClockAnswer struct {
 // clock.
 const ClockTrusted = "clock trusted"
 
-// Doubted reports whether the host's clock was not trusted before, or the clock's file
-// was lost.
+// Doubted reports whether, before the change, the host's clock was not trusted or the clock's
+// file was lost.
 func (a *ClockAnswer) Doubted() bool { return a.Before.Doubt != clock.NoDoubt || a.Before.Lost != "" }
 
 // Summary returns one line for the journal: the new time and the old one.

@@ -27,19 +27,19 @@ type Config struct {
 	// Listen is the address and port for clients; :8443 for port 8443 on every
 	// address. Port 0 takes any free one.
 	Listen string `yaml:"listen"`
-	// PublicURL is https://HOST:PORT as clients reach it. Without it, it is the
+	// PublicURL is the URL of the site for clients, https://HOST:PORT. The default has the
 	// host's full name and the port of Listen.
 	PublicURL string `yaml:"public_url"`
-	// Admin is the loopback address and port of /healthz, /readyz and /metrics;
-	// "off" for none. Without it, it is the port after that of Listen.
+	// Admin is the loopback address and port of /healthz, /readyz and /metrics; "off" for
+	// none. The default is 127.0.0.1 and the port after the port of Listen.
 	Admin string `yaml:"admin"`
-	// Metrics is where /metrics, /readyz and /healthz are for monitors on other hosts.
+	// Metrics is the listener of /metrics, /readyz and /healthz for monitors on other hosts.
 	Metrics MetricsConfig `yaml:"metrics"`
 	// Keys are the server's certificates and private keys, one pair for each
 	// kind of key. An RSA pair beside an ECDSA one serves old clients.
 	Keys []KeyPair `yaml:"keys"`
-	// Trusted is the folder of trust anchors: every *.pem in it, with *.crl and
-	// denied for what is revoked.
+	// Trusted is the folder of trust anchors, the files *.pem. The files *.crl and denied
+	// list revoked certificates and refused users.
 	Trusted string `yaml:"trusted"`
 	// Inventory is the file of the components that this site offers.
 	Inventory string `yaml:"inventory"`
@@ -71,27 +71,27 @@ type Config struct {
 	// trusted until an operator confirms it (patchbay clock): leases follow the monotonic
 	// clock until then.
 	ClockJump time.Duration `yaml:"clock_jump"`
-	// EmptyDescribe is what Describe, and ListResources of version 2, answers for a
-	// slice without slivers: "empty", an empty manifest (jFed expects it), or
+	// EmptyDescribe is the answer of Describe, and of ListResources of version 2, for a
+	// slice without slivers: "empty", an empty manifest (jFed expects it), or the error
 	// "not-found".
 	EmptyDescribe string `yaml:"empty_describe"`
-	// ServicesFailure is what happens to a sliver whose install or execute failed:
-	// "report", it is ready with a geni_error, or "fail", it is geni_failed.
+	// ServicesFailure is the effect of a failed install or execute on its sliver. With
+	// "report" the sliver is ready and has a geni_error; with "fail" it is geni_failed.
 	ServicesFailure string `yaml:"services_failure"`
 	// Orphans says what happens to orphans: resources of a provider that belong to no
 	// sliver. "keep" reports them in the log, in /metrics and in "patchbay nodes", and
 	// their component takes no new slivers while they exist. "remove" also removes an
 	// orphan if this site's journal records that it was released here, at most 20 an
-	// hour. Resources of another site, or made after the backup that was restored here,
-	// are in no journal of this site: remove them with "patchbay release --orphans".
+	// hour. The journal has no record of the resources of another site, and none of resources
+	// made after the backup that was restored: remove these with "patchbay release --orphans".
 	Orphans string `yaml:"orphans"`
 	// OrphansAfter is how long an orphan must have existed before it is removed; 10m.
 	OrphansAfter time.Duration `yaml:"orphans_after"`
 	// ASCIIManifests writes characters beyond ASCII as references; old omni
 	// fails on them.
 	ASCIIManifests bool `yaml:"ascii_manifests"`
-	// ManifestExtensions are added to manifests: "sliver-info", creation and expiry of
-	// each sliver, and "vnode", its physical name in Emulab's format.
+	// ManifestExtensions are the extensions of manifests: "sliver-info" adds the creation and
+	// expiry of each sliver, and "vnode" its physical name in Emulab's format.
 	ManifestExtensions []string `yaml:"manifest_extensions"`
 	// Hooks receive events about slivers.
 	Hooks []HookConfig `yaml:"hooks"`
@@ -102,8 +102,9 @@ type Config struct {
 	// StopTimeout is how long running calls may continue when the server stops.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
-	// PollProviders is how often providers are polled. A provider is silent after three
-	// times as long. 0 is 15 seconds; only tests set it, so it has no key.
+	// PollProviders is the interval at which providers are polled. A provider that has not
+	// answered for three times this interval is silent. 0 means 15 seconds; only tests set
+	// it, so it has no key.
 	PollProviders time.Duration
 
 	Origin origin
@@ -124,14 +125,15 @@ const (
 )
 
 // MetricsConfig is the listener of /metrics, /readyz and /healthz for monitors on other
-// hosts, over TLS with the server's certificates, and how they authenticate. With both
-// TokenFile and ClientCA they need both.
+// hosts, over TLS with the server's certificates. Monitors authenticate with a token or a
+// client certificate; if TokenFile and ClientCA are both set, they need both.
 type MetricsConfig struct {
 	// Listen is the address and port; empty for none.
 	Listen string `yaml:"listen"`
-	// TokenFile is a file whose content they send as "Authorization: Bearer TOKEN".
+	// TokenFile is the file of the token. Monitors send "Authorization: Bearer TOKEN".
 	TokenFile string `yaml:"token_file"`
-	// ClientCA is a PEM file with the certificates of the authorities that sign theirs.
+	// ClientCA is a PEM file with the certificates of the authorities that sign the
+	// certificates of monitors.
 	ClientCA string `yaml:"client_ca"`
 }
 
@@ -150,36 +152,38 @@ type CredentialsConfig struct {
 	SHA1Certificates bool `yaml:"sha1_certificates"`
 	// MinRSABits is the smallest RSA key; 2048, at least 1024.
 	MinRSABits int `yaml:"min_rsa_bits"`
-	// Signers are further names of authorities that may sign credentials, the
-	// last part of their URNs; sa, ma, ca, ch and root always may.
+	// Signers are names of authorities (the last part of their URNs) that may sign
+	// credentials, in addition to sa, ma, ca, ch and root.
 	Signers []string `yaml:"signers"`
 	// Speakers are the URNs of the tools and authorities that may speak for users with a
-	// credential signed by the user; without any, all trusted ones may.
+	// credential signed by the user; if there are none, all trusted tools and authorities may.
 	Speakers []string `yaml:"speakers"`
 	// CacheSize is how many verified credentials are cached.
 	CacheSize int `yaml:"cache_size"`
 }
 
-// LeasesConfig limits how long slivers live. A lease never outlives the
-// credential that asked for it.
+// LeasesConfig limits how long slivers live. A lease never outlives the credential of
+// the call that requested it.
 type LeasesConfig struct {
-	// Allocated is how long a reservation lasts that is not provisioned; 10m.
+	// Allocated is the lease of a reservation that is not provisioned; 10m.
 	Allocated time.Duration `yaml:"allocated"`
-	// AllocatedMax is the longest lease from now that Renew gives a reservation; 2h.
+	// AllocatedMax is the longest lease that Renew gives a reservation, counted from the
+	// call; 2h.
 	AllocatedMax time.Duration `yaml:"allocated_max"`
 	// Provisioned is the first lease of a provisioned sliver; 24h.
 	Provisioned time.Duration `yaml:"provisioned"`
-	// ProvisionedMax is the longest lease from now; 30d.
+	// ProvisionedMax is the longest lease that Provision and Renew give, counted from the
+	// call; 30d.
 	ProvisionedMax time.Duration `yaml:"provisioned_max"`
-	// Margin is how far before its credential the first lease ends, so that a
-	// small renewal still works; 10m.
+	// Margin is the time between the end of the first lease and the end of the credential,
+	// so that a small renewal still works; 10m.
 	Margin time.Duration `yaml:"margin"`
 }
 
 // LimitsConfig limits the calls of clients and the requests in them.
 type LimitsConfig struct {
 	server.Config
-	// RSpec limits the content of a request; beyond it Allocate answers 6 (TOOBIG).
+	// RSpec limits the content of a request; Allocate answers a larger one with 6 (TOOBIG).
 	RSpec rspec.Limits `yaml:"rspec"`
 }
 
@@ -243,8 +247,8 @@ func (c *Config) ReadOptions(inv *inventory.Inventory) rspec.ReadOptions {
 	return o
 }
 
-// Components returns a function that finds a component's name and provider by its URN
-// in the inventory in force.
+// Components returns a function that finds a component's name and provider by its URN in the
+// inventory that inv returns.
 func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provider string, ok bool) {
 	return func(u urn.URN) (string, string, bool) {
 		c, ok := inv().Component(u)
@@ -255,8 +259,8 @@ func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provi
 	}
 }
 
-// Interfaces returns a function that finds an interface's name by its URN in the
-// inventory in force.
+// Interfaces returns a function that finds an interface's name by its URN in the inventory
+// that inv returns.
 func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 	return func(u urn.URN) string {
 		if i, ok := inv().Interface(u); ok {

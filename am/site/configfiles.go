@@ -14,14 +14,14 @@ import (
 	"patchbay/am/display"
 )
 
-// checkFiles checks that all configured files exist. Its error joins a *ConfigError,
-// with the line of the key, for each that does not.
+// checkFiles checks that all configured files exist. Its error joins a *ConfigError, with the
+// line of the key, for each missing file.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
 		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
 }
 
-// CheckKeyFiles checks that the files of keys exist.
+// CheckKeyFiles checks that the files of the server's certificates and private keys exist.
 func (c *Config) CheckKeyFiles() error {
 	var errs []error
 	for i, pair := range c.Keys {
@@ -106,7 +106,8 @@ func notWritableMessage(path string, err error) string {
 	return fmt.Sprintf("%s is not writable by user %s: %s", path, name, display.AsRoot("chown", name, path))
 }
 
-// missingMessage returns the message for a file or folder that cannot be read.
+// missingMessage returns the message for a file or folder that does not exist or cannot be
+// read.
 func missingMessage(what, path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("the %s %s does not exist; create it, or correct the name", what, path)

@@ -16,7 +16,7 @@ type origin struct {
 	// variables are the values that the environment sets, by key.
 	variables map[string]string
 
-	warnings *[]*ConfigError // about keys of earlier releases
+	warnings *[]*ConfigError // see Config.Warnings
 }
 
 // ConfigError is one mistake in a configuration: where it is, and what to do.
@@ -57,8 +57,8 @@ func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// settingVariables returns the values in an environment that set keys, by key. Keys in
-// lists have no variables.
+// settingVariables returns the values of the environment variables that set keys, by key.
+// Keys in lists have no variables.
 func settingVariables(environ []string) map[string]string {
 	values := make(map[string]string)
 	for _, s := range settings(&Config{}) {
@@ -76,8 +76,8 @@ func (o origin) warn(where, format string, args ...any) {
 	*o.warnings = append(*o.warnings, &ConfigError{Where: where, Msg: fmt.Sprintf(format, args...)})
 }
 
-// Warnings returns what the operator should change before the next release: keys and
-// variables that this one ignores, or reads under their old name.
+// Warnings returns a warning for each key or variable that this release ignores, or accepts
+// under an old name. Operators should change these before the next release.
 func (c *Config) Warnings() []*ConfigError {
 	if c.Origin.warnings == nil {
 		return nil // it was not read from a file

@@ -120,8 +120,8 @@ func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	return &c, nil
 }
 
-// withoutRepeats returns the errors joined in err about places that have no error in
-// known, since a value that cannot be read needs no second error.
+// withoutRepeats returns the errors that err joins, except those about places that have an
+// error in known. A value that cannot be parsed needs no second error.
 func withoutRepeats(err error, known []error) (others []error) {
 	at := map[string]bool{}
 	for _, e := range known {
@@ -141,8 +141,8 @@ func withoutRepeats(err error, known []error) (others []error) {
 	return others
 }
 
-// setText parses the text of a value. Durations need a unit, for a bare number would be
-// nanoseconds; whole numbers may be sizes such as 64K.
+// setText parses text and stores the value in v. Durations need a unit, because a bare number
+// would mean nanoseconds. Whole numbers may be sizes such as 64K.
 func setText(v reflect.Value, text string) (err error) {
 	var n int64
 	switch p := v.Addr().Interface().(type) {
@@ -181,8 +181,8 @@ func parseSize(s string) (int64, error) {
 // otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
-// warnedIn is the release that ignores removedKeys, and reads renamedKeys under both
-// names, with a warning. The next release drops the entries, so the keys become errors.
+// warnedIn is the release that ignores removedKeys, and accepts renamedKeys under both names;
+// both cause a warning. In the next release the entries are removed, and the keys are errors.
 const warnedIn = "0.1"
 
 // removedKeys are the keys of earlier versions that no longer exist, with the value
@@ -269,7 +269,7 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	case len(doc.Content) == 0:
 		return nil, nil
 	case err != nil && strings.Contains(err.Error(), "excessive aliasing"):
-		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) expand to too much; write the values out"}
+		return nil, &ConfigError{Where: o.File, Msg: "its aliases (*NAME) expand to too much text; write the values out"}
 	case isProviderFile(&doc):
 		return nil, &ConfigError{Where: o.File, Msg: "these are a provider's metadata and settings, not a configuration; name the site's " + ConfigName}
 	case IsInventory(&doc):
@@ -279,7 +279,7 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 }
 
 // walk decodes the YAML at n into v, records the line of each key, and adds mistakes to
-// errs. prefix is the full key of n with a trailing dot; \"\" at the root.
+// errs. prefix is the full key of n with a trailing dot; "" at the root.
 func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})

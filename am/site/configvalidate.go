@@ -75,7 +75,7 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 	case m.Listen == "":
 		wrong("metrics.listen", "it is missing; write an address and port like :9464")
 	case m.TokenFile == "" && m.ClientCA == "":
-		wrong("metrics", "anybody could read them; name a token_file, or a client_ca")
+		wrong("metrics", "anybody could read the metrics; set token_file or client_ca")
 	}
 	if m.Listen != "" {
 		if err := CheckAddress(m.Listen); err != nil {
@@ -117,7 +117,7 @@ func (c *Config) validateCredentials(wrong wrongFunc) {
 	}
 }
 
-// validateTimes checks the durations outside leases and limits.
+// validateTimes checks the durations that are neither in leases nor in limits.
 func (c *Config) validateTimes(wrong wrongFunc) {
 	if c.ClockJump < time.Second {
 		wrong("clock_jump", "%s is less than a second, and normal clock corrections are larger; write a time like 1m", display.Duration(c.ClockJump))
@@ -137,7 +137,7 @@ func (c *Config) validateTimes(wrong wrongFunc) {
 func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
-			wrong(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+			wrong(key, "%q is not one of %s", value, strings.Join(allowed, ", "))
 		}
 	}
 	oneOf("empty_describe", c.EmptyDescribe, "empty", "not-found")

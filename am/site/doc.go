@@ -7,12 +7,12 @@
 //	adminclient.go           AdminClient: a served site by its socket, else its files
 //	site.go, open.go         Site, and Open: the openers in order
 //	run.go                   serve, watch, stop, Close
-//	reload.go                put a changed inventory in force
+//	reload.go                replace the inventory by a changed one
 //	orphans.go               drain and remove orphans; lockdown after a restore
 //	trust.go, policyfile.go,
 //	maintenancefile.go       files that are read again when they change
 //	adminsocket.go           the admin socket: only root and the server's user
-//	endpoints.go             what the admin socket answers
+//	endpoints.go             the handlers of the admin socket
 //	testbed.go, nodelock.go  local testbeds that run while the site is served
 //
 // # Decisions
@@ -25,7 +25,8 @@
 //   - root serves another user's site: hooks and providers run as that user, and as root, the
 //     server starts only programs in the folder of its own executable:
 //     [Testbed.trustedCommand].
-//   - local testbed that left the configuration: it runs until no sliver uses it: [retirePause].
+//   - local testbed that the inventory no longer uses: it runs until no sliver uses it:
+//     [retirePause].
 //   - missing store: a new one is made only if neither audit nor copies show that there was one:
 //     [Config.OpenState].
 package site

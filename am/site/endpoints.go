@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// endpoints returns the handlers of the admin socket that package server does not have
+// endpoints returns the handlers of the admin socket, except those that package server has
 // itself.
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
@@ -69,11 +69,11 @@ func withoutQuery(h http.Handler) http.Handler {
 // backupEndpoint sends the store to one client at a time.
 type backupEndpoint struct {
 	site *Site
-	// part limits the time in which the client reads one part of a backup, and whole the
-	// time for all of it: the store grows during a backup, because no pages are reused.
+	// part limits the time in which the client must read one part of a backup, and whole the
+	// time for the whole backup. During a backup the store reuses no pages, so it grows.
 	part, whole time.Duration
-	// wait is how long a request waits for the end of another backup. That client may have
-	// read everything and ask again before the server has ended the first request.
+	// wait is how long a request waits for the end of another backup. A client that has just
+	// read a backup may request another one before the server has ended the first request.
 	wait time.Duration
 	busy chan struct{}
 }
@@ -83,7 +83,7 @@ func (s *Site) backupEndpoint() http.Handler {
 	return &backupEndpoint{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
 }
 
-// ServeHTTP sends the store as of now.
+// ServeHTTP sends a copy of the store.
 func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case d.busy <- struct{}{}:
@@ -173,7 +173,7 @@ func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	s.runner.Wake()
 }
 
-// writeClock adds the count of ended leases to a and writes it.
+// writeClock counts the leases that end when the host's clock is trusted, and answers with a.
 func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
 	if err := a.Count(s.store); err != nil {
 		s.log.Error("the state of the clock cannot be read", "error", err)
@@ -190,7 +190,7 @@ const (
 )
 
 // ServerCommand is an order to a served site, with the operator's name for the audit. The
-// site records it, because the client may end before the order is carried out.
+// site records the order itself, because the client may end before the order is carried out.
 type ServerCommand struct {
 	Operator string `json:"operator"`
 }
@@ -217,8 +217,8 @@ func (s *Site) serveHooks(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, s.hooks.States())
 }
 
-// serveReload answers /reload: POST puts the inventory file in force, GET reports what
-// that would change.
+// serveReload answers /reload: POST loads the inventory file, GET reports the changes that
+// this would make.
 func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	var report *ReloadReport
 	var err error
@@ -240,7 +240,7 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		report.Wrong = errorLines(err)
 		if r.Method == http.MethodPost {
-			s.log.Error("the inventory file cannot be put in force; the previous inventory stays in force", "error", err)
+			s.log.Error("the inventory file cannot be used; the previous inventory still applies", "error", err)
 		}
 	}
 	writeJSON(w, report)

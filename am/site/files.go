@@ -15,8 +15,8 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ReplaceFile writes a file atomically: readers see the old or the new content, and
-// other users never see a key. It creates the folder.
+// ReplaceFile writes a file atomically: readers see the old or the new content, and no user
+// can read it before it has its mode. It creates the folder.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	return fileowner.As(dir, func() error {
@@ -68,11 +68,11 @@ func (kind notRegularError) Error() string {
 	return fmt.Sprintf("it is not a regular file but %s; name a regular file", string(kind))
 }
 
-// SuggestPipe adds a remedy to the error for a pipe or device: the argument - reads standard
-// input. It is for commands that support this; other errors stay as they are.
+// SuggestPipe adds a remedy to the error for a pipe or device: the argument -, for standard
+// input. It is for commands that accept this argument. It returns other errors unchanged.
 func SuggestPipe(err error) error {
 	if kind, ok := errors.AsType[notRegularError](err); ok && kind != kindFolder {
-		return fmt.Errorf("%w; or give - and pipe it in", err)
+		return fmt.Errorf("%w; or give - and pipe the content in", err)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func ReadRegular(name string) ([]byte, error) {
 
 const kindFolder = "a folder"
 
-// kindOf returns what a file that is not regular is.
+// kindOf returns the kind of a file that is not regular, for messages.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -135,14 +135,14 @@ func stampOf(file string) fileStamp {
 	return s
 }
 
-// filePause is the interval at which files are checked. A file is read when it was the same
-// at two checks, so that no half-written file is read.
+// filePause is the interval at which files are checked. A file is read when two checks in a
+// row have found it unchanged, so that no half-written file is read.
 const filePause = 250 * time.Millisecond
 
 // watchFiles polls state until ctx ends. It calls settled at each poll whose state equals
-// that of the poll before. If the state changes at latest polls in a row, it calls settled
-// all the same; 0 means never.
-func watchFiles(ctx context.Context, latest int, state func() string, settled func(state string)) {
+// the state of the poll before. It also calls settled when the state has changed at maxChanges
+// polls in a row; 0 means no such limit.
+func watchFiles(ctx context.Context, maxChanges int, state func() string, settled func(state string)) {
 	ticks := time.NewTicker(filePause)
 	defer ticks.Stop()
 	last, changes := state(), 0
@@ -153,7 +153,7 @@ func watchFiles(ctx context.Context, latest int, state func() string, settled fu
 		case <-ticks.C:
 		}
 		now := state()
-		if changes++; now == last || changes == latest {
+		if changes++; now == last || changes == maxChanges {
 			changes = 0
 			settled(now)
 		}

@@ -16,16 +16,16 @@ import (
 // HookConfig is a receiver of events about slivers. Events arrive at least once, in
 // order within a slice, and never delay a call.
 type HookConfig struct {
-	// Name identifies the hook. Waiting events belong to the name: a renamed hook is a
-	// new one, which gets only later events.
+	// Name identifies the hook. Events wait for delivery under this name, so a renamed hook
+	// is a new one and gets only later events.
 	Name string `yaml:"name"`
 	// Command is an executable that gets the event as JSON on standard input; exit
 	// status 0 acknowledges it. It runs with the rights of the server.
 	Command string `yaml:"command"`
-	// URL is where the event is posted instead; any 2xx acknowledges it.
+	// URL receives the event by POST, if there is no Command; any 2xx acknowledges it.
 	URL string `yaml:"url"`
-	// Events are the delivered events. Without any these are allocated, ready, failed,
-	// expiring, released and shutdown; renewed, gone and thawed must be named.
+	// Events are the delivered events. The default is allocated, ready, failed, expiring,
+	// released and shutdown; renewed, gone and thawed must be named.
 	Events []string `yaml:"events"`
 	// Before is how long before the end of a lease the event expiring is sent; 1h.
 	Before time.Duration `yaml:"before"`
@@ -34,13 +34,13 @@ type HookConfig struct {
 	// Secret is a file with the key that signs posted events, so that the receiver can
 	// verify their origin.
 	Secret string `yaml:"secret"`
-	// CA is a PEM file with the certificates that verify URL; by default those that this
-	// host trusts.
+	// CA is a PEM file with the certificates that verify the server at URL; the default is
+	// the certificates that this host trusts.
 	CA string `yaml:"ca"`
 }
 
 const (
-	// maxHooks is how many hooks a site may have.
+	// maxHooks is the maximum number of hooks of a site.
 	maxHooks = 32
 	// maxHookTime limits the durations in a hook; every lease is shorter.
 	maxHookTime = 365 * 24 * time.Hour
@@ -83,7 +83,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 				wrong("%s: %v", h.Name, err)
 			}
 		case h.Secret != "" || h.CA != "":
-			wrong("%s: secret and ca go with url", h.Name)
+			wrong("%s: secret and ca need a url", h.Name)
 		}
 		for _, w := range h.Events {
 			if slices.Contains(hook.Kinds, hook.Kind(w)) {

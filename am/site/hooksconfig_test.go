@@ -22,7 +22,7 @@ func TestHooksSayWhatIsWrongAndWhere(t *testing.T) {
 		{"TimeWithoutUnit", "hooks: [{name: a, command: x, timeout: 30}]\n", "\"30\" is not a time like"},
 		{"NegativeTime", "hooks: [{name: a, command: x, before: -1h}]\n", "f.yaml:3: hooks.before: \"-1h\" is not a time"},
 		{"EndlessTime", "hooks: [{name: a, command: x, timeout: 400d}]\n", "a: timeout must be a time like 30s, 1h or 2d"},
-		{"SecretForACommand", "hooks: [{name: a, command: x, secret: y}]\n", "a: secret and ca go with url"},
+		{"SecretForACommand", "hooks: [{name: a, command: x, secret: y}]\n", "a: secret and ca need a url"},
 		{"URLOfAnotherKind", "hooks: [{name: a, url: \"file:///etc/passwd\"}]\n", "a: its url is not https://HOST/PATH"},
 		{"PasswordInURL", "hooks: [{name: a, url: \"https://me:word@example.org/\"}]\n", "a: its url holds a password; sign with secret: FILE instead"},
 		{"PortOutOfRange", "hooks: [{name: a, url: \"https://example.org:84430/\"}]\n", "a: its url has the port 84430"},

@@ -112,14 +112,14 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// validPort reports whether s is not a number outside the range of ports. The system checks
-// names of services.
+// validPort reports whether s may be a port: it returns false for a number that is too large.
+// Other text may be the name of a service, which the system checks.
 func validPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return !errors.Is(err, strconv.ErrRange)
 }
 
-// IsLoopbackName reports whether a name means the host itself on every host.
+// IsLoopbackName reports whether a name or address means the local host, on every host.
 func IsLoopbackName(s string) bool {
 	host, _, _ := strings.Cut(strings.ToLower(s), ":")
 	ip := net.ParseIP(s)

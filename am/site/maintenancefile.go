@@ -21,26 +21,28 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// unreadable is the reason that experimenters get while the maintenance file cannot be
-// read at the start.
+// unreadable is the reason that experimenters get if the maintenance file could not be read at
+// the start.
 const unreadable = "the operators of this aggregate have to repair its settings; please try again later"
 
-// maintenanceFile keeps a served site in step with its maintenance file.
+// maintenanceFile applies the maintenance file to a served site, and applies it again when it
+// changes.
 type maintenanceFile struct {
 	file  string
-	inv   func() *inventory.Inventory // returns the inventory in force
+	inv   func() *inventory.Inventory // returns the current inventory
 	store *store.Store
 	site  *service.Service
 	log   *slog.Logger
 
 	reading   chan struct{} // held while the file is read; guards the fields below
 	seen      fileStamp
-	plan      *maintenance.Plan // content of the file in force; nil before the first read
+	plan      *maintenance.Plan // the last valid content of the file; nil before the first read
 	lastError error             // of the last read of the file; nil if it succeeded
-	extra     extraPlan         // in force in addition to plan
+	extra     extraPlan         // applies in addition to plan
 
-	locked, broken atomic.Bool                      // the site takes no new work; the file cannot be read
-	shown          atomic.Pointer[maintenance.Plan] // plan and extra combined, readable without the lock
+	locked atomic.Bool                      // the file locks the site down
+	broken atomic.Bool                      // the file cannot be read
+	shown  atomic.Pointer[maintenance.Plan] // plan and extra combined, readable without the lock
 }
 
 // newMaintenanceFile returns a maintenanceFile that has not read its file yet.
@@ -59,8 +61,8 @@ func (u *maintenanceFile) lock(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// read puts the maintenance file in force if it has changed. A file with mistakes changes
-// nothing, but locks the site down if it is read for the first time.
+// read applies the maintenance file if it has changed. A file with mistakes changes nothing;
+// at the first read, it locks the site down.
 func (u *maintenanceFile) read(ctx context.Context) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -79,7 +81,7 @@ func (u *maintenanceFile) read(ctx context.Context) error {
 		u.log.Error("the maintenance file cannot be read, so the site starts locked down; repair the file, or remove it", "error", err)
 		plan = &maintenance.Plan{Lockdown: &maintenance.Lockdown{Text: unreadable}, Fingerprint: "unreadable"}
 	case err != nil:
-		u.log.Error("the maintenance file cannot be read; its previous content stays in force", "error", err)
+		u.log.Error("the maintenance file cannot be read; its previous content still applies", "error", err)
 		u.seen = now
 		return nil
 	case u.plan != nil && u.plan.Fingerprint == plan.Fingerprint:
@@ -100,7 +102,7 @@ func (u *maintenanceFile) read(ctx context.Context) error {
 	return nil
 }
 
-// logPlan logs the plan in force.
+// logPlan logs the plan of the file.
 func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	text := ""
 	if p.Lockdown != nil {
@@ -110,8 +112,8 @@ func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	u.logUnknown(p)
 }
 
-// logUnknown logs the names in the file that the inventory does not have. Operators must
-// know them, because a component that was renamed is in service.
+// logUnknown logs the component names in the file that the inventory does not have. Operators
+// must know them: a renamed component is in service again, under its new name.
 func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.hasComponent) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so a renamed component takes new slivers; correct the name, or remove the entry",
@@ -133,13 +135,13 @@ func (u *maintenanceFile) hasComponent(name string) bool {
 func (u *maintenanceFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			u.log.Error("the maintenance file is in force, but running calls may not follow it yet", "error", err)
+			u.log.Error("the maintenance file was applied, but running calls may not follow it yet", "error", err)
 		}
 	})
 }
 
 // stateJSON returns the MaintenanceState for the admin socket. It reads the file first, so
-// that a command that has written the file learns whether it is in force.
+// that a command that has written the file learns whether the site uses it.
 func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
@@ -161,7 +163,7 @@ func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// changeExtra calls change to change u.extra, and puts the result in force.
+// changeExtra calls change to change u.extra, and applies the result.
 func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPlan)) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -178,8 +180,8 @@ func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPla
 	return u.site.SetPlan(ctx, plan)
 }
 
-// logDrains logs the components that are drained because of orphans now, and those that
-// no longer are.
+// logDrains logs each component that is drained because of orphans since the last change, and
+// each component that is no longer drained.
 func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
 		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
@@ -196,9 +198,9 @@ func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	}
 }
 
-// MaintenanceState is the maintenance in force at a site, and the slivers that it concerns.
+// MaintenanceState describes the maintenance of a site, and the slivers that it concerns.
 type MaintenanceState struct {
-	Fingerprint string // of the file that is in force
+	Fingerprint string // of the file's content that applies
 	Lockdown    string // the reason for experimenters; "" for none
 	Wrong       string // error of the file's current content; "" for none
 	Slices      int    // slices with provisioned slivers
@@ -207,8 +209,8 @@ type MaintenanceState struct {
 	Affected    []AffectedSlice
 }
 
-// AffectedSlice says that a slice has slivers on a component whose planned maintenance begins
-// before their leases end.
+// AffectedSlice is a slice with slivers whose leases end after the beginning of the planned
+// maintenance of their components.
 type AffectedSlice struct {
 	Planned int // the window's place in the file, from 0
 	Slice   string
@@ -219,7 +221,7 @@ type AffectedSlice struct {
 // maxAffected limits the entries of MaintenanceState.Affected.
 const maxAffected = 1000
 
-// maintenanceState returns the state for the plan p, from the live ones of the slivers.
+// maintenanceState returns the state for the plan p. It counts only the live slivers.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
 	s := MaintenanceState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
@@ -296,7 +298,7 @@ func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (
 	if has {
 		st, err := c.OpenStateReadOnly()
 		if err != nil {
-			return s, false, fmt.Errorf("%w; if so, it has no %s, and reads the file within a second", err, SocketName)
+			return s, false, fmt.Errorf("%w; if so, the server has no %s, and reads the maintenance file within a second", err, SocketName)
 		}
 		now = st.Now()
 		slivers, err = st.Slivers()
@@ -307,8 +309,9 @@ func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (
 	return maintenanceState(p, inv, slivers, now), false, nil
 }
 
-// CheckInForce fails unless a served site has put the written file in force.
-func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
+// CheckApplied fails unless the served site with the state s uses the plan p, which a command
+// has written to the maintenance file.
+func (s *MaintenanceState) CheckApplied(p *maintenance.Plan, c *Config) error {
 	switch {
 	case s.Fingerprint == p.Fingerprint:
 		return nil
@@ -317,7 +320,7 @@ func (s *MaintenanceState) CheckInForce(p *maintenance.Plan, c *Config) error {
 	case s.Wrong != "":
 		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
 	}
-	return fmt.Errorf("the served site does not read %s; it was started with another configuration, so start it again", c.Maintenance)
+	return fmt.Errorf("the served site does not read %s, because it was started with another configuration; restart the server", c.Maintenance)
 }
 
 // changedSince reports whether the maintenance file now differs from p.
@@ -333,14 +336,14 @@ func (r AffectedSlice) String() string {
 	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
 }
 
-// extraPlan is what is in force beside the maintenance file: a lockdown, and drains
-// because of orphans.
+// extraPlan holds the lockdown and the drains that apply in addition to the maintenance file:
+// a lockdown after a restore or of a read-only site, and drains because of orphans.
 type extraPlan struct {
 	lockdown *maintenance.Lockdown // nil for none
 	drains   []*maintenance.Drain  // by component
 }
 
-// equal reports whether two extraPlans put the same in force.
+// equal reports whether two extraPlans are equal.
 func (h extraPlan) equal(o extraPlan) bool {
 	return h.lockdown == o.lockdown && slices.EqualFunc(h.drains, o.drains, func(a, b *maintenance.Drain) bool {
 		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
@@ -365,7 +368,7 @@ func UnknownComponent(inv *inventory.Inventory, name string) error {
 	return fmt.Errorf("the inventory has no component %q%s", name, near)
 }
 
-// WindowText returns the components of a window as they were written.
+// WindowText returns the components of a window as the maintenance file names them.
 func WindowText(w *maintenance.Window) string {
 	if len(w.Components) == 0 {
 		return "the whole site"

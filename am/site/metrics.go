@@ -24,7 +24,7 @@ type callFailures struct {
 	counts map[[2]string]int64 // by provider and action
 }
 
-// count adds n failures. With 0 the metric exists before the first failure.
+// count adds n failures. An n of 0 creates the metric before the first failure.
 func (f *callFailures) count(provider, action string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +51,7 @@ const countsMaxAge = time.Second
 type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
-	degraded       map[string]int    // by provider: slivers that are ready and have a problem
+	degraded       map[string]int    // ready slivers with a problem, by provider
 	tasks          map[[2]string]int // by goal and provider
 	oldest         time.Duration     // age of the oldest task
 	slices         int
@@ -79,7 +79,7 @@ func (s *Site) storeCounts() *storeCounts {
 // goals lists all goals of tasks.
 var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am.GoalUsers, am.GoalRemove, am.GoalUndo}
 
-// countStore counts what the store and the inventory hold now.
+// countStore counts the records of the store and the components of the inventory.
 func (s *Site) countStore() *storeCounts {
 	n := &storeCounts{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
 	for name := range providersOf(s.index.Inventory()) {
@@ -143,18 +143,18 @@ func (s *Site) numbers() []server.Number {
 		{Name: "clock_in_doubt", Help: "1 while the host's clock is not trusted, so that leases follow the monotonic clock; else 0.", Value: flag(func() bool {
 			return s.clock.State().Doubt != clock.NoDoubt
 		})},
-		{Name: "policy_rules", Help: "Rules of the policy that are in force.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
-		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that older rules are in force; else 0.", Value: flag(s.policy.isBroken)},
+		{Name: "policy_rules", Help: "Rules of the policy that apply.", Value: func() float64 { return float64(s.policy.policy.Rules().Len()) }},
+		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that its previous rules still apply; else 0.", Value: flag(s.policy.isBroken)},
 		{Name: "lockdown", Help: "1 while an operator has locked the site down, so that it takes no new work; else 0.", Value: flag(s.maintenance.locked.Load)},
-		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that its last valid version is in force; else 0.", Value: flag(s.maintenance.broken.Load)},
-		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have: one that was renamed is in service; anything but 0 needs an operator.", Value: func() float64 { return float64(s.maintenance.countUnknown()) }},
+		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that its last valid content still applies; else 0.", Value: flag(s.maintenance.broken.Load)},
+		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have. A renamed component is in service, so anything but 0 needs an operator.", Value: func() float64 { return float64(s.maintenance.countUnknown()) }},
 		{Name: "store_broken", Help: "1 while the store accepts no changes because of damage or a failed write; else 0.", Value: flag(func() bool {
 			return s.store.Err() != nil
 		})},
-		{Name: "decision_longest_seconds", Help: "Time of the longest decision since the start: all other changes of the site wait for it.", Value: func() float64 {
+		{Name: "decision_longest_seconds", Help: "Duration of the longest decision since the start. During a decision all other changes of the site wait.", Value: func() float64 {
 			return s.store.LongestDecision().Seconds()
 		}},
-		{Name: "orphans", Help: "Resources that a provider has and that belong to no sliver; a provider that has not listed its resources yet has no number.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
+		{Name: "orphans", Help: "Resources of a provider that belong to no sliver. There is no value for a provider that has not listed its resources yet.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
 			for name, n := range s.runner.CountOrphans() {
 				add(float64(n), name)
 			}
@@ -224,7 +224,7 @@ func (s *Site) storeNumbers() []server.Number {
 		{Name: "tasks", Help: "Work that providers still have to do, by goal and provider.", Labels: []string{"goal", "provider"}, Values: values(func(n *storeCounts, add func(float64, ...string)) { addPairs(n.tasks, add) })},
 		{Name: "task_oldest_seconds", Help: "Age of the oldest task; 0 if there is none.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(n.oldest.Seconds()) })},
 		{Name: "slices", Help: "Slices that have slivers here or were shut down.", Values: values(func(n *storeCounts, add func(float64, ...string)) { add(float64(n.slices)) })},
-		{Name: "components", Help: "Components by state, the first that holds of: missing, drained, maintenance, cleaning, held, full, used, free.", Labels: []string{"state"}, Values: values(func(n *storeCounts, add func(float64, ...string)) {
+		{Name: "components", Help: "Components by state. A component has the first of these states that applies: missing, drained, maintenance, cleaning, held, full, used, free.", Labels: []string{"state"}, Values: values(func(n *storeCounts, add func(float64, ...string)) {
 			for state, count := range n.components {
 				add(float64(count), state)
 			}
@@ -237,7 +237,7 @@ func (s *Site) storeNumbers() []server.Number {
 // fileNumbers returns the metrics of certificates, CRLs, backups and the program itself.
 func (s *Site) fileNumbers() []server.Number {
 	return []server.Number{
-		{Name: "certificate_expiry_timestamp_seconds", Help: "When the first certificate in a file of the server or of the trust folder expires.", Labels: []string{"file"}, Values: s.certificateExpiry},
+		{Name: "certificate_expiry_timestamp_seconds", Help: "Earliest expiry of the certificates in a file of the server or of the trust folder.", Labels: []string{"file"}, Values: s.certificateExpiry},
 		{Name: "crl_next_update_timestamp_seconds", Help: "When a CRL in the trust folder gets out of date.", Labels: []string{"file"}, Values: func(add func(float64, ...string)) {
 			next := map[string]time.Time{}
 			for _, l := range s.anchors.Load().RevocationLists() {
@@ -258,14 +258,15 @@ func (s *Site) fileNumbers() []server.Number {
 	}
 }
 
-// certificateExpiry adds when the certificates of the server and of the trust folder end.
+// certificateExpiry passes to add the earliest expiry of the certificates in each file of the
+// server and of the trust folder.
 func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	ends := map[string]time.Time{}
 	for _, x := range s.anchors.Load().List() {
 		keepEarliest(ends, x.File, x.Certificate.NotAfter)
 	}
 	for _, k := range s.config.Keys {
-		text, _ := os.ReadFile(k.Certificate) // one that cannot be read has no number
+		text, _ := os.ReadFile(k.Certificate) // a file that cannot be read has no value
 		chain, _ := cert.ParsePEM(text)
 		for _, c := range chain {
 			keepEarliest(ends, k.Certificate, c.NotAfter)
@@ -274,14 +275,14 @@ func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	s.addTimes(add, ends)
 }
 
-// keepEarliest keeps the earliest time of a file, of those that are not zero.
+// keepEarliest stores t as the time of a file unless an earlier time is stored or t is zero.
 func keepEarliest(times map[string]time.Time, file string, t time.Time) {
 	if was, ok := times[file]; !t.IsZero() && (!ok || t.Before(was)) {
 		times[file] = t
 	}
 }
 
-// addTimes adds times by file, with paths relative to the site's folder.
+// addTimes passes the time of each file to add, with paths relative to the site's folder.
 func (s *Site) addTimes(add func(float64, ...string), times map[string]time.Time) {
 	for file, t := range times {
 		if name, err := filepath.Rel(filepath.Dir(s.config.Origin.File), file); err == nil && filepath.IsLocal(name) {

@@ -33,8 +33,8 @@ func flock(f *os.File, patience time.Duration) error {
 	}
 }
 
-// lockProviders locks the folder of providers, so that no other server acts on their
-// nodes, until the file is closed or this process ends.
+// lockProviders locks the folder of providers, so that no other server acts on their nodes.
+// The lock lasts until the returned file is closed or this process ends.
 func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -89,8 +89,8 @@ func processName(pid string) string {
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder describes the process of this host that has locked the store with an
-// inode; "" if this user can see none.
+// StoreHolder describes the process of this host that has locked the store, whose inode it
+// takes; "" if this user can see no such process.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {
@@ -143,7 +143,8 @@ func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) fu
 	}
 }
 
-// lockProvider locks the local testbed of a provider, if it is one.
+// lockProvider locks the local testbed of a provider. It does nothing for another kind of
+// provider.
 func (r *testbeds) lockProvider(provider string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

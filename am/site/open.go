@@ -79,7 +79,7 @@ func (s *Site) openRunner(context.Context) error {
 		Interfaces: Interfaces(s.index.Inventory),
 		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // else the first calls of providers would fail
+			s.testbeds.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -135,7 +135,7 @@ func (s *Site) openInventory(context.Context) error {
 	return err
 }
 
-// openPolicy reads the policy, and starts to count what users and projects hold.
+// openPolicy reads the policy, and starts to count the resources that users and projects hold.
 func (s *Site) openPolicy(context.Context) error {
 	c, inv := s.config, s.index.Inventory()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
@@ -162,7 +162,7 @@ func (s *Site) openRecords(context.Context) (err error) {
 	return s.openHooks()
 }
 
-// logBroken logs why the store accepts no more changes.
+// logBroken logs the reason why the store accepts no more changes.
 func (s *Site) logBroken(why error) {
 	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
 }
@@ -228,7 +228,7 @@ func listenTCP(addr, key string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, &portInUseError{addr, key}
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("cannot listen at %s: this user may not use ports below 1024; choose another with the key %s", addr, key)
+		return nil, fmt.Errorf("cannot listen at %s: this user may not use ports below 1024; choose another port with the key %s", addr, key)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return nil, fmt.Errorf("cannot listen at %s: this host has no such address; correct the key %s", addr, key)
 	}
@@ -241,11 +241,11 @@ type portInUseError struct{ addr, key string }
 func (e *portInUseError) Error() string {
 	switch e.key {
 	case "admin":
-		return fmt.Sprintf("cannot listen at %s for health and metrics, by default the port after that of listen: another program uses that port, perhaps another site of this host; stop it, or choose another with the key admin", e.addr)
+		return fmt.Sprintf("cannot listen at %s for health and metrics: another program uses that port, perhaps another site of this host; stop it, or choose another port with the key admin (default: the port after the port of listen)", e.addr)
 	case "listen":
-		return fmt.Sprintf("cannot listen at %s: another program uses that port, perhaps another site of this host, which also takes the port after its own for health and metrics; stop it, or choose another with the key listen", e.addr)
+		return fmt.Sprintf("cannot listen at %s: another program uses that port, perhaps another site of this host, which by default also uses the next port for health and metrics; stop it, or choose another port with the key listen", e.addr)
 	}
-	return fmt.Sprintf("cannot listen at %s: another program uses that port; stop it, or choose another with the key %s", e.addr, e.key)
+	return fmt.Sprintf("cannot listen at %s: another program uses that port; stop it, or choose another port with the key %s", e.addr, e.key)
 }
 
 func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
@@ -298,8 +298,8 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 	return s.aggregate.ManifestOf(u)
 }
 
-// openSocket opens the admin socket. It is last, because only the process that has the
-// store may take the socket. Without a socket the site still serves calls.
+// openSocket opens the admin socket. It is last, because only the process that has opened the
+// store may replace the socket. Without a socket the site still serves calls.
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
 		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)

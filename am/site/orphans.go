@@ -28,9 +28,9 @@ type OrphanRow struct {
 	Since time.Time `json:"since"`
 	// Released means that the orphan belonged to a sliver that this site has released.
 	Released bool `json:"released_here"`
-	// Holds means that its component takes no new slivers while the orphan exists.
+	// Holds means that the orphan's component takes no new slivers while the orphan exists.
 	Holds bool `json:"holds"`
-	// RemovalRequested is when its removal was last requested.
+	// RemovalRequested is when the removal of the orphan was last requested.
 	RemovalRequested time.Time `json:"ordered,omitzero"`
 }
 
@@ -44,7 +44,7 @@ type OrphanOrder struct {
 // OrphanResult is the result of the removal of one orphan.
 type OrphanResult struct {
 	Provider, Resource, Component string
-	Gone                          bool   // the provider has confirmed that it is gone
+	Gone                          bool   // the provider has confirmed the removal
 	Wrong                         string // the provider's error; "" for none
 }
 
@@ -52,15 +52,15 @@ const (
 	// maxOrphanNames limits the names in an order, and maxOrphanOrder its bytes.
 	maxOrphanNames = 100
 	maxOrphanOrder = 1 << 20
-	// orphanRemovalWait is how long an order waits until the orphans are gone. It is less
+	// orphanRemovalWait is how long an order waits for the removal of the orphans. It is less
 	// than askTimeout, so that the client gets an answer.
 	orphanRemovalWait = 15 * time.Second
-	// eventReleaseOrphan is the event of such an order in the journal. The text is part of
-	// existing journals, so it has an older name.
+	// eventReleaseOrphan is the event of such an order in the journal. It has an older word
+	// for orphan, because existing journals contain it.
 	eventReleaseOrphan = "release unpromised"
 )
 
-// orphanCounts counts the orphans by the names of provider and component.
+// orphanCounts returns the number of orphans by the names of provider and component.
 func (s *Site) orphanCounts() map[[2]string]int {
 	n := map[[2]string]int{}
 	for _, o := range s.runner.Orphans() {
@@ -69,9 +69,9 @@ func (s *Site) orphanCounts() map[[2]string]int {
 	return n
 }
 
-// blockedComponent returns the component that takes no new slivers while an orphan exists,
-// and whether there is one: the orphan's component if it is exclusive, or if the orphan
-// looks like a sliver of this site. Slivers of other sites do not block shared components.
+// blockedComponent returns the component of an orphan. ok reports whether the component takes
+// no new slivers while the orphan exists: if the component is exclusive, or if the orphan looks
+// like a sliver of this site. Slivers of other sites do not block shared components.
 func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Component, ok bool) {
 	if c, ok = inv.ComponentNamed(o.Component); !ok || c.Provider != o.Provider {
 		return nil, false
@@ -81,8 +81,8 @@ func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Co
 }
 
 // drainOrphaned drains the components that orphans block. After a restore it also ends the
-// lockdown when all providers have listed their resources, and has the runner compare all
-// slivers, so that resources lost since the backup are found.
+// lockdown when all providers have listed their resources. Then it makes the runner compare
+// all slivers with their resources, to find resources lost since the backup.
 func (s *Site) drainOrphaned(ctx context.Context) {
 	err := s.maintenance.changeExtra(ctx, func(h *extraPlan) {
 		h.drains = s.orphanDrains()
@@ -144,7 +144,7 @@ func (s *Site) allListed() bool {
 }
 
 // findOrdered checks an order and returns the orphans that it names, each once. It fails if
-// a name fits no orphan, or several.
+// a name matches no orphan or several orphans.
 func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
 	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
 		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
@@ -220,8 +220,8 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 	return results
 }
 
-// restoredWait is how long a restored site takes no new work after its start if providers
-// do not list their resources.
+// restoredWait is the maximum time after its start for which a restored site takes no new
+// work. The time is shorter if all providers list their resources.
 const restoredWait = 30 * time.Second
 
 // restoredText is the reason that experimenters get while a restored site is locked down.
@@ -267,6 +267,6 @@ func (s *Site) unlockRestored(ctx context.Context) {
 // listed their resources.
 func (s *Site) removeRestoreMark() {
 	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove it", "error", err)
+		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove the file", "error", err)
 	}
 }

@@ -20,10 +20,11 @@ import (
 )
 
 // policyRetry is the interval at which a policy with errors is read again. The error may be
-// in a list file that no rule in force names, and that is therefore not watched.
+// in a list file that only the new rules name, and such a file is not watched.
 const policyRetry = time.Second
 
-// policyFile keeps the policy of a served site in step with its files.
+// policyFile applies the files of the policy to a served site, and applies them again when
+// they change.
 type policyFile struct {
 	file   string
 	policy *policy.Policy
@@ -66,8 +67,8 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// apply puts the rules that load returns in force. It loads again, a few times at most, if
-// the files changed meanwhile, or if the new rules name other files.
+// apply replaces the rules by those that load returns. It calls load again, a few times at
+// most, if the files changed meanwhile, or if the new rules name other files.
 func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,12 +103,12 @@ func (p *policyFile) state() string {
 	return b.String()
 }
 
-// read loads the files and puts their rules in force; after an error the old rules stay. It
-// logs the error, unless that is logged, the error that the caller has logged before.
+// read loads the files and replaces the rules. After an error the old rules stay, and it logs
+// the error unless its text equals logged, the error that was logged before.
 func (p *policyFile) read(logged string) {
 	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != logged {
-		p.log.Error("the policy cannot be read; the previous rules stay in force; see: patchbay check", "error", err)
+		p.log.Error("the policy cannot be read; the previous rules still apply; see: patchbay check", "error", err)
 	}
 }
 
@@ -119,10 +120,10 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	return policy.Load(p.file, site)
 }
 
-// reloadFor reads the files for a new inventory. It passes to use a function that puts the
-// rules in force, so that rules and inventory change at the same time. After an error
-// the old rules stay.
-func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(rules func()) error) error {
+// reloadFor reads the files for a new inventory, and calls use, which replaces the inventory.
+// use must call its argument setRules at the same time, so that rules and inventory change
+// together. After an error the old rules stay.
+func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(setRules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	site, before := PolicySite(inv), p.state()
@@ -145,7 +146,7 @@ func (p *policyFile) isBroken() bool {
 	return p.lastError != ""
 }
 
-// logRules logs the rules in force and the remarks about them.
+// logRules logs the number of rules and the remarks about them.
 func (p *policyFile) logRules(rules *policy.Rules) {
 	if rules == nil {
 		return
@@ -156,8 +157,8 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 	}
 }
 
-// heldAnswer returns as JSON what a user holds, and what is held in a slice and its project;
-// slice may be "".
+// heldAnswer returns, as JSON, the resources that a user holds and the resources held in a
+// slice and its project; slice may be "".
 func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
@@ -188,8 +189,8 @@ func (p *policyFile) watch(ctx context.Context) {
 // ErrNothingHeld says that the site has no store, so nothing is held.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
-// Held returns what a user and a slice hold, from the served site or its store. It
-// fails with ErrNothingHeld if there is no store.
+// Held returns the resources that a user holds, and those held in a slice and its project. It
+// asks the served site, or reads the store. It fails with ErrNothingHeld if there is no store.
 func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
 		return h, ErrNothingHeld

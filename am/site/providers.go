@@ -33,12 +33,12 @@ type ProviderSet struct {
 	calls   *server.Durations // of the calls of all providers
 	failed  callFailures
 	opening sync.Mutex // held while a provider is opened, which may take seconds
-	mu      sync.Mutex // guards found
+	mu      sync.Mutex // guards Found
 	Found   map[string]*provider.Provider
 }
 
-// loadProviders opens the providers in a folder. It fails if one that the inventory
-// names is missing or broken; errors of others are logged.
+// loadProviders opens the providers in a folder. It fails if a provider that the inventory
+// names is missing or broken. It logs the errors of other providers.
 func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
 	found, problems := provider.Load(dir, log)
 	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
@@ -48,14 +48,14 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	for _, p := range problems {
 		log.Warn("a provider is ignored, because it cannot be opened", "error", p)
 	}
-	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "How long calls of providers take, those that were not cancelled.", "provider", "action")}
+	s := &ProviderSet{dir: dir, log: log, Found: found, calls: server.NewDurations("provider_call_duration_seconds", "Duration of the calls of providers that were not cancelled.", "provider", "action")}
 	for _, p := range found {
 		s.instrument(p)
 	}
 	return s, nil
 }
 
-// instrument sets the provider's log, measures its calls and counts those that fail.
+// instrument sets the provider's log, measures its calls and counts the failed ones.
 func (s *ProviderSet) instrument(p *provider.Provider) {
 	p.Log = s.log
 	s.failed.count(p.Name, "get", 0)
@@ -68,8 +68,8 @@ func (s *ProviderSet) instrument(p *provider.Provider) {
 	}
 }
 
-// require opens the providers that an inventory names and that are not open yet. Its
-// error lists those that are missing or cannot be opened.
+// require opens the providers that an inventory names and that are not open yet. Its error
+// lists the providers that are missing or cannot be opened.
 func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
 	var broken []error
 	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
@@ -84,9 +84,9 @@ func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) er
 	return errors.Join(append(missing, broken...)...)
 }
 
-// MissingProviders returns an error for each provider that components name and that is
-// not in the folder dir. broken means that the file of a named provider
-// exists but could not be loaded; the error of loading it says why.
+// MissingProviders returns an error for each provider that components name and that is not in
+// the folder dir. found are the providers that were loaded from there. broken means that the
+// file of a named provider exists but could not be loaded; its load error has the reason.
 func MissingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
 	uses := make(map[string][]string)
 	for _, c := range inv.Components {
@@ -158,9 +158,9 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// DryRunProvider returns a provider that must be asked before a reservation, and whether it is one. It does not open
-// providers, so one that is not open yet is not asked.
-func (s *ProviderSet) DryRunProvider(name string) (dryrun.Provider, bool) {
+// DryRunProvider returns a provider that wants a dry run before a reservation. ok is false for
+// a provider that does not want one, or that is not open yet: it does not open providers.
+func (s *ProviderSet) DryRunProvider(name string) (_ dryrun.Provider, ok bool) {
 	p := s.openProvider(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
 		return nil, false
@@ -168,7 +168,7 @@ func (s *ProviderSet) DryRunProvider(name string) (dryrun.Provider, bool) {
 	return p, true
 }
 
-// openProvider returns a provider that is open; nil if it is not.
+// openProvider returns a provider if it is open, else nil.
 func (s *ProviderSet) openProvider(name string) *provider.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,8 +199,8 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	return p, nil
 }
 
-// unmanagedSlivers counts the slivers of a provider that is missing or unusable, so
-// that they can be neither watched nor removed.
+// unmanagedSlivers counts the slivers of a provider that is missing or unusable. Such slivers
+// can be neither watched nor removed.
 type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
@@ -217,8 +217,8 @@ func (o unmanagedSlivers) String() string {
 	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither watched nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
-// findUnmanaged returns the unmanaged slivers, sorted by provider. usable returns why a
-// provider cannot be used.
+// findUnmanaged returns the unmanaged slivers, sorted by provider. usable returns an error for
+// a provider that cannot be used.
 func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found []unmanagedSlivers) {
 	type made struct {
 		slivers int
@@ -245,7 +245,8 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// checkUsable returns why a provider cannot be used; an open one may have lost its file.
+// checkUsable fails if a provider cannot be used. It also checks the file of a provider that
+// is open, because the file may have been removed.
 func (s *ProviderSet) checkUsable(name string) error {
 	p, err := s.open(name)
 	if err == nil {
@@ -254,13 +255,13 @@ func (s *ProviderSet) checkUsable(name string) error {
 	return ExplainUnusable(s.dir, name, err)
 }
 
-// ExplainUnusable adds to the error of a provider in the folder dir what to do about it.
+// ExplainUnusable adds a remedy to the error of a provider in the folder dir.
 func ExplainUnusable(dir, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist; restore it until its slivers are gone", filepath.Join(dir, filepath.Base(name)+provider.Suffix))
+		return fmt.Errorf("%s does not exist; restore it, and keep it until its slivers are removed", filepath.Join(dir, filepath.Base(name)+provider.Suffix))
 	}
 	return fmt.Errorf("%w; repair it, because its slivers need it", err)
 }

@@ -20,23 +20,23 @@ import (
 	"patchbay/inventory"
 )
 
-// ReloadReport is the effect of a changed inventory, or why it cannot be put in force.
+// ReloadReport is the effect of a changed inventory, or the reasons why it cannot be used.
 type ReloadReport struct {
-	File  string // the path of the inventory
-	Wrong []string
+	File  string   // the path of the inventory
+	Wrong []string // the reasons why it cannot be used
 	// Changes are the differences; MoreChanges counts those that are left out.
 	Changes     []inventory.Change
 	MoreChanges int
-	// Consequences are the effects on slivers. MoreConsequences counts those that are left out,
-	// and OldConsequences those that the previous inventory had, too.
+	// Consequences are the effects on slivers. MoreConsequences counts the effects that are
+	// left out here, and OldConsequences those that the previous inventory already had.
 	Consequences     []inventory.Consequence
 	MoreConsequences int
 	OldConsequences  int
-	// Unmanaged are slivers of providers that are gone.
+	// Unmanaged are the slivers of providers that are missing or unusable.
 	Unmanaged []unmanagedSlivers
 }
 
-// maxReported limits each list of the answer.
+// maxReported limits each list of a ReloadReport.
 const maxReported = 500
 
 // compare adds the differences between two inventories.
@@ -46,19 +46,19 @@ func (r *ReloadReport) compare(was, now *inventory.Inventory) {
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers adds the consequences of v for existing slivers. If the
-// inventory was is not nil, consequences that it had, too, are only counted. It also
-// adds the unmanaged slivers; usable returns why a provider cannot be used.
-func (r *ReloadReport) compareSlivers(was, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
+// compareSlivers adds the consequences of the inventory v for existing slivers. It only counts
+// the consequences that the inventory previous had already; previous may be nil. It also adds
+// the unmanaged slivers. usable returns an error for a provider that cannot be used.
+func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {
 		return err
 	}
 	all := inventory.Consequences(v, slivers)
-	if was != nil {
+	if previous != nil {
 		type key struct{ what, text, slice string }
 		before := make(map[key]bool)
-		for _, c := range inventory.Consequences(was, slivers) {
+		for _, c := range inventory.Consequences(previous, slivers) {
 			before[key{c.What, c.Text, c.Slice}] = true
 		}
 		n := len(all)
@@ -108,8 +108,8 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 	}
 }
 
-// tryInventory reads the inventory file and reports what it would change, without
-// putting it in force.
+// tryInventory reads the inventory file and reports the changes that it would make. It does
+// not replace the inventory.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
 	if err := s.requireSameSite(); err != nil {
@@ -136,7 +136,8 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	return r, inv, nil
 }
 
-// requireSameSite fails if the configuration has changed in a way that needs a new start.
+// requireSameSite fails if the configuration file now names another authority or another
+// inventory, because a reload cannot change these.
 func (s *Site) requireSameSite() error {
 	c, err := ReadConfig(s.config.Origin.File)
 	switch {
@@ -150,10 +151,10 @@ func (s *Site) requireSameSite() error {
 	return nil
 }
 
-// reloadInventory puts the inventory file in force, with the policy read again for it,
-// and reports the effect. The audit records the operator even if the client does not
-// wait for the answer. After an error nothing has changed, unless the error says that
-// the inventory is in force.
+// reloadInventory replaces the inventory by the content of its file, reads the policy again
+// for it, and reports the effect. The audit records the operator even if the client does not
+// wait for the answer. After an error nothing has changed, unless the error says that the new
+// inventory is used.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -185,7 +186,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	}
 	s.recordAct(act.Operator, act.What, act.Text)
 	if err != nil {
-		return r, fmt.Errorf("the inventory is in force, but its effect on slivers cannot be determined: %w", err)
+		return r, fmt.Errorf("the new inventory is used, but its effect on slivers cannot be determined: %w", err)
 	}
 	s.log.Info("inventory read", "file", r.File, "components", len(inv.Components), "changes", len(r.Changes)+r.MoreChanges)
 	s.logReload(r)
@@ -194,9 +195,9 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	return r, nil
 }
 
-// reportInventory logs at the start what the inventory means for existing slivers,
-// since it may differ from the one of the last run. It fails if the inventory clashes
-// with slivers.
+// reportInventory logs, at the start, the consequences of the inventory for existing slivers,
+// because the file may have changed since the last run. It fails if the inventory clashes with
+// slivers.
 func (s *Site) reportInventory(ctx context.Context) error {
 	slivers, err := s.store.Slivers()
 	if err == nil {
@@ -227,7 +228,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 	return nil
 }
 
-// usedProviders returns the providers that the inventory in force or a sliver names.
+// usedProviders returns the providers that the current inventory or a sliver names.
 func (s *Site) usedProviders() (map[string]bool, error) {
 	used := providersOf(s.index.Inventory())
 	err := s.store.Read(func(v *store.View) error {
@@ -248,7 +249,7 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			if s.reloading.TryLock() { // a reload starts testbeds before the inventory that names them is in force
+			if s.reloading.TryLock() { // a reload starts new testbeds before it replaces the inventory
 				s.retireTestbeds()
 				s.reloading.Unlock()
 			}
@@ -264,8 +265,8 @@ func (s *Site) retireTestbeds() {
 	}
 }
 
-// errorLines returns the lines of err, at most maxReported, and then how many more there
-// are.
+// errorLines returns the lines of err. After maxReported lines, it adds one with the number of
+// the remaining lines.
 func errorLines(err error) (lines []string) {
 	more := 0
 	for line := range strings.Lines(err.Error()) {
@@ -281,9 +282,10 @@ func errorLines(err error) (lines []string) {
 	return lines
 }
 
-// ReloadEffect reports the effect of an inventory: from the served site, or for the
-// slivers in the store of a site that is not served. usable returns why a provider of
-// the latter cannot be used. It fails with fs.ErrNotExist if there is no store.
+// ReloadEffect reports the effect that a reload of the inventory would have on the served
+// site. If the site is not served, it reports the consequences of inv for the slivers in the
+// store; usable returns an error for a provider that cannot be used. It fails with
+// fs.ErrNotExist if there is no store.
 func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
 	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
@@ -315,7 +317,7 @@ func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usa
 func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
-		plan = s.maintenance.shown.Load() // the previous content stays in force; maintenanceFile.read logs the error
+		plan = s.maintenance.shown.Load() // the previous content still applies; maintenanceFile.read logs the error
 	}
 	renamed := func(name string) (*inventory.Component, bool) {
 		old, ok := was.ComponentNamed(name)
@@ -327,7 +329,7 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	var errs []error
 	for _, x := range plan.Unknown(func(name string) bool { _, ok := renamed(name); return !ok }) {
 		if x.Line == 0 {
-			continue // a drain because of orphans, which follows the inventory
+			continue // a drain because of orphans, which is updated after the reload
 		}
 		c, _ := renamed(x.Name)
 		errs = append(errs, fmt.Errorf("%s: %s is out of service under this name, and would be in service as %s; write the new name there too, or put it in service first (patchbay undrain, patchbay maintenance)",
@@ -338,7 +340,7 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 
 // loggedInventoryName is the file beside the store with the fingerprint of the
 // inventory that was last logged. Without it the inventory is logged again.
-const loggedInventoryName = "inventory.told"
+const loggedInventoryName = "inventory.logged"
 
 // loggedInventoryFile returns the path of the file loggedInventoryName.
 func (c *Config) loggedInventoryFile() string {

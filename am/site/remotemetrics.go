@@ -14,7 +14,8 @@ import (
 	"patchbay/am/hook"
 )
 
-// remoteMetrics is the listener for monitors on other hosts, and how they authenticate.
+// remoteMetrics is the listener for monitors on other hosts, with the data to authenticate
+// them.
 type remoteMetrics struct {
 	config   *Config
 	listener net.Listener // before TLS
@@ -42,8 +43,8 @@ func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	return m, nil
 }
 
-// reload reads the files again. On an error it keeps what it read before. A nil m reads
-// nothing.
+// reload reads the files again. After an error the previous content stays. It does nothing if
+// m is nil.
 func (m *remoteMetrics) reload() error {
 	if m == nil {
 		return nil
@@ -71,8 +72,8 @@ func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	})
 }
 
-// admits reports whether a request has the configured token, or none is configured. TLS
-// has checked the client's certificate before.
+// admits reports whether a request has the configured token, or no token is configured. TLS
+// has already checked the client's certificate. It returns false if m is nil.
 func (m *remoteMetrics) admits(r *http.Request) bool {
 	if m == nil {
 		return false
@@ -96,7 +97,7 @@ func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 			return nil, c.Origin.errorf("metrics.token_file", "%s", missingMessage("file", file, err))
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			return nil, c.Origin.errorf("metrics.token_file", "others may read the token: chmod 600 %s", file)
+			return nil, c.Origin.errorf("metrics.token_file", "other users may read the token: chmod 600 %s", file)
 		}
 		token, err := hook.ReadSecret(file)
 		if err != nil {

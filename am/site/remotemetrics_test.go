@@ -18,8 +18,8 @@ func TestWhatMonitorsMustShowIsRefused(t *testing.T) {
 	}{
 		{"Good", good, 0o600, false, ""},
 		{"GoodForTheOwnerToRead", good + "\n", 0o400, false, ""},
-		{"OthersMayRead", good, 0o604, false, "others may read the token: chmod 600 "},
-		{"TheGroupMayRead", good, 0o640, false, "others may read the token: chmod 600 "},
+		{"OthersMayRead", good, 0o604, false, "other users may read the token: chmod 600 "},
+		{"TheGroupMayRead", good, 0o640, false, "other users may read the token: chmod 600 "},
 		{"Short", "secret", 0o600, false, "shorter than 16 bytes"},
 		{"Empty", "", 0o600, false, "shorter than 16 bytes"},
 		{"Missing", "", 0, false, "does not exist"},
@@ -93,9 +93,9 @@ func TestATakenPortSaysWhatMayHaveIt(t *testing.T) {
 	}
 	defer l.Close()
 	for key, want := range map[string]string{
-		"admin":          "for health and metrics, by default the port after that of listen: another program uses that port, perhaps another site of this host; stop it, or choose another with the key admin",
-		"listen":         "perhaps another site of this host, which also takes the port after its own for health and metrics",
-		"metrics.listen": "choose another with the key metrics.listen",
+		"admin":          "for health and metrics: another program uses that port, perhaps another site of this host; stop it, or choose another port with the key admin",
+		"listen":         "perhaps another site of this host, which by default also uses the next port for health and metrics",
+		"metrics.listen": "choose another port with the key metrics.listen",
 	} {
 		if _, err := listenTCP(l.Addr().String(), key); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", key, err)

@@ -14,8 +14,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Announcement returns the line that says where the site listens; its third word is a
-// URL that works on this host.
+// Announcement returns the line with the addresses at which the site listens. Its third word
+// is a URL that works on this host.
 func (s *Site) Announcement() string {
 	line := "listening on " + s.LocalURL
 	if s.PublicURL != s.LocalURL {
@@ -27,8 +27,9 @@ func (s *Site) Announcement() string {
 	return line
 }
 
-// Run serves calls until ctx ends or a part of the site fails; then it closes the site. It reads changed files again at each signal from
-// hup, and when the trust folder, the policy or the maintenance file changes.
+// Run serves calls until ctx ends or a part of the site fails; then it closes the site. It
+// reads all files again at each signal from hup. It also reads the trust folder, the policy
+// and the maintenance file when they change.
 func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", SoftwareVersion(), "read_only", s.config.readOnly,
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
@@ -66,9 +67,9 @@ func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 // hangup is the operator's name in the journal for reloads by SIGHUP.
 const hangup = "SIGHUP"
 
-// reload handles SIGHUP: it opens the audit again and reads the trust folder,
-// inventory, policy, metrics access and certificates again. It stops early
-// if ctx ends.
+// reload handles SIGHUP: it opens the audit again, and reads the trust folder, the inventory,
+// the policy, the token and certificates for metrics, and the server's certificates again. It
+// stops early if ctx ends.
 func (s *Site) reload(ctx context.Context) {
 	if err := s.audit.Reopen(); err == nil {
 		s.log.Info("the audit was opened again", "file", s.config.Audit)
@@ -79,11 +80,11 @@ func (s *Site) reload(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		s.log.Error("the inventory file cannot be put in force; the previous inventory stays in force", "error", err)
+		s.log.Error("the inventory file cannot be used; the previous inventory still applies", "error", err)
 		s.policy.read("")
 	}
 	if err := s.remote.reload(); err != nil {
-		s.log.Error("the token or certificates for metrics cannot be read; the previous ones stay in force", "error", err)
+		s.log.Error("the token or certificates for metrics cannot be read; the previous ones stay in use", "error", err)
 	}
 	if err := s.tls.Reload(); err != nil {
 		s.log.Error("the server's certificates cannot be read; the previous ones stay in use", "error", err)
@@ -177,8 +178,8 @@ func (s *Site) serve(ctx context.Context) error {
 	return errors.Join(failed, s.Close())
 }
 
-// checkReady returns why the site cannot serve calls, or which providers do not answer; nil
-// if all is well.
+// checkReady returns an error if the site cannot serve calls, or if a provider does not
+// answer.
 func (s *Site) checkReady() error {
 	if len(s.anchors.Load().List()) == 0 {
 		return errors.New("the trust folder holds no certificate, so no user may call")
@@ -201,8 +202,8 @@ func (s *Site) checkReady() error {
 	return s.checkProviders()
 }
 
-// checkProviders returns an error with the names of the providers that do not answer.
-// Without them the site still answers calls.
+// checkProviders returns an error with the names of the providers that do not answer. The site
+// answers calls nevertheless.
 func (s *Site) checkProviders() error {
 	var errs []error
 	for _, p := range s.runner.Polled() {
@@ -277,7 +278,7 @@ func (s *Site) pruneOnce(ctx context.Context) {
 		n, err := s.store.PruneJournal(ctx, s.store.Now().Add(-s.config.JournalKeep), s.audit.Settled(), pruneBatch)
 		removed += n
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-			s.log.Warn("old entries of the journal cannot be removed; they stay until the next hour", "error", err)
+			s.log.Warn("old entries of the journal cannot be removed; the server tries again in an hour", "error", err)
 		}
 		if n < pruneBatch {
 			break

@@ -101,7 +101,7 @@ func TestWhyNoAnswerHasCome(t *testing.T) {
 			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
 		}
 	}
-	if got := askError(t.Context(), "admin.sock", syscall.EACCES).Error(); !strings.Contains(got, "be its user, or root") {
+	if got := askError(t.Context(), "admin.sock", syscall.EACCES).Error(); !strings.Contains(got, "run the command as the site's user, or as root") {
 		t.Error(got)
 	}
 }

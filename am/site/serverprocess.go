@@ -23,9 +23,8 @@ func IsServed(ctx context.Context, c *Config) bool {
 	return err == nil || !isNotRunning(err)
 }
 
-// StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds
-// if the site is not served. It signals no other process: see
-// requireUser.
+// StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds if the
+// site is not served. It never signals another process (see requireUser).
 func StopServer(ctx context.Context, c *Config) error {
 	server, err := serverProcess(ctx, c)
 	if isNotRunning(err) {
@@ -40,7 +39,7 @@ func StopServer(ctx context.Context, c *Config) error {
 		return err
 	}
 	defer p.Release()
-	// If the server still answers, p is the server, not a later process with its id.
+	// If the server still answers, p is the server, and not a newer process with the same id.
 	if again, err := serverProcess(ctx, c); isNotRunning(err) || err == nil && *again != *server {
 		return nil
 	}
@@ -70,7 +69,7 @@ func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	if info, err := os.Lstat(socketPath(c)); err != nil {
 		return nil, err
 	} else if info.Mode().Type() != fs.ModeSocket {
-		return nil, errors.New("it is no socket")
+		return nil, errors.New("it is not a socket")
 	}
 	conn, err := fdsocket.Connect(ctx, socketPath(c))
 	if err != nil {
@@ -80,9 +79,9 @@ func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	return fdsocket.Peer(conn)
 }
 
-// requireUser fails unless a process runs as the user that created the socket. A child of
-// an ended server may still have the socket open while another user's process gets the
-// server's id. That process must not be ended.
+// requireUser fails unless a process runs as the user that created the socket. The system may
+// give the id of an ended server to a process of another user while a child of the server
+// still has the socket open. That process must not be ended.
 func requireUser(pid int, uid uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -30,7 +30,7 @@ func TestStopServerEndsNoProcessOfSomebodyElse(t *testing.T) {
 		make       func(t *testing.T, at string)
 	}{
 		{"a socket of another user", "does not belong to user 4242", func(t *testing.T, at string) { listenAs(t, 4242, at) }},
-		{"a link to a socket", "it is no socket", func(t *testing.T, at string) {
+		{"a link to a socket", "it is not a socket", func(t *testing.T, at string) {
 			other := filepath.Join(t.TempDir(), "other")
 			listenAs(t, 0, other)
 			if err := os.Symlink(other, at); err != nil {

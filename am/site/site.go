@@ -38,7 +38,7 @@ type Site struct {
 	countsCache countsCache
 	auth        *credentials.Authorizer
 	trusted     *cert.Folder
-	trustSeen   string     // state of the trust folder before it was first read
+	trustSeen   string     // state of the trust folder (see trustState) before it was first read
 	reading     sync.Mutex // held while the trust folder is read again
 	staleLogged time.Time  // when stale CRLs were last logged; guarded by reading
 	anchors     atomic.Pointer[cert.Anchors]
@@ -47,10 +47,10 @@ type Site struct {
 	operations  *operate.Operations
 	policy      *policyFile
 	providers   *ProviderSet
-	index       *binder.Index // holds the inventory in force, too
+	index       *binder.Index // also holds the current inventory
 	aggregate   *service.Service
 	api         *api.API
-	reloading   sync.Mutex // held while an inventory is put in force
+	reloading   sync.Mutex // held during a reload of the inventory
 	server      *server.Server
 	listener    net.Listener   // before TLS
 	admin       net.Listener   // nil for none
@@ -74,8 +74,8 @@ const (
 	PolicyName    = "policy.yaml"
 )
 
-// recordAct records an operator's action in the journal, or if that fails only in the
-// audit.
+// recordAct records an operator's action in the journal. If that fails, it records the action
+// only in the audit.
 func (s *Site) recordAct(operator, what, text string) {
 	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
 	if err != nil {

@@ -16,16 +16,15 @@ import (
 	"patchbay/am/store"
 )
 
-// copyMarks follow the state's name in the names of older states, which a restore or a
-// migration keeps.
+// copyMarks mark the files of previous stores, which a restore or a migration keeps. The name
+// of such a file is the store's name, a mark, and more text.
 var copyMarks = []string{".before-restore-", ".schema"}
 
-// LeftMarks follow the state's name in the names of files that an interrupted program has
-// left unfinished.
+// LeftMarks mark the unfinished files of an interrupted program, in the same way.
 var LeftMarks = []string{".new-", ".restore-"}
 
-// FilesBesideState returns the files whose names begin with the state's name and one of the
-// marks.
+// FilesBesideState returns the files in the store's folder whose names begin with the name of
+// the store and one of the marks.
 func (c *Config) FilesBesideState(marks []string) (names []string, err error) {
 	dir := filepath.Dir(c.State)
 	entries, err := os.ReadDir(dir)
@@ -43,9 +42,9 @@ func (c *Config) FilesBesideState(marks []string) (names []string, err error) {
 	return names, err
 }
 
-// HasState reports whether the site has a store. If there is none, but the audit or
-// older states show that there was one, the store is lost. That is an error, because a
-// new store would forget all reservations.
+// HasState reports whether the site has a store. It fails if the store is lost: there is none,
+// but the audit or a previous store shows that there was one. A new store would forget all
+// reservations.
 func (c *Config) HasState() (bool, error) {
 	_, err := os.Lstat(c.State)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +67,7 @@ func (c *Config) HasState() (bool, error) {
 	return false, &lostStateError{c.State, signs}
 }
 
-// lostStateError says that the site had a store, and the file is gone.
+// lostStateError says that the site had a store whose file does not exist any more.
 type lostStateError struct {
 	state    string
 	evidence []string // files that show that there was a store
@@ -86,8 +85,8 @@ func (e *lostStateError) Error() string {
 // storeAhead is how many bytes of disk the store of a served site allocates in advance.
 const storeAhead = 64 << 20
 
-// openStore opens the store, or creates it for a new site. now is the site's clock. broken
-// is called when the store finds damage; it is nil if the site is not served.
+// openStore opens the store, or creates it for a new site. now is the site's clock. The store
+// calls broken when it finds damage; broken is nil if the site is not served.
 func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
 	if _, err := c.HasState(); err != nil {
 		return nil, err
@@ -139,32 +138,32 @@ func (c *Config) storeOptions(now func() time.Time) store.Options {
 // errReadOnly refuses changes to a read-only site.
 var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
 
-// ExplainCopy adds to the error about a copied store what the operator can do.
+// ExplainCopy adds remedies to the error about a copied store.
 func (c *Config) ExplainCopy(err error) error {
-	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other copy is not served any more, type: %s; to only read, type: %s",
+	return fmt.Errorf("%w; two servers must not act on the same nodes: if the other copy is not served any more, type: %s; to only read this one, type: %s",
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
-// restoredMark returns the file beside the store that exists after a restore, until all
-// providers have listed their resources.
+// restoredMark returns the path of the file beside the store that exists after a restore,
+// until all providers have listed their resources.
 func restoredMark(c *Config) string { return c.State + ".restored" }
 
 // MarkRestored creates the file of restoredMark.
 func MarkRestored(c *Config) error {
-	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this when it knows what its providers have.\n"), 0o600)
+	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this file when all providers have listed their resources.\n"), 0o600)
 }
 
-// backupMark returns the file beside the store whose modification time is that of the last
-// backup.
+// backupMark returns the path of the file beside the store whose modification time is the time
+// of the last backup.
 func backupMark(c *Config) string { return c.State + ".backup" }
 
-// MarkBackup records the time of a backup, for its metric.
+// MarkBackup records that a backup was made now, for the metric last_backup.
 func MarkBackup(c *Config) error {
 	return ReplaceFile(backupMark(c), []byte("The last backup of this site was made when this file was written.\n"), 0o600)
 }
 
-// ReadOnlyCopy returns the configuration of a read-only server, whose store and other
-// written files are in a temporary folder. done removes the folder.
+// ReadOnlyCopy returns the configuration of a read-only server. Its store is a copy in a
+// temporary folder, and so are the other files that it writes. done removes the folder.
 func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	if has, err := c.HasState(); err != nil {
 		return nil, nil, err

@@ -35,16 +35,16 @@ type Testbed struct {
 	Instance string
 	Outbound bool     // its nodes reach the outside network
 	Shared   []string // the shared VLANs that it allows
-	Ports    int      // the largest number of nodes with a login port; 0 if nodes need none
-	lock     *os.File // the lock of the server that acts on its nodes; nil if this server has not locked it
+	Ports    int      // the maximum number of nodes with a login port; 0 if nodes need none
+	lock     *os.File // the lock for the server that acts on its nodes; nil if this server does not hold it
 }
 
 // Command returns the command that starts the testbed.
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
-// trustedCommand returns the command for a server that runs as root. If the site
-// belongs to another user, that user could name any program, so root starts only the
-// one beside its own.
+// trustedCommand returns the command for a server that runs as root. If the site belongs to
+// another user, that user could name any program. So root then starts only the patchbay-local
+// in the folder of its own program.
 func (t *Testbed) trustedCommand() ([]string, error) {
 	uid, _, another, err := fileowner.Other(filepath.Dir(t.Settings))
 	if err != nil || !another {
@@ -86,8 +86,8 @@ func findTestbeds(dir string, used map[string]bool) []*Testbed {
 	return found
 }
 
-// OpenTestbed returns the local testbed of a provider, nil for another kind of
-// provider. The error is that of its settings.
+// OpenTestbed returns the local testbed of a provider, nil for another kind of provider. An
+// error is about the testbed's settings.
 func OpenTestbed(dir, name string) (*Testbed, error) {
 	if name == "" || name != filepath.Base(name) {
 		return nil, nil
@@ -135,8 +135,9 @@ func testbedProgram(file, name string) (string, bool) {
 	return "", false
 }
 
-// List returns the nodes of the testbed. The error wraps local.ErrDown if no process
-// answers at its socket; with another error a process answers, but refuses.
+// List returns the nodes of the testbed. The error wraps local.ErrDown if no process listens
+// at the testbed's socket. Any other error means that a process listens, but does not give the
+// list.
 func (t *Testbed) List(ctx context.Context, socket func(instance string) string) (l local.List, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -174,7 +175,7 @@ func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) stri
 		switch {
 		case ctx.Err() != nil:
 		case hangs:
-			log.Error("the local testbed hangs: it does not answer, so nodes are neither made nor removed; logins still work. Find the process that it waits for, or end it with kill -9: it is then restarted and loses nothing", "pid", p.PID())
+			log.Error("the local testbed hangs: it does not answer, so nodes are neither made nor removed; logins still work. Find out what its process (pid) waits for, or end it with kill -9: the server restarts it, and no node is lost", "pid", p.PID())
 		default:
 			log.Info("the local testbed that hung answers again", "pid", p.PID())
 		}
@@ -205,8 +206,8 @@ type testbeds struct {
 
 	mu      sync.Mutex // guards the fields below
 	list    []*Testbed
-	cancels map[*Testbed]context.CancelFunc // ends a testbed; of those that startNew has begun
-	ctx     context.Context                 // in which they run; nil before start
+	cancels map[*Testbed]context.CancelFunc // end the testbeds that startNew has handled
+	ctx     context.Context                 // the context of all testbeds; nil before start
 	cancel  context.CancelFunc              // ends ctx
 }
 
@@ -218,11 +219,11 @@ func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	}
 }
 
-// longestPause is the longest pause before a testbed that ends at once is started
-// again.
+// longestPause is the longest pause before a testbed is restarted that ends again and again.
 const longestPause = time.Minute
 
-// start begins to run the testbeds until ctx ends; see startNew. It closes r.started.
+// start starts the testbeds (see startNew), which run until ctx ends. Then it closes
+// r.started.
 func (r *testbeds) start(ctx context.Context) {
 	defer close(r.started)
 	r.mu.Lock()
@@ -232,8 +233,8 @@ func (r *testbeds) start(ctx context.Context) {
 }
 
 // startNew starts the testbeds in the list that were not started yet and do not run, and
-// waits at most patience until they answer. If this process may not start them, it logs the
-// command that does.
+// waits until they answer, at most for the duration r.patience. If this process may not start
+// them, it logs the command that starts them.
 func (r *testbeds) startNew() {
 	type beginning struct {
 		*Testbed
@@ -278,9 +279,9 @@ func (r *testbeds) startNew() {
 	waiting.Wait()
 }
 
-// replaceWhenEnded starts a testbed that ends within patience after it was found
-// running: a killed server had started it, and it ends with that server. A
-// testbed that continues belongs to another process.
+// replaceWhenEnded watches a testbed that runs already, for the duration r.patience. If the
+// testbed ends in that time, a killed server had started it, and replaceWhenEnded starts it
+// again. If it does not end, another process has started it.
 func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.Logger) {
 	limit := time.After(r.patience)
 	for t.Runs(ctx, r.socket) {
@@ -298,7 +299,7 @@ func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.L
 	}
 }
 
-// add adds the testbeds in list whose providers have none yet, and starts them.
+// add adds the testbeds of providers that have no testbed in r.list yet, and starts them.
 func (r *testbeds) add(list []*Testbed) {
 	r.mu.Lock()
 	for _, t := range list {
@@ -333,8 +334,8 @@ func (r *testbeds) retire(needed map[string]bool) {
 	})
 }
 
-// awaitStart wraps find, so that probes wait until the testbeds had time to start. Else the
-// first call would report that they do not run.
+// awaitStart wraps find, so that dry runs wait until the testbeds had time to start. Without
+// the wait, the first dry run would fail because the testbed does not run.
 func (r *testbeds) awaitStart(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := find(name)
@@ -347,8 +348,8 @@ func (r *testbeds) awaitStart(find func(name string) (dryrun.Provider, bool)) fu
 	}
 }
 
-// awaitingProvider is a provider whose calls wait until started is closed. A probe begins with a
-// get.
+// awaitingProvider is a provider whose Get waits until started is closed. Every dry run begins
+// with a Get.
 type awaitingProvider struct {
 	dryrun.Provider
 	started <-chan struct{}
@@ -371,7 +372,7 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
-// errStartedElsewhere says that a testbed is not started, because another process has
+// errStartedElsewhere says that run has not started a testbed, because another process has
 // started it.
 var errStartedElsewhere = errors.New("the local testbed was started by another process")
 
@@ -399,8 +400,8 @@ func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger
 // maxLogLine limits the bytes of a line that is logged.
 const maxLogLine = 4 << 10
 
-// run runs a testbed once, until it or ctx ends; it calls answered when the testbed
-// answers.
+// run starts a testbed and returns when the testbed or ctx has ended. It calls answered when
+// the testbed answers for the first time.
 func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
 	if t.Runs(ctx, r.socket) {
 		return errStartedElsewhere
@@ -444,7 +445,7 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	if err := p.Wait(); err != nil {
 		return err
 	}
-	return errors.New("it ended without being asked")
+	return errors.New("it ended unexpectedly")
 }
 
 // logLine returns the level and message of a log line of the testbed, without time and

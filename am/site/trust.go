@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// trustLatest is the number of changes in a row after which the trust folder is
-	// read although it still changes, since a revocation must not wait.
-	trustLatest = 8
+	// trustMaxChanges is the number of changes in a row after which the trust folder is read
+	// although it still changes, because a revocation must not wait.
+	trustMaxChanges = 8
 	// trustInterval is the interval at which an unchanged trust folder is read again,
 	// because CRLs expire.
 	trustInterval = time.Hour
@@ -120,7 +120,7 @@ func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
 	warnExpiry(a, s.clock.Now(), s.log)
 }
 
-// logStale logs each CRL that is out of date and was not so at the last call.
+// logStale logs each CRL that has become out of date since the last call.
 func (s *Site) logStale(a *cert.Anchors) {
 	now := s.clock.Now()
 	for _, l := range a.RevocationLists() {
@@ -131,9 +131,9 @@ func (s *Site) logStale(a *cert.Anchors) {
 	s.staleLogged = now
 }
 
-// logProblems logs the files of the trust folder that are ignored. An ignored
-// revocation is an error, because it admits a user that should be refused; others are
-// warnings.
+// logProblems logs the problems of the trust folder. A problem of a file that revokes or denies
+// certificates is an error, because it may admit a user that must be refused; other problems
+// are warnings.
 func (s *Site) logProblems(problems []cert.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
@@ -155,7 +155,7 @@ func IsRevocationFile(file string) bool {
 func (s *Site) watchTrust(ctx context.Context) {
 	state := func() string { return trustState(s.config.Trusted) }
 	seen, last := s.trustSeen, time.Now() // so that changes since the site was opened are noticed
-	watchFiles(ctx, trustLatest, state, func(now string) {
+	watchFiles(ctx, trustMaxChanges, state, func(now string) {
 		if now != seen || time.Since(last) >= trustInterval {
 			seen, last = now, time.Now()
 			s.reloadAnchors()
@@ -186,7 +186,7 @@ func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 	}
 }
 
-// ExpiryWarning is how long before its end a certificate is warned about.
+// ExpiryWarning is the remaining validity below which a certificate causes a warning.
 const ExpiryWarning = 30 * 24 * time.Hour
 
 // TLS returns the configuration of the TLS listener.
@@ -212,9 +212,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name under which the calls of a certificate chain are counted; ""
-// for callers without a trusted certificate. It runs before any limit of calls, so peers
-// take turns (mtls.Context.InTurn).
+// callerName returns the name under which the calls of a caller with this certificate chain
+// are counted; "" for callers without a trusted certificate. It runs before any limit of calls
+// applies, so callers take turns (mtls.Context.InTurn).
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {

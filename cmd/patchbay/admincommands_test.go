@@ -56,7 +56,7 @@ func serveSocket(t *testing.T, f func(r *http.Request, c net.Conn)) (dir string)
 // that the server may have done it, and how to find out. A query without an answer has
 // changed nothing.
 func TestCommandsWithoutAnswerAreInDoubt(t *testing.T) {
-	const doubt = "It may have been done, or be done yet: before you say it again, look with: "
+	const doubt = "It may have carried out the order, or may do so later: before you repeat it, check with: "
 	var answer atomic.Pointer[func(net.Conn)]
 	dir := serveSocket(t, func(r *http.Request, c net.Conn) {
 		io.Copy(io.Discard, r.Body)
@@ -102,7 +102,7 @@ func TestInterruptedCommandsReportDoubt(t *testing.T) {
 	if code := run(ctx, []string{"release", "first", "--config", dir}, console{&out, &out}); code != 1 {
 		t.Errorf("exit status %d", code)
 	}
-	wantTexts(t, out.String(), "the command ended before the answer", "It may have been done")
+	wantTexts(t, out.String(), "the command ended before the answer", "It may have carried out the order")
 }
 
 // TestOutputThatCannotBeWritten proves that a full disk is reported as such, with and

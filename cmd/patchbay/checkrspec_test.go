@@ -178,17 +178,17 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 	if code != 0 {
 		t.Error(out)
 	}
-	wantTexts(t, out, "it fits when enough is free\n")
+	wantTexts(t, out, "the request fits when enough resources are free\n")
 	edit(t, settings, "probe: false", "probe: true")
 	for _, c := range []struct {
 		rule, text, behaviour string
 		code                  int
 		want                  string
 	}{
-		{"nothing against it", bound, "components: []\n", 0, "it fits when enough is free; a dry run of simulated succeeded\n"},
+		{"nothing against it", bound, "components: []\n", 0, "the request fits when enough resources are free; a dry run of simulated succeeded\n"},
 		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: nothing like that`},
 		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 is not available: `},
-		{"another can", any, refuse("unsupported"), 0, "it fits when enough is free; a dry run of simulated succeeded\n"},
+		{"another can", any, refuse("unsupported"), 0, "the request fits when enough resources are free; a dry run of simulated succeeded\n"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			edit(t, settings, before, c.behaviour)

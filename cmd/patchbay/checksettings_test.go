@@ -37,7 +37,7 @@ func TestSettingsThatMustAgreeAreCompared(t *testing.T) {
 	edit(t, inv, "\nshared_vlans: []", "\nshared_vlans: [{name: one, tag: 7}, {name: mine, tag: 8, restricted: true}, {name: both, tag: 9}]")
 	edit(t, settings, "\nshared_vlans: []", "\nshared_vlans:\n  - both\n  - two")
 	out := lineNumbers.ReplaceAllString(warnings(), ":N")
-	wantTexts(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, which is what nodes of local get; write no here, or yes there\n",
+	wantTexts(t, out, "warning  inventory.yaml:N: outbound is yes, but providers/local.yaml:N says no, and nodes of local get the latter; write no here, or yes there\n",
 		"warning  inventory.yaml:N: it offers the shared VLAN one, which shared_vlans of providers/local.yaml:N does not name, so links of nodes of local that join it are refused; add it there, or write restricted: true here\n",
 		"warning  providers/local.yaml:N: it allows the shared VLAN two, which shared_vlans of inventory.yaml:N does not offer, so no request can use it; add it there with a tag, or remove it here\n")
 	if n := strings.Count(out, "warning"); n != 3 {

@@ -50,7 +50,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 	wantTexts(t, out,
 		"ok       fed.crl: CRL of "+root.urn+" with 1 entry, made on "+today+"; the next is due on "+soon,
 		"ok       fed.crl: CRL of "+sub.urn+" with 0 entries, made on ",
-		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; no certificate in this folder is its issuer",
+		"ok       strange.crl: CRL of "+subject(user)+" with 0 entries, made on "+today+"; its issuer's certificate is not in this folder",
 		"ok       denied:2: "+user.urn+" is refused, even if signed by fed.pem",
 		"ok       denied:3: serial 7777 of "+root.urn+" is refused, even if signed by fed.pem; its number is read as hexadecimal: 7777, in decimal 30583",
 		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip matches no certificate",

@@ -16,7 +16,7 @@ func TestPipesAreRefused(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const refused, remedy = "it is not a regular file but a pipe; name a regular file", "; or give - and pipe it in"
+	const refused, remedy = "it is not a regular file but a pipe; name a regular file", "; or give - and pipe the content in"
 	if _, err := site.ReadRegular(pipe); err == nil || !strings.HasSuffix(err.Error(), refused) {
 		t.Errorf("where - is not taken: %v", err)
 	}

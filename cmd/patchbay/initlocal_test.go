@@ -62,7 +62,7 @@ func TestInitLocalSharesTheHost(t *testing.T) {
 	if rules, err := policy.Parse([]byte(head+"\nrules:"+list), "policy.yaml", site.PolicySite(inv)); err != nil || rules.Len() != 3 {
 		t.Errorf("with all rules: %d, %v", rules.Len(), err)
 	}
-	if words := "now each user "; !strings.Contains(out, words) {
+	if words := "at first each user may hold "; !strings.Contains(out, words) {
 		t.Errorf("init does not say %q:\n%s", words, out)
 	}
 }

@@ -211,6 +211,7 @@ func TestOperatorsListWithoutServer(t *testing.T) {
 		{[]string{"call", "--url", "https://localhost:1", "--user", pipe, "GetVersion"}, "not a regular file"},
 		{[]string{"slivers", "--backup", damaged}, "cannot open the store " + damaged + ": "},
 		{[]string{"slivers", "--backup", filepath.Join(dir, "patchbay.yaml")}, "cannot open the store"},
+		{[]string{"slivers", "--backup", filepath.Join(dir, "patchbay.yaml")}, "; name another backup file"},
 	} {
 		if code, out := runCommand(t, append(c.args, "--config", dir)...); code != 1 || !strings.Contains(out, c.want) {
 			t.Errorf("%q: %d %s", c.args, code, out)

@@ -96,7 +96,7 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.MaintenanceState, served bool, err error) {
 	state, served, err = site.ReadMaintenanceState(ctx, config, plan)
 	if err == nil && served {
-		err = state.CheckInForce(plan, config)
+		err = state.CheckApplied(plan, config)
 	}
 	if err != nil {
 		err = fmt.Errorf("the change was written to %s, but: %w", config.Maintenance, err)
@@ -150,7 +150,7 @@ func (o *lockdownOptions) show(ctx context.Context, c console, config *site.Conf
 		return err
 	}
 	if served {
-		return state.CheckInForce(plan, config)
+		return state.CheckApplied(plan, config)
 	}
 	fmt.Fprintln(c.out, "The server is not running.")
 	return nil

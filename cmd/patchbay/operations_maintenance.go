@@ -265,5 +265,5 @@ func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.C
 	if err := t.flush(""); err != nil || !served {
 		return err
 	}
-	return s.CheckInForce(p, config)
+	return s.CheckApplied(p, config)
 }

@@ -232,8 +232,8 @@ func TestRestoreRefuses(t *testing.T) {
 		rule, text, want string
 	}{
 		{"cut off", good[:len(good)-4096], "damaged"},
-		{"garbage", strings.Repeat("garbage\n", 4096), "damaged or not a store"},
-		{"empty", "", "it is empty"},
+		{"garbage", strings.Repeat("garbage\n", 4096), "; name another backup file"},
+		{"empty", "", "it is empty; name another backup file"},
 		{"a bit turned over", flipBit(good, `"Generation":`), "sum"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

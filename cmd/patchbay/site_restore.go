@@ -59,7 +59,7 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	}
 	r, err := store.Restore(config.State, o.file, config.Authority)
 	if err != nil {
-		return errors.Join(err, closeState(present))
+		return errors.Join(site.SuggestOtherBackup(err), closeState(present))
 	}
 	after, err := o.compare(c, config, r, present, broken)
 	if err != nil {

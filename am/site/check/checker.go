@@ -13,14 +13,14 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Checker prints what it finds, and counts errors.
+// Checker prints its findings, and counts errors.
 type Checker struct {
 	Out      io.Writer
 	Err      io.Writer    // messages of providers
 	Config   *site.Config // of the site, nil for none
 	NodeTest NodeTest
 	wrong    int
-	// counted says that all errors are those of one document, whose report has their number.
+	// counted means that all errors are in one document, and its report has their number.
 	counted         bool
 	printed         []string                      // the text of each error
 	usableProviders map[string]*provider.Provider // by name
@@ -43,7 +43,7 @@ func (k *Checker) bad(what, format string, args ...any) {
 	k.print("error", what, format, args...)
 }
 
-// print prints one line: the verdict, what was checked, and the text.
+// print prints one line: the verdict, the name of the checked item, and the text.
 func (k *Checker) print(verdict, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if what != "" {
@@ -69,8 +69,8 @@ func (k *Checker) Errors(err error) {
 	k.bad("", "%v", err)
 }
 
-// Verdict prints the number of errors, unless counted is set. It reports whether there
-// are none.
+// Verdict prints the number of errors, unless counted is set. It reports whether there are no
+// errors.
 func (k *Checker) Verdict() bool {
 	if k.wrong == 0 {
 		return true

@@ -28,7 +28,7 @@ func (k *Checker) credential(name string, text []byte) {
 	}
 	switch says, end := l.describe(), l.end(); {
 	case says == "":
-		k.warn(name, "an ABAC credential of %s about the role %.100q; of ABAC only speaks-for is used, so it grants nothing", l[0].signer, l[0].Role)
+		k.warn(name, "an ABAC credential of %s about the role %.100q; it grants nothing, because aggregates accept ABAC only for speaks-for", l[0].signer, l[0].Role)
 	case time.Now().After(end):
 		k.bad(name, "it %s, but ended on %s; %s", says, end.Format(time.RFC3339), l.remedy())
 	default:
@@ -84,7 +84,7 @@ func readChain(chain []dsig.Signed) (credentialChain, error) {
 
 func (w credentialInfo) kind() string { return strings.ToLower(strings.TrimSpace(w.Type)) }
 
-// end returns when the first of them expires.
+// end returns the earliest expiry of the credentials in the chain.
 func (l credentialChain) end() time.Time {
 	end := l[0].expires
 	for _, w := range l[1:] {
@@ -95,7 +95,7 @@ func (l credentialChain) end() time.Time {
 	return end
 }
 
-// describe returns what a chain grants; "" for nothing.
+// describe returns a text about the rights that a chain grants; "" if it grants none.
 func (l credentialChain) describe() string {
 	w := l[0]
 	switch role := strings.TrimSpace(w.Role); {
@@ -113,7 +113,7 @@ func (l credentialChain) describe() string {
 	return text
 }
 
-// remedy says how to get a new chain.
+// remedy returns a text about how to get a new chain.
 func (l credentialChain) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":

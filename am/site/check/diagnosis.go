@@ -21,7 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
-	errorAt          map[[2]int]bool // places of errors, also of those that are listed with another
+	errorAt          map[[2]int]bool // places of errors, including errors that addProblems has merged
 	errors, warnings int
 }
 
@@ -55,20 +55,20 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// addProblems adds the problems of the request itself. Those that differ only in the name of
-// a node, link or interface become one, at the place of the first.
+// addProblems adds the problems of the request itself. It merges problems that differ only in
+// the name of a node, link or interface, and adds them at the place of the first one.
 func (r *diagnosis) addProblems(list []rspec.Problem) {
-	type said struct {
+	type key struct {
 		isError bool
 		text    string
 	}
-	first := map[said]int{} // number in the list
-	places := map[said][]string{}
-	var order []said
+	first := map[key]int{} // index in list
+	places := map[key][]string{}
+	var order []key
 	r.errorAt = map[[2]int]bool{}
 	for i, p := range list {
 		r.errorAt[[2]int{p.Line, p.Column}] = !p.IsRemark() || r.errorAt[[2]int{p.Line, p.Column}]
-		k := said{!p.IsRemark(), p.Text()}
+		k := key{!p.IsRemark(), p.Text()}
 		if p.ClientID != "" {
 			k.text = strings.ReplaceAll(k.text, fmt.Sprintf("%.80q", p.ClientID), "")
 		}
@@ -86,22 +86,23 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 // notice is an error or warning about a node or link of a request.
 type notice struct {
 	kind, clientID, what, text string
-	line                       int // where the whole of it begins
+	line                       int // of the node or link
 	isError                    bool
 }
 
-// addNotices adds errors and warnings about nodes and links. Equal texts become one, at the
-// first place, with all names. Places that have an error already are skipped.
+// addNotices adds errors and warnings about nodes and links. It merges notices with the same
+// text, and adds them at the place of the first one, with all names. It skips places that
+// have an error already.
 func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
-	type said struct {
+	type key struct {
 		kind, text string
 		isError    bool
 	}
-	names, first := map[said][]string{}, map[said]notice{}
-	var order []said
+	names, first := map[key][]string{}, map[key]notice{}
+	var order []key
 	before := len(r.list)
 	for _, x := range list {
-		k := said{x.kind, x.text, x.isError}
+		k := key{x.kind, x.text, x.isError}
 		if names[k] == nil {
 			order, first[k] = append(order, k), x
 		}
@@ -118,7 +119,7 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 			who = binder.Together(k.kind, names[k])
 		}
 		if known := (diagnosis{list: r.list[:before]}); line == 0 || !known.hasError(line, column) {
-			if !strings.HasPrefix(k.text, " ") { // which goes on with the sentence
+			if !strings.HasPrefix(k.text, " ") { // a text with a leading blank continues the sentence
 				who += ": "
 			}
 			r.add(diagnostic{line, column, k.isError, who + k.text})
@@ -126,7 +127,7 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	}
 }
 
-// noticesOf returns notices of why nodes and links cannot be allocated.
+// noticesOf converts reasons why nodes and links cannot be allocated.
 func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	for _, x := range list {
 		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
@@ -134,7 +135,7 @@ func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	return all
 }
 
-// checkSlice returns the slice in which a request is checked.
+// checkSlice returns the URN of the invented slice in which a request is checked.
 func checkSlice(inv *inventory.Inventory) urn.URN {
 	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
 }

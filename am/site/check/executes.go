@@ -15,8 +15,8 @@ import (
 // hostImage is the image of nodes that have the programs of this host.
 const hostImage = "host"
 
-// debianPackages are programs that experimenters use and a small host lacks, with the Debian
-// package of each. Ping and sudo are in every node.
+// debianPackages maps programs that experimenters often use, and that a small host may lack,
+// to their Debian packages. Ping and sudo are in every node.
 var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
@@ -25,7 +25,7 @@ var debianPackages = map[string]string{
 // addMissingPrograms warns of programs in executes that nodes of the local testbed will lack,
 // because this host, whose /usr they share, lacks them.
 func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	local := map[string]bool{}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
@@ -40,10 +40,10 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 		for j, x := range n.Node.Executes {
 			for _, word := range strings.FieldsFunc(x.Command, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()", c) }) {
 				program := path.Base(word)
-				if debianPackages[program] == "" || told[program] || hasProgram(usr, program) {
+				if debianPackages[program] == "" || reported[program] || hasProgram(usr, program) {
 					continue
 				}
-				told[program] = true
+				reported[program] = true
 				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host lacks, and so do its nodes; on the host: apt install %s",
 					n.Node.ClientID, j+1, len(n.Node.Executes), program, debianPackages[program])})
 			}

@@ -18,7 +18,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// standardInput is what - is called in messages.
+// standardInput is the name of the file - in messages.
 const standardInput = "standard input"
 
 // File checks one file or folder; it detects the type from the content.
@@ -38,7 +38,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 		k.bad(name, "there is no such file or folder; give its path, or leave it out to check the site of --config")
 		return
 	case errors.Is(err, fs.ErrPermission):
-		k.bad(name, "you may not read it; ask its owner, or run the command as a user with that right")
+		k.bad(name, "you may not read it; ask its owner, or run the command as a user that may")
 		return
 	case err != nil:
 		k.Errors(err)
@@ -61,10 +61,10 @@ func (k *Checker) File(ctx context.Context, name string) {
 		return
 	}
 	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && fileExists(program) {
-		k.testProvider(ctx, program) // whose metadata and settings these are
+		k.testProvider(ctx, program) // the file has the metadata and settings of this provider
 		return
 	}
-	if site.IsRevocationFile(name) { // it means something only beside the certificates
+	if site.IsRevocationFile(name) { // it can only be checked with the certificates beside it
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
@@ -90,7 +90,7 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
 	case name == standardInput:
-		k.bad(name, "only RSpecs, credentials and certificates are read from it; name the file")
+		k.bad(name, "only RSpecs, credentials and certificates are read from standard input; name the file")
 	default:
 		k.yaml(ctx, name, text)
 	}

@@ -30,18 +30,18 @@ func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 			k.bad(at, "hook %s: %v", h.Name, err)
 			continue
 		}
-		told := "the usual events"
+		events := "the default events"
 		if len(h.Events) > 0 {
-			told = strings.Join(h.Events, ", ")
+			events = strings.Join(h.Events, ", ")
 		}
-		k.good(at, "hook %s receives %s", h.Name, told)
+		k.good(at, "hook %s receives %s", h.Name, events)
 		if state, ok := served[h.Name]; ok {
 			k.hook(at, state)
 		} else if served != nil {
 			k.note(at, "hook %s receives nothing yet: hooks are read when the server starts", h.Name)
 		}
 		if info, err := os.Stat(h.Secret); err == nil && info.Mode().Perm()&0o077 != 0 {
-			k.warn(at, "hook %s: other users may read its secret, and sign like this site: chmod 600 %s", h.Name, h.Secret)
+			k.warn(at, "hook %s: other users may read its secret, and could sign events as this site: chmod 600 %s", h.Name, h.Secret)
 		}
 		if info, err := os.Stat(filepath.Dir(h.Command)); h.Command != "" && err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
 			k.warn(at, "hook %s: every user may replace its command; forbid that: chmod o-w %s", h.Name, filepath.Dir(h.Command))
@@ -60,7 +60,7 @@ func (k *Checker) hook(at string, s hook.State) {
 	}
 	switch {
 	case s.Failing:
-		k.warn(at, "hook %s fails since %s, %s in a row: %s; %s for it", s.Name, display.Time(s.Since), display.Count(s.Failures, "time"), s.Error, wait)
+		k.warn(at, "hook %s has failed since %s, %s in a row: %s; %s for it", s.Name, display.Time(s.Since), display.Count(s.Failures, "time"), s.Error, wait)
 	case s.Waiting > 0:
 		k.note(at, "hook %s: %s for it", s.Name, wait)
 	}

@@ -21,9 +21,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// compareInForce compares the inventory file with the inventory in force, and prints what it
-// means for existing slivers.
-func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
+// compareInventory compares the inventory file with the inventory that the server uses, and
+// prints the consequences for existing slivers.
+func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
 	r, served, err := c.ReloadEffect(ctx, inv, k.usableFunc(c.Providers))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -32,23 +32,23 @@ func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inven
 		k.warn(c.Inventory, "its effect on existing slivers cannot be determined: %v", err)
 		return
 	}
-	who := "serve"
+	command := "serve"
 	if served {
-		who = "reload"
+		command = "reload"
 	}
-	for _, line := range r.Wrong { // most of it was said already, in the words of the check
-		if !slices.Contains(k.printed, line) {
-			k.bad("", "%s would refuse: %s", who, line)
+	for _, line := range r.Wrong {
+		if !slices.Contains(k.printed, line) { // the checks before have printed most of these errors
+			k.bad("", "%s would refuse: %s", command, line)
 		}
 	}
 	if len(r.Wrong) > 0 {
 		return
 	}
 	for _, x := range r.Changes {
-		k.note(r.File, "not in force yet: %s", x)
+		k.note(r.File, "not loaded yet: %s", x)
 	}
 	if r.MoreChanges > 0 {
-		k.note(r.File, "not in force yet: %s more", display.Count(r.MoreChanges, "change"))
+		k.note(r.File, "not loaded yet: %s more", display.Count(r.MoreChanges, "change"))
 	}
 	for _, x := range r.Consequences {
 		if x.Warning {
@@ -65,14 +65,14 @@ func (k *Checker) compareInForce(ctx context.Context, c *site.Config, inv *inven
 	}
 	switch {
 	case served && len(r.Changes) == 0:
-		k.good(r.File, "in force as it is")
+		k.good(r.File, "the server uses this version")
 	case served:
 		k.note(r.File, "these changes take effect with patchbay reload, or at the next start")
 	}
 }
 
-// usableFunc returns a function that returns why a provider cannot be used; nil for one that
-// can. It knows the providers that were checked.
+// usableFunc returns a function that returns an error for a provider that cannot be used. The
+// function uses the result of the check of the providers.
 func (k *Checker) usableFunc(dir string) func(name string) error {
 	return func(name string) error {
 		if k.usableProviders[name] != nil {
@@ -112,7 +112,8 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	return inv
 }
 
-// maintenance checks the maintenance file; inv is nil if it is unknown.
+// maintenance checks the maintenance file. If inv is nil, it does not check the names of
+// components.
 func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)
 	if err != nil {

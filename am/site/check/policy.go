@@ -41,8 +41,8 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	}
 }
 
-// policyFile checks a file as the policy of the site in the current configuration:
-// rules need an inventory.
+// policyFile checks a file as the policy of the configured site, because rules name components
+// of an inventory.
 func (k *Checker) policyFile(name string) {
 	if k.Config == nil {
 		k.bad(name, "this is a policy, which is checked with its site; name the site with --config")
@@ -62,8 +62,8 @@ func isPolicy(doc *yaml.Node) bool {
 	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
 }
 
-// authorities returns the authorities that the trust folder covers, and those below
-// them.
+// authorities returns the authorities that the trust folder covers. Each also stands for the
+// authorities below it.
 func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
@@ -115,7 +115,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	case e.Line == 0:
 		k.good(at, "no rule is for %s %s", user, where)
 	case e.Rule == "":
-		k.good(fmt.Sprintf("%s:%d", at, e.Line), "no rule is for %s %s, so this decides", user, where)
+		k.good(fmt.Sprintf("%s:%d", at, e.Line), "no rule is for %s %s, so this line decides", user, where)
 	default:
 		k.good(fmt.Sprintf("%s:%d", at, e.Line), "rule %q decides for %s %s", e.Rule, user, where)
 	}
@@ -124,7 +124,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		e.Refused = rules.Full(user, slice, h)
 	}
 	if e.Refused != "" {
-		k.warn("", "nothing new: %s", e.Refused)
+		k.warn("", "this user can reserve nothing now: %s", e.Refused)
 	}
 	for _, s := range e.May {
 		k.good("", "%s", s)
@@ -154,10 +154,11 @@ func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	}
 }
 
-// leaseLimits returns the configured lease limits, which apply beside those of rules.
+// leaseLimits returns a text about the configured lease limits, which apply in addition to the
+// limits of rules.
 func leaseLimits(c *site.Config) string {
 	l := c.Leases
-	return fmt.Sprintf("beside that, for all: a reservation %s, by Renew up to %s; the first lease %s, at most %s; never longer than the credential",
+	return fmt.Sprintf("lease limits for all users: a reservation lasts %s, with Renew up to %s; the first lease lasts %s, a renewed one up to %s; no lease outlives the credential",
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
@@ -171,7 +172,8 @@ func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	return false
 }
 
-// names returns the user and slice; a bare name is one of the trial authority.
+// names returns the URNs of the user and the slice. A name that is not a URN belongs to the
+// trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {
@@ -179,7 +181,7 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 		}
 		u, err := urn.Parse(text)
 		if err == nil && u.Type != kind {
-			err = fmt.Errorf("%s is no %s", u, kind)
+			err = fmt.Errorf("%s is not the URN of a %s", u, kind)
 		}
 		if err != nil {
 			err = fmt.Errorf("--%s: %w; give the URN of a %s, or its name in the trial authority", kind, err, kind)
@@ -193,10 +195,11 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// reportHeld prints what the user holds now, or why that is unknown.
+// reportHeld prints the resources that the user, the slice and its project hold now, or the
+// error of reading them.
 func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
-		k.good("", "held now: nothing, for %v", err)
+		k.good("", "held now: nothing, because %v", err)
 		return
 	}
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// testProvider checks a provider for its author: with the whole suite, and with --life by
-// creating a node.
+// testProvider runs the test suite for authors of providers. With --life, the suite also
+// creates a node.
 func (k *Checker) testProvider(ctx context.Context, file string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
@@ -59,8 +59,9 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	}
 }
 
-// testNode returns the node to create. Its component must have no other user; done
-// releases it. The error says why there is none, and what to do.
+// testNode returns the node to create, and reserves its component, which must have no other
+// node if it is exclusive; done releases the component. An error says why no node can be
+// created, and what to do.
 func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
 	done = func() {}
 	node = provider.Resource{provider.AttrComponent: k.NodeTest.Component}
@@ -107,8 +108,8 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 	return node, done, nil
 }
 
-// siteOf returns the site of a provider: the one in whose folder it is, else the named
-// one; nil for none.
+// siteOf returns the site of a provider: the site whose folder contains the provider, else the
+// site of --config; nil if there is neither.
 func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
 		return k.Config, nil
@@ -127,8 +128,8 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// componentOf returns the component of a provider with that name. Its error says which name
-// to use instead.
+// componentOf returns the component of a provider by its name. An error suggests another name,
+// or a correction of the inventory.
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
 	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
 	if i < 0 {
@@ -148,15 +149,16 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 	return inv.Components[i], nil
 }
 
-// HoldComponent keeps a site from allocating c until done. That needs exclusive access to its
-// state: a running server may use an older inventory than the file, so drained: true in
-// the file is no guarantee.
+// HoldComponent prevents a site from allocating c until done is called. It opens the site's
+// store, so that no server can run meanwhile. The key drained: true would not suffice, because
+// a running server may use an older inventory than the file. HoldComponent fails if c is
+// exclusive and has a sliver.
 func HoldComponent(config *site.Config, c *inventory.Component) (done func(), err error) {
 	s, err := config.OpenState() // created if the site has no store yet
 	if err != nil {
 		return nil, fmt.Errorf("its site could allocate %s meanwhile; stop the server first: %w", c.Name, err)
 	}
-	done = func() { s.Close() } // until then it cannot be served
+	done = func() { s.Close() } // until then the site cannot be served
 	slivers, err := s.Slivers()
 	if err == nil {
 		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
@@ -171,7 +173,8 @@ func HoldComponent(config *site.Config, c *inventory.Component) (done func(), er
 	return done, nil
 }
 
-// requireFree asks the provider whether a node exists on a component that holds only one.
+// requireFree fails if the component can have only one node (alone), and the provider reports
+// a node there.
 func requireFree(ctx context.Context, p *provider.Provider, component string, alone bool) error {
 	all, err := p.Get(ctx, nil)
 	if err != nil || !alone {

@@ -25,8 +25,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// document checks an RSpec of any kind. What would be refused is an error; schema
-// violations, and what is accepted with a remark, are warnings.
+// document checks an RSpec of any kind. An error means that the site would refuse the RSpec.
+// Violations of the schema, and remarks on an accepted request, are warnings.
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := validate(text)
 	if err != nil || kind == schemas.Request {
@@ -43,8 +43,8 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	k.good(name, "a valid %s", kind)
 }
 
-// maxDocument is the size of an advertisement or manifest that is looked at, in
-// bytes; a site limits requests by itself.
+// maxDocument limits the bytes of an advertisement or manifest that is checked. Requests have
+// the limits of the site.
 const maxDocument = 256 << 20
 
 // validate validates a document against the schema of its kind, which the root element
@@ -60,11 +60,11 @@ func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err e
 	return kind, findings, err
 }
 
-// request reads a request as the site would, checks whether it would fit on the
-// components in service if there were no other slivers, and asks the providers that
-// Allocate would ask.
+// request reads a request like the site. It checks whether the request would fit on the
+// components in service if there were no other slivers. It runs the dry runs that Allocate
+// would run.
 func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
-	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site they are assumed to be possible
+	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site, links to other aggregates are accepted
 	var inv *inventory.Inventory
 	var plan *maintenance.Plan
 	if k.Config != nil {
@@ -101,21 +101,21 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	case inv == nil:
 		k.good(name, "a valid request; give --config to check whether a site can serve it")
 	default:
-		said := ""
+		dryRun := ""
 		if len(asked) > 0 {
-			said = "; a dry run of " + strings.Join(asked, ", ") + " succeeded"
+			dryRun = "; a dry run of " + strings.Join(asked, ", ") + " succeeded"
 		}
-		k.good(name, "%s and %s for this site; it fits when enough is free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), said)
+		k.good(name, "%s and %s for this site; the request fits when enough resources are free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), dryRun)
 	}
 }
 
-// bind checks whether a request would fit on a site without slivers and without what a
-// plan has out of service, and records what would differ from the request. It binds only
-// what is allowed.
+// bind checks whether a request would fit on a site without slivers. It uses only components
+// that the plan leaves in service and that allowed permits. It adds the errors, or else the
+// warnings about parts of the request that would be ignored or done differently.
 func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, allowed binder.Permit) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
-			return b, false // that is why
+			return b, false // the errors explain why there are no nodes
 		}
 		r.add(diagnostic{0, 0, true, req.NoNodesReason(inv.Manager)})
 		return b, false
@@ -139,7 +139,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	return b, true
 }
 
-// exclusiveWarnings returns warnings about nodes that would take a shared component exclusively.
+// exclusiveWarnings returns warnings about nodes that would occupy a whole shared component.
 func exclusiveWarnings(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
@@ -158,8 +158,9 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 	return all
 }
 
-// report prints a diagnosis in the order of the file, with each concerned line below
-// its findings. A warning that is the same in several places is printed at the first.
+// report prints a diagnosis in the order of the file, with the line of the file below each
+// finding, and the number of findings. It prints a warning that occurs at several places once,
+// at the first place.
 func (k *Checker) report(r *diagnosis) {
 	k.printFindings(r)
 	if len(r.list) > 0 {
@@ -203,7 +204,7 @@ func (k *Checker) printFindings(r *diagnosis) {
 	}
 }
 
-// alsoAt lists further places, the first few of them.
+// alsoAt returns a text that lists further places; of many places, only the first five.
 func alsoAt(places []string) string {
 	const most = 5
 	switch more := len(places) - most; {
@@ -215,37 +216,37 @@ func alsoAt(places []string) string {
 	return "; also at " + strings.Join(places, ", ")
 }
 
-// dryRun asks the providers whose metadata say probe: true whether they would make what
-// was bound. What they can never make is an error; what they cannot make now, or a
-// missing answer, is a warning. It returns the names of the providers that would make
-// it.
-func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (content []string) {
+// dryRun asks the providers whose metadata say probe: true whether they could create the nodes
+// of the binding. It adds an error for a node that a provider can never create. It adds a
+// warning for a node that a provider cannot create now, and for a missing answer. If there are
+// neither errors nor warnings, it returns the names of the providers.
+func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (asked []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
 	set := site.ProviderSet{Found: providers}
-	inForce := func() *inventory.Inventory { return inv }
-	of := site.Components(inForce)
+	current := func() *inventory.Inventory { return inv }
+	componentOf := site.Components(current)
 	for i := range b.Nodes {
-		_, name, ok := of(b.Nodes[i].Component.URN)
-		if _, asks := set.DryRunProvider(name); ok && asks && !slices.Contains(content, name) {
-			content = append(content, name)
+		_, name, ok := componentOf(b.Nodes[i].Component.URN)
+		if _, wants := set.DryRunProvider(name); ok && wants && !slices.Contains(asked, name) {
+			asked = append(asked, name)
 		}
 	}
-	if len(content) == 0 {
+	if len(asked) == 0 {
 		return nil
 	}
-	prober := dryrun.New(dryrun.Config{Components: of, Interfaces: site.Interfaces(inForce), Providers: set.DryRunProvider, Log: log})
+	prober := dryrun.New(dryrun.Config{Components: componentOf, Interfaces: site.Interfaces(current), Providers: set.DryRunProvider, Log: log})
 	refused := service.DryRun(ctx, prober, inv, req, checkSlice(inv), b)
 	for _, x := range refused {
-		lasts := x.Code == am.Unsupported
-		if !lasts {
+		isFinal := x.Code == am.Unsupported
+		if !isFinal {
 			x.Text += "; this may change, and Allocate asks again"
 		}
-		r.addNotices(req, noticesOf([]binder.Reason{x}, lasts))
+		r.addNotices(req, noticesOf([]binder.Reason{x}, isFinal))
 	}
 	if len(refused) > 0 {
 		return nil
 	}
-	slices.Sort(content)
-	return content
+	slices.Sort(asked)
+	return asked
 }

@@ -23,7 +23,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// slowGet is the time of a get above which check remarks on it.
+// slowGet is the longest duration of a get that causes no remark.
 const slowGet = time.Second
 
 // Site checks a configuration and all files that it names.
@@ -50,36 +50,36 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	case site.IsLocalName(u.Hostname()):
 		k.warn(file, "clients elsewhere cannot resolve the name %s of %s; set public_url to the host's full name", u.Hostname(), public)
 	}
-	there := func(err error) bool {
+	passed := func(err error) bool {
 		if err != nil {
 			k.Errors(err)
 		}
 		return err == nil
 	}
 	k.ownersFiles(filepath.Dir(file))
-	there(c.CheckMetrics())
-	if there(c.CheckKeyFiles()) {
+	passed(c.CheckMetrics())
+	if passed(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())
 	}
 	var inv *inventory.Inventory
-	if there(c.CheckFile("inventory", c.Inventory)) {
+	if passed(c.CheckFile("inventory", c.Inventory)) {
 		inv = k.inventory(c.Inventory, c.Authority)
 	}
 	if inv != nil {
 		k.policy(c, inv)
 	}
 	k.maintenance(c.Maintenance, inv)
-	if there(c.CheckFolder("trusted", c.Trusted)) {
+	if passed(c.CheckFolder("trusted", c.Trusted)) {
 		k.trustFolder(c.Trusted)
 	}
 	k.trialAuthority(c, filepath.Join(filepath.Dir(file), site.AuthorityDir))
-	if there(c.CheckFolder("providers", c.Providers)) {
+	if passed(c.CheckFolder("providers", c.Providers)) {
 		k.providers(ctx, c.Providers, inv, c.Inventory)
 	}
-	if there(c.CheckState()) {
+	if passed(c.CheckState()) {
 		k.store(ctx, c)
 		if inv != nil {
-			k.compareInForce(ctx, c, inv)
+			k.compareInventory(ctx, c, inv)
 		}
 	}
 	k.clock(ctx, c)
@@ -87,7 +87,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.hooks(ctx, c)
 }
 
-// trialAuthority warns of a trial authority for a site of another name: its users would
+// trialAuthority warns if the trial authority has another name than the site: its users would
 // not be trusted.
 func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
@@ -101,8 +101,8 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
-// providers checks the providers in a folder, with their local testbeds, and that those of
-// the inventory exist.
+// providers checks the providers in a folder, with their local testbeds. It also checks that
+// the providers of the inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	k.usableProviders = found
@@ -126,7 +126,7 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	}
 }
 
-// provider asks a provider for a resource that does not exist.
+// provider checks a provider by a get of a resource that does not exist.
 func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
@@ -179,7 +179,7 @@ func (k *Checker) serverKeys(c *site.Config, host string) {
 		}
 		block, _ := pem.Decode(text)
 		if block == nil {
-			continue // mtls.New has read it, so there is one in another form
+			continue // mtls.New has accepted it, so it has another form than the first PEM block
 		}
 		x, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

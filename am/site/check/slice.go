@@ -21,9 +21,10 @@ type SliceRequest struct {
 	User, Slice urn.URN
 }
 
-// SliceRequest prints the warnings about a request. With deciding it also prints the errors:
-// why the site would refuse it even without other slivers, or by the policy. It reports
-// whether there are none. It skips a site whose files the caller may not read.
+// SliceRequest prints the warnings about a request. If deciding is true, it also prints the
+// errors: the reasons why the site would refuse the request by its policy, or even without
+// other slivers. It reports whether there are no errors. If the caller may not read the site's
+// files, it checks nothing and returns true.
 func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding bool) bool {
 	inv, err := inventory.Load(k.Config.Inventory, k.Config.Authority)
 	if err != nil {
@@ -51,7 +52,7 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 	return r.errors == 0
 }
 
-// decide adds the errors of the inventory and the policy.
+// decide adds the reasons why the inventory or the policy would refuse the request.
 func (k *Checker) decide(ctx context.Context, r *diagnosis, x SliceRequest, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) {
 	var allowed binder.Permit
 	rules, err := k.Config.LoadPolicy(inv)

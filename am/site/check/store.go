@@ -19,7 +19,7 @@ import (
 // store checks the whole store: directly, or through the server of the site.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.FilesBesideState(site.LeftMarks); err == nil && len(left) > 0 {
-		k.warn(c.State, "left over by a killed process: %s; remove it, unless a process still uses it", strings.Join(left, ", "))
+		k.warn(c.State, "a killed process has left these files: %s; remove them, unless a process still uses them", strings.Join(left, ", "))
 	}
 	if has, err := c.HasState(); err != nil {
 		k.bad(c.State, "%v", err)
@@ -56,17 +56,17 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 		k.warn(c.State, "it has schema %d of an earlier release; the server migrates it to schema %d when it starts, and keeps this file as %s.schema%[1]d", report.Schema, store.NewestSchema, filepath.Base(c.State))
 	}
 	if report.Stale {
-		k.warn(c.State, "one of its first two pages is damaged, as a power cut can leave it; if there was none, the last change is missing")
+		k.warn(c.State, "one of its first two pages is damaged, as after a power cut; if there was no power cut, the last change is missing")
 	}
 	if report.Err() == nil {
 		k.good(c.State, "%s, %s, revision %d; all records and indexes agree", display.Count(report.Records[store.Slices], "slice"), display.Count(report.Records[store.Slivers], "sliver"), report.Revision)
 	}
 }
 
-// largeAudit is from when on an audit should have been put away.
+// largeAudit is the size in bytes above which check suggests to move the audit away.
 const largeAudit = 1 << 30
 
-// Audit checks that the audit can be written, and prints what it covers.
+// Audit checks that the audit can be written, and prints since when it has lines.
 func (k *Checker) Audit(c *site.Config) {
 	if err := c.CheckAudit(); err != nil {
 		k.Errors(err)
@@ -100,15 +100,15 @@ func (k *Checker) Audit(c *site.Config) {
 		return
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		k.warn(c.Audit, "other users may read it, and it shows who worked here when: chmod 600 %s", c.Audit)
+		k.warn(c.Audit, "other users may read it, and it shows when each user worked here: chmod 600 %s", c.Audit)
 	}
 	if info.Size() > largeAudit {
 		k.warn(c.Audit, "it has %s; let logrotate move it away, or move it yourself: a new one is created automatically", display.Size(info.Size()))
 	}
 }
 
-// clock checks the site's clock, and prints which time leases follow if it is not the
-// host's.
+// clock checks the site's clock. If leases do not follow the host's clock, it prints the time
+// that they follow.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.bad("", "%v", err)
@@ -127,7 +127,7 @@ func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	case err != nil:
 		k.bad(file, "the clock of the site cannot be read: %v", err)
 	case s.Doubt != clock.NoDoubt:
-		k.warn(file, "the host's clock is not trusted: %s; leases follow %s, and it shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
+		k.warn(file, "the host's clock is not trusted: %s; leases follow the time %s, and the host's clock shows %s; see: patchbay clock", s.Reason(), display.Time(s.Site), display.Time(s.Host))
 	case s.Lost != "":
 		k.warn(file, "%s; leases follow the host's clock, which shows %s; make sure that it is right, then type: patchbay clock --trust", s.Lost, display.Time(s.Host))
 	}

@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// testbed checks what a local testbed needs beside its provider. It returns false if
-// the testbed does not answer, so that asking its provider would only repeat the error.
+// testbed checks the settings and the process of a local testbed. It returns false if the
+// testbed does not answer: then a check of its provider would only repeat the error.
 func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
 	if mistakes, ok := errors.AsType[*yamlfile.Error](wrong); ok {
 		for _, p := range mistakes.Problems {
@@ -53,17 +53,17 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 	return false
 }
 
-// missingImages returns the images that the inventory offers on components of a
-// provider and that do not exist. A testbed that does not list its images is not
-// checked.
-func missingImages(provider string, inv *inventory.Inventory, there []string) (missing []string) {
-	if inv == nil || len(there) == 0 {
+// missingImages returns the images that the inventory offers on components of a provider, but
+// that are not in existing, the list of the testbed. It returns none if existing is empty,
+// because then the testbed does not list its images.
+func missingImages(provider string, inv *inventory.Inventory, existing []string) (missing []string) {
+	if inv == nil || len(existing) == 0 {
 		return nil
 	}
 	for _, c := range inv.Components {
 		for _, t := range c.SliverTypes {
 			for _, i := range t.Images {
-				if c.Provider == provider && !slices.Contains(there, i.Name) && !slices.Contains(missing, i.Name) {
+				if c.Provider == provider && !slices.Contains(existing, i.Name) && !slices.Contains(missing, i.Name) {
 					missing = append(missing, i.Name)
 				}
 			}
@@ -72,40 +72,40 @@ func missingImages(provider string, inv *inventory.Inventory, there []string) (m
 	return missing
 }
 
-// compareSettings warns of differences between the inventory and a testbed's settings. What only
-// other providers offer does not concern the testbed.
+// compareSettings warns of differences between the inventory and a testbed's settings. It does
+// nothing if no component of the inventory uses the testbed.
 func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
 	}
-	offers, keeps := readSettingLines(inventoryFile), readSettingLines(t.Settings)
-	offered, kept := inv.OutsideAccess, inventory.No
+	offers, settings := readSettingLines(inventoryFile), readSettingLines(t.Settings)
+	offered, actual := inv.OutsideAccess, inventory.No
 	if t.Outbound {
-		kept = inventory.Yes
+		actual = inventory.Yes
 	}
-	if offered != kept && offered != inventory.Unknown {
-		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, which is what nodes of %s get; write %s here, or %s there", offered, keeps.at("outbound"), kept, t.Provider, kept, offered)
+	if offered != actual && offered != inventory.Unknown {
+		k.warn(offers.at("outbound"), "outbound is %s, but %s says %s, and nodes of %s get the latter; write %s here, or %s there", offered, settings.at("outbound"), actual, t.Provider, actual, offered)
 	}
 	if most := maxNodes(t.Provider, inv); t.Ports > 0 && most > int64(t.Ports) {
 		k.warn(offers.at("components"), "the components of %s have room for %d nodes, but ports at %s has %d ports for their logins, so nodes may be reserved that cannot be made; widen ports there, or lower the slots here",
-			t.Provider, most, keeps.at("ports"), t.Ports)
+			t.Provider, most, settings.at("ports"), t.Ports)
 	}
 	for _, v := range inv.SharedVLANs {
 		if !v.Restricted && !slices.Contains(t.Shared, v.Name) {
 			k.warn(offers.at("shared_vlans", v.Name), "it offers the shared VLAN %s, which shared_vlans of %s does not name, so links of nodes of %s that join it are refused; add it there, or write restricted: true here",
-				v.Name, keeps.at("shared_vlans"), t.Provider)
+				v.Name, settings.at("shared_vlans"), t.Provider)
 		}
 	}
 	for _, name := range t.Shared {
 		if _, ok := inv.SharedVLAN(name); !ok {
-			k.warn(keeps.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
+			k.warn(settings.at("shared_vlans", name), "it allows the shared VLAN %s, which shared_vlans of %s does not offer, so no request can use it; add it there with a tag, or remove it here",
 				name, offers.at("shared_vlans"))
 		}
 	}
 }
 
-// maxNodes returns how many nodes of a provider may be reserved at one time, as far as
-// slots limit them. Ports do not limit them, because an allocated node has no port yet.
+// maxNodes returns how many nodes of a provider can be reserved at one time. Only slots limit
+// this number. Ports do not, because an allocated node has no port yet.
 func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	for _, c := range inv.Components {
 		if c.Provider != provider {
@@ -122,14 +122,15 @@ func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	return most
 }
 
-// settingLines are the lines of the keys in a YAML file, and of the names in their
-// lists.
+// settingLines holds the line numbers of the keys in a YAML file, and of the names in the
+// lists of these keys.
 type settingLines struct {
 	file  string
 	lines map[string]int
 }
 
-// readSettingLines reads the lines of a YAML file; none if the file cannot be read.
+// readSettingLines returns the settingLines of a file; they are empty if the file cannot be
+// read.
 func readSettingLines(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
 	text, err := site.ReadRegular(file)

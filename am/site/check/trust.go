@@ -16,7 +16,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// credentials returns which credentials the checked site accepts, or else the defaults.
+// credentials returns the settings about accepted credentials: those of the checked site, or
+// the defaults if there is no site.
 func (k *Checker) credentials() site.CredentialsConfig {
 	if k.Config != nil {
 		return k.Config.Credentials
@@ -45,7 +46,7 @@ func (k *Checker) trustFolder(dir string) {
 	k.warnUnusedFiles(dir)
 	for _, x := range a.List() {
 		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
-			continue // that is one of the problems
+			continue // the problems above include it
 		}
 		k.anchor(x)
 	}
@@ -73,7 +74,7 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	}
 	text := fmt.Sprintf("CRL of %s with %s, made on %s", issuer, entries, day(l.ThisUpdate))
 	if !made {
-		text += "; no certificate in this folder is its issuer: it applies to an authority of that name below one of them"
+		text += "; its issuer's certificate is not in this folder: the CRL applies to an authority of that name below one of the authorities here"
 	}
 	switch {
 	case l.IsStale(time.Now()):
@@ -105,12 +106,12 @@ func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 			names = append(names, filepath.Base(x.File))
 		}
 		if effect.IsIntermediate {
-			k.good(at, "%s: applies to an authority of that URN below %s, which has another URN or none: other certificates of %[2]s are not affected%[3]s", d.Text, list(names), reading)
+			k.good(at, "%s: applies to an authority of that URN below %s, whose own URN is another one or missing; other certificates of %[2]s are not affected%[3]s", d.Text, list(names), reading)
 			return
 		}
 		k.good(at, "%s is refused, even if signed by %s%s", d.Text, list(names), reading)
 	case d.IsSerial():
-		k.warn(at, "%s: no trusted certificate is that issuer or covers it; it applies only to an authority of that name below one of them%s", d.Text, reading)
+		k.warn(at, "%s: no trusted certificate has the name of that issuer or covers it; the line applies only to an authority of that name below a trusted one%s", d.Text, reading)
 	default:
 		k.warn(at, "%s matches no certificate: no trusted certificate covers that authority; check the spelling", d.Text)
 	}
@@ -143,8 +144,7 @@ func (k *Checker) warnUnusedFiles(dir string) {
 	}
 }
 
-// anchor prints which authorities a trusted certificate covers and when it ends, with what
-// is wrong with it.
+// anchor prints the authorities that a trusted certificate covers, its end, and its problems.
 func (k *Checker) anchor(x cert.Anchor) {
 	list := x.Covers()
 	covers := strings.Join(list, ", ") + " and below"

@@ -50,7 +50,7 @@ func newServerCertificate(kind string, manager urn.URN, hosts []string, ips []ne
 	template := &x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),
 		Subject:               name,
-		NotBefore:             now.Add(-time.Hour).UTC(), // clients whose clock is slow
+		NotBefore:             now.Add(-time.Hour).UTC(), // earlier, for clients whose clock is slow
 		NotAfter:              now.Add(serverCertificateLife).UTC(),
 		KeyUsage:              usage,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

@@ -28,12 +28,12 @@ type Options struct {
 	Authority string
 	Provider  string // Simulated or Local
 	Listen    string // the address and port for clients
-	PublicURL string // as clients reach it; "" for the host's full name
+	PublicURL string // the URL for clients; "" for a URL with the host's full name
 	Outbound  bool   // nodes of the local testbed reach the outside network
 	Program   string // the path of patchbay-local
 }
 
-// Site makes a site, and returns a description of what it offers.
+// Site makes a site, and returns a description of the site's offer.
 func Site(ctx context.Context, o Options) (Offer, error) {
 	offer, err := o.offer(ctx)
 	if err != nil {

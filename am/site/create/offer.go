@@ -18,7 +18,7 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// sampleRequest asks for a machine and a virtual machine. It does not suit a site that has
+// sampleRequest requests a machine and a virtual machine. It does not suit a site that has
 // only shared hosts, because its exclusive="true" would take a whole host.
 //
 //go:embed request.xml
@@ -29,7 +29,8 @@ var sampleRequest []byte
 //go:embed policy.yaml
 var SamplePolicy []byte
 
-// Offer describes what a new site has for experimenters.
+// Offer describes the resources of a new site, its policy and its sample request, in texts for
+// the operator.
 type Offer struct {
 	Inventory, Request, Policy string
 
@@ -50,7 +51,7 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 			{Name: filepath.Join(site.ProvidersDir, "simulated.yaml"), Content: simulated.SettingsFor("sim." + topAuthority(o.Authority)), Mode: 0o644},
 		},
 		Inventory: "20 nodes, 4 shared hosts",
-		Policy:    "now everybody everything",
+		Policy:    "at first every user may reserve everything",
 		Request:   "a machine and a virtual one",
 	}, nil
 }
@@ -67,8 +68,9 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 </rspec>
 `
 
-// localOffer is offer for a local testbed: containers of this host. Their SSH endpoints have
-// the host name of the public URL, and listen at the address where the server listens.
+// localOffer returns the files for a local testbed, whose nodes are containers of this host.
+// The SSH endpoints of the nodes have the host name of the public URL, and listen at the
+// address at which the server listens.
 func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	public := o.PublicURL
 	if public == "" {
@@ -93,13 +95,12 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: local.SettingsFor(bed), Mode: 0o644},
 		},
 		Inventory: "containers of this host, " + host.Name,
-		Policy:    fmt.Sprintf("now each user %d nodes and %dG of disk\n                    at one time; change the rule everybody there", host.NodesPerUser(), host.DiskPerUser()>>30),
+		Policy:    fmt.Sprintf("at first each user may hold %d nodes and\n                    %dG of disk at one time; change its rule everybody", host.NodesPerUser(), host.DiskPerUser()>>30),
 		Request:   "two nodes",
 	}, nil
 }
 
-// localPolicy returns SamplePolicy with one rule in force, so that no user takes all of
-// a host.
+// localPolicy returns SamplePolicy with one active rule, so that no user takes the whole host.
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
@@ -108,9 +109,10 @@ func localPolicy(host inventory.Host) []byte {
 }
 
 // hostRule is the rule of localPolicy: nodes, and GiB of disk, for each user.
-const hostRule = `  # In force: each user has at most half of the places of this host, and three
+const hostRule = `  # This rule is active: each user has at most half of the places of this host, and three
   # quarters of the disk that was free (or the disk of ten nodes, if that is more); a
-  # container takes 4G. Change the numbers as you like; without any rule, comment out the line rules:, too.
+  # container takes 4G. Change the numbers as you like. If you remove it, and there is no
+  # other rule, comment out the line rules:, too.
   - name: everybody
     nodes: {user: %d}
     disk: {user: %dG}
