@@ -208,7 +208,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Shutdown stops accepting calls and waits for those in progress. When ctx ends, it closes
+// Shutdown stops accepting calls and waits for the calls in progress. When ctx ends, it closes
 // their connections and returns an error. The admin listener and the socket stay open
 // until the calls have ended, so that operators can observe them.
 func (s *Server) Shutdown(ctx context.Context) error {

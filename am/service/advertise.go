@@ -133,9 +133,9 @@ func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 	return ads.site.Append(b, a)
 }
 
-// RSpecExtensions returns the namespaces of the extensions that are understood in
-// requests and manifests, and of those that this site's advertisements use (AM API v3,
-// GetVersion).
+// RSpecExtensions returns namespaces of RSpec extensions: the extensions that the site
+// understands in requests and uses in manifests, and the extensions that its advertisements
+// use (AM API v3, GetVersion).
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
 	a, _ := s.current()
 	return slices.Clone(a.requests), a.site.Extensions()

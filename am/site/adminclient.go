@@ -421,7 +421,7 @@ func unknownResult(ctx context.Context, c *Config, err error) error {
 		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
 }
 
-// askError returns the error of a request that got no answer, with what to do about it.
+// askError returns the error of a request that got no answer, with a remedy.
 func askError(ctx context.Context, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

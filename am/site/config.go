@@ -53,7 +53,7 @@ type Config struct {
 	// Maintenance is the file of lockdown, drained components and planned maintenance.
 	// Commands write it; it need not exist.
 	Maintenance string `yaml:"maintenance"`
-	// Policy is the file of rules that limit what users may reserve. It need not exist
+	// Policy is the file of rules that limit the resources of users. It need not exist
 	// unless this key is set.
 	Policy string `yaml:"policy"`
 	// Audit is the file that keeps a line for each call that may change something,

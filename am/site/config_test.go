@@ -25,7 +25,7 @@ func TestConfigSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"UnknownNestedKeyNamesTheNearest", smallest + "leases:\n  provisoned: 3h\n", "f.yaml:4: unknown key leases.provisoned; did you mean leases.provisioned?"},
 		{"UnknownKeyInAListEntry", "authority: a\nkeys:\n  - certificate: a\n    keyy: b\n", "f.yaml:4: unknown key keys.keyy; did you mean keys.key?"},
 		{"StrangeKeyListsAll", smallest + "log: {colour: red}\n", "f.yaml:3: unknown key log.colour; known here: format, level"},
-		{"MetricsForAnybody", smallest + "metrics: {listen: ':9464'}\n", "f.yaml:3: metrics: anybody could read the metrics; set token_file or client_ca"},
+		{"MetricsForAnybody", smallest + "metrics: {listen: ':9464'}\n", "f.yaml:3: metrics: every host could read the metrics; set token_file or client_ca"},
 		{"MetricsWithoutAddress", smallest + "metrics: {token_file: t}\n", "f.yaml:3: metrics.listen: it is missing; write an address and port like :9464"},
 		{"MetricsAtNoAddress", smallest + "metrics: {listen: here, token_file: t}\n", "f.yaml:3: metrics.listen: "},
 		{"KeyOfAnotherSection", smallest + "allocated_max: 3h\n", "f.yaml:3: unknown key allocated_max; did you mean leases.allocated_max?"},

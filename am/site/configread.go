@@ -43,8 +43,7 @@ func cannotRead(file string, err error) error {
 }
 
 // ReadConfig reads a site's configuration from its file and the environment, adds the
-// defaults and validates it. Errors name file and line, or the variable, and what to
-// do.
+// defaults and validates it. Errors name the file and line, or the variable, and the remedy.
 func ReadConfig(file string) (*Config, error) { return readConfig(file, ParseConfig) }
 
 // ReadConfigFile is ReadConfig without the environment.
@@ -91,7 +90,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return parseConfig(file, text, os.Environ())
 }
 
-// parseConfig is ParseConfig with the given environment, as of os.Environ.
+// parseConfig is ParseConfig with an environment, in the format of os.Environ.
 func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	c := DefaultConfig()
 	c.Origin = origin{File: file, lines: make(map[string]int), variables: settingVariables(environ), warnings: new([]*ConfigError)}

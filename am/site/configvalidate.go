@@ -60,7 +60,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 		if err := CheckAddress(c.Admin); err != nil {
 			wrong("admin", "%v; write 127.0.0.1:8444, or off", err)
 		} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			wrong("admin", "%q is not a loopback address, so anybody could read it; write 127.0.0.1:8444, or off; for monitors on other hosts use the key metrics", c.Admin)
+			wrong("admin", "%q is not a loopback address, so other hosts could read the metrics; write 127.0.0.1:8444, or off; for monitors on other hosts use the key metrics", c.Admin)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 	case m.Listen == "":
 		wrong("metrics.listen", "it is missing; write an address and port like :9464")
 	case m.TokenFile == "" && m.ClientCA == "":
-		wrong("metrics", "anybody could read the metrics; set token_file or client_ca")
+		wrong("metrics", "every host could read the metrics; set token_file or client_ca")
 	}
 	if m.Listen != "" {
 		if err := CheckAddress(m.Listen); err != nil {

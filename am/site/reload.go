@@ -103,7 +103,7 @@ func (s *Site) logReload(r *ReloadReport) {
 // logUnmanaged logs the unmanaged slivers. Only an operator can repair their providers.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
-		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until they are gone",
+		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until these slivers are removed",
 			"provider", o.Provider, "slivers", o.Slivers, "slice", o.Slice, "slices", o.Slices, "error", o.Why)
 	}
 }

@@ -144,7 +144,7 @@ func (t *Testbed) List(ctx context.Context, socket func(instance string) string)
 	a, err := local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionList})
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return l, fmt.Errorf("only root and the owner of %s may ask the testbed %s: give the file to the user of the server, and restart patchbay-local up", t.Settings, t.Instance)
+		return l, fmt.Errorf("only root and the owner of %s may use the testbed %s: give the file to the user of the server, and restart patchbay-local up", t.Settings, t.Instance)
 	case err != nil:
 		return l, err
 	case a.Error != "":

@@ -95,7 +95,7 @@ func TestCheckCreatesNoNodeOnUsedComponent(t *testing.T) {
 	if err != nil || st.Close() != nil {
 		t.Fatal(err)
 	}
-	refused("pc3", "pc3 is held by "+name(urn.Sliver, "x").String())
+	refused("pc3", "pc3 is reserved for "+name(urn.Sliver, "x").String())
 
 	// It exists, but belongs to no sliver.
 	c := exec.Command(file, "ral_action=set")

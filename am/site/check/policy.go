@@ -75,7 +75,7 @@ func (k *Checker) authorities(c *site.Config) (all []string) {
 	return all
 }
 
-// Explain prints what a user may do at a site.
+// Explain prints the rights of a user at a site, and the resources that the user holds.
 func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	c, err := site.ReadConfig(file)
 	if err != nil {

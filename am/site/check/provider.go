@@ -163,7 +163,7 @@ func HoldComponent(config *site.Config, c *inventory.Component) (done func(), er
 	if err == nil {
 		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
 		if i >= 0 && c.Exclusive {
-			err = fmt.Errorf("%s is held by %s; name a free component", c.Name, slivers[i].URN)
+			err = fmt.Errorf("%s is reserved for %s; name a free component", c.Name, slivers[i].URN)
 		}
 	}
 	if err != nil {
