@@ -44,10 +44,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call lets the API process a call and sends the answer. It returns the HTTP error for a
-// call that was not received, or whose connection was closed. While the answer is being sent, the call still counts for
-// MaxCallsPerCaller but no longer for MaxCalls, so that a peer that does not read does not
-// block other callers.
+// call lets the API process a call and sends the answer. It returns the HTTP error for a call
+// that was not received, or whose connection was closed. While the answer is being sent, the
+// call still counts for MaxCallsPerCaller but no longer for MaxCalls, so that a peer that does
+// not read does not block other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
 	if limit != "" {
