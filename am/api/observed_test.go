@@ -165,7 +165,7 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 	alice.call("Allocate", slice, creds(cred), of(64), opts()).want(t, "as much as there may be", am.Success)
 	slice, cred = alice.slice("s2", time.Hour)
 	a := alice.call("Allocate", slice, creds(cred), of(65), opts()).want(t, "more", am.TooBig)
-	if !strings.Contains(a.output, "more than 4194304") {
+	if !strings.Contains(a.output, "the limit is 4194304") {
 		t.Error(a.output)
 	}
 }

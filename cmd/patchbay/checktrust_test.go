@@ -54,7 +54,7 @@ func TestCheckShowsWhatIsRevoked(t *testing.T) {
 		"ok       denied:2: "+user.urn+" is refused, even if signed by fed.pem",
 		"ok       denied:3: serial 7777 of "+root.urn+" is refused, even if signed by fed.pem; its number is read as hexadecimal: 7777, in decimal 30583",
 		"warning  denied:4: urn:publicid:IDN+fed.example.orgg+user+slip matches no certificate",
-		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate is that issuer",
+		"warning  denied:5: serial 01 of CN=nobody: no trusted certificate has the name of that issuer",
 		"ok       denied:6: "+sub.urn+" revokes fed.pem",
 		"ok       denied:7: sha256:"+strings.Repeat("ab", 32)+" is refused, even if signed by fed.pem, other.pem",
 		"ok       denied:8: "+f.urn("authority", "ma")+": applies to an authority of that URN below fed.pem",
