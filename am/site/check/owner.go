@@ -12,9 +12,9 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ownersFiles reports the files of a site that its owner cannot read. root can read them,
-// so only this finds them before the server, which runs as the owner, fails.
-func (k *Checker) ownersFiles(dir string) {
+// ownerAccess reports the files of a site that its owner cannot read. The server runs as the
+// owner and would fail. If root runs the check, the other checks can read these files.
+func (k *Checker) ownerAccess(dir string) {
 	uid, _, another, err := fileowner.Other(dir)
 	if err != nil || !another {
 		return

@@ -56,7 +56,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 		}
 		return err == nil
 	}
-	k.ownersFiles(filepath.Dir(file))
+	k.ownerAccess(filepath.Dir(file))
 	passed(c.CheckMetrics())
 	if passed(c.CheckKeyFiles()) {
 		k.serverKeys(c, u.Hostname())
