@@ -13,7 +13,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Caller is the peer of a connection. Authorize accepts only values made by Identify.
+// Caller is the peer of a connection. Authorize accepts only values that Identify returned.
 type Caller struct {
 	// URN is the name of the user, tool or authority; zero when Err is not nil.
 	URN urn.URN
@@ -34,8 +34,8 @@ type Caller struct {
 	rawChain   [][]byte
 }
 
-// issuers returns the other certificates that the client sent, or those of the verified
-// chain.
+// issuers returns possible issuers: the certificates above the caller's own in its verified
+// chain or, without such a chain, the other certificates that the client sent.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
 		return c.Chain[1:]

@@ -59,9 +59,9 @@
 // A verified credential is cached by the SHA-256 of its exact bytes until it, or a
 // certificate of its chains, expires. The cache is bounded and belongs to one generation
 // of anchors. Owner, target, method and time are checked on every call, and so are user
-// and tool of a speaks-for credential. Refusals are not cached, except those of
-// IdentifyCheaply for a minute. A Caller identified under other anchors is identified
-// again.
+// and tool of a speaks-for credential. Refusals are not cached; only IdentifyCheaply caches
+// its refusals, for a minute. A Caller that was identified under other anchors is
+// identified again.
 //
 // # Limits of a call
 //

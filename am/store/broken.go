@@ -77,7 +77,7 @@ func damage(p any) error {
 }
 
 // recoverPanic calls f, a function of another package, and returns its panic as an error, so
-// that a caller's bug does not end the committer. what names f.
+// that a caller's bug does not end the committer. what is the name of f in the error.
 func recoverPanic(what string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {

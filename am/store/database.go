@@ -207,7 +207,7 @@ func (d *database) update(f func(reader) error) error {
 // lost.
 func (d *database) checkInPlace() error {
 	if err := checkName(d.path, d.file); err != nil {
-		return brokenError{fmt.Errorf("the file was not at its place (%w), so a change was refused that would have been lost. No change is accepted until the server is started again, even if the file is put back. Make a backup with patchbay backup before you stop the server, and restore it; or put the file back and start the server again", err)}
+		return brokenError{fmt.Errorf("the file was not at its place (%w), so a change was refused that would have been lost; no change is accepted until the server is started again, even if the file is put back: make a backup with patchbay backup before you stop the server, and restore it, or put the file back and start the server again", err)}
 	}
 	return nil
 }

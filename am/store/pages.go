@@ -27,7 +27,7 @@ type pages struct {
 	use  []use // of each page
 }
 
-// use is what a page is used for, as far as it is known.
+// use is the use of a page, as far as the walk has found it.
 type use byte
 
 const (

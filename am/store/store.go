@@ -28,9 +28,9 @@ var ErrInDoubt = errors.New("it is unknown whether the change is durable")
 // ErrClosed is returned by Commit and Read after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// Decision reads a view and returns what to change, or refuses with an error that
-// Commit returns unchanged. Commit runs it exactly once. It must not keep the view,
-// wait, or have side effects.
+// Decision reads a view and returns the changes to make, or an error that Commit returns
+// unchanged. Commit runs it at most once. A Decision must not use the view after it has
+// returned, must not wait, and must not have side effects.
 type Decision func(*View) (ChangeSet, error)
 
 // Options are the store's settings; the zero value is usable.

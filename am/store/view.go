@@ -18,9 +18,9 @@ var ErrNotFound = errors.New("no such record")
 type View struct {
 	r   reader
 	now time.Time
-	// cache holds the slices and slivers that a decision has read, unchanged. Decoding
-	// them again for the indexes and the outbox would double the cost of a decision. It
-	// is nil outside of decisions.
+	// cache contains the slices and slivers that a decision has read, as they are in the
+	// store. Decoding them again for the indexes and the outbox would double the cost of a
+	// decision. It is nil outside of decisions.
 	cache map[Key]any
 }
 

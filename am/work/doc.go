@@ -44,8 +44,9 @@
 //     do not contain the resource: [gone].
 //   - error of kind "unknown" for a whole call: it does not say which resource is unknown. So a
 //     component becomes free only after a get of its resource alone: [judge].
-//   - sliver that cannot be made: it has failed, and its remains are removed. Its record holds the
-//     component until Delete or the end of the lease: [patchbay/am.GoalUndo].
+//   - sliver whose resource cannot be created: it has failed, and the remains of the resource are
+//     removed. The record holds the component until Delete or the end of the lease:
+//     [patchbay/am.GoalUndo].
 //   - drift of power or users: after two equal reads it is repaired, at most once an hour, and
 //     journalled: [driftEvent].
 //   - provider of a sliver: the one in its record, because inventories change:

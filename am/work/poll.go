@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pollName is the name of a resource that no provider has. Polls ask for it.
+	// pollName is the name of a resource that no provider has. A poll is a get of this name.
 	pollName = "00000000-0000-4000-8000-000000000000"
 	// maxPolls is how many polls of one provider may run at once. A slow provider is polled
 	// again before it has answered, so that it answers about as often as a fast one.

@@ -84,7 +84,7 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	return s, now, err
 }
 
-// applyOutcome adds to cs what one outcome changes.
+// applyOutcome adds to cs the changes that one outcome makes to a sliver and its task.
 func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
 	switch o.verdict {
 	case unavailable:

@@ -10,7 +10,7 @@ import (
 type Reason int
 
 // The reasons. Untrusted means that there is no chain to an anchor. If several chains were
-// tried, the reason is that of the chain that came closest to an anchor.
+// tried, the reason belongs to the chain that came closest to an anchor.
 const (
 	Untrusted Reason = iota
 	Expired

@@ -273,7 +273,7 @@ func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revok
 // an anchor and its users, whose certificate clients send with their own.
 func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.files.signersOf(l) }
 
-// Effect is what an entry of the deny list can refuse.
+// Effect describes the certificates that an entry of the deny list can refuse.
 type Effect struct {
 	// RevokedAnchors are the anchors that the entry revokes.
 	RevokedAnchors []RevokedAnchor
@@ -287,7 +287,7 @@ type Effect struct {
 	IsIntermediate bool
 }
 
-// Effect returns what an entry of the deny list can refuse.
+// Effect returns a description of the certificates that an entry of the deny list can refuse.
 func (a *Anchors) Effect(d Denial) (r Effect) {
 	for _, s := range a.revoked.anchors {
 		if s.Line == d.Line && s.File == d.File {

@@ -26,7 +26,8 @@ func Limit(t testing.TB) time.Duration {
 	return time.Duration(times * float64(usual))
 }
 
-// Until waits until ok returns true. It fails the test with what if that takes too long.
+// Until waits until ok returns true. It fails the test with the text what if that takes too
+// long.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	Holds(t, ok, func() string { return what })
@@ -60,8 +61,8 @@ func Clear(t testing.TB, problem func() string) {
 	}
 }
 
-// Success waits until try returns no error. It fails the test with what and the last error
-// if that takes too long.
+// Success waits until try returns no error. It fails the test with the text what and the last
+// error if that takes too long.
 func Success(t testing.TB, what string, try func() error) {
 	t.Helper()
 	Clear(t, func() string {
