@@ -161,6 +161,7 @@ func bad(what string, err error) error {
 	return am.Errorf(am.BadArgs, "%s: %v", what, err)
 }
 
+// readSlice reads the argument slice_urn.
 func (c *call) readSlice(v xmlrpc.Value) error {
 	s, err := text(v)
 	if err != nil {
@@ -185,6 +186,7 @@ func parseSlice(s string) (urn.URN, error) {
 // maxTargets limits the slivers that one call may name.
 const maxTargets = 10000
 
+// readURNs reads the argument urns: one slice, or slivers.
 func (c *call) readURNs(v xmlrpc.Value) error {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -229,6 +231,7 @@ const maxShown = 4
 // maxCredentials limits the list of credentials.
 const maxCredentials = 32
 
+// readCredentials reads the argument credentials, without checking them.
 func (c *call) readCredentials(v xmlrpc.Value) error {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -285,11 +288,13 @@ func scalar(v xmlrpc.Value) (string, bool) {
 	return xmlrpc.AsString(v)
 }
 
+// readRSpec reads the text of the argument rspec; parseRequest parses it later.
 func (c *call) readRSpec(v xmlrpc.Value) (err error) {
 	c.rspec, err = text(v)
 	return err
 }
 
+// readTime reads the argument expiration_time.
 func (c *call) readTime(v xmlrpc.Value) (err error) {
 	if c.until, err = readMoment(v); err == nil && c.until.IsZero() {
 		err = errors.New("it is empty; give a time such as 2030-01-31T12:00:00Z")
@@ -297,17 +302,20 @@ func (c *call) readTime(v xmlrpc.Value) (err error) {
 	return err
 }
 
+// readAction reads the argument action; parseAction checks it later.
 func (c *call) readAction(v xmlrpc.Value) error {
 	s, err := text(v)
-	c.action = am.Event(s) // parseAction checks it later
+	c.action = am.Event(s)
 	return err
 }
 
+// readUsers reads the argument users of version 2.
 func (c *call) readUsers(v xmlrpc.Value) (err error) {
 	c.users, err = users(v)
 	return err
 }
 
+// readOptions stores the options struct; readOptionValues reads its members.
 func (c *call) readOptions(v xmlrpc.Value) error {
 	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
 		return nil // Perl and PHP programs encode an empty struct this way

@@ -35,6 +35,7 @@ type Call struct {
 	Output string
 }
 
+// line returns the audit line of the call.
 func (c *Call) line(at time.Time) *Line {
 	l := &Line{
 		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Method: c.Method, API: c.API, Remote: c.Remote, Times: c.Times, From: c.From,
@@ -62,6 +63,7 @@ type Act struct {
 	At time.Time
 }
 
+// line returns the audit line of the action.
 func (a *Act) line(at time.Time) *Line {
 	return &Line{
 		At: at.UTC().Format(timeLayout), Event: eventAct, What: a.What, Slice: a.Slice.String(), Text: a.Text, Operator: a.Operator,

@@ -15,6 +15,7 @@ type follower struct {
 	staged []am.JournalEntry // owned by the committer
 }
 
+// Stage collects the journal entries of a change set.
 func (f *follower) Stage(cs store.ChangeSet) {
 	for _, r := range cs.Put {
 		if e, ok := r.Value.(am.JournalEntry); ok {
@@ -23,8 +24,10 @@ func (f *follower) Stage(cs store.ChangeSet) {
 	}
 }
 
+// Rollback drops the collected entries.
 func (f *follower) Rollback() { f.staged = f.staged[:0] }
 
+// Publish writes the lines of the collected entries, except the lines that Call will write.
 func (f *follower) Publish() {
 	if len(f.staged) == 0 {
 		return

@@ -56,6 +56,7 @@ func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
 	return none, nil
 }
 
+// Stage collects the new holdings of the slivers in a change set.
 func (h *holdings) Stage(cs store.ChangeSet) {
 	for _, k := range cs.Delete { // a store deletes before it puts
 		if k.Kind == store.Slivers {
@@ -69,8 +70,10 @@ func (h *holdings) Stage(cs store.ChangeSet) {
 	}
 }
 
+// Rollback drops the collected holdings.
 func (h *holdings) Rollback() { h.staged, h.recordingAll = h.staged[:0], false }
 
+// Publish writes the lines of the collected holdings that have changed or must be repeated.
 func (h *holdings) Publish() {
 	again, recordingAll := h.again, h.recordingAll
 	h.again, h.recordingAll = false, false

@@ -68,7 +68,7 @@ const maxFile = 4 << 10
 func Check(file string) error {
 	_, err := load(file)
 	if broken, ok := errors.AsType[*brokenError](err); ok {
-		return fmt.Errorf("%w; the next start trusts the host's clock; check that it is right", broken)
+		return fmt.Errorf("%w; the next start trusts the host's clock; check that this clock is right", broken)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (c *Clock) Save() error {
 	dir := filepath.Dir(c.opt.File)
 	err = fileowner.As(dir, func() error { return durable.WriteFile(c.opt.File, append(text, '\n'), 0o600) })
 	if err != nil {
-		return fmt.Errorf("the time cannot be kept over a restart: %w; let the server write into %s", err, dir)
+		return fmt.Errorf("the time cannot be stored for the next start: %w; let the server write into %s", err, dir)
 	}
 	return nil
 }

@@ -201,7 +201,7 @@ func (n *named) resolve(v *store.View) (t target, err error) {
 		}
 		switch {
 		case err == nil && len(t.slivers) == 0 && len(all) > 0:
-			err = refuse("all slivers of slice %s are being removed already: %d", n.slice, len(all))
+			err = refuse("all slivers (%d) of slice %s are being removed already", len(all), n.slice)
 		case err == nil && len(t.slivers) == 0:
 			err = refuse("slice %s has no slivers", n.slice)
 		}

@@ -141,13 +141,13 @@ func (x *Rule) sentences() []string {
 	for _, l := range []struct {
 		text string
 		d    time.Duration
-	}{{"the first lease at most %s", x.lease.first}, {"renewals to at most %s from then", x.lease.renew}, {"slivers live at most %s", x.lease.longest}} {
+	}{{"the first lease at most %s", x.lease.first}, {"renewals to at most %s after the renewal", x.lease.renew}, {"slivers live at most %s", x.lease.longest}} {
 		if l.d > 0 {
 			all = append(all, fmt.Sprintf(l.text, formatDuration(l.d)))
 		}
 	}
 	if x.terms != nil && x.refuse == "" {
-		all = append(all, fmt.Sprintf("once accepted %s, by a line in %s (case does not matter)", x.terms.url, filepath.Base(x.terms.file)))
+		all = append(all, fmt.Sprintf("only for users who have accepted %s and are listed in %s (in upper or lower case)", x.terms.url, filepath.Base(x.terms.file)))
 	}
 	if x.says != "" && x.refuse == "" {
 		all = append(all, "text in refusals: "+x.says)

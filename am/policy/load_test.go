@@ -56,7 +56,7 @@ func load(t testing.TB, policy, accepted string) *Rules {
 func TestLoadSaysWhatItRead(t *testing.T) {
 	r := load(t, testPolicy, "# of this year\nurn:publicid:IDN+example.org:course-net+user+alice  2026-01-02\n")
 	want := []string{
-		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h from then; slivers live at most 3d; once accepted https://testbed.example.org/terms, by a line in accepted (case does not matter); text in refusals: Ask your teacher.`,
+		`rule "students", for example.org:course-*+user+* in example.org:course-net: only container on only pc2..pc4, vm01..vm02; at most 10 nodes a user; at most 5 nodes a slice; at most 40 nodes a project; at most 20 cores a user; the first lease at most 2h; renewals to at most 1d12h after the renewal; slivers live at most 3d; only for users who have accepted https://testbed.example.org/terms and are listed in accepted (in upper or lower case); text in refusals: Ask your teacher.`,
 		`rule "closed", for example.net:**+user+*: nothing new: You are to use the other site.`,
 		"users that match no rule may reserve nothing",
 	}

@@ -45,6 +45,7 @@ func (r *reader) policy(text []byte, rules *Rules) {
 	})
 }
 
+// rules reads the list of rules. It refuses two rules with the same name.
 func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	items := r.Items(n, "rules")
 	if len(items) > maxRules {
@@ -68,6 +69,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 
 var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
+// rule reads one rule.
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	x := &Rule{line: n.Line, limits: noLimits}
 	before := r.Mistakes()
@@ -113,6 +115,7 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	return x
 }
 
+// patterns reads a list of patterns with parse. what is the key of the list.
 func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern, error)) []pattern {
 	list := []pattern{}
 	for _, item := range r.list(n, what) {
@@ -137,6 +140,7 @@ func (r *reader) refusal(n *yaml.Node) string {
 	return r.text(n, "refuse")
 }
 
+// sliverTypes reads names of sliver types, which the inventory must have.
 func (r *reader) sliverTypes(n *yaml.Node) []string {
 	list := []string{}
 	for _, item := range r.list(n, "sliver_types") {
@@ -191,6 +195,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 	return p
 }
 
+// maxima reads the limits of the resource with the key what, and each amount with read.
 func (r *reader) maxima(n *yaml.Node, what string, read func(*yaml.Node, string) int64) maxima {
 	m := boundless
 	into := map[string]*int64{"user": &m.user, "slice": &m.slice, "project": &m.project}
@@ -200,6 +205,7 @@ func (r *reader) maxima(n *yaml.Node, what string, read func(*yaml.Node, string)
 	return m
 }
 
+// lease reads the limits of leases.
 func (r *reader) lease(n *yaml.Node) (l lease) {
 	into := map[string]*time.Duration{"first": &l.first, "longest": &l.longest, "renew": &l.renew}
 	r.Fields(n, "lease", []string{"first", "longest", "renew"}, func(key string, n *yaml.Node) {
@@ -216,6 +222,7 @@ func (r *reader) lease(n *yaml.Node) (l lease) {
 	return l
 }
 
+// terms reads the terms of use, and the file of the users who have accepted them.
 func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 	t := &terms{}
 	before := r.Mistakes()

@@ -38,6 +38,7 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return text
 }
 
+// name reads the name of a rule.
 func (r *reader) name(n *yaml.Node) string {
 	name := r.text(n, "name")
 	if name != "" && (!isPlain(name) || strings.ContainsAny(name, `"\`)) {

@@ -136,6 +136,7 @@ func (u *Usage) set(id string, s *am.Sliver) {
 	u.count(h, 1)
 }
 
+// remove stops counting a sliver.
 func (u *Usage) remove(id string) {
 	if before, held := u.holds[id]; held {
 		u.undo = append(u.undo, change{id, before, true})

@@ -28,5 +28,5 @@ func TestTheSamplePolicyFitsAFreshSiteWhenUncommented(t *testing.T) {
 	// Lines with two # need a file first.
 	write(t, k.path("terms-accepted"), "")
 	all := strings.NewReplacer("# sliver_types:", "sliver_types:", "# components:", "components:", "# terms:", "terms:").Replace(text.String())
-	explained(all, "only vm on only vm1..vm4", "once accepted https://testbed.example.org/terms")
+	explained(all, "only vm on only vm1..vm4", "only for users who have accepted https://testbed.example.org/terms")
 }
