@@ -110,7 +110,7 @@ func checkShell(root int) error {
 		machine = elf.Machine(uint16(head[19]) | uint16(head[18])<<8)
 	}
 	if want, known := elfMachine(runtime.GOARCH); known && machine != want {
-		return fmt.Errorf("its programs are for another processor (%v), and this host is %s; take an image for %s", machine, runtime.GOARCH, runtime.GOARCH)
+		return fmt.Errorf("its programs are for another processor (%v), and this host is %s; use an image for %s", machine, runtime.GOARCH, runtime.GOARCH)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 }
 
 // copySubfolder copies a folder with its content. If another file system is mounted on the
-// folder, it is copied empty.
+// folder, the copy is empty. The folder of images is not copied.
 func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {

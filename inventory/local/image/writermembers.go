@@ -173,7 +173,7 @@ func (w *writer) setMeta(fd int, m meta) error {
 	for _, a := range m.attrs {
 		err := unix.Fsetxattr(fd, a.name, []byte(a.value), 0)
 		if err != nil && !errors.Is(err, unix.ENOTSUP) {
-			return fmt.Errorf("attribute %s: %w", a.name, err)
+			return fmt.Errorf("cannot set the attribute %s: %w", a.name, err)
 		}
 		if err != nil && a.name == "security.capability" {
 			return errors.New("the disk of the images cannot keep file capabilities; use another file system, such as ext4")

@@ -21,28 +21,28 @@ const sudoFile = programFolder + "/" + agent.SudoName
 
 // saveProgram writes the copies for nodes if they differ from this executable.
 func (h *Host) saveProgram() error {
-	now, err := os.ReadFile("/proc/self/exe")
+	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("cannot read this executable: %w", err)
 	}
 	for name, mode := range map[string]fs.FileMode{programFile: 0o755, sudoFile: 0o755 | fs.ModeSetuid} {
-		if err := h.saveCopy(name, now, mode); err != nil {
+		if err := h.saveCopy(name, program, mode); err != nil {
 			return fmt.Errorf("cannot write a copy of this executable: %w", err)
 		}
 	}
 	return nil
 }
 
-// saveCopy writes now, the content of this executable, to the file name in State. It skips the
-// write if the file has that content already.
-func (h *Host) saveCopy(name string, now []byte, mode fs.FileMode) error {
-	if kept, err := h.state.ReadFile(name); err == nil && bytes.Equal(kept, now) {
+// saveCopy writes the content of this executable, program, to the file name in State. It skips
+// the write if the file has that content already.
+func (h *Host) saveCopy(name string, program []byte, mode fs.FileMode) error {
+	if old, err := h.state.ReadFile(name); err == nil && bytes.Equal(old, program) {
 		return h.state.Chmod(name, mode)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	fresh := name + ".new"
-	if err := errors.Join(h.state.WriteFile(fresh, now, 0o755), h.state.Chmod(fresh, mode)); err != nil {
+	if err := errors.Join(h.state.WriteFile(fresh, program, 0o755), h.state.Chmod(fresh, mode)); err != nil {
 		return err
 	}
 	return h.state.Rename(fresh, name)

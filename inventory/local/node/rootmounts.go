@@ -137,7 +137,7 @@ func keepOnly(root int, folder string, kept ...string) error {
 			err = mkdirAll(cover, name)
 		}
 		if err != nil {
-			return fmt.Errorf("cannot keep /%s/%s: %w", folder, name, err)
+			return fmt.Errorf("cannot mount /%s/%s again: %w", folder, name, err)
 		}
 	}
 	if err := limitMount(cover, unix.MOUNT_ATTR_RDONLY, nil); err != nil {
@@ -227,8 +227,8 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	return moveMountWithin(mount, root, path, true)
 }
 
-// bindFile creates a file at path below the open folder root, and binds the host's file
-// from to it.
+// bindFile creates a file at path below the open folder root. It mounts from, a file of the
+// host, over the new file.
 func bindFile(root int, path, from string, mode uint32) error {
 	mount, err := cloneMount(from, false)
 	if err != nil {

@@ -120,7 +120,7 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 		ExtraFiles:  append(inherited, orders, report),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS},
 	}
-	err = h.tree.Start(id, c) // it waits for its input
+	err = h.tree.Start(id, c) // the process waits for its input
 	orders.Close()
 	report.Close()
 	if err != nil {

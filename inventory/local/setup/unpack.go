@@ -173,7 +173,7 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	// Duplicated, since the next openParent closes it.
+	// The descriptor is duplicated, since the next openParent closes it.
 	if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return err
 	}

@@ -71,8 +71,8 @@ func Start(c Command) (*Process, error) {
 	result := make(chan error)
 	go func() {
 		if attr.Pdeathsig != 0 {
-			// The kernel sends the signal when the starting thread ends, so that
-			// thread waits for the process, and ends after it.
+			// The kernel sends the signal when the starting thread ends. So this thread
+			// waits for the process, and ends after it.
 			runtime.LockOSThread()
 		}
 		err := p.cmd.Start()

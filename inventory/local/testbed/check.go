@@ -133,8 +133,9 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	return nil
 }
 
-// checkSlice plans the links of the network id with the new nodes and without the leaving
-// ones. It returns, by node, why the links of new nodes cannot be created.
+// checkSlice plans the links of the network id, with the new nodes (fresh) and without the nodes
+// that are being removed (leaving). It returns, by node, why the links of new nodes cannot be
+// created.
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })

@@ -128,8 +128,8 @@ func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	nc.saveIncident(func(inc *incidents) { inc.Boots, inc.BootedAt, inc.CountedKills = inc.Boots+1, now, 0 })
 }
 
-// saveOOMKills records processes killed for lack of memory: more, plus those that the
-// node's cgroups have counted since the last call.
+// saveOOMKills records how many processes were killed for lack of memory: the number more, plus
+// the number that the node's cgroups have counted since the last call.
 func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 	counts, err := nc.t.runtime.OOMKills(nc.id)
 	if err != nil {
