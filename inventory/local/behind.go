@@ -162,7 +162,7 @@ func (b *behind) describe(ctx context.Context) error {
 
 // companionMetadata returns the metadata in a file, or nil if it has none.
 func companionMetadata(path string) (map[string]any, error) {
-	text, err := readSome(path)
+	text, err := readSmallFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", filepath.Base(path), err)
 	}

@@ -18,7 +18,7 @@ import (
 // The other keys of that file belong to another provider.
 func readInstance(path string) (string, error) {
 	file := filepath.Base(path)
-	text, err := readSome(path)
+	text, err := readSmallFile(path)
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be read: %w", file, err)
 	}

@@ -141,7 +141,7 @@ func ReadSettings(path string) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	text, err := readSome(path)
+	text, err := readSmallFile(path)
 	file := filepath.Base(path)
 	if err != nil {
 		if e, ok := errors.AsType[*os.PathError](err); ok {
@@ -159,9 +159,9 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
-// readSome reads a regular file of at most maxSettings bytes. It returns nil for a missing
-// file.
-func readSome(path string) ([]byte, error) {
+// readSmallFile reads a regular file of at most maxSettings bytes. It returns nil for a
+// missing file.
+func readSmallFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -200,7 +200,8 @@ func (files *accountFiles) addShadowEntry(login string) {
 	}
 }
 
-// removeAccount removes the lines of an account, and its group if it has the same name and id.
+// removeAccount removes the lines of an account, and the line of the group that has the
+// same name and id.
 func (files *accountFiles) removeAccount(r accountRecord) {
 	files.passwd = dropEntry(files.passwd, r.login)
 	files.shadow = dropEntry(files.shadow, r.login)

@@ -91,8 +91,8 @@ func catchPanic(f func() error) (err error) {
 	return f()
 }
 
-// handle receives the request of c and carries it out. An operation sends its own answer;
-// the caller sends the returned error.
+// handle receives the request of c, carries it out and sends the answer. The caller
+// must send the returned error.
 func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)

@@ -34,7 +34,7 @@ func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {
 		switch {
-		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // in a container, a missing limit is the outer host's
+		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // in a container, some limits exist only on the outer host
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
 			words := l.Name
 			if l.Now != "" { // it is readable

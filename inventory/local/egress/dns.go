@@ -190,7 +190,7 @@ func parseServers(text []byte) (servers []netip.Addr) {
 	return servers
 }
 
-// inOrder returns the servers, with the one that replied last first.
+// inOrder returns the servers, beginning with the one that sent the latest reply.
 func (n *dnsProxy) inOrder() []netip.AddrPort {
 	all := *n.servers.Load()
 	if len(all) == 0 {

@@ -206,7 +206,7 @@ type host struct {
 // readHost reads the state of the host's network. The calling thread must be in the host's
 // network namespace.
 func (e *Router) readHost() (host, error) {
-	h, err := handle()
+	h, err := openNetlink()
 	if err != nil {
 		return host{}, err
 	}

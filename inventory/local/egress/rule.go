@@ -27,13 +27,14 @@ func name(device string) []byte {
 	return b
 }
 
-// from, notFrom, to and notTo match the device at which a packet arrived or will leave.
+// from, notFrom, to and notTo match the device through which a packet arrived or will leave.
 func from(device string) part    { return meta(expr.MetaKeyIIFNAME, expr.CmpOpEq, name(device)) }
 func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNeq, name(device)) }
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny match the start of the name of the device at which a packet will leave.
+// toAny and notToAny compare the start of the name of the device through which a packet
+// will leave with a prefix.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
@@ -76,7 +77,7 @@ func isIn(offset uint32, s *nftables.Set) part {
 	return part{load(offset), &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
-// fromOneOf matches if the packet arrived at a device in a set.
+// fromOneOf matches if the packet arrived through a device in a set.
 func fromOneOf(s *nftables.Set) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }

@@ -45,8 +45,8 @@ func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables
 	return &s
 }
 
-// meter adds a set that holds a rate or a number for each source address. If expires is
-// true, an element is removed after meterTime.
+// meter adds a set that holds a rate or a number of connections for each source
+// address. If expires is true, an element is removed after meterTime.
 func (r *ruleset) meter(name string, expires bool) *nftables.Set {
 	s := nftables.Set{Name: name, KeyType: nftables.TypeIPAddr, Dynamic: true, Size: 1 << 16}
 	if expires {

@@ -87,8 +87,8 @@ func addRoute(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 	return nil
 }
 
-// handle opens netlink in the namespace of the calling thread.
-func handle() (*netlink.Handle, error) {
+// openNetlink opens netlink in the namespace of the calling thread.
+func openNetlink() (*netlink.Handle, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open netlink: %w", err)
@@ -99,7 +99,7 @@ func handle() (*netlink.Handle, error) {
 // netlinkIn calls f in a namespace, with netlink opened there.
 func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 	return netspace.Inside(space, func() error {
-		h, err := handle()
+		h, err := openNetlink()
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 // connect creates the uplink, which is the pair of devices between the host and the egress
 // namespace, unless it exists and is complete.
 func (e *Router) connect() error {
-	h, err := handle()
+	h, err := openNetlink()
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func awaitCarrier(h *netlink.Handle, name string) {
 
 // remove deletes a device in the network namespace of the calling thread, if it exists.
 func remove(name string) error {
-	h, err := handle()
+	h, err := openNetlink()
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,8 @@ func (m *matrix) sum() sum {
 		first := true
 		for i := range m.ports {
 			// Frames from other slices get the properties of frames from this link's
-			// ends. The VLAN's own row counts only if the link has one end.
+			// ends. So the row of the shared VLAN's port is skipped, unless no other
+			// row is left because the link has only one end.
 			if i == j || i == m.n && m.n > 1 {
 				continue
 			}

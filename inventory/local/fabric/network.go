@@ -200,14 +200,14 @@ func (n *network) awaitReady(name string) error {
 	return nil // root of the node may have switched the other side off again
 }
 
-// about returns the start of a request about a device.
+// about returns the header of a netlink request about a device.
 func about(index int) *nl.IfInfomsg {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
 	return message
 }
 
-// up returns the start of a request that switches a device on.
+// up returns the header of a netlink request that switches a device on.
 func up(index int) *nl.IfInfomsg {
 	message := about(index)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP

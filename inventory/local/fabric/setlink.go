@@ -92,7 +92,7 @@ func (m *made) parent(i int) string {
 	return m.device(kindBridge, "")
 }
 
-// id returns the id of port i: that of its end, or uplink for the shared VLAN's port.
+// id returns the id of port i: the id of its end, or uplink for the shared VLAN's port.
 func (m *made) id(i int) string {
 	if i == len(m.link.Ends) {
 		return uplink
@@ -100,8 +100,8 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu returns the MTU of port i: that of its end, or the largest MTU of all ends for the
-// shared VLAN's port.
+// mtu returns the MTU of port i: the MTU of its end, or the largest MTU of all ends for
+// the shared VLAN's port.
 func (m *made) mtu(i int) int {
 	if i < len(m.link.Ends) {
 		return m.link.Ends[i].mtu()

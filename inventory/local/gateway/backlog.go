@@ -80,9 +80,9 @@ func (b *backlog) received(n int) {
 	worst.drop()
 }
 
-// add adds n bytes, which may be negative, to the counters. Data that arrived before the
-// counting started may be subtracted, so add lets no counter go below zero. The lock is
-// held.
+// add adds n bytes, which may be negative, to the counters. A caller may subtract data
+// that arrived before the counting started, so add lets no counter go below zero. The
+// lock is held.
 func (b *backlog) add(n int) {
 	n = max(n, -b.bytes)
 	if n == 0 || b.closed {

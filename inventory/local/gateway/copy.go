@@ -128,8 +128,8 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 }
 
 // copyBothWays copies in both directions until both have ended, and closes both
-// connections. After the first direction has ended, the other one may continue for the
-// duration drain, since it might never end.
+// connections. After the first direction has ended, the other one may continue for at
+// most the duration drain, since it might never end.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()

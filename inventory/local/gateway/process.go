@@ -271,8 +271,7 @@ func (p *process) ping() {
 	}
 }
 
-// send sends an order. If that fails, it kills the gateway process; serve then returns
-// the reason.
+// send sends an order. If that fails, it kills the gateway process, so that serve ends.
 func (p *process) send(o order, files ...*os.File) {
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)
