@@ -78,7 +78,7 @@ func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []a
 // errSystem means that the image has a system account of that name.
 var errSystem = errors.New("is a system account of the image; choose another login")
 
-// markRemoved records that removed accounts have no processes left.
+// markRemoved records that the processes of removed accounts have ended.
 func markRemoved(removed []accountRecord) error {
 	if len(removed) == 0 {
 		return nil

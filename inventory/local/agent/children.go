@@ -197,7 +197,7 @@ func (c *children) isEmpty() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// exitOf returns how a process ended, nil if it has not.
+// exitOf returns the exit of a process, or nil if the process has not ended.
 func exitOf(s unix.WaitStatus) *Exit {
 	switch {
 	case s.Exited():

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a process in the groups of PID 1 of id; the process is never outside of
-// these groups. Version 2 supports that. In version 1, where threads have groups, a thread
-// of this process moves to the groups, starts the process and ends. Moving the new process
-// instead could take up to 15 ms, because the kernel synchronizes all processes.
+// Start starts a process in the groups for PID 1 of id; the process is never outside of
+// these groups. Version 2 supports that directly. In version 1, where threads have
+// groups, a thread of this process moves to the groups, starts the process and ends.
+// Moving the new process instead could take up to 15 ms, because the kernel
+// synchronizes all processes.
 func (t *Tree) Start(id string, c *exec.Cmd) error {
 	done := make(chan error, 1)
 	go onThread(func() { done <- t.start(id, c) })
@@ -44,7 +45,7 @@ func (t *Tree) start(id string, c *exec.Cmd) error {
 	return c.Start()
 }
 
-// onThread calls f on a thread that ends after f. That is never the main thread, which
+// onThread calls f on a thread that ends after f. It never uses the main thread, which
 // cannot end.
 func onThread(f func()) {
 	runtime.LockOSThread()
@@ -58,7 +59,7 @@ func onThread(f func()) {
 	runtime.UnlockOSThread()
 }
 
-// Join moves a running process into the groups of PID 1 of id.
+// Join moves a running process into the groups in which Start would start it.
 func (t *Tree) Join(id string, pid int) error {
 	for _, h := range t.all {
 		if err := write(t.leaf(h, id), "cgroup.procs", strconv.Itoa(pid)); err != nil {

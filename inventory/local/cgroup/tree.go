@@ -84,7 +84,7 @@ func (t *Tree) dir(h hierarchy, names ...string) string {
 	return filepath.Join(append([]string{h.path, t.parent, t.instance}, names...)...)
 }
 
-// leaf returns the group of PID 1 in a hierarchy.
+// leaf returns the group for PID 1 of id in a hierarchy.
 func (t *Tree) leaf(h hierarchy, id string) string {
 	if len(h.leafControllers()) > 0 {
 		return t.dir(h, id, initLeaf)

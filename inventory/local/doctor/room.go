@@ -155,7 +155,7 @@ func built() time.Time {
 	return i.ModTime()
 }
 
-// checkClock checks that now is after 2024, and not long before past.
+// checkClock checks that now is after 2024, and at most two days before past.
 func checkClock(now, past time.Time) (string, *trouble) {
 	// A file may come from a host whose clock is slightly ahead.
 	if now.Year() < 2025 || now.Before(past.Add(-48*time.Hour)) {

@@ -106,8 +106,7 @@ func (h *Host) CheckLink(l Link) error {
 	return err
 }
 
-// Close releases all resources. Networks stay as they are, except that switch processes
-// end.
+// Close releases all resources. Networks continue to exist, but switch processes end.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true

@@ -146,5 +146,5 @@ func netemOptions(s shaper) *nl.RtAttr {
 // which each is 64 ns.
 const tickShift = 6
 
-// chance converts a fraction from 0 to 1 to netem's scale, on which 2^32-1 is 1.
+// chance converts a fraction from 0 to 1 to netem's scale, where 2^32-1 stands for 1.
 func chance(share float64) uint32 { return uint32(math.Round(share * math.MaxUint32)) }

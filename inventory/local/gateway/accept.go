@@ -178,7 +178,7 @@ func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 // evict removes and closes a connection. The lock is held.
 func (w *pendingConns) evict(g *pendingConn) {
 	w.removeLocked(g)
-	go g.nc.Close() // closing a channel of the gateway account sends a message
+	go g.nc.Close() // may wait: a channel of the gateway account sends a message first
 }
 
 // remove removes a connection. A second call does nothing.

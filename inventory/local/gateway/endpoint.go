@@ -79,13 +79,13 @@ func parseKeys(lines []string) [][]byte {
 	return list
 }
 
-// allowsLogin reports whether key opens the account login from outside.
+// allowsLogin reports whether a client with key may log in from outside as login.
 func (d *endpoint) allowsLogin(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
-// allowsInsideLogin reports whether key opens the account login at port 22 inside a node
-// of the slice. The keys that open it from outside do, too.
+// allowsInsideLogin reports whether a client with key may log in as login at port 22
+// inside a node of the slice. Keys that allowsLogin accepts are valid there, too.
 func (d *endpoint) allowsInsideLogin(login string, key []byte) bool {
 	list, is := d.accounts[login]
 	return is && (contains(d.insideKeys, key) || contains(list, key))
@@ -134,8 +134,8 @@ func (d *endpoint) displayName() string {
 // fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
-// index maps each key to the nodes that it opens, and each of these nodes to the number
-// of accounts that it opens there. The gateway account uses it.
+// index maps each key to the nodes with accounts for this key, and each of these nodes
+// to the number of such accounts. The gateway account uses it.
 type index map[fingerprint]map[string]int
 
 // add adds the accounts of an endpoint if by is 1, and removes them if it is -1.

@@ -262,8 +262,8 @@ func (g *gateway) replaceEndpoint(node string, d *endpoint) {
 	}
 }
 
-// endpointsFor returns the endpoints that key opens through the gateway account. The lock
-// is held.
+// endpointsFor returns the endpoints that a client with key may reach through the
+// gateway account. The lock is held.
 func (g *gateway) endpointsFor(key []byte) []*endpoint {
 	var list []*endpoint
 	for node := range g.keys[fingerprint(sha256.Sum256(key))] {

@@ -47,7 +47,7 @@ func (c *login) explain(n ssh.NewChannel) {
 const maxListed = 40
 
 // explanation returns a text about the use of the gateway account, with a list of the
-// nodes that the peer's key opens.
+// nodes that the peer may reach.
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
@@ -114,9 +114,9 @@ func (c *login) jump(n ssh.NewChannel) {
 	c.refuseRequests(ch, requests)
 }
 
-// findEndpoint returns the endpoint with a name, among those that the peer's key opens.
-// An id takes precedence over a full name, and a full name over a short one. If several
-// endpoints have the name, findEndpoint returns an error that lists them.
+// findEndpoint returns the endpoint with a name, among the endpoints that the peer may
+// reach. An id takes precedence over a full name, and a full name over a short one. If
+// several endpoints have the name, findEndpoint returns an error that lists them.
 func (c *login) findEndpoint(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.endpointsFor(c.key)

@@ -243,9 +243,9 @@ func (g *gateway) admit(c *login) error {
 
 // shareFor returns the share of c. The limits count all logins with the same share
 // together. The share is the slice of the login's node. At the gateway account it is
-// the slice that the key opens. A key that opens several slices has a share of its own,
-// because any user may list the key of another user. The share of a connection of kind
-// raw is its source. The lock is held.
+// the slice with nodes for the key. A key with nodes in several slices has a share of
+// its own, because any user may list the key of another user. The share of a connection
+// of kind raw is its source. The lock is held.
 func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:

@@ -20,8 +20,8 @@ const Argv0 = "patchbay-gateway"
 // User is the gateway account, which only forwards connections to nodes.
 const User = "gateway"
 
-// Account is a login at a node and the keys that open it, as lines of authorized_keys.
-// Invalid lines open nothing.
+// Account is a login at a node with its keys, which are lines of authorized_keys.
+// Invalid lines are ignored.
 type Account struct {
 	Login string
 	Keys  []string
@@ -36,7 +36,7 @@ type Endpoint struct {
 	// Names are further names of the node for the gateway account.
 	Names    []string
 	Accounts []Account
-	// InsideKeys open every account, but only at port 22 inside nodes of the slice.
+	// InsideKeys are valid for every account, but only at port 22 inside nodes of the slice.
 	InsideKeys []string
 	// HostKey holds the node's private host keys, one or more, in OpenSSH PEM.
 	HostKey []byte
