@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"patchbay/am/display"
 	"patchbay/am/site"
+	"patchbay/inventory/suggest"
 )
 
 // run executes the command line and returns the exit status.
@@ -51,8 +53,14 @@ func rootCommand(c console) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if e, ok := errors.AsType[*pflag.NotExistError](err); ok && renamedFlags[e.GetSpecifiedName()] != "" {
-			err = fmt.Errorf("--%s is now called --%s", e.GetSpecifiedName(), renamedFlags[e.GetSpecifiedName()])
+		if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			if name := e.GetSpecifiedName(); renamedFlags[name] != "" {
+				err = fmt.Errorf("--%s is now called --%s", name, renamedFlags[name])
+			} else if near := suggest.Word(name, names); near != "" {
+				err = fmt.Errorf("%w; did you mean --%s?", err, near)
+			}
 		}
 		return &usageError{cmd, err}
 	})
@@ -115,6 +123,18 @@ func rootCommand(c console) *cobra.Command {
 		}
 		root.AddCommand(cmd)
 	}
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.RunE = func(_ *cobra.Command, args []string) error {
+				about, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return &usageError{root, unknownCommand(root, args[0])}
+				}
+				return about.Help()
+			}
+		}
+	}
 	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
 	return root
 }
@@ -127,13 +147,13 @@ var otherNames = map[string]string{
 
 // unknownCommand returns the error for a name that is no command, with a similar name.
 func unknownCommand(root *cobra.Command, name string) error {
-	root.SuggestionsMinimumDistance = 2
-	err := fmt.Errorf("there is no command %q", name)
-	if other := otherNames[name]; other != "" {
-		return fmt.Errorf("%w; did you mean %q?", err, other)
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
 	}
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		err = fmt.Errorf("%w; did you mean %q?", err, near[0])
+	err := fmt.Errorf("there is no command %q", name)
+	if near := cmp.Or(otherNames[name], suggest.Word(name, names)); near != "" {
+		err = fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client"
 	"patchbay/am/display"
 )
 
@@ -57,10 +58,10 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	defer s.close()
 	names := o.slices
 	if len(names) == 0 {
-		names = s.experiments()
+		names = s.withNodes(ctx, false)
 	}
 	if len(names) == 0 {
-		fmt.Fprintln(c.err, "You have no experiment.")
+		fmt.Fprintln(c.err, "You have no nodes.")
 	}
 	if len(names) > 0 && !o.Yes && !confirmed(os.Stdin, c.err, deleteQuestion(names)) {
 		return errors.New("nothing was changed")
@@ -75,6 +76,26 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.err, "Your own site still runs; remove it with: %s\n", s.own.downAll())
 	}
 	return s.explain(failed)
+}
+
+// withNodes returns the experiments, and the other slices that have nodes or that cannot be
+// described. Slices of other users are among them only if shared is true.
+func (s *session) withNodes(ctx context.Context, shared bool) []string {
+	names := s.experiments()
+	for _, name := range s.otherSlices() {
+		if !shared && s.sharedWithUser(name) {
+			continue
+		}
+		x, err := s.openSlice(name, 0, false)
+		if err == nil {
+			var a client.Answer
+			if a, err = x.Describe(ctx); err == nil && len(a.Slivers) == 0 {
+				continue
+			}
+		}
+		names = append(names, name) // an error is reported when its nodes are deleted
+	}
+	return names
 }
 
 // deleteQuestion returns the question before all nodes of some slices are deleted.

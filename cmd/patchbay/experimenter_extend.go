@@ -105,7 +105,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	}
 	defer s.close()
 	if o.slice == "" {
-		have := s.usable()
+		have := s.withNodes(ctx, true)
 		if len(have) == 0 {
 			return fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example"))
 		}

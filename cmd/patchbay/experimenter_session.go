@@ -145,9 +145,14 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	u, _, err := t.writeUser(cmp.Or(name, "alice"), false, time.Now())
+	name = cmp.Or(name, "alice")
+	isNew := !exists(folderOfUser(t.dir, name))
+	u, _, err := t.writeUser(name, false, time.Now())
 	if err != nil {
 		return "", err
+	}
+	if s.own == nil && isNew {
+		fmt.Fprintf(s.err, "Created the user %s of %s.\n", u.Name, config.Authority)
 	}
 	return u.Dir, nil
 }
@@ -318,18 +323,23 @@ func (s *session) experiments() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
-// delegated returns the slices that another user has delegated to this one, except those in
-// which up has created nodes.
-func (s *session) delegated() []string {
+// otherSlices returns the slices with a credential in which up has created nothing: those
+// of other commands, and those that another user has delegated.
+func (s *session) otherSlices() []string {
 	mine := s.experiments()
 	return slices.DeleteFunc(slicesIn(s.dir), func(name string) bool {
-		text, err := site.ReadRegular(s.sliceFile(name, "-cred.xml"))
-		return err != nil || !isDelegated(text) || slices.Contains(mine, name) || display.Line(name) != name
+		return slices.Contains(mine, name) || display.Line(name) != name
 	})
 }
 
-// usable returns the slices of the user's own experiments and the delegated slices.
-func (s *session) usable() []string { return append(s.experiments(), s.delegated()...) }
+// sharedWithUser reports whether another user has delegated a slice to this one.
+func (s *session) sharedWithUser(name string) bool {
+	text, err := site.ReadRegular(s.sliceFile(name, "-cred.xml"))
+	return err == nil && isDelegated(text)
+}
+
+// usable returns experiments and otherSlices.
+func (s *session) usable() []string { return append(s.experiments(), s.otherSlices()...) }
 
 // write writes a file of the slice into the user's folder.
 func (x *slice) write(suffix string, text []byte) error {

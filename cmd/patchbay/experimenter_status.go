@@ -34,27 +34,25 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	names := s.usable()
-	if len(names) == 0 {
-		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
-		return err
-	}
 	var failed error
-	for i, name := range names {
-		if i > 0 {
-			fmt.Fprintln(c.out)
-		}
-		err := s.status(ctx, name)
+	shown := 0
+	for _, name := range s.usable() {
+		err := s.status(ctx, name, &shown)
 		if isUnreachable(err) { // so are the others
 			return s.explain(errors.Join(failed, errors.Unwrap(err)))
 		}
 		failed = errors.Join(failed, err)
 	}
+	if shown == 0 && failed == nil {
+		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
+		return err
+	}
 	return s.explain(failed)
 }
 
-// status shows the nodes of a slice.
-func (s *session) status(ctx context.Context, name string) error {
+// status shows the nodes of a slice, and adds 1 to shown. It does not show a slice of the
+// user in which up has created nothing, and which has no nodes.
+func (s *session) status(ctx context.Context, name string, shown *int) error {
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
@@ -67,16 +65,23 @@ func (s *session) status(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}
-	if slices.Contains(s.delegated(), name) {
+	shared, other := s.sharedWithUser(name), slices.Contains(s.otherSlices(), name)
+	if len(a.Slivers) == 0 && other && !shared {
+		return x.forget()
+	}
+	if *shown++; *shown > 1 {
+		fmt.Fprintln(s.out)
+	}
+	if shared {
 		fmt.Fprintf(s.out, "Slice %s, delegated to you\n", name)
-		if len(a.Slivers) == 0 {
-			_, err := fmt.Fprintln(s.out, "  It has no nodes.")
-			return errors.Join(err, x.forget())
-		}
 	} else {
 		fmt.Fprintf(s.out, "Slice %s\n", name)
 	}
-	if len(a.Slivers) == 0 {
+	switch {
+	case len(a.Slivers) == 0 && other:
+		_, err := fmt.Fprintln(s.out, "  It has no nodes.")
+		return errors.Join(err, x.forget())
+	case len(a.Slivers) == 0:
 		why := "They were deleted, or released by an operator"
 		if !expires.IsZero() && !time.Now().Before(expires) {
 			why = "Their leases ended at " + display.Time(expires)
