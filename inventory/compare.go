@@ -109,8 +109,8 @@ func (d *differences) add(kind, name, text string) {
 	}
 }
 
-// grouped returns the changes, with their names folded into ranges and their texts in the
-// plural where several things changed.
+// grouped returns the changes. It folds the names of a change into ranges, and puts the text
+// into the plural if several things have changed.
 func (d *differences) grouped() []Change {
 	for i := range d.all {
 		c := &d.all[i]

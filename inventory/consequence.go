@@ -274,7 +274,8 @@ func (m *consequenceBuilder) noteTypes(x *am.Sliver, c *Component) {
 	}
 }
 
-// noteCapacity records excess load and changes of exclusive use.
+// noteCapacity records that the slivers of a component exceed its capacity, and that its
+// exclusive use has changed.
 func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	all := m.held[c]
 	switch {

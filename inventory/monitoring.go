@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// metricID is the form of ids in Fed4FIRE's monitoring extension.
+// metricID matches the ids that Fed4FIRE's monitoring extension allows.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
 // readMonitoring reads the section monitoring.

@@ -95,8 +95,8 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 	return s.Inventory, nil
 }
 
-// readSections reads the sections in the order in which they refer to each other,
-// whatever their order in the file.
+// readSections reads each section after the sections to which it refers. Their order in the
+// file does not matter.
 func (s *site) readSections(top *yaml.Node) {
 	if yamlfile.IsNull(top) {
 		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")

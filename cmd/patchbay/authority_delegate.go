@@ -164,7 +164,7 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	return r, nil
 }
 
-// readReceiver reads the file of a certificate.
+// readReceiver reads a receiver's certificate from a file.
 func readReceiver(file string) (receiver, error) {
 	text, err := site.ReadRegular(file)
 	if err != nil {

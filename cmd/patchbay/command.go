@@ -145,7 +145,8 @@ var otherNames = map[string]string{
 	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
 }
 
-// unknownCommand returns the error for a name that is no command, with a similar name.
+// unknownCommand returns the error for a name that is no command. It suggests a similar
+// command, if there is one.
 func unknownCommand(root *cobra.Command, name string) error {
 	var names []string
 	for _, c := range root.Commands() {

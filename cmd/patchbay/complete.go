@@ -109,7 +109,7 @@ func someOf(words ...string) completer {
 	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-// callArguments completes the method, and after it the action or the file that it takes.
+// callArguments completes the method, and then the method's argument, an action or a file.
 func (x *completion) callArguments() ([]string, bool) {
 	api := 3
 	if o, ok := x.options.(*callOptions); ok && o.API == 2 {

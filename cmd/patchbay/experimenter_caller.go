@@ -360,8 +360,8 @@ func commandAbout(path string, args ...string) string {
 	return display.Command(args...)
 }
 
-// siteOf returns the path of the configuration of the site whose folder contains path, a
-// file of a user; "" if there is none.
+// siteOf returns the configuration file of the site to which path, a file of a user, belongs;
+// "" if there is none.
 func siteOf(path string) string {
 	if path == "" {
 		return ""

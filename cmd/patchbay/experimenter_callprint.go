@@ -350,10 +350,10 @@ func shortData(what string) string {
 	return what
 }
 
-// outputShown is the number of lines shown of a step's output, the last ones.
+// outputShown is the number of lines that are shown at the end of a step's output.
 const outputShown = 20
 
-// outputOf returns the output of a step with a heading, at most the last 20 lines.
+// outputOf returns a heading and the end of a step's output, at most outputShown lines.
 func outputOf(node string, step xmlrpc.Value, text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	number := memberText(step, "step")

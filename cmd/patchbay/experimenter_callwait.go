@@ -18,7 +18,8 @@ var wantedStates = map[string]client.Wanted{
 	"geni_update_users": {am.Ready, am.NotReady},
 }
 
-// wanted returns the state for which --wait waits. It fails for calls that lead to none.
+// wanted returns the state for which --wait waits. It fails for calls that --wait does not
+// support.
 func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	if !o.Wait {
 		return nil, nil

@@ -135,7 +135,7 @@ func hostProblem(ctx context.Context) string {
 	if text := strings.TrimSpace(string(out)); text != "" {
 		return text
 	}
-	return fmt.Sprintf("%s has failed without a message: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
+	return fmt.Sprintf("%s failed: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
 // demo is a demonstration. It runs the commands that it shows, until one of them fails
@@ -339,7 +339,8 @@ func (d *demo) openTestbed() (err error) {
 var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
 // close stops the server, and shows the end of its log if a step failed. In any case it
-// removes everything of the local testbed. It returns the errors of the demonstration, too.
+// removes everything of the local testbed. It returns all errors, also that of the failed
+// step.
 func (d *demo) close() error {
 	failed := d.err
 	if d.server != nil {

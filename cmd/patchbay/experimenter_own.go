@@ -134,7 +134,7 @@ func (o ownSite) choose(ctx context.Context, c console, begin bool) (ownSite, er
 			return o, nil
 		}
 		if reason == "" {
-			fmt.Fprintf(c.err, "The nodes are simulated, as when your own site was created; for real ones: %s, then up again\n", display.Command("down", "--all"))
+			fmt.Fprintf(c.err, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.Command("down", "--all"))
 		}
 	case !simulated && isUserFolder(o.home):
 		return o, fmt.Errorf("the site for which your folder %s has keys no longer exists; remove the folder with: %s", o.home, o.downAll())
@@ -189,7 +189,7 @@ func (o ownSite) open(ctx context.Context, c console) error {
 			return err
 		}
 	} else if !o.isLocal() && os.Geteuid() == 0 && hostProblem(ctx) == "" {
-		fmt.Fprintf(c.err, "The nodes are simulated, as when your own site was created; for real ones: %s, then up again\n", display.AsRoot(display.Program, "down", "--all"))
+		fmt.Fprintf(c.err, "The nodes are simulated, since your own site was created so; for real nodes: %s, then up again\n", display.AsRoot(display.Program, "down", "--all"))
 	}
 	if err := o.serve(ctx, c); err != nil {
 		return err

@@ -152,8 +152,8 @@ func versionedURL(text string, api int) (string, int, error) {
 	return u.String(), api, nil
 }
 
-// userPaths returns the folders and files of the values of --user. A NAME is the folder of
-// that user, or tool, of the site. Without --user it returns the current folder if that is
+// userPaths returns the folders and files that users, the values of --user, name. A NAME
+// stands for the folder of that user or tool of the site. Without --user it returns the current folder if that is
 // a user's, or the folder of the site's only user, but nothing with --url: the URL may
 // belong to another aggregate.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
@@ -237,8 +237,8 @@ func folderOfUser(dir, name string) string {
 	return folder
 }
 
-// rootsSiteOf returns the folder of the site that root has for a user, if path lies in that
-// user's folder, else "".
+// rootsSiteOf returns the folder of the user's own site if that belongs to root, and path is
+// in the folder with the user's keys; else "".
 func rootsSiteOf(path string) string {
 	own, err := findOwnSite()
 	if err != nil || own.userFolder() == "" {

@@ -28,7 +28,7 @@ func recordAct(ctx context.Context, c console, config *site.Config, what, text s
 	}
 }
 
-// notServedError returns the error of commands about orphans without a running server.
+// notServedError returns the error of commands about orphans if no server runs.
 func notServedError() error {
 	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }

@@ -140,8 +140,8 @@ func (o *listOptions) client() (site.AdminClient, error) {
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
-// show prints a list, as JSON or as a table to which row adds each row of the list. If
-// there are no rows it prints the text nothing.
+// show prints a list, as JSON or as a table. row adds one entry of the list to the table. For
+// an empty list it prints the text nothing instead of a table.
 func show[T any](ctx context.Context, o *listOptions, c console, nothing string, head []string, row func(*table, *T)) error {
 	h, err := o.client()
 	if err != nil {

@@ -157,7 +157,7 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	return max(after, d.revision), nil
 }
 
-// updateAudit writes the restore into the audit, as the next start would.
+// updateAudit writes the restore into the audit now. Otherwise the next start would do so.
 func updateAudit(c *site.Config) error {
 	s, err := c.OpenState()
 	if err != nil {

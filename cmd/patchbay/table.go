@@ -28,7 +28,7 @@ type table struct {
 	wide bool      // do not shorten texts
 }
 
-// newTable returns the table of a list with these options.
+// newTable returns an empty table for a list with these options.
 func newTable(w io.Writer, o *listOptions, now time.Time) *table {
 	return &table{out: w, dash: true, now: now, urns: o.URNs, wide: o.Wide}
 }
