@@ -280,8 +280,8 @@ func (t traffic) add(o traffic) traffic {
 	return traffic{t.total.add(o.total), amount{max(t.most.out, o.most.out), max(t.most.in, o.most.in)}}
 }
 
-// restrict sets the physical link that each node must use, and the most that the node can
-// take of it.
+// restrict sets the physical link that each node must use, and the largest capacity that the
+// node can take of it.
 func (b *binding) restrict(within map[int]*inventory.Link) {
 	if len(within) == 0 {
 		return

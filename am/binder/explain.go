@@ -73,7 +73,7 @@ func linkSuffix(p *inventory.Interface) string {
 }
 
 // refuseUnjoined records that no physical link joins the nodes of a link, and suggests
-// components that one joins.
+// components that are on the same physical link.
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link

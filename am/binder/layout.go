@@ -51,8 +51,8 @@ func (x *layout) arrange() {
 	}
 }
 
-// addMembers adds a component to the class of k, and to that class on each physical link
-// that it can use.
+// addMembers adds a component to the class of k, and to that class on each physical link that
+// the component can use. It appends the component's places in these classes to places.
 func (x *layout) addMembers(places []place, c *inventory.Component, k classKey) []place {
 	places = append(places, x.addMember(c, k))
 	for j, i := range c.Interfaces {

@@ -174,7 +174,7 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 			return p
 		}
 		r.named += names.Len()
-		absent, missing := "", 0 // the first name that no component has, and how many
+		absent, missing := "", 0 // the first name that no component has, and the number of such names
 		for name := range names.Names() {
 			if i, known := r.indexes[name]; known {
 				p.list = append(p.list, i)
