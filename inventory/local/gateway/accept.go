@@ -141,9 +141,9 @@ const (
 
 // pendingConns are the connections that have not logged in. The zero value is ready.
 type pendingConns struct {
-	mu sync.Mutex
-	n  int
-	by map[string][]*pendingConn // by source, the oldest first
+	mu       sync.Mutex
+	n        int
+	bySource map[string][]*pendingConn // by source, the oldest first
 }
 
 // pendingConn is a connection that has not logged in.
@@ -156,13 +156,13 @@ type pendingConn struct {
 func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.by == nil {
-		w.by = make(map[string][]*pendingConn)
+	if w.bySource == nil {
+		w.bySource = make(map[string][]*pendingConn)
 	}
-	if most := w.by[source]; len(most) >= maxSourcePending {
+	if most := w.bySource[source]; len(most) >= maxSourcePending {
 		w.evict(most[0])
 	} else if w.n >= maxPending {
-		for _, list := range w.by {
+		for _, list := range w.bySource {
 			if len(list) > len(most) {
 				most = list
 			}
@@ -170,7 +170,7 @@ func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 		w.evict(most[0])
 	}
 	g := &pendingConn{source, nc}
-	w.by[source] = append(w.by[source], g)
+	w.bySource[source] = append(w.bySource[source], g)
 	w.n++
 	return g
 }
@@ -190,15 +190,15 @@ func (w *pendingConns) remove(g *pendingConn) {
 
 // removeLocked is remove; the lock is held.
 func (w *pendingConns) removeLocked(g *pendingConn) {
-	list := w.by[g.source]
+	list := w.bySource[g.source]
 	for i, other := range list {
 		if other != g {
 			continue
 		}
 		if len(list) == 1 {
-			delete(w.by, g.source)
+			delete(w.bySource, g.source)
 		} else {
-			w.by[g.source] = append(list[:i:i], list[i+1:]...)
+			w.bySource[g.source] = append(list[:i:i], list[i+1:]...)
 		}
 		w.n--
 		return

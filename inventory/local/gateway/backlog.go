@@ -17,19 +17,19 @@ const (
 // leastMessage is the smallest overhead of a message on the wire, in bytes.
 const leastMessage = 32
 
-// backlogs are the connections that have unread data. The zero value is ready.
+// backlogs counts the unread data of all connections. The zero value is ready.
 type backlogs struct {
-	mu  sync.Mutex // also guards each backlog and flow
-	all int
-	by  map[string]int        // bytes by share
-	of  map[*backlog]struct{} // the connections with a waiting flow
+	mu      sync.Mutex            // also guards each backlog and flow
+	total   int                   // bytes of all connections
+	byShare map[string]int        // bytes of each share
+	waiting map[*backlog]struct{} // the connections with a waiting flow
 }
 
 // backlog is the data that a connection has received and that its receivers have not yet
 // taken. It is counted only while a flow waits for its receiver; otherwise data is read at
 // once.
 type backlog struct {
-	of     *backlogs
+	parent *backlogs
 	c      *login
 	flows  map[*flow]struct{}
 	bytes  int
@@ -53,27 +53,27 @@ func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 // together exceed their limit, it ends the one with the largest backlog in the share
 // with the most bytes.
 func (b *backlog) received(n int) {
-	s := b.of
+	s := b.parent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(b.flows) == 0 || b.closed {
 		return
 	}
 	b.add(n)
-	whose := b.c.share
-	if s.by[whose] <= maxSliceUnread {
-		if s.all <= maxUnread {
+	share := b.c.share
+	if s.byShare[share] <= maxSliceUnread {
+		if s.total <= maxUnread {
 			return
 		}
-		for other, bytes := range s.by {
-			if bytes > s.by[whose] {
-				whose = other
+		for other, bytes := range s.byShare {
+			if bytes > s.byShare[share] {
+				share = other
 			}
 		}
 	}
 	var worst *backlog
-	for o := range s.of {
-		if !o.closed && o.c.share == whose && (worst == nil || o.bytes > worst.bytes) {
+	for o := range s.waiting {
+		if !o.closed && o.c.share == share && (worst == nil || o.bytes > worst.bytes) {
 			worst = o
 		}
 	}
@@ -88,14 +88,14 @@ func (b *backlog) add(n int) {
 	if n == 0 || b.closed {
 		return
 	}
-	s, whose := b.of, b.c.share
-	if s.by == nil {
-		s.by = make(map[string]int)
+	s, share := b.parent, b.c.share
+	if s.byShare == nil {
+		s.byShare = make(map[string]int)
 	}
 	b.bytes += n
-	s.all += n
-	if s.by[whose] += n; s.by[whose] == 0 {
-		delete(s.by, whose)
+	s.total += n
+	if s.byShare[share] += n; s.byShare[share] == 0 {
+		delete(s.byShare, share)
 	}
 }
 
@@ -115,7 +115,7 @@ func (b *backlog) drop() {
 // begin records that n bytes of f were read and wait to be written. empty means that no
 // more bytes had arrived.
 func (f *flow) begin(n int, empty bool) {
-	b, s := f.b, f.b.of
+	b, s := f.b, f.b.parent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.n, f.empty = n, empty
@@ -124,15 +124,15 @@ func (f *flow) begin(n int, empty bool) {
 	}
 	b.flows[f] = struct{}{}
 	b.c = f.c
-	if s.of == nil {
-		s.of = make(map[*backlog]struct{})
+	if s.waiting == nil {
+		s.waiting = make(map[*backlog]struct{})
 	}
-	s.of[b] = struct{}{}
+	s.waiting[b] = struct{}{}
 }
 
 // end records that the data of begin was written.
 func (f *flow) end() {
-	s := f.b.of
+	s := f.b.parent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, waits := f.b.flows[f]; !waits {
@@ -148,7 +148,7 @@ func (f *flow) end() {
 
 // close records that f has no more data.
 func (f *flow) close() {
-	s := f.b.of
+	s := f.b.parent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.leave()
@@ -159,13 +159,13 @@ func (f *flow) close() {
 func (f *flow) leave() {
 	if delete(f.b.flows, f); len(f.b.flows) == 0 && f.b.c != nil {
 		f.b.add(-f.b.bytes)
-		delete(f.b.of.of, f.b)
+		delete(f.b.parent.waiting, f.b)
 	}
 }
 
 // setWriter sets the writer of f, which is closed when the connection is dropped.
 func (f *flow) setWriter(w io.Writer) {
-	s := f.b.of
+	s := f.b.parent
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.to, _ = w.(io.Closer); f.to != nil && f.b.closed {

@@ -172,14 +172,14 @@ func TestConnectionsWithoutLogin(t *testing.T) {
 			w.remove(enter("192.0.2.2"))
 		}
 	}
-	if n := len(w.by["192.0.2.66"]); n != maxSourcePending || w.n != n+1 {
+	if n := len(w.bySource["192.0.2.66"]); n != maxSourcePending || w.n != n+1 {
 		t.Errorf("%d of one source, %d in all", n, w.n)
 	}
 	for i := range 10 * maxPending {
 		enter(fmt.Sprintf("198.51.100.%d", i%6))
 	}
-	if w.n != maxPending || len(w.by["192.0.2.1"]) != 1 {
-		t.Errorf("%d in all, %d of the honest one", w.n, len(w.by["192.0.2.1"]))
+	if w.n != maxPending || len(w.bySource["192.0.2.1"]) != 1 {
+		t.Errorf("%d in all, %d of the honest one", w.n, len(w.bySource["192.0.2.1"]))
 	}
 	w.remove(honest)
 	w.remove(honest) // it may have been evicted before
@@ -373,7 +373,7 @@ func TestUnreadDataEndsConnection(t *testing.T) {
 	s := &g.backlogs
 	ended := make(chan *login, 8)
 	make := func(slice string) (*login, *flow) {
-		c := &login{g: g, share: slice, transport: &throttledConn{backlog: &backlog{of: s}}}
+		c := &login{g: g, share: slice, transport: &throttledConn{backlog: &backlog{parent: s}}}
 		c.stop = func() error { ended <- c; return nil }
 		return c, c.flow()
 	}
@@ -400,8 +400,8 @@ func TestUnreadDataEndsConnection(t *testing.T) {
 	f2.begin(1, false)
 	greedy.transport.backlog.received(maxSliceUnread / 2)
 	f2.end() // readRemaining is more in it, whatever was taken
-	if len(ended) > 0 || s.all != maxSliceUnread/4+maxSliceUnread/2-1 {
-		t.Fatalf("%d ended, %d bytes", len(ended), s.all)
+	if len(ended) > 0 || s.total != maxSliceUnread/4+maxSliceUnread/2-1 {
+		t.Fatalf("%d ended, %d bytes", len(ended), s.total)
 	}
 	modest.transport.backlog.received(maxSliceUnread / 8)
 	greedy.transport.backlog.received(maxSliceUnread / 4)
@@ -411,7 +411,7 @@ func TestUnreadDataEndsConnection(t *testing.T) {
 	most, f3 := make("most")
 	f3.begin(1, true)
 	most.transport.backlog.received(maxSliceUnread)
-	for left, i := maxUnread-s.all+1, 0; left > 0; left, i = left-maxSliceUnread/2, i+1 {
+	for left, i := maxUnread-s.total+1, 0; left > 0; left, i = left-maxSliceUnread/2, i+1 {
 		c, f := make(fmt.Sprint(i))
 		f.begin(1, true)
 		c.transport.backlog.received(min(left, maxSliceUnread/2))
@@ -421,8 +421,8 @@ func TestUnreadDataEndsConnection(t *testing.T) {
 	for _, f := range append(flows, f1, f2, f3) {
 		f.close()
 	}
-	if s.all != 0 || len(s.by) != 0 || len(s.of) != 0 {
-		t.Errorf("left: %d, %v, %d", s.all, s.by, len(s.of))
+	if s.total != 0 || len(s.byShare) != 0 || len(s.waiting) != 0 {
+		t.Errorf("left: %d, %v, %d", s.total, s.byShare, len(s.waiting))
 	}
 }
 

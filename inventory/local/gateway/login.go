@@ -154,7 +154,7 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 	if at.kind == public {
 		from = sourceOf(nc.RemoteAddr()) // for a login through the gateway account, source is its key
 	}
-	w := &throttledConn{Conn: nc, backlog: &backlog{of: &g.backlogs}}
+	w := &throttledConn{Conn: nc, backlog: &backlog{parent: &g.backlogs}}
 	if in, is := nc.(*channelConn); is {
 		w.carrier = in.carrier.transport
 	}

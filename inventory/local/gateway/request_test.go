@@ -143,7 +143,7 @@ func TestPace(t *testing.T) {
 		}
 		defer near.Close()
 		defer far.Close()
-		w := &throttledConn{Conn: near, backlog: &backlog{of: new(backlogs)}}
+		w := &throttledConn{Conn: near, backlog: &backlog{parent: new(backlogs)}}
 		read := func() time.Duration {
 			far.Write([]byte("x"))
 			start := time.Now()

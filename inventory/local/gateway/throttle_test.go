@@ -17,7 +17,7 @@ func TestForwardedRequestsSlowOuterConnection(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	outer := &throttledConn{}
-	inner := &throttledConn{Conn: near, carrier: outer, backlog: &backlog{of: new(backlogs)}}
+	inner := &throttledConn{Conn: near, carrier: outer, backlog: &backlog{parent: new(backlogs)}}
 	for range 2*burst + rate*3600 {
 		inner.charge()
 	}
@@ -41,7 +41,7 @@ func TestUnreadDataInForwardedConnections(t *testing.T) {
 	g := &gateway{log: quiet()}
 	ended := make(chan string, 2)
 	carrier := func(name string) *login {
-		return &login{g: g, share: name, transport: &throttledConn{backlog: &backlog{of: &g.backlogs}},
+		return &login{g: g, share: name, transport: &throttledConn{backlog: &backlog{parent: &g.backlogs}},
 			stop: func() error { ended <- name; return nil }}
 	}
 	bad, good := carrier("bad"), carrier("good")
