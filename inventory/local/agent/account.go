@@ -136,7 +136,8 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	// Allocated at once, since growing leaves garbage. Files in /proc report no size.
+	// The whole buffer is allocated at once, since growing leaves garbage. Files in /proc
+	// report no size.
 	text := make([]byte, 0, min(max(stat.Size(), 511), limit)+1)
 	for {
 		n, err := f.Read(text[len(text):cap(text)])

@@ -44,7 +44,7 @@ func newChildren(jobs []int) *children {
 func (c *children) starter() {
 	runtime.LockOSThread()
 	// This thread keeps its P while it waits for a fork, and killStopped needs another
-	// one. The call also prevents that the runtime changes the number later, such as
+	// one. The call also keeps the runtime from changing the number later, such as
 	// after taskset, since a change stops all threads.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)

@@ -22,9 +22,10 @@ type Account struct {
 type Configuration struct {
 	Hostname string
 	// Accounts are added, with the rights of root through sudo, and root gets all their
-	// keys. An account of the previous Configuration that is not listed is removed with
-	// its processes. Its files stay, and it gets the same user id when it is listed
-	// again. The only system account that may be listed is root, for its keys.
+	// keys. An account of the previous Configuration that is not listed any more is
+	// removed, and its processes are killed. Its files stay, and it gets the same user
+	// id when it is listed again. The only system account that may be listed is root,
+	// for its keys.
 	Accounts []Account
 	// Key is the experiment's private key (PEM), and PublicKey its public line. Each
 	// account gets both as ~/.ssh/id_rsa unless it has such a file.
@@ -33,7 +34,7 @@ type Configuration struct {
 	Hosts, KnownHosts []string
 	// Motd are lines for /etc/motd, which logins at a terminal show.
 	Motd []string
-	// NameServer is the address of the name server; empty: as in the image.
+	// NameServer is the address of the name server; empty means the one of the image.
 	NameServer string
 }
 

@@ -116,7 +116,7 @@ func (g group) checkNumber(ctx context.Context) *trouble {
 	if t != nil {
 		return t
 	}
-	// A probe that fails could not even start its own threads.
+	// The limit also works if the probe failed: it could not even start its own threads.
 	if words, _, err := c.wait(); err == nil && words != refused {
 		return &trouble{fmt.Sprintf("a group limited to %d processes took %d", tryPIDs, 4*tryPIDs), disabled}
 	}

@@ -286,7 +286,7 @@ func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 		if err != nil {
 			return nil
 		}
-		// A reply has the id of its query.
+		// Other packets are ignored: a reply has the id of its query.
 		if size >= leastQuestion && size <= mostQuestion && bytes.Equal(b[:2], question[:2]) {
 			return b[:size]
 		}

@@ -26,7 +26,7 @@ import (
 type changes struct {
 	// Boot is the kernel's boot_id; a reboot undoes all changes.
 	Boot string `json:"boot"`
-	// Forwarding are devices on which forwarding was off.
+	// Forwarding are the devices on which forwarding was off before.
 	Forwarding []string `json:"forwarding"`
 }
 

@@ -26,7 +26,7 @@ import (
 
 // Options configure a Router.
 type Options struct {
-	// Folder is created and holds only files of the Router.
+	// Folder holds only files of the Router. Open creates it.
 	Folder   string
 	Instance string
 	// Number is the number of the uplink, below MaxUplinks. It must be free (see IsFree),
@@ -61,7 +61,7 @@ type Router struct {
 	stop            context.CancelFunc
 	watching        sync.WaitGroup
 
-	// Used only by Open, and then by the watching goroutine.
+	// The fields below are used only by Open, and then by the goroutine of watch.
 	host             host
 	guarded          []string
 	hostSetEmpty     bool // the set of the host's addresses is new and empty

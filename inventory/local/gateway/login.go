@@ -210,8 +210,7 @@ func (g *gateway) admit(c *login) error {
 	case jump:
 		limits = []limit{{"key\x00" + string(c.key), maxAccountLogins}}
 	case raw:
-		// Forwarded connections are unauthenticated here, so they take no slots of
-		// logins.
+		// Forwarded connections are unauthenticated here, so they do not count as logins.
 		limits = []limit{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceForwards}}
 	default:
 		if !c.isVerification {

@@ -31,9 +31,9 @@ type Account struct {
 type Endpoint struct {
 	// Node is the node's id.
 	Node string
-	// Slice is the node's slice; nodes reach port 22 only of nodes of their slice.
+	// Slice is the node's slice. At port 22, a node reaches only nodes of its own slice.
 	Slice string
-	// Names are further names of the node for the gateway account.
+	// Names are further names under which the gateway account finds the node.
 	Names    []string
 	Accounts []Account
 	// InsideKeys are valid for every account, but only at port 22 inside nodes of the slice.

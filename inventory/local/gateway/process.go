@@ -93,7 +93,7 @@ func (k *Manager) serve(p *process) error {
 	child, err := supervisor.Start(supervisor.Command{
 		Path: k.options.Program, Args: []string{Argv0}, Files: []*os.File{theirs}, Log: k.logLine, LinesPerSecond: maxLines,
 		Env: []string{},
-		// Signals from the terminal of "up" must not reach it.
+		// Signals from the terminal of "up" must not reach the gateway.
 		Attr: syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -29,7 +29,8 @@ type session struct {
 	c  *login
 	ch ssh.Channel
 
-	// Used only by the goroutine that serves requests, until the command starts.
+	// The fields below are used only by the goroutine that serves requests, until the
+	// command starts.
 	env     []string
 	term    *agent.Terminal
 	forward bool // forwarding of the peer's authentication agent is requested
@@ -62,8 +63,8 @@ func (c *login) session(n ssh.NewChannel) {
 		c.transport.charge()
 		switch r.Type {
 		case "shell", "exec", "subsystem":
-			// The reply precedes the command, because replies to later requests must
-			// follow it and must not wait.
+			// The reply is sent before the command starts: replies must have the order
+			// of the requests, and later ones must not wait for the start.
 			cmd, ok := s.parseCommand(r)
 			r.Reply(ok, nil)
 			if ok {
