@@ -10,9 +10,9 @@ LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 # The version is stamped above; git's own stamp fails in a checkout of another user.
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
-# Packages whose tests have the host to themselves: make test-host. In others, tests named TestOnHost….
+# Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
 ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|am/testkit)'
-# Every check of staticcheck but ST1000: packages have their comment in doc.go, and test packages need none.
+# All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
 SOAKTIME ?= 10m
@@ -22,8 +22,8 @@ SOAKTIME ?= 10m
 ## all: check and build
 all: check build
 
-# A testbed keeps two copies of patchbay-local for its nodes, so it is built without the
-# tables of debuggers. Stack traces and profiles do not use these.
+# A testbed has two copies of patchbay-local for its nodes, so it is built without the
+# tables for debuggers. Stack traces and profiles do not need these tables.
 ## build: make bin/patchbay and bin/patchbay-local
 build: packages
 	$(BUILD) '$(LDFLAGS)' -o bin/patchbay ./cmd/patchbay
@@ -33,11 +33,11 @@ build: packages
 demo: build
 	bin/patchbay demo $(DEMO)
 
-# How much random tests draw, and from where: the same each time, but in check-full.
+# The number of random cases and the seed of random tests. They are the same each time, except in check-full.
 DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 
 ## test: run the tests that need neither real nodes nor links (< 5 min on two idle cores)
-# The tag attack has the table that switches off a rule: see credentials/rule.
+# With the tag attack, tests can switch off a rule: see credentials/rule.
 test: packages test-packages
 	@mkdir -p .cache
 	$(GO) test -tags attack -v -run '^TestWithoutTheRule' ./credentials/... 2>&1 | tee .cache/test.log; status=$$?; \
@@ -45,7 +45,7 @@ test: packages test-packages
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
 ## test-host: run the tests of real nodes and links, as root (< 8 min)
-# They measure, and count what is on the host: a package at a time.
+# They measure times and count objects of the host, so the packages run one at a time.
 test-host: packages test-packages
 	@mkdir -p .cache
 	$(DRAWN) $(GO) test -p 1 -timeout 30m -v $$($(GO) list $(PACKAGES) | grep -E $(ONHOST)) 2>&1 | tee .cache/test-host.log; status=$$?; \
@@ -53,7 +53,7 @@ test-host: packages test-packages
 	    tee -a .cache/test-host.log || status=1; \
 	  .ci/failures .cache/test-host.log; .ci/skips testdata/skips.txt .cache/test-host.log || status=1; exit $$status
 
-## check: format, vet, static analysis, imports, and no drift of go.mod
+## check: check the format, vet, static analysis, imports and go.mod
 check: packages
 	@bad=$$(gofmt -l am cmd credentials inventory rspec schemas testdata); \
 	  if [ -n "$$bad" ]; then echo "not formatted; run gofmt -w on:"; echo "$$bad"; exit 1; fi
@@ -108,7 +108,7 @@ count: go
 bench: packages
 	$(GO) test -run '^$$' -bench '$(or $(B),.)' -benchmem -timeout 60m $(PACKAGES)
 
-# What go makes smaller by default, for up to a minute each, would take all the time.
+# By default go makes each new input smaller for up to a minute, which would take most of the time.
 ## fuzz: run one fuzz target (T=FuzzName), or each for FUZZTIME (20s)
 fuzz: packages
 	@grep -rl --include='*_test.go' -E '^func $(or $(T),Fuzz[A-Za-z0-9]+)\(' am cmd credentials inventory rspec schemas | \
@@ -119,12 +119,12 @@ fuzz: packages
 	  done; \
 	done
 
-## soak: reserve and give back for SOAKTIME (10m) and watch that memory and state stay flat; then hold a model against as many random lives
+## soak: reserve and release for SOAKTIME (10m) and check that memory and state do not grow; then compare the manager with a model for as long
 soak: packages
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -v -run '^TestSoak' -timeout 24h ./cmd/patchbay
 	PATCHBAY_SOAK=$(SOAKTIME) $(GO) test -count=1 -v -run '^TestModel$$' -timeout 24h ./am/modeltest
 
-## guest: prove in virtual machines what the host cannot show: pure cgroup v2 and v1, netem, a whole life with them, a boot (takes long)
+## guest: test in virtual machines with pure cgroup v2 and v1, netem and a boot, which the host may lack (takes long)
 guest: packages
 	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./am/testkit/guest
 	for groups in v2 v1; do \

@@ -18,14 +18,15 @@ import (
 
 const description = `GENI/Fed4FIRE aggregate manager
 Patchbay is the server with which a testbed joins a federation. Experimenters
-ask it for machines and links; it reserves them, makes them, hands out logins
-and takes them back. It speaks the AM API in versions 2 and 3. On one Linux
-host it can make each node a container with SSH, and each link a shaped link.`
+ask it for machines and links; it reserves and creates them, gives users their
+logins, and releases everything. It speaks the AM API in versions 2 and 3. On
+one Linux host it can make each node a container with SSH, and each link a
+shaped link.`
 
-// lintian has what lintian reports and is meant so.
-const lintian = `# It runs inside of nodes, whose images have any libraries or none.
+// lintian overrides those reports of lintian whose causes are intended.
+const lintian = `# It runs inside nodes. Their images may have any libraries, or none.
 patchbay: statically-linked-binary [usr/bin/patchbay-local]
-# It reads the database of the images of nodes, not that of the host.
+# It reads the database of a node's image, not the host's.
 patchbay: uses-dpkg-database-directly [usr/bin/patchbay-local]
 `
 
@@ -69,7 +70,7 @@ func debian(r release) error {
 	}
 	staging := filepath.Join(r.built, "deb")
 	for i, e := range entries {
-		// nfpm takes contents from files.
+		// nfpm reads the content of each entry from a file.
 		name := filepath.Join(staging, strconv.Itoa(i))
 		if err := cmp.Or(os.MkdirAll(staging, 0o755), os.WriteFile(name, e.data, 0o644)); err != nil {
 			return err
@@ -91,8 +92,8 @@ func debian(r release) error {
 	return cmp.Or(deb.Default.Package(info, f), f.Close())
 }
 
-// dependencies are the packages with the libraries that a program needs, and with the
-// oldest glibc that has all symbols it imports.
+// dependencies returns the Debian packages of the libraries that a program needs. The
+// version of libc6 is the oldest that has all symbols that the program imports.
 func dependencies(program string) ([]string, error) {
 	f, err := elf.Open(program)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package makes what `make package` puts into dist/: a Debian package, a tarball with static
 // programs, a container image, a list of the third-party components (SBOM), and checksums. It
-// is a module of its own, so that the packaging libraries are no dependencies of Patchbay.
+// is a separate module, so that Patchbay does not depend on the packaging libraries.
 //
-// The same inputs make the same bytes: all times are -date, and all lists are sorted.
+// The same inputs give the same bytes: all times are the value of -date, and all lists are
+// sorted.
 package main

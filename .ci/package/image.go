@@ -17,13 +17,13 @@ import (
 
 const (
 	stateFolder   = "/var/lib/patchbay"
-	containerUser = 10001 // of the server in the container
+	containerUser = 10001 // user and group ID of the server in the container
 	shell         = "/bin/busybox"
 )
 
-// image writes the container image, for `docker load` and `podman load`: the server
-// with simulated nodes, or with providers that an image made from this one adds. A
-// shell is in it because a provider starts as a script.
+// image writes the container image, for `docker load` and `podman load`. The image contains
+// the server, which can run simulated nodes; images based on it can add other providers. It
+// contains a shell because providers are often shell scripts.
 func image(r release) error {
 	entries, err := tree(r, "static", false)
 	if err != nil {
@@ -31,7 +31,7 @@ func image(r release) error {
 	}
 	busybox, err := os.ReadFile(shell)
 	if err != nil {
-		return fmt.Errorf("the image takes its shell from the package busybox-static: %w", err)
+		return fmt.Errorf("cannot read the shell for the image; install the package busybox-static: %w", err)
 	}
 	entries = append(entries,
 		entry{"/bin/sh", busybox, 0o755},

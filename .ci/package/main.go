@@ -17,7 +17,7 @@ type release struct {
 	version string    // of the program, by semantic versioning
 	date    time.Time // of the commit
 	source  string    // the checkout
-	built   string    // the folder with programs, manual pages and completions: see the Makefile
+	built   string    // the folder into which the Makefile puts programs, manual pages and completions
 	dist    string    // the folder for the packages
 }
 
@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "version of the program")
 	seconds := flag.Int64("date", 0, "time of the commit, in seconds since 1970")
 	flag.StringVar(&r.source, "source", "../..", "folder of the checkout")
-	flag.StringVar(&r.built, "built", "../../.cache/package", "folder with what was built")
+	flag.StringVar(&r.built, "built", "../../.cache/package", "folder with programs, manual pages and completions")
 	flag.StringVar(&r.dist, "dist", "../../dist", "folder for the packages")
 	flag.Parse()
 	r.date = time.Unix(*seconds, 0).UTC()
@@ -37,7 +37,8 @@ func main() {
 	}
 }
 
-// write writes all packages into r.dist. The SBOM is the first, since the others contain it.
+// write writes all packages into r.dist. It writes the SBOM first, because the others contain
+// it.
 func write(r release) error {
 	for _, write := range []func(release) error{sbom, debian, tarball, image, checksums} {
 		if err := write(r); err != nil {
@@ -47,7 +48,7 @@ func write(r release) error {
 	return nil
 }
 
-// file is the path in dist of a file of this release.
+// file returns the path of a file of this release in r.dist; suffix is the end of its name.
 func (r release) file(suffix string) string {
 	return filepath.Join(r.dist, fmt.Sprintf("patchbay-%s-linux-%s%s", r.version, runtime.GOARCH, suffix))
 }

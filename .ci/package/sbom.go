@@ -17,8 +17,9 @@ import (
 // linked are Debian's packages of the C libraries that the static programs contain.
 var linked = []string{"libc6-dev", "libssl-dev", "libxml2-dev", "libicu-dev", "liblzma-dev", "zlib1g-dev"}
 
-// sbom writes the parts of others that the programs contain, as CycloneDX: the Go
-// modules that the programs themselves name, Go, and the C libraries of the static ones.
+// sbom writes a list of the third-party parts in the programs, in the format CycloneDX: Go,
+// the Go modules that are recorded in the programs, and the C libraries in the static
+// programs.
 func sbom(r release) error {
 	found := make(map[string]cdx.Component)
 	add := func(kind, name, version string) {

@@ -31,7 +31,8 @@ func tarball(r release) error {
 	return cmp.Or(archive(r, z, entries), z.Close(), f.Close())
 }
 
-// archive writes entries and their folders as a tar archive, sorted by path.
+// archive writes entries and their folders as a tar archive, sorted by path. Folders in
+// stateFolder belong to the user of the server in the container.
 func archive(r release, w io.Writer, entries []entry) error {
 	entries = slices.Clone(entries)
 	seen := make(map[string]bool)

@@ -18,7 +18,7 @@ type entry struct {
 	mode fs.FileMode
 }
 
-// configuration is the only file that operators change in place.
+// configuration is the only installed file that operators edit. An upgrade keeps their edits.
 const configuration = "/etc/logrotate.d/patchbay"
 
 // installedLinks replaces links to files of the source by links to the installed ones.
@@ -28,17 +28,17 @@ var installedLinks = strings.NewReplacer(
 	"[ARCHITECTURE.md](ARCHITECTURE.md)", "ARCHITECTURE.md of the source",
 )
 
-// tree returns the files to install. Programs come from the folder programs of r.built;
-// texts are compressed where Debian's policy demands it.
+// tree returns the files to install. programs is the folder in r.built that has the
+// programs. With compress, the manual pages are compressed, as Debian's policy requires.
 func tree(r release, programs string, compress bool) ([]entry, error) {
 	source := filepath.Join(r.source, "cmd/patchbay")
 	share := "/usr/share/doc/patchbay/"
 	var all []entry
 	for _, from := range []struct {
-		pattern string // of files
-		to      string // folder, or with a last element of its own, the file
+		pattern string // of the files to install
+		to      string // the installed file, or a folder, which ends with a slash
 		mode    fs.FileMode
-		zip     bool
+		zip     bool // compress the file if compress is set
 	}{
 		{filepath.Join(r.built, programs, "*"), "/usr/bin/", 0o755, false},
 		{filepath.Join(r.built, "man/*.1"), "/usr/share/man/man1/", 0o644, true},
@@ -85,11 +85,11 @@ func tree(r release, programs string, compress bool) ([]entry, error) {
 	return all, nil
 }
 
-// zipped is data compressed by gzip, without a name or a time.
+// zipped returns data compressed by gzip, without a name or a time.
 func zipped(data []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	_, _ = w.Write(data) // into memory
+	_, _ = w.Write(data) // writing to memory cannot fail
 	_ = w.Close()
 	return b.Bytes()
 }
