@@ -109,10 +109,10 @@ func localPolicy(host inventory.Host) []byte {
 }
 
 // hostRule is the rule of localPolicy: nodes, and GiB of disk, for each user.
-const hostRule = `  # This rule is active: each user has at most half of the places of this host, and three
-  # quarters of the disk that was free (or the disk of ten nodes, if that is more); a
-  # container takes 4G. Change the numbers as you like. If you remove it, and there is no
-  # other rule, comment out the line rules:, too.
+const hostRule = `  # This rule applies: each user may have at most half of the nodes of this host, and
+  # three quarters of the disk that was free when this file was created (or the disk of
+  # ten nodes, if that is more); a container takes 4G. Change the numbers as you like. If
+  # you comment out this rule and there is no other one, comment out the line rules:, too.
   - name: everybody
     nodes: {user: %d}
     disk: {user: %dG}
