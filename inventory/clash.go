@@ -13,8 +13,8 @@ import (
 const maxClashes = 20
 
 // CheckClash returns a *yamlfile.Error for file if v would give one machine to two slices.
-// Patchbay counts a sliver at its component_id, but the provider knows the machine by the
-// name that the component had when the sliver was created. While the sliver exists, that
+// Patchbay finds the component of a sliver by its component_id, but the provider knows the
+// machine by the name that the component had when the sliver was created. While the sliver exists, that
 // name must not move to another component_id of the same provider. The names of the
 // sliver's interfaces must not move to other interfaces of the component either.
 func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {

@@ -277,8 +277,8 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// expiry returns the time at which a credential ends that is created now and lasts life. It
-// fails if the trial authority's certificate ends before that time.
+// expiry returns the end of a credential that is created at now and lasts life. It fails if
+// the trial authority's certificate ends before that time.
 func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",

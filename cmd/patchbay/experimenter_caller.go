@@ -406,8 +406,8 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users returns the users who get accounts: the owner, with the SSH keys given, and those
-// of --login.
+// users returns the users who get accounts: the owner, with the caller's SSH keys, and the
+// users of --login.
 func (me *caller) users() []client.User {
 	who := me.owner()
 	if len(me.sshKeys) == 0 || who == "" {

@@ -43,9 +43,9 @@ var loginMethods = map[int]string{
 	3: "Provision, or for existing nodes to PerformOperationalAction update_users",
 }
 
-// login returns the user that who, the value of a --login flag, names: NAME=FILE, where FILE
-// has public keys; a user's folder; or the name of a user whose folder is in the site or
-// beside the caller's.
+// login returns the user of one --login flag. Its value who is NAME=FILE, where FILE has
+// public keys; a user's folder; or the name of a user whose folder is in the site or beside
+// the caller's.
 func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(who, "="); ok {
 		return me.userFromFile(name, file)

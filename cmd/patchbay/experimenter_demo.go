@@ -225,8 +225,8 @@ func (d *demo) runShown(line string) (out string) {
 	return out
 }
 
-// expect runs a command line, shows its output and returns it. The output must contain
-// each of want.
+// expect runs a command line, shows its output and returns it. The demonstration
+// fails unless the output contains each text of want.
 func (d *demo) expect(line string, want ...string) string {
 	out := d.runShown(line)
 	if d.err == nil {

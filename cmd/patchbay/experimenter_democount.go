@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// leftovers counts what exists of a testbed on this host: processes, cgroups, mounts,
-// loop devices and files.
+// leftovers are the numbers of processes, cgroups, mounts, loop devices and files that a
+// testbed has on this host.
 type leftovers [5]int
 
 // comparedTo returns a text with the counts, each beside its earlier value.

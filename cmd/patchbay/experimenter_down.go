@@ -79,7 +79,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 }
 
 // withNodes returns the experiments, and the other slices that have nodes or that cannot be
-// described. Slices of other users are among them only if shared is true.
+// described. Without shared it leaves out slices that another user has delegated.
 func (s *session) withNodes(ctx context.Context, shared bool) []string {
 	names := s.experiments()
 	for _, name := range s.otherSlices() {

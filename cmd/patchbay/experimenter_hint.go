@@ -28,8 +28,8 @@ func suggestNames(want string, have []string) string {
 	return fmt.Sprintf("there are %s; or ", strings.Join(have, ", "))
 }
 
-// optionWarnings returns a warning for each --option that the method lacks in the API, but
-// none for the options of other software: names without geni_ that resemble no option.
+// optionWarnings returns a warning for each --option that the method does not have. Names
+// without geni_ that resemble no option may belong to other software, and get no warning.
 func (r *callRequest) optionWarnings() (list []string) {
 	sh, ok := shapes[r.api][r.method]
 	known := append(strings.Fields(sh.options), "geni_speaking_for")

@@ -259,7 +259,7 @@ func (o ownSite) userName() string {
 }
 
 // partsOfSite are the files that create.Site writes before the configuration, which is the
-// last. A folder with only such files is that of an interrupted command.
+// last. A folder with only such files was left by an interrupted command.
 var partsOfSite = []string{
 	ownPrograms, site.AuthorityDir, site.TrustedDir, site.ProvidersDir, site.InventoryName, site.PolicyName, site.RequestName,
 	"server-ecdsa.pem", "server-ecdsa-key.pem", "server-rsa.pem", "server-rsa-key.pem",

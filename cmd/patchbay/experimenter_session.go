@@ -338,7 +338,7 @@ func (s *session) sharedWithUser(name string) bool {
 	return err == nil && isDelegated(text)
 }
 
-// usable returns experiments and otherSlices.
+// usable returns the user's experiments and other slices.
 func (s *session) usable() []string { return append(s.experiments(), s.otherSlices()...) }
 
 // write writes a file of the slice into the user's folder.

@@ -50,8 +50,8 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// status shows the nodes of a slice, and adds 1 to shown. It does not show a slice of the
-// user in which up has created nothing, and which has no nodes.
+// status shows the nodes of a slice, and adds 1 to shown. It leaves out the user's own slices
+// that have no nodes and in which up has created none.
 func (s *session) status(ctx context.Context, name string, shown *int) error {
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {

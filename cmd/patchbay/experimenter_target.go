@@ -152,10 +152,10 @@ func versionedURL(text string, api int) (string, int, error) {
 	return u.String(), api, nil
 }
 
-// userPaths returns the folders and files that users, the values of --user, name. A NAME
-// stands for the folder of that user or tool of the site. Without --user it returns the current folder if that is
-// a user's, or the folder of the site's only user, but nothing with --url: the URL may
-// belong to another aggregate.
+// userPaths returns the folders and files for users, the values of --user. A NAME stands for
+// the folder of that user or tool of the site. Without --user it returns the current folder
+// if that is a user's, or the folder of the site's only user, but nothing with --url: the URL
+// may belong to another aggregate.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	if len(users) == 0 {
 		path, err := f.onlyUser()

@@ -198,9 +198,9 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	return x.show(answer.Slivers)
 }
 
-// check prints warnings about the request. If this user cannot read the site's files, they
-// are printed later, when the site reports them. It fails if the plan would delete nodes and
-// the site would refuse the new ones.
+// check prints warnings about the request. If this user cannot read the site's files, the
+// warnings are printed later, when the site reports them. It fails if the plan would delete
+// nodes and the site would refuse the new ones.
 func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
