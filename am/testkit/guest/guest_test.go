@@ -49,8 +49,8 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"NothingToRun", nil, "there is nothing to run"},
-		{"UnknownGroups", []string{"--cgroup", "v3", "ls"}, `--cgroup is v1, v2 or hybrid, and not "v3"`},
+		{"NothingToRun", nil, "no command is given"},
+		{"UnknownGroups", []string{"--cgroup", "v3", "ls"}, `--cgroup must be v1, v2 or hybrid, not "v3"`},
 		{"ACommand", []string{"ls"}, ""},
 		{"ATest", []string{"--test", "a", "--test", "b=^TestX$"}, ""},
 	} {
@@ -71,7 +71,7 @@ func TestKeptDiskTakesNoTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options{disk: disk, tests: list{"."}}
-	if _, err := prepareDisk(t.Context(), &o, t.TempDir()); err == nil || !strings.Contains(err.Error(), "was made at an earlier boot") {
+	if _, err := prepareDisk(t.Context(), &o, t.TempDir()); err == nil || !strings.Contains(err.Error(), "was created for an earlier boot") {
 		t.Errorf("got %v", err)
 	}
 }
