@@ -84,13 +84,14 @@ func MustParse(s string) URN {
 // a digit.
 func ValidAuthority(s string) bool { return validAuthority(s) }
 
+// validAuthority reports whether s is a valid authority: see ValidAuthority.
 func validAuthority(s string) bool {
 	for label := range strings.SplitSeq(s, ":") {
-		if label == "" || !alphanumeric(label[0]) {
+		if label == "" || !isAlphanumeric(label[0]) {
 			return false
 		}
 		for i := 1; i < len(label); i++ {
-			if c := label[i]; !alphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			if c := label[i]; !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
 				return false
 			}
 		}
@@ -98,7 +99,8 @@ func validAuthority(s string) bool {
 	return true
 }
 
-// validType reports whether s is of lower-case letters, digits, hyphens and underscores.
+// validType reports whether s is a valid type: it is not empty and consists of lower-case
+// letters, digits, hyphens and underscores.
 func validType(s string) bool {
 	if s == "" {
 		return false
@@ -111,7 +113,8 @@ func validType(s string) bool {
 	return true
 }
 
-func alphanumeric(c byte) bool {
+// isAlphanumeric reports whether c is an ASCII letter or digit.
+func isAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 

@@ -88,7 +88,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 	}
 	if c.err != nil && len(c.items) == 1 && c.kind != pollCall && !errors.Is(c.err, provider.ErrNoPlace) {
 		// A call of only one resource failed because of that resource.
-		c.outcomes = []outcome{c.items[0].failed(refusal(c.queue.name, c.err))}
+		c.outcomes = []outcome{c.items[0].errorOutcome(refusal(c.queue.name, c.err))}
 	}
 	for n, i := range c.items {
 		if n == len(c.outcomes) {
@@ -175,7 +175,7 @@ func (c *call) set(ctx context.Context) {
 	for _, i := range c.items {
 		o := outcome{verdict: setAccepted}
 		if e := refused[i.name()]; e != nil {
-			o = i.failed(e)
+			o = i.errorOutcome(e)
 		}
 		c.outcomes = append(c.outcomes, o)
 	}

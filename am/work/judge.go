@@ -72,7 +72,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
 	}
 	if res.Err != nil {
-		return i.failed(res.Err)
+		return i.errorOutcome(res.Err)
 	}
 	r := res.Resource
 	want := wanted(p, i)
@@ -104,11 +104,11 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	case same && i.removes() && !changing:
 		o.verdict = gone // this provider can only switch nodes off
 	case same && state == provider.StateReady:
-		i.achieved(p, &o)
+		i.finishReady(p, &o)
 	case !same && !i.asked:
 		o.verdict = needSet
 	case state == provider.StateFailed:
-		o.verdict, o.text = i.broke(), cmp.Or(o.observed.Message, failedText)
+		o.verdict, o.text = i.failureVerdict(), cmp.Or(o.observed.Message, failedText)
 	case changing:
 		i.stillChanging(&o, limit)
 	default:
@@ -117,19 +117,20 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	return o
 }
 
-// achieved completes the outcome for a resource that is ready and in its desired state: it
-// is done, unless a service failed and services must succeed.
-func (i *item) achieved(p Provider, o *outcome) {
+// finishReady completes the outcome for a resource that is ready and in its desired state.
+// The verdict is done, unless a service has failed and services must succeed.
+func (i *item) finishReady(p Provider, o *outcome) {
 	s := i.sliver
 	s.Observed = o.observed
 	o.verdict, o.text = done, missingParts(p, &s)
 	if failed := s.StepFailure(); i.strict && failed != "" {
-		o.verdict, o.text, o.keep = i.broke(), failed, true
+		o.verdict, o.text, o.keep = i.failureVerdict(), failed, true
 	}
 }
 
-// stillChanging completes the outcome for a resource that is changing: wait, or give up if
-// it has been changing for longer than limit. A removal is retried instead.
+// stillChanging completes the outcome for a resource that is changing. The verdict is wait.
+// If the resource has been changing for longer than limit, the verdict is retry for a
+// removal, and giveUp otherwise.
 func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	o.verdict = wait
 	if i.since.IsZero() || time.Since(i.since) <= limit {
@@ -141,10 +142,10 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// broke returns the verdict if the resource itself has failed, and not only the request to
-// its provider. A removal is retried. After GoalUsers the verdict is lost, because giveUp
-// would leave the sliver ready.
-func (i *item) broke() verdict {
+// failureVerdict returns the verdict if the resource itself has failed, and not only the
+// request to its provider. A removal is retried. After GoalUsers the verdict is lost,
+// because giveUp would leave the sliver ready.
+func (i *item) failureVerdict() verdict {
 	switch {
 	case i.removes():
 		return retry
@@ -154,8 +155,8 @@ func (i *item) broke() verdict {
 	return giveUp
 }
 
-// failed returns the outcome of a provider's error about one resource.
-func (i *item) failed(e *provider.Error) outcome {
+// errorOutcome returns the outcome of a provider's error about one resource.
+func (i *item) errorOutcome(e *provider.Error) outcome {
 	o := outcome{verdict: giveUp, text: e.Error(), observed: i.sliver.Observed}
 	switch {
 	case i.removes() && e.Kind == provider.Unknown:

@@ -24,6 +24,8 @@ type reader struct {
 	err    *SyntaxError
 }
 
+// newReader returns a reader of a document. If the bytes are not text of the declared
+// character set, the reader already has an error.
 func newReader(b []byte, lim Limits) *reader {
 	bad, set := firstBad, "UTF-8"
 	latin1 := declaresLatin1(b)

@@ -38,6 +38,7 @@ type asn1Certificate struct {
 	Signature asn1.BitString
 }
 
+// parse decodes DER into a value of type T.
 func parse[T any](t testing.TB, der []byte) (v T) {
 	t.Helper()
 	if _, err := asn1.Unmarshal(der, &v); err != nil {
@@ -46,6 +47,7 @@ func parse[T any](t testing.TB, der []byte) (v T) {
 	return v
 }
 
+// marshal encodes v in DER.
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
 	der, err := asn1.Marshal(v)
