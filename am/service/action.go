@@ -41,9 +41,9 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	}
 	out, err := s.run(ctx, change{
 		event: string(action), grant: g, targets: t, call: o.Call,
-		only:    am.Provisioned,
-		none:    am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
-		prepare: prepare,
+		onlyState: am.Provisioned,
+		errNone:   am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
+		prepare:   prepare,
 		apply: func(v *store.View, cs *store.ChangeSet, _ *resolved, x *am.Sliver) error {
 			status, err := am.Next(x.Status, action)
 			if err != nil {

@@ -35,11 +35,11 @@ type change struct {
 	// fails with Busy: a resource that is created during the dry run would look as if the
 	// dry run had created it, and the end of the dry run could undo the change.
 	inDryRun bool
-	// only and none are for calls that name a whole slice. The method changes the slivers in
-	// the state only, and fails with none if the slice has no such sliver. If none is nil, it
-	// changes all slivers.
-	only am.AllocationState
-	none error
+	// onlyState and errNone are for calls that name a whole slice. The method changes only
+	// slivers in onlyState, and fails with errNone if the slice has no such sliver. If errNone
+	// is nil, it changes all slivers.
+	onlyState am.AllocationState
+	errNone   error
 	// prepare computes the data that apply needs, once for all slivers, and checks the
 	// parts of the call that do not depend on slivers; nil if there is nothing to do.
 	prepare func(v *store.View, slice urn.URN) error
@@ -72,11 +72,11 @@ func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 		if err != nil {
 			return cs, err
 		}
-		if c.none != nil && !c.targets.Slice.IsZero() {
+		if c.errNone != nil && !c.targets.Slice.IsZero() {
 			all := r.slivers
-			r.slivers = slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != c.only })
+			r.slivers = slices.DeleteFunc(slices.Clone(all), func(x am.Sliver) bool { return x.Status.Allocation != c.onlyState })
 			if len(r.slivers) == 0 {
-				return cs, cmp.Or(c.checkBusy(v, all...), c.none)
+				return cs, cmp.Or(c.checkBusy(v, all...), c.errNone)
 			}
 		}
 		if c.prepare != nil {

@@ -138,8 +138,8 @@ func (s *Service) isChanged(was am.Sliver) bool {
 	return isChanged || err != nil
 }
 
-// isUnchanged reports whether the sliver x has not changed since it was reserved as was for
-// a dry run.
+// isUnchanged reports whether no other call has changed a sliver since its reservation for a
+// dry run. x is the sliver now, and was the sliver as it was reserved.
 func isUnchanged(x, was *am.Sliver) bool {
 	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.ProbedUntil.Equal(was.ProbedUntil)
 }

@@ -109,7 +109,7 @@ func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))
 }
 
-// Parse calls rspec.ParseRequest. Before, it waits until no other request of the caller is
+// Parse calls rspec.ParseRequest. It first waits until no other request of the caller is
 // being parsed. For a large request, it also waits until no other large request is being
 // parsed. It fails with ctx's error if ctx ends first.
 func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.ReadOptions) (*rspec.Request, error) {

@@ -47,8 +47,8 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	defer release()
 	out, err := s.run(ctx, change{
 		event: "Provision", grant: g, targets: t, call: o.Call,
-		only: am.Allocated,
-		none: am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
+		onlyState: am.Allocated,
+		errNone:   am.Errorf(am.SearchFailed, "all slivers of slice %s are provisioned already", t.Slice).About(t.Slice),
 		prepare: func(v *store.View, slice urn.URN) (err error) {
 			cut = shortenedLeases{}
 			if err := s.checkLockdown(); err != nil {

@@ -38,8 +38,8 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	})
 }
 
-// isRepeat reports whether two entries are equal except for the time, the request id and the
-// client's address.
+// isRepeat reports whether two entries are about the same method, caller, credentials and
+// slivers. Their texts, times, request ids and client addresses may differ.
 func isRepeat(e, last *am.JournalEntry) bool {
 	return e.Event == last.Event && e.Method == last.Method && e.API == last.API && e.Operator == last.Operator &&
 		e.Caller.Equal(last.Caller) && e.Speaker.Equal(last.Speaker) && e.Slice.Equal(last.Slice) &&

@@ -94,8 +94,9 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	return out, err
 }
 
-// bindSlivers binds the nodes to components and commits the reservation. If components may be
-// in use, it first releases the slivers whose lease has ended, and tries once more.
+// bindSlivers binds the nodes to components and commits the reservation. If the request is
+// refused, perhaps because components are in use, it releases the slivers whose lease has
+// ended, and tries once more.
 func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
 	t, err := s.bindOnce(ctx, r)
 	if err != nil && mayBeInUse(err) && s.endLeases(ctx) {

@@ -209,8 +209,8 @@ type MaintenanceState struct {
 	Affected    []AffectedSlice
 }
 
-// AffectedSlice is a slice with slivers whose leases end after the beginning of the planned
-// maintenance of their components.
+// AffectedSlice is a slice with slivers on components with planned maintenance. These slivers
+// are frozen, or their leases end after the beginning of the maintenance.
 type AffectedSlice struct {
 	Planned int // the window's place in the file, from 0
 	Slice   string

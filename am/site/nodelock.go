@@ -89,8 +89,8 @@ func processName(pid string) string {
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder describes the process of this host that has locked the store, whose inode it
-// takes; "" if this user can see no such process.
+// StoreHolder describes the process of this host that has locked the store with this inode
+// number; "" if this user can see no such process.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {

@@ -220,7 +220,7 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 	return results
 }
 
-// restoredWait is the maximum time after its start for which a restored site takes no new
+// restoredWait is the maximum time, from its start, in which a restored site takes no new
 // work. The time is shorter if all providers list their resources.
 const restoredWait = 30 * time.Second
 

@@ -46,9 +46,10 @@ func (r *ReloadReport) compare(was, now *inventory.Inventory) {
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers adds the consequences of the inventory v for existing slivers. It only counts
-// the consequences that the inventory previous had already; previous may be nil. It also adds
-// the unmanaged slivers. usable returns an error for a provider that cannot be used.
+// compareSlivers adds the consequences of the inventory v for existing slivers. It does not add
+// consequences that the previous inventory had already, but counts them; previous may be nil.
+// It also adds the unmanaged slivers. usable returns an error for a provider that cannot be
+// used.
 func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {

@@ -54,8 +54,8 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 }
 
 // missingImages returns the images that the inventory offers on components of a provider, but
-// that are not in existing, the list of the testbed. It returns none if existing is empty,
-// because then the testbed does not list its images.
+// that its testbed does not have. existing are the images of the testbed. If existing is
+// empty, the testbed does not list its images, and missingImages returns none.
 func missingImages(provider string, inv *inventory.Inventory, existing []string) (missing []string) {
 	if inv == nil || len(existing) == 0 {
 		return nil
