@@ -29,7 +29,7 @@ type session struct {
 	c  *login
 	ch ssh.Channel
 
-	// The fields below are used only by the goroutine that serves requests, until the
+	// The next four fields are used only by the goroutine that serves requests, until the
 	// command starts.
 	env     []string
 	term    *agent.Terminal
