@@ -73,8 +73,8 @@ func (t *Tree) Version() string {
 	return "v1"
 }
 
-// with returns the hierarchy of a controller; detect has checked that each limiting one
-// exists.
+// with returns the hierarchy of a limiting controller. It exists, because detect has
+// checked that.
 func (t *Tree) with(controller string) hierarchy {
 	return t.all[slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has(controller) })]
 }

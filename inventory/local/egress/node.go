@@ -149,8 +149,8 @@ func setPort(h *netlink.Handle, port string, number int) error {
 	return nil
 }
 
-// Detach disconnects a node and removes its conntrack entries, so that the next node with
-// its number does not get its replies.
+// Detach disconnects a node and removes its conntrack entries, so that a later node
+// with the same number does not get replies to this node.
 func (e *Router) Detach(number int) error {
 	if err := e.deletePort(number); err != nil {
 		return err

@@ -11,7 +11,7 @@ type properties struct {
 	only bool
 }
 
-// add sets the properties that a shape sets.
+// add replaces the properties of a that the shape sets.
 func (a *properties) add(s Shape) {
 	if s.Rate != 0 {
 		a.rate = s.Rate

@@ -98,8 +98,8 @@ type servedEndpoint struct {
 	public, inside net.Listener
 }
 
-// Start starts the gateway process and waits until it serves. When ctx ends, the Manager
-// closes. The Manager owns o.Gateway, also after an error.
+// Start starts the gateway process and waits until it serves. When ctx ends, the
+// Manager closes. The Manager owns o.Gateway; Start closes it after an error.
 func Start(ctx context.Context, o Options) (*Manager, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

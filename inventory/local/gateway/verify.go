@@ -149,8 +149,8 @@ func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// newPipeConn returns a connection within this process. Both ends of SSH write first, so
-// it needs a buffer, which net.Pipe does not have.
+// newPipeConn returns a connection within this process. Both ends of an SSH connection
+// begin by writing, so it needs a buffer, which net.Pipe does not have.
 func newPipeConn() (near, far net.Conn, err error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
