@@ -29,7 +29,7 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 		return refuse("address", "write one such as 10.0.0.1, and the netmask as a separate attribute", ": %.80q is not an IP address", address)
 	}
 	if a.Zone() != "" {
-		return refuse("address", "leave out what begins with %", " has the address %.80q with a zone, which means nothing outside of one node", address)
+		return refuse("address", "leave out the zone, which begins with %", " has the address %.80q with a zone, which means nothing outside of one node", address)
 	}
 	if f := strings.ToLower(family); f == "ipv6" && a.Is4() || f == "ipv4" && a.Is6() && !a.Is4In6() {
 		return refuse("type", "leave out type or correct it", " has the address %.80q, which is not of type %.10q", address, family)

@@ -131,7 +131,7 @@ func isAccount(e *xmltree.Element) bool {
 }
 
 // annotateExtensions writes the sliver's times and state and the node's physical
-// identity, replacing those of an earlier manifest.
+// identity. It replaces the elements with these facts of an earlier manifest.
 func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
 	if !sliver && !vnode {

@@ -89,6 +89,6 @@ type User struct {
 	Keys  []string
 }
 
-// Proxy is an SSH gateway and the login that users reach through it, For. Both have the
-// form user@host:port.
+// Proxy is an SSH gateway, the field Proxy, and the login behind it, the field For. Both
+// have the form user@host:port.
 type Proxy struct{ Proxy, For string }

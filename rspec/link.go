@@ -110,9 +110,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	p.r.links = append(p.r.links, own)
 }
 
-// claimEnds records that an own link ends at its interfaces. An interface that is an end
-// twice, of this link or of another one, is a mistake; alone reports whether there is none.
-// claimEnds also collects the interfaces' requests for a shared VLAN in parts.
+// claimEnds records that an own link ends at its interfaces. It is a mistake if an interface
+// is an end twice, of the same link or of two links; alone reports that there is no such
+// interface. claimEnds also collects the interfaces' requests for a shared VLAN in parts.
 func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
 	alone = true
 	for _, ref := range parts.refs {

@@ -8,7 +8,7 @@ import (
 )
 
 // isMonitoring reports whether e is the monitoring extension, in either of its namespaces.
-// Other namespaces, also that of RSpecs, may have elements of the same name.
+// Other namespaces, such as the one of RSpecs, also have elements of this name.
 func isMonitoring(e *xmltree.Element) bool {
 	return e.Local == "monitoring" && (e.Space == monitoringSpace || e.Space == oldMonitoringSpace)
 }

@@ -152,7 +152,7 @@ func (p *requestParser) checkRoot(root *xmltree.Element) {
 	case !given:
 		p.badArgs(here, "", `add type="request"`, "the rspec has no type")
 	case is == "manifest":
-		p.badArgs(kind, "", `to ask for the same again change type to "request"`, "this is a manifest")
+		p.badArgs(kind, "", `to request the same again, change type to "request"`, "this is a manifest")
 	case is != "request":
 		p.badArgs(kind, "", `send an rspec with type="request"`, "the rspec has type %.40q", is)
 	}

@@ -225,5 +225,5 @@ func TestNoticesAreFew(t *testing.T) {
 func ExampleParseRequest() {
 	_, err := ParseRequest([]byte(`<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"/>`), ReadOptions{})
 	fmt.Println(err)
-	// Output: line 1: this is a manifest; to ask for the same again change type to "request"
+	// Output: line 1: this is a manifest; to request the same again, change type to "request"
 }

@@ -65,19 +65,19 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 	return "the request has no nodes, only " + strings.Join(has, ", ") + "; add a <node>"
 }
 
-// Place returns the line and column, counted from 1, of a part of an own node or link. The
-// parameter what is the name of the part: an attribute, or an element inside. For an element
-// with the attribute name or url, Place returns the position of that attribute. If there is
-// no such part, it returns the position of the node or link; if that does not exist, 0.
-func (r *Request) Place(kind, clientID, what string) (line, column int) {
+// Place returns the line and column, counted from 1, of a part of an own node or link. part
+// is the name of an attribute, or of an element inside. For an element with the attribute
+// name or url, Place returns the position of that attribute. If there is no such part, it
+// returns the position of the node or link; if that does not exist, it returns 0.
+func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
 		return 0, 0
 	}
 	at := place{e, ""}
-	if _, ok := e.Attr("", what); ok {
-		at.attr = what
-	} else if inner := find(e, what); inner != nil {
+	if _, ok := e.Attr("", part); ok {
+		at.attr = part
+	} else if inner := find(e, part); inner != nil {
 		at.e = inner
 		for _, name := range []string{"name", "url"} {
 			if _, ok := inner.Attr("", name); ok {

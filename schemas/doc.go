@@ -5,7 +5,7 @@
 // Advertisements are valid, and so is the text that Patchbay adds to a request in a
 // manifest.
 //
-//	rspec/   the core: ad, request, manifest, and what they share
+//	rspec/   the core: ad, request, manifest, and their common parts
 //	ext/     one file per namespace of each extension; the files of several
 //	         namespaces may include a common file without a target namespace
 //	ad.xsd, request.xsd, manifest.xsd

@@ -21,7 +21,7 @@ type stderrLog struct {
 	count int    // lines so far
 }
 
-// Write logs each complete line in b and keeps the rest.
+// Write logs each complete line, and stores the start of an incomplete one.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {

@@ -13,7 +13,7 @@
 //	providers/NAME.state/log   the accepted operations, one JSON object a line
 //	providers/NAME.state/lock  held while the log is read or written
 //
-// Operations are appended to the log. When most of its lines are outdated, a new log
+// Operations are appended to the log. When most lines of the log are outdated, a new log
 // replaces it by a rename. An incomplete last line, which a killed process left, is
 // ignored. Addresses are from ranges that are reserved for documentation and benchmarks,
 // so they never belong to a real host.

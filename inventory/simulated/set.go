@@ -173,7 +173,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// start starts the operation op on the node at the time now, for the duration lasts. old is
+// start starts the operation op on the node at the time now; lasts is its duration. old is
 // the node before the update, or nil. If an operation of old still runs, op begins after it;
 // a removal begins at once.
 func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {

@@ -163,7 +163,7 @@ func (s *state) save(now time.Time) error {
 	return f.Close()
 }
 
-// live returns the nodes that are not gone, sorted by name.
+// live returns the nodes that exist at the time now, sorted by name.
 func (s *state) live(now time.Time) []*node {
 	var all []*node
 	for _, n := range s.nodes {

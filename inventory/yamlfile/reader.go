@@ -31,49 +31,49 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 // Mistakes returns the number of mistakes so far. If it has grown, do not use the value just read.
 func (r *Reader) Mistakes() int { return len(r.problems) }
 
-// Missing records that the entry n lacks a required key; what is the entry's name in the
+// Missing records that the entry n lacks a required key; label is the entry's name in the
 // message.
-func (r *Reader) Missing(n *yaml.Node, what, key string) {
-	r.Wrong(n, "%s has no %s; add one", what, key)
+func (r *Reader) Missing(n *yaml.Node, label, key string) {
+	r.Wrong(n, "%s has no %s; add one", label, key)
 }
 
-// Unknown records that the value of n is not among the names in have. what is the kind of
+// Unknown records that the value of n is not among the names in have. label is the kind of
 // thing that the names stand for. The message suggests a similar name among the first
 // thousand names.
-func (r *Reader) Unknown(n *yaml.Node, what string, have []string) {
+func (r *Reader) Unknown(n *yaml.Node, label string, have []string) {
 	const searched = 1000
 	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
 	case near != "":
-		r.Wrong(n, "there is no %s %.80q; did you mean %q?", what, n.Value, near)
+		r.Wrong(n, "there is no %s %.80q; did you mean %q?", label, n.Value, near)
 	case len(have) == 0:
-		r.Wrong(n, "there is no %s %.80q; none is defined", what, n.Value)
+		r.Wrong(n, "there is no %s %.80q; none is defined", label, n.Value)
 	default:
-		r.Wrong(n, "there is no %s %.80q; there are %s", what, n.Value, Few(have))
+		r.Wrong(n, "there is no %s %.80q; there are %s", label, n.Value, Few(have))
 	}
 }
 
 // Fields calls f for each key of the mapping n, with its value. keys are the allowed keys,
-// and what names the mapping in messages. Keys that are unknown, duplicate or not plain
+// and label names the mapping in messages. Keys that are unknown, duplicate or not plain
 // text are mistakes, and f is not called for them.
-func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key string, value *yaml.Node)) {
+func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key string, value *yaml.Node)) {
 	n = Deref(n)
 	if n.Kind != yaml.MappingNode {
-		r.Wrong(n, "%s must be a list of keys and values: %s", what, strings.Join(keys, ", "))
+		r.Wrong(n, "%s must be a list of keys and values: %s", label, strings.Join(keys, ", "))
 		return
 	}
 	var seen []string
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, value := n.Content[i], Deref(n.Content[i+1])
 		switch {
-		case !r.Key(k, what):
+		case !r.Key(k, label):
 		case !slices.Contains(keys, k.Value):
 			if near := suggest.Word(k.Value, keys); near != "" {
-				r.Wrong(k, "%s has no key %.80q; did you mean %q?", what, k.Value, near)
+				r.Wrong(k, "%s has no key %.80q; did you mean %q?", label, k.Value, near)
 			} else {
-				r.Wrong(k, "%s has no key %.80q; there are %s", what, k.Value, strings.Join(keys, ", "))
+				r.Wrong(k, "%s has no key %.80q; there are %s", label, k.Value, strings.Join(keys, ", "))
 			}
 		case slices.Contains(seen, k.Value):
-			r.Wrong(k, "%s has the key %q twice; drop one", what, k.Value)
+			r.Wrong(k, "%s has the key %q twice; drop one", label, k.Value)
 		default:
 			seen = append(seen, k.Value)
 			f(k.Value, value)
@@ -81,29 +81,29 @@ func (r *Reader) Fields(n *yaml.Node, what string, keys []string, f func(key str
 	}
 }
 
-// Key reports whether k, a key of the mapping what, is plain text. Any other key is a
+// Key reports whether the key k is plain text; label is its mapping's name. Any other key is a
 // mistake, because operators search their files for the names of keys.
-func (r *Reader) Key(k *yaml.Node, what string) bool {
+func (r *Reader) Key(k *yaml.Node, label string) bool {
 	switch k.Kind {
 	case yaml.ScalarNode:
 		return true
 	case yaml.AliasNode:
-		r.Wrong(k, "%s has an alias for a key, *%.80s; write the key out", what, k.Value)
+		r.Wrong(k, "%s has an alias for a key, *%.80s; write the key out", label, k.Value)
 	default:
-		r.Wrong(k, "%s has a list for a key; write a word", what)
+		r.Wrong(k, "%s has a list for a key; write a word", label)
 	}
 	return false
 }
 
 // Items returns the entries of a list. It does not resolve entries that are aliases. A
 // missing value is an empty list; any other value is a mistake.
-func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
+func (r *Reader) Items(n *yaml.Node, label string) []*yaml.Node {
 	n = Deref(n)
 	if IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.Wrong(n, "%s must be a list; each entry begins with a dash", what)
+		r.Wrong(n, "%s must be a list; each entry begins with a dash", label)
 		return nil
 	}
 	return n.Content
@@ -111,19 +111,19 @@ func (r *Reader) Items(n *yaml.Node, what string) []*yaml.Node {
 
 // OneOrMore returns the entries of a list, as Items does, and accepts a single scalar as a
 // list of one.
-func (r *Reader) OneOrMore(n *yaml.Node, what string) []*yaml.Node {
+func (r *Reader) OneOrMore(n *yaml.Node, label string) []*yaml.Node {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && !IsNull(n) {
 		return []*yaml.Node{n}
 	}
-	return r.Items(n, what)
+	return r.Items(n, label)
 }
 
 // Texts reads a list of texts; a single text is a list of one. An entry that is not a text
 // is a mistake, and the result lacks it.
-func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
+func (r *Reader) Texts(n *yaml.Node, label string) []*yaml.Node {
 	var list []*yaml.Node
-	for _, item := range r.OneOrMore(n, what) {
-		if item = Deref(item); r.Text(item, what) != "" {
+	for _, item := range r.OneOrMore(n, label) {
+		if item = Deref(item); r.Text(item, label) != "" {
 			list = append(list, item)
 		}
 	}
@@ -132,13 +132,13 @@ func (r *Reader) Texts(n *yaml.Node, what string) []*yaml.Node {
 
 // Text returns a scalar of one line as written. Other values, empty ones and control
 // characters are mistakes, and Text returns "".
-func (r *Reader) Text(n *yaml.Node, what string) string {
+func (r *Reader) Text(n *yaml.Node, label string) string {
 	n = Deref(n)
 	switch {
 	case n.Kind != yaml.ScalarNode || IsNull(n) || strings.TrimSpace(n.Value) == "":
-		r.Wrong(n, "%s must be a text", what)
+		r.Wrong(n, "%s must be a text", label)
 	case strings.ContainsFunc(n.Value, func(c rune) bool { return c < ' ' || c >= 0x7f && c < 0xa0 }):
-		r.Wrong(n, "%s must be one line without control characters", what)
+		r.Wrong(n, "%s must be one line without control characters", label)
 	default:
 		return n.Value
 	}
@@ -146,11 +146,11 @@ func (r *Reader) Text(n *yaml.Node, what string) string {
 }
 
 // Whole reads a whole number from 0 to 2147483647.
-func (r *Reader) Whole(n *yaml.Node, what string) int64 {
+func (r *Reader) Whole(n *yaml.Node, label string) int64 {
 	n = Deref(n)
 	i, err := strconv.ParseInt(n.Value, 10, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || i < 0 || i > math.MaxInt32 {
-		r.Wrong(n, "%s must be a whole number from 0 to %d", what, math.MaxInt32)
+		r.Wrong(n, "%s must be a whole number from 0 to %d", label, math.MaxInt32)
 		return 0
 	}
 	return i
@@ -158,7 +158,7 @@ func (r *Reader) Whole(n *yaml.Node, what string) int64 {
 
 // Size returns an amount of memory or disk in MiB. It reads a number of MiB, or a number
 // with the unit M, G or T.
-func (r *Reader) Size(n *yaml.Node, what string) int64 {
+func (r *Reader) Size(n *yaml.Node, label string) int64 {
 	digits, unit := n.Value, int64(1)
 	if i := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
 		switch strings.TrimSuffix(strings.TrimSpace(digits[i:]), "iB") {
@@ -174,7 +174,7 @@ func (r *Reader) Size(n *yaml.Node, what string) int64 {
 	}
 	i, err := strconv.ParseInt(digits, 10, 64)
 	if n.Kind != yaml.ScalarNode || unit == 0 || err != nil || i > math.MaxInt32 {
-		r.Wrong(n, "%s must be a size such as 512M, 4G or 1T; a bare number is MiB", what)
+		r.Wrong(n, "%s must be a size such as 512M, 4G or 1T; a bare number is MiB", label)
 		return 0
 	}
 	return i * unit
@@ -182,7 +182,7 @@ func (r *Reader) Size(n *yaml.Node, what string) int64 {
 
 // Choice reads one of at least two words. For any other value it records a mistake and
 // returns the first word.
-func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
+func Choice[T ~string](r *Reader, n *yaml.Node, label string, words ...T) T {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(words, T(n.Value)) {
 		return T(n.Value)
 	}
@@ -191,7 +191,7 @@ func Choice[T ~string](r *Reader, n *yaml.Node, what string, words ...T) T {
 	for _, w := range words[:last] {
 		others = append(others, string(w))
 	}
-	r.Wrong(n, "%s must be %s or %s", what, strings.Join(others, ", "), words[last])
+	r.Wrong(n, "%s must be %s or %s", label, strings.Join(others, ", "), words[last])
 	return words[0]
 }
 

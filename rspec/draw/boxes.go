@@ -212,7 +212,7 @@ func availability(n *Node) string {
 	return joined(", ", word, slots)
 }
 
-// nodeTitle returns the tooltip of a node, which has all facts about the node.
+// nodeTitle returns the tooltip of a node: all facts about the node, one on each line.
 func nodeTitle(n *Node) string {
 	t := tooltip{n.name()}
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))

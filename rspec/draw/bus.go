@@ -164,15 +164,15 @@ func (s *scene) fan(node int, buses []*block) *block {
 
 // pageForm distributes n nodes over bars; sides is 1 or 2, the number of sides of a bar that
 // have nodes. It returns the numbers of bars and columns with which the drawing is nearest
-// to the proportion of a page. It prefers one bar if that has at most few columns. pitch is
-// the width of a column, step the height of a bar with its nodes, and extra the width beside
-// the nodes.
-func pageForm(n, sides, few int, pitch, step, extra float64) (_, columns int) {
+// to the proportion of a page. It uses one bar if that has at most fewColumns columns. pitch
+// is the width of a column, step the height of a bar with its nodes, and extra the width
+// beside the nodes.
+func pageForm(n, sides, fewColumns int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
 	for k := 1; k <= n; k++ {
 		c := (n + sides*k - 1) / (sides * k)
 		off := math.Abs(math.Log((extra + float64(c)*pitch) / (float64(k) * step) / (proportion * 1.25)))
-		if k == 1 && c <= few {
+		if k == 1 && c <= fewColumns {
 			off = 0
 		}
 		if off < best {

@@ -44,8 +44,8 @@ type edge struct {
 	// trunk marks a line that joins the parts of one hub; bundle marks a line
 	// that stands for several links.
 	trunk, bundle bool
-	// stub is 0 unless the edge is a line from a node to a bus. Then it is the number,
-	// counted from 1, of its end in the node's stubEnds.
+	// stub is 0 unless the edge is a line from a node to a bus. Then the edge ends at
+	// stubEnds[stub-1] of the node.
 	stub  int
 	path  []point
 	drawn string // the path in SVG syntax

@@ -125,7 +125,8 @@ func (t *textWriter) writeDocument() {
 	t.writeOffers()
 }
 
-// writeManager writes the nodes of manager m in the form that suits them.
+// writeManager writes the nodes of manager m: as a table of nodes or components, or, if many
+// nodes differ only in their names, as lists of names.
 func (t *textWriter) writeManager(m int, groups []group) {
 	name := cmp.Or(cleaned(t.p.Managers[m].Name), "no manager named")
 	total := 0

@@ -98,7 +98,7 @@ func (w messageBuilder) message(code int) string {
 	case C.XML_SCHEMAV_ELEMENT_CONTENT:
 		return w.content(tag)
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_1:
-		return tag + " must be empty; remove what is in it"
+		return tag + " must be empty; remove its content"
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_2, C.XML_SCHEMAV_CVC_TYPE_3_1_2:
 		return tag + " may contain only text; remove the elements in it"
 	case C.XML_SCHEMAV_CVC_COMPLEX_TYPE_2_3:

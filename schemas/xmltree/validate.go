@@ -60,7 +60,7 @@ type UnknownKindError struct {
 
 func (e *UnknownKindError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Msg) }
 
-// Validate parses text and checks it with the schema of its kind and those of the known
+// Validate parses text and checks it with the schemas of its kind and of the known
 // extensions. If kind is "", the root's type attribute is the kind. Without findings the
 // document is valid.
 //
@@ -182,7 +182,7 @@ func (d *Doc) fragmentedElement() *Element {
 		for i := 0; i < len(e.Children) && len(e.Children) > maxPieces; i++ {
 			switch e.Children[i].(type) {
 			case *Element:
-				i = len(e.Children) // libxml2 drops what follows
+				i = len(e.Children) // libxml2 does not join the text after a child element
 			case Text:
 				pieces++
 			}

@@ -61,7 +61,7 @@ func TestFindings(t *testing.T) {
 				`2:39: the attribute "zork" is not allowed on <node>; allowed: client_id, component_id, component_manager_id, component_name, exclusive, colocate`}},
 		{"text between elements", request(`<node client_id="n">text</node>`), []string{`2:1: <node> contains text, which is not allowed between its elements; remove it`}},
 		{"something in what must be empty", request(`<link client_id="l"><component_manager name="m">urn</component_manager></link>`),
-			[]string{`2:21: <component_manager> must be empty; remove what is in it`}},
+			[]string{`2:21: <component_manager> must be empty; remove its content`}},
 		{"no boolean", request(`<node client_id="n" exclusive="yes"/>`), []string{`2:21: exclusive="yes" is not a boolean; write true or false`}},
 		{"no time", "<rspec generated='2030-01-01 10:00' type='request' " + rspec3 + "/>", []string{`1:8: generated="2030-01-01 10:00" is not a time; write it as 2030-01-31T12:00:00Z`}},
 		{"no number", request(`<e:xen ram="1 GB" xmlns:e="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`),
