@@ -225,7 +225,7 @@ func TestLogsTellUnitsAndLeaveOutWhatIsEmpty(t *testing.T) {
 func TestWhoMayReadAConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ConfigName)
 	for err, want := range map[error]string{
-		fs.ErrPermission: file + ": cannot be read: permission denied; only the user 54321 and root may read it: put sudo before the command",
+		fs.ErrPermission: file + ": cannot be read: permission denied; only the user 54321 and root may read it: name another site with --config, or put sudo before the command",
 		io.ErrNoProgress: file + ": cannot be read: " + io.ErrNoProgress.Error(),
 	} {
 		if os.Getuid() == 0 {

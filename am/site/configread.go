@@ -37,7 +37,10 @@ func cannotRead(file string, err error) error {
 		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 			name = u.Username
 		}
-		msg += "; only " + name + " and root may read it: put sudo before the command"
+		if uid != 0 {
+			name += " and root"
+		}
+		msg += "; only " + name + " may read it: name another site with --config, or put sudo before the command"
 	}
 	return &ConfigError{Where: file, Msg: msg}
 }

@@ -183,7 +183,7 @@ func (s *session) explain(err error) error {
 	case s.own != nil && s.own.userFolder() != "":
 		return fmt.Errorf("%w\nyour own site is not running, as after a reboot; start it with: %s", err, display.AsRoot(display.Program, "status"))
 	case s.config != nil:
-		return fmt.Errorf("%w\nthe site is not running; start it with: %s", err, display.CommandAt(s.config.Origin.File, "serve"))
+		return fmt.Errorf("%w\nthe site is not running; start it with: %s", err, serveCommand(s.config.Origin.File))
 	}
 	return err
 }

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 
 	"github.com/spf13/cobra/doc"
 )
+
+// tableLine matches an indented line, which is not filled in a manual page if it is
+// indented by four blanks more.
+var tableLine = regexp.MustCompile(`(?m)^ {2,}\S`)
 
 // With the build tag manpages the program writes its manual pages into the folder
 // that it gets as its only argument, and ends. The program that users get is built
@@ -16,6 +21,9 @@ import (
 func init() {
 	root := rootCommand(console{io.Discard, io.Discard})
 	root.DisableAutoGenTag = true // no date: the same pages from the same code
+	for _, c := range append(root.Commands(), root) {
+		c.Long = tableLine.ReplaceAllString(c.Long, "    $0")
+	}
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Patchbay", Manual: "Patchbay"}, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -120,7 +120,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	file := filepath.Join(dir, site.ConfigName)
 	fmt.Fprintf(c.out, initDone, o.Authority, dir, offer.Inventory, o.Provider, offer.Request, note+o.clientsAt(ctx),
-		o.start(dir, helper, display.CommandAt(file, "serve")), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
+		o.start(dir, helper, serveCommand(file)), display.CommandAt(file, "user", "alice"), display.CommandAt(file, "slice", "first", "--owner", "alice"), offer.Policy)
 	return nil
 }
 
@@ -139,6 +139,15 @@ const initDone = `Created the site %[1]s in %[2]s:
 %[6]s%[7]s  %[8]s
   %[9]s
 `
+
+// serveCommand returns the command line that serves a site: that of systemd for the site of
+// the Debian package.
+func serveCommand(config string) string {
+	if filepath.Dir(config) == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service") {
+		return "sudo systemctl enable --now patchbay"
+	}
+	return display.CommandAt(config, "serve")
+}
 
 // start returns the text that says how to prepare the nodes and serve the site in dir. serve
 // is the command line of the server.

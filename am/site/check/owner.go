@@ -12,9 +12,13 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ownerAccess reports the files of a site that its owner cannot read. The server runs as the
+// ownerAccess reports a site's folder in which all users may write, and the files of a site
+// that its owner cannot read. The server runs as the
 // owner and would fail. If root runs the check, the other checks can read these files.
 func (k *Checker) ownerAccess(dir string) {
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
+		k.warn(dir, "all users of this host may write here, so they control the site; run: %s", display.ShellLine([]string{"chmod", "o-w", dir}))
+	}
 	uid, _, another, err := fileowner.Other(dir)
 	if err != nil || !another {
 		return

@@ -50,7 +50,7 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 			{Name: filepath.Join(site.ProvidersDir, "simulated.prov"), Content: simulated.Script(o.Program, Simulated), Mode: 0o755},
 			{Name: filepath.Join(site.ProvidersDir, "simulated.yaml"), Content: simulated.SettingsFor("sim." + topAuthority(o.Authority)), Mode: 0o644},
 		},
-		Inventory: "20 nodes, 4 shared hosts",
+		Inventory: "20 nodes, 4 shared hosts, all simulated",
 		Policy:    "at first every user may reserve everything",
 		Request:   "a machine and a virtual one",
 	}, nil
