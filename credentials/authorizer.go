@@ -122,8 +122,8 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 // Authorize checks whether the credentials give the caller a right. speakingFor is the
 // option geni_speaking_for, empty when absent. If it names another user, one of the
 // credentials must let the caller speak for that user, and the right is the user's.
-// A credential for any target is accepted here; Grant.Over returns the slices that the
-// right covers. The error is a *DeniedError.
+// Authorize accepts credentials for any target; Grant.Over checks the target. The error is
+// a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
@@ -161,7 +161,7 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	return g.addCredentials(list)
 }
 
-// addCredentials returns the grant with the credentials that carry its right. If there
+// addCredentials returns the grant with the credentials that give its right. If there
 // are none, the error lists the reasons.
 func (g Grant) addCredentials(list []examined) (Grant, error) {
 	for i, e := range list {

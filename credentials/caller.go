@@ -50,8 +50,8 @@ const (
 )
 
 // completeChain identifies a caller whose client sent an incomplete chain, if verified
-// credentials of the same owner contain the missing certificates. It examines only a
-// few credentials, since it works for callers without a trusted certificate.
+// credentials that belong to the caller contain the missing certificates. It examines only
+// a few credentials, since it works for callers without a trusted certificate.
 func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
@@ -77,8 +77,8 @@ func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.T
 
 const chainTooLarge = "the client sent more than %d certificates or %d bytes"
 
-// Identify verifies the certificates of a TLS peer, in DER, its own first. It returns
-// errors in Caller.Err.
+// Identify identifies a TLS peer by its certificates, which are in DER, the peer's own first.
+// If they are not accepted, Caller.Err says why.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
 	if err := checkRawChain(rawChain); err != nil {

@@ -65,8 +65,8 @@ func inParent(i int, err error) error {
 	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
-// checkSigner checks that the signer is an authority that covers the target. Its
-// certificate is verified elsewhere.
+// checkSigner checks that the signer is an authority that covers the target and may sign
+// credentials. The signer's certificate is verified elsewhere.
 func (z *Authorizer) checkSigner(signer, target *cert.Certificate) error {
 	switch {
 	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):

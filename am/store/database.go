@@ -110,8 +110,8 @@ func rewriteMetaPages(path string, pageSize int) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// checkName fails unless path still names the open file: a restore may have replaced it
-// while the lock was awaited.
+// checkName fails unless path still names the open file. A restore may have replaced the
+// file while this process waited for the lock.
 func checkName(path string, file *os.File) error {
 	named, err := os.Stat(path)
 	if err != nil {

@@ -33,8 +33,8 @@ func identityOf(info fs.FileInfo) (is identity) {
 	return is
 }
 
-// recordedIdentity returns the identity of the store with which the site was last
-// served; ok is false if none is recorded.
+// recordedIdentity returns the identity that is recorded in the store: the file had it when
+// the site was last served. ok is false if none is recorded.
 func recordedIdentity(r reader) (is identity, ok bool) {
 	text := r.get(metaBucket, []byte(identityName))
 	if text == nil {

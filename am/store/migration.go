@@ -50,7 +50,7 @@ func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate migrates the file to the current schema and applies the operations more, in one
+// migrate migrates the file to the current schema and applies the operations in more, in one
 // transaction. Before it changes a file of an earlier schema, it calls keep, and fails if
 // keep fails.
 func (d *database) migrate(keep func(schema uint64) error, more []op) error {
@@ -73,9 +73,8 @@ func (d *database) migrate(keep func(schema uint64) error, more []op) error {
 	return err
 }
 
-// keepCopy copies the file to path.schemaN before a migration. It makes no copy if one of
-// the same revision exists. If another file has that name, a number is added to the name
-// of the copy.
+// keepCopy copies the file to path.schemaN before a migration, unless a copy of the same
+// revision exists. If another file has that name, it adds a number to the name of the copy.
 func (d *database) keepCopy(schema uint64) error {
 	var now Rev
 	err := d.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })

@@ -127,8 +127,8 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read marks a page with its further pages as used, and returns their bytes, and the kind
-// and the number of elements of the page.
+// read reads a page with its further pages, and marks them as used. It returns their bytes,
+// and the kind of the page and the number of its elements.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)

@@ -25,7 +25,7 @@ type Restoration struct {
 	store        *Store
 }
 
-// Restore prepares the backup in the file from to replace the store in the file path.
+// Restore prepares to replace the store in the file path with the backup in the file from.
 // It refuses a backup that is damaged, of another site or of a newer schema.
 func Restore(path, from, site string) (_ *Restoration, err error) {
 	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}

@@ -91,10 +91,10 @@ type pending struct {
 	answer chan error
 }
 
-// Open opens or creates the store in the file path. It migrates a file of an older
-// schema to the current one, after keeping a copy as path.schemaN. A refused file is
-// not changed; the error says why and what to do. It wraps ErrCopy for a copy of the
-// site's store.
+// Open opens or creates the store in the file path. A file of an older schema is copied to
+// path.schemaN and then migrated to the current schema. Open does not change a file that it
+// refuses; the error says why and what to do. The error wraps ErrCopy if the file is a copy
+// of the site's store.
 func Open(path string, o Options) (s *Store, err error) {
 	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = openStore(path, o); return err })
 	return s, err

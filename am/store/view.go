@@ -95,7 +95,7 @@ func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 }
 
 // SliverBytes returns the total size of the records of all slivers of a slice and of the
-// slivers named, without decoding them.
+// slivers in named. It does not decode the records.
 func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	add := func(k Key) bool { n += len(v.r.get(string(Slivers), []byte(k.ID))); return true }
 	v.keysOf(slice, add)
@@ -105,8 +105,8 @@ func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
 	return n
 }
 
-// EachOf calls f with the slivers of a slice in the order of SliversOf, without those
-// for whose keys skip returns true, until f returns false.
+// EachOf calls f with the slivers of a slice in the order of SliversOf, until f returns
+// false. It does not read the slivers for whose keys skip returns true.
 func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) (err error) {
 	v.keysOf(slice, func(k Key) bool {
 		if skip(k) {

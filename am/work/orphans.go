@@ -377,7 +377,7 @@ func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, fo
 		if !o.RemovalRequested.IsZero() && time.Since(o.RemovalRequested) < r.limits.List {
 			continue // repeating a slow removal must not use up the removals of the hour
 		}
-		if !r.takeRemoval() {
+		if !r.countRemoval() {
 			r.cfg.Log.Warn("the limit of automatic removals of orphans in an hour is reached", "provider", name, "removed", r.limits.Removals)
 			return
 		}
@@ -387,9 +387,9 @@ func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, fo
 	}
 }
 
-// takeRemoval counts an automatic removal. It returns false, and counts nothing, if the
+// countRemoval counts an automatic removal. It returns false, and counts nothing, if the
 // limit of the last hour is reached.
-func (r *Runner) takeRemoval() bool {
+func (r *Runner) countRemoval() bool {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
 	r.orphans.removed = slices.DeleteFunc(r.orphans.removed, func(t time.Time) bool { return time.Since(t) > time.Hour })
@@ -401,7 +401,7 @@ func (r *Runner) takeRemoval() bool {
 }
 
 // remove asks a provider to remove one resource, and returns the provider's error. The
-// next list shows whether the resource is gone.
+// next list shows whether the resource still exists.
 func (r *Runner) remove(ctx context.Context, p Provider, name string, is provider.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
 	defer cancel()

@@ -23,8 +23,8 @@ func (r *Runner) placeOf(s *am.Sliver) (component, provider string, ok bool) {
 	return r.cfg.Components(s.Component)
 }
 
-// recordPlaces adds component and provider to the records of earlier versions, while
-// the inventory still has them.
+// recordPlaces adds the names of component and provider to records of earlier versions, if
+// the inventory still has the component.
 func (r *Runner) recordPlaces(ctx context.Context) {
 	var open []urn.URN // without a provider
 	err := r.cfg.Store.Read(func(v *store.View) error {

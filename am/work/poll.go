@@ -62,7 +62,7 @@ func (r *Runner) Polled() []Polled {
 	return all
 }
 
-// Silent reports whether a provider has not answered for too long, and when it last did.
+// Silent returns when a provider last answered, and whether that is too long ago.
 func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
@@ -93,7 +93,8 @@ func (r *Runner) poll(ctx context.Context) {
 	}
 }
 
-// startPolls forgets providers that are no longer needed, and returns those to poll now.
+// startPolls forgets providers that are no longer needed, and returns the names of the
+// providers to poll now.
 func (r *Runner) startPolls() (due []string) {
 	names := r.providerNames()
 	r.polls.mu.Lock()
@@ -147,7 +148,8 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 }
 
 // operatorText returns the text of an error for operators. For a provider's error that is
-// Detail, since its Error text only refers to the log. For nil it is that no call has ended.
+// Detail, since its Error text only refers to the log. For nil the text is that no call has
+// ended.
 func operatorText(err error) string {
 	if err == nil {
 		return "none of its calls has ended yet"

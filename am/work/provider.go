@@ -24,7 +24,7 @@ type Provider interface {
 	Accepts(attribute string) bool
 }
 
-// Executable returns a loaded provider for the Runner.
+// Executable converts a loaded provider to a Provider.
 func Executable(p *provider.Provider) Provider { return executable{p} }
 
 // executable is a loaded provider as a Provider.

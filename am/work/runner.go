@@ -70,7 +70,7 @@ type Runner struct {
 	failures atomic.Int64 // see TaskFailures
 }
 
-// New returns a Runner. Only one may work on a store.
+// New returns a Runner. Only one Runner may work on a store.
 func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -96,7 +96,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// TaskFailures counts the attempts at tasks that have failed since the start.
+// TaskFailures returns the number of failed attempts at tasks since the start.
 func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
 
 // Run works until ctx ends or the store is closed. It returns nil if ctx has ended, and

@@ -16,7 +16,7 @@ var (
 // there, whose arc has 128 bits, and the standard library refuses the whole
 // certificate. It returns the shortened certificate for parsing and the original
 // TBSCertificate for the signature. ok is false unless there is exactly one such
-// extension, and it does not have the field critical: then it has two fields.
+// extension, without the field critical.
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)

@@ -64,9 +64,9 @@ func (l *RevocationList) isSignedBy(c *Certificate) bool {
 	return checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
 }
 
-// revokes reports whether the list contains c and the key of its issuer signed the
-// list. The key usage does not matter: the issuer may have another certificate for
-// its key, and a client chooses which one it shows.
+// revokes reports whether the list contains c and is signed with the key of issuer. The key
+// usage in issuer does not matter: there may be another certificate for the same key, and a
+// client chooses which one it presents.
 func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 	_, listed := l.serials[serialKey(c)]
 	return listed && l.isSignedBy(issuer)
@@ -101,12 +101,12 @@ var listAlgorithms = map[string]x509.SignatureAlgorithm{
 var errListShape = errors.New("it cannot be read as a CRL")
 
 // ParseRevocationList reads one CRL in DER, of version 1 or 2. It fails if the CRL is
-// not the complete list of one issuer (a delta, an indirect list, one for some
+// not the complete list of one issuer (but a delta, an indirect list, or a list for some
 // certificates or reasons only), or has a critical extension that is not evaluated
 // here. It does not check the signature.
 //
-// The standard library reads no lists of version 1, which openssl writes by
-// default, and takes ten times the memory.
+// It does not use the parser of the standard library, which cannot read lists of version
+// 1, as openssl writes them by default, and needs ten times the memory.
 func ParseRevocationList(der []byte) (*RevocationList, error) {
 	if len(der) > maxListFile {
 		return nil, fmt.Errorf("the CRL has %d bytes; at most %d are read", len(der), maxListFile)

@@ -195,7 +195,8 @@ func isDER(text []byte) bool {
 // byteOrderMark is the UTF-8 mark that some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile reads a regular file; reading a pipe could block forever.
+// readFile reads a file with up to most bytes. It refuses files that are not regular, since
+// reading a pipe could block forever.
 func readFile(file string, most int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -204,7 +204,8 @@ func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	return "", 0, false
 }
 
-// checkChain checks a complete chain, from its anchor down.
+// checkChain returns an error if a certificate below the anchor of a complete chain is
+// revoked.
 func (r *revoked) checkChain(path Chain) *Error {
 	if len(r.byIssuer) == 0 && len(r.denied) == 0 {
 		return nil
@@ -269,8 +270,8 @@ func (a *Anchors) Denials() []Denial { return a.revoked.denied.sorted() }
 func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revoked.anchors) }
 
 // SignersOf returns the certificates among the anchors, including revoked ones, that
-// signed a revocation list. If there is none, the list is for an authority between
-// an anchor and its users, whose certificate clients send with their own.
+// signed a revocation list. If there is none, the list is for an authority below an
+// anchor, whose certificate clients send with their own.
 func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.files.signersOf(l) }
 
 // Effect describes the certificates that an entry of the deny list can refuse.

@@ -38,7 +38,7 @@ type Options struct {
 // Chain runs from the leaf to the anchor. It is shared and must not be changed.
 type Chain []*Certificate
 
-// Expires returns when the first certificate of the chain expires.
+// Expires returns the earliest expiry of the chain's certificates.
 func (c Chain) Expires() time.Time {
 	var t time.Time
 	for i, x := range c {

@@ -160,8 +160,8 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 	return nil
 }
 
-// algorithm returns the value in list for the algorithm that the child called name names. It
-// refuses parameters and algorithms that are not in the list.
+// algorithm returns the value in list for the algorithm of the child called name. It refuses
+// parameters, and algorithms that are not in the list.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
 	c, err := exactlyOne(e, dsName(name))
