@@ -246,8 +246,8 @@ func newNames(kind string, n int) names {
 }
 
 // claimName records the client_id of e in s and reports whether e may use it. An own element
-// must have a client_id, and no other element may have the same one. claimName records
-// mistakes as problems.
+// must have a client_id, and no other element of its kind may have the same one. claimName
+// records mistakes as problems.
 func (p *requestParser) claimName(s *names, e *xmltree.Element, own bool) bool {
 	id := value(e, "client_id")
 	at := place{e, "client_id"}

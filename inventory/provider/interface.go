@@ -46,8 +46,8 @@ type property struct {
 // interfaces returns one item for each interface of the sliver, in the order of the request,
 // and then one item for the sliver's public address, if there is one. The key component of
 // an item is the name of the physical interface. If the sliver's record lacks that name, the
-// function name finds it by the interface's URN. If name is nil or returns "", the result is
-// the last part of the URN without the prefix "component:".
+// function name finds it by the interface's URN. If name is nil or returns "", the key is the
+// name part of the URN, without the component's name and colon at its start.
 func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
