@@ -11,8 +11,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Note describes an operator's action for the journal. The action concerns no slice and was
-// carried out elsewhere, such as by a change of a file.
+// Note describes an action that an operator has carried out without an order, such as a change of
+// a file. The action concerns no slice.
 type Note struct {
 	// Event is one of NoteEvents.
 	Event    string `json:"event"`
@@ -23,10 +23,11 @@ type Note struct {
 // NoteEvents are the events that a Note may have.
 var NoteEvents = []string{"drain", "undrain", "lockdown", "lockdown lifted", "maintenance", "maintenance lifted", "reload", "clock trusted", "move"}
 
-// maxNote limits the bytes of a note's text, which may list many components.
+// maxNote is the largest length of a note's text in bytes. Longer texts, such as lists of
+// components, are cut.
 const maxNote = 2000
 
-// Note writes an action into the journal. It fails like Release.
+// Note adds an action to the journal. It fails with a *RefusedError or an error of the store.
 func (d *Operations) Note(ctx context.Context, n Note) (done Result, err error) {
 	if !slices.Contains(NoteEvents, n.Event) {
 		return done, refuse("the journal has no event %.40q%s", n.Event, didYouMean(n.Event, NoteEvents))

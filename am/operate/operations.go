@@ -25,11 +25,11 @@ type Config struct {
 	// AllocatedMax and ProvisionedMax are the limits for renewals by experimenters. An
 	// operator who exceeds them gets a warning; 0 means no limit.
 	AllocatedMax, ProvisionedMax time.Duration
-	// Orphans counts the orphans (resources of a provider without a sliver) by the names
-	// of provider and component; nil if the count is unknown.
+	// Orphans returns the number of orphans (resources of a provider without a sliver) by the
+	// names of provider and component. Orphans is nil if the number is unknown.
 	Orphans func() map[[2]string]int
-	// Silent reports whether a provider has not answered for too long, and since when; nil if
-	// that is not known.
+	// Silent reports whether a provider has not answered for too long, and the time of its last
+	// answer. Silent may be nil.
 	Silent func(provider string) (since time.Time, silent bool)
 	// Wake wakes the runner; it must not block. It may be nil.
 	Wake func()
@@ -79,8 +79,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// commit runs a decision and wakes the runner. Errors of the slivers' state machine
-// become a *RefusedError.
+// commit runs a decision and wakes the runner. It returns an *am.Error as a *RefusedError.
 func (d *Operations) commit(ctx context.Context, decide store.Decision) error {
 	err := d.cfg.Store.Commit(ctx, decide)
 	if e, ok := errors.AsType[*am.Error](err); ok {

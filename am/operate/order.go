@@ -72,8 +72,8 @@ func decode(text []byte, order any) error {
 	return checkKeys(text)
 }
 
-// checkKeys fails if an object in a well-formed text has a key twice, in any case. Package json
-// would use the last of these keys.
+// checkKeys fails if an object in a well-formed text has a key twice; upper and lower case are
+// the same. Package json would use the last of these keys.
 func checkKeys(text []byte) error {
 	type level struct {
 		keys  map[string]bool // nil in an array
@@ -114,8 +114,8 @@ func checkKeys(text []byte) error {
 	}
 }
 
-// Fail answers a query or an order with an error: status 400 if it is malformed, 422 if it
-// is refused, 500 otherwise.
+// Fail answers a query or an order with an error: status 400 for a malformed request, 422 for a
+// refused one, 500 otherwise.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e, ok := errors.AsType[*RefusedError](err); ok {

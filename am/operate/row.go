@@ -51,7 +51,7 @@ type Sliver struct {
 	Error       string              `json:"error,omitempty"`
 	Addresses   []string            `json:"addresses,omitempty"`
 	Logins      []string            `json:"logins,omitempty"`
-	// Task is the goal of its unfinished task, Attempt the number of failed attempts.
+	// Task is the goal of the sliver's unfinished task. Attempt is the number of failed attempts.
 	Task    am.Goal `json:"task,omitempty"`
 	Attempt int     `json:"attempt,omitempty"`
 }
@@ -69,16 +69,15 @@ type Node struct {
 	Capacity Amount `json:"capacity"`
 	// Used is the part of Capacity that slivers use, including slivers being removed.
 	Used Amount `json:"used"`
-	// Slivers counts all slivers on the node. Removing counts those of them that are being
-	// removed, or have expired and will be removed next.
+	// Slivers counts all slivers on the node. Removing counts the slivers that are being removed
+	// or have expired.
 	Slivers  int `json:"slivers"`
 	Removing int `json:"removing,omitempty"`
 	// Holders are the slices that have slivers on the node; More counts the slices that are
 	// not listed.
 	Holders []Holder `json:"holders,omitempty"`
 	More    int      `json:"more_holders,omitempty"`
-	// Drained says why the node is drained: "inventory", "command", or "orphans" while
-	// its provider has orphans there.
+	// Drained is the reason why the node is drained: "inventory", "command" or "orphans".
 	Drained      string    `json:"drained,omitempty"`
 	DrainedText  string    `json:"drained_text,omitempty"`
 	DrainedBy    string    `json:"drained_by,omitempty"`
@@ -86,8 +85,8 @@ type Node struct {
 	// MaintenanceUntil and MaintenanceText describe the current maintenance, if any.
 	MaintenanceUntil time.Time `json:"maintenance_until,omitzero"`
 	MaintenanceText  string    `json:"maintenance_text,omitempty"`
-	// Orphans counts the resources of its provider there that belong to no sliver. It is
-	// 0 if the site is not served.
+	// Orphans counts the provider's resources on the node that belong to no sliver. It is 0 while
+	// no server runs.
 	Orphans int `json:"orphans,omitempty"`
 }
 
@@ -122,8 +121,8 @@ type Task struct {
 	ComponentName string  `json:"component_name,omitempty"`
 	Provider      string  `json:"provider,omitempty"`
 	Goal          am.Goal `json:"goal"`
-	// Attempt is the number of failed attempts. Next is the time of the next attempt;
-	// omitted if that is now.
+	// Attempt is the number of failed attempts. Next is the time of the next attempt; zero for a
+	// task that is due.
 	Attempt int       `json:"attempt"`
 	Next    time.Time `json:"next,omitzero"`
 	Since   time.Time `json:"since"`
@@ -136,8 +135,8 @@ type Entry struct {
 	ID    string    `json:"id"`
 	At    time.Time `json:"at"`
 	Event string    `json:"event"`
-	// Caller or Operator is the user who caused the entry; both are empty if the aggregate
-	// did.
+	// Caller or Operator is the user that caused the entry. Both are empty if the aggregate
+	// caused it.
 	Caller   urn.URN   `json:"caller,omitzero"`
 	Speaker  urn.URN   `json:"speaker,omitzero"`
 	Operator string    `json:"operator,omitempty"`
@@ -148,8 +147,8 @@ type Entry struct {
 	API      int       `json:"api,omitempty"`
 	Remote   string    `json:"remote,omitempty"`
 	Request  string    `json:"request,omitempty"`
-	// Times is the number of successive identical calls, the first of them at Since; both
-	// are omitted for a single call.
+	// Times is the number of successive identical calls. Since is the time of the first. Both are
+	// zero for a single call.
 	Times int       `json:"times,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
@@ -157,7 +156,7 @@ type Entry struct {
 // States of slivers for which the API has no word, or only a pair of words.
 const (
 	StateRemoving  = "removing"  // released; its provider has not confirmed yet
-	StateExpired   = "expired"   // its lease is over, and it is released next
+	StateExpired   = "expired"   // its lease is over; it is not released yet
 	StateAllocated = "allocated" // reserved only
 	StateMaking    = "making"    // provisioned, and geni_pending_allocation
 )

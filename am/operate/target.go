@@ -35,21 +35,21 @@ func checkOperator(operator, text string) error {
 	return nil
 }
 
-// journalText returns a text for the journal: what was done, and why.
-func journalText(what, why string) string {
-	if what == "" || why == "" {
-		return what + why
+// journalText returns a text for the journal. Both action and reason may be "".
+func journalText(action, reason string) string {
+	if action == "" || reason == "" {
+		return action + reason
 	}
-	return what + ": " + why
+	return action + ": " + reason
 }
 
-// named is the meaning of one argument: a slice, or some slivers of it.
+// named holds the slice that one argument of an order names, or the slivers of one slice.
 type named struct {
 	slice   urn.URN
-	slivers []urn.URN // none for the whole slice
+	slivers []urn.URN // nil for the whole slice
 }
 
-// target is one slice in an order, as the decision finds it.
+// target is one slice of an order, with the records that a decision has read.
 type target struct {
 	slice   urn.URN
 	record  am.Slice
@@ -59,8 +59,8 @@ type target struct {
 	preview bool     // the order changes nothing
 }
 
-// act applies f to each slice that the arguments in targets name, in one decision, and adds an
-// entry for each to the journal. A preview commits nothing and returns errPreview.
+// act applies f to each slice that targets name. It adds a journal entry for each slice. All
+// changes are made in one decision. A preview commits nothing and returns errPreview.
 func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
 	if err := checkOperator(operator, text); err != nil {
 		return done, err
@@ -131,8 +131,7 @@ func (d *Operations) find(targets []string) (all []named, err error) {
 	return all, err
 }
 
-// findOneSlice returns the slice that a URN or a name matches; it fails if there are
-// several.
+// findOneSlice returns the slice that a URN or a name matches. It fails for several matches.
 func findOneSlice(v *store.View, arg string) (urn.URN, error) {
 	found, err := findSlice(v, arg)
 	switch {
@@ -182,7 +181,7 @@ func findTarget(v *store.View, arg string) (named, error) {
 	return n, err
 }
 
-// resolve returns the target as the decision finds it.
+// resolve reads the records of the slice and its slivers.
 func (n *named) resolve(v *store.View) (t target, err error) {
 	t.slice = n.slice
 	t.record, _, err = v.Slice(n.slice)

@@ -31,9 +31,9 @@ type Usage struct {
 	Incomplete int `json:"incomplete,omitempty"`
 }
 
-// Usage lists node-hours by project and user. Since and Until bound the period, which ends now
-// at the latest. Besides these, only the filters for slices and users apply. Usage fails with
-// an error of row or of the store.
+// Usage lists node-hours by project and user. Since and Until bound the period, which ends now at
+// the latest. The only other filters that apply are those for slices and users. Usage fails with
+// an error of the store, or with the first error that row returns.
 func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 	w := d.parseFilter(f)
 	return d.cfg.Store.Read(func(v *store.View) error {
@@ -73,7 +73,7 @@ func (d *Operations) Usage(f Filter, row func(Usage) error) error {
 // usageCount adds up the time for which slivers were held between since and until.
 type usageCount struct {
 	since, until time.Time
-	first        time.Time // of the journal
+	first        time.Time // time of the first journal entry
 	open         map[string]holding
 	totals       map[usageKey]*usageTotal
 }
@@ -81,7 +81,7 @@ type usageCount struct {
 // holding is a sliver that was reserved and not yet released.
 type holding struct {
 	user urn.URN
-	from time.Time // of its Provision; zero before
+	from time.Time // time of the Provision; zero before it
 }
 
 type usageKey struct{ user, project string }
@@ -139,8 +139,8 @@ func (c *usageCount) addHeld(x *am.Sliver) {
 	c.addPeriod(x.Creator, x.Slice, from, c.until, false)
 }
 
-// addPeriod adds the time for which a sliver was held, between from and to, as far as it is
-// within since and until.
+// addPeriod adds the time between from and to, in which a sliver was held. Time outside of the
+// period of c does not count.
 func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomplete bool) {
 	if from.Before(c.since) {
 		from = c.since

@@ -20,8 +20,9 @@ func (r *Rules) Remarks() []yamlfile.Problem {
 }
 
 const (
-	// maxCompared limits the earlier rules that each rule is compared with, and
-	// maxHidden the pairs of patterns of two rules, so that a check takes little time.
+	// maxCompared is the number of earlier rules that each rule is compared with. maxHidden is
+	// the number of pairs of patterns that are compared for two rules. Both limit the time of a
+	// check.
 	maxCompared = 300
 	maxHidden   = 10_000
 )
@@ -72,8 +73,8 @@ func (x *Rule) allowsType(sliverType string) bool {
 	return x.types == nil || slices.Contains(x.types, sliverType)
 }
 
-// UnmatchedPatterns returns a problem, with the line of the rule, for each pattern that matches
-// none of the authorities and no sub-authority of theirs.
+// UnmatchedPatterns returns a problem, with the line of the rule, for each pattern that cannot
+// match a user or project of the authorities or of their sub-authorities.
 func (r *Rules) UnmatchedPatterns(authorities []string) []yamlfile.Problem {
 	var all []yamlfile.Problem
 	if r == nil {
@@ -111,7 +112,7 @@ func (r *Rules) Sentences() []string {
 	return append(all, "users that match no rule may reserve everything; only the site's limits on leases apply")
 }
 
-// listPatterns returns the first patterns as text.
+// listPatterns returns the text of the first patterns.
 func listPatterns(all []pattern) string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -120,7 +121,7 @@ func listPatterns(all []pattern) string {
 	return yamlfile.Few(names)
 }
 
-// sentences describes what the rule allows, in parts of a sentence.
+// sentences returns the parts of a sentence about the rule.
 func (x *Rule) sentences() []string {
 	var all []string
 	if x.refuse != "" {
@@ -155,14 +156,14 @@ func (x *Rule) sentences() []string {
 	return all
 }
 
-// sentences describes each limit of the resource called what.
-func (m maxima) sentences(what string) (all []string) {
+// sentences describes each limit. unit is the name of one unit of the resource.
+func (m maxima) sentences(unit string) (all []string) {
 	for _, l := range []struct {
 		n   int64
 		who string
 	}{{m.user, "user"}, {m.slice, "slice"}, {m.project, "project"}} {
 		if l.n != unlimited {
-			all = append(all, fmt.Sprintf("at most %s a %s", plural(l.n, what), l.who))
+			all = append(all, fmt.Sprintf("at most %s a %s", plural(l.n, unit), l.who))
 		}
 	}
 	return all
@@ -180,8 +181,8 @@ type Explanation struct {
 	Refused string
 }
 
-// Explain returns what user may do in slice. A zero slice stands for any slice whose
-// project no rule names.
+// Explain returns what user may do in slice. A zero slice stands for a slice of a project that no
+// rule names.
 func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	x := r.find(user, slice)
 	if x == nil {
@@ -198,10 +199,9 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
-// CheckSlice checks whether the user's rule allows that the slice holds the amount whole instead
-// of its present amount. held contains the present amounts. CheckSlice returns an *am.Error
-// with code Refused if the rule does not allow that.
-func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
+// CheckSlice returns an *am.Error with code Refused unless the user's rule allows the slice to
+// hold total. total replaces the amount that the slice holds in current.
+func (r *Rules) CheckSlice(user, slice urn.URN, current Held, total Amount) error {
 	x := r.find(user, slice)
 	if x == nil {
 		return nil
@@ -210,9 +210,9 @@ func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
 	if err := p.Begin(); err != nil {
 		return err
 	}
-	others := Held{User: held.User.without(held.Slice), Project: held.Project.without(held.Slice)}
+	others := Held{User: current.User.without(current.Slice), Project: current.Project.without(current.Slice)}
 	for i, c := range counted {
-		if n := c.of(whole); n > 0 {
+		if n := c.of(total); n > 0 {
 			if err := p.checkLimit(others, i, x.limits[i], n); err != nil {
 				return err
 			}
@@ -221,10 +221,11 @@ func (r *Rules) CheckSlice(user, slice urn.URN, held Held, whole Amount) error {
 	return nil
 }
 
-// Full returns the reason why the limits of the user's rule allow no further node in slice, in
-// addition to held; "" if they allow one. If only nodes without cores or without disk are still
-// allowed, it returns the reason for the other nodes. A zero slice stands for any slice.
-func (r *Rules) Full(user, slice urn.URN, held Held) string {
+// Full returns the reason why the user's rule allows no further node in slice, in addition to the
+// amounts in current; "" if it allows one. If only nodes without cores or without disk are still
+// allowed, it returns the reason for the other nodes. If slice is zero, only the limits of the
+// user apply.
+func (r *Rules) Full(user, slice urn.URN, current Held) string {
 	x := r.find(user, slice)
 	if x == nil || x.refuse != "" {
 		return ""
@@ -234,7 +235,7 @@ func (r *Rules) Full(user, slice urn.URN, held Held) string {
 		if slice.IsZero() { // the slice and its project are unknown
 			m.slice, m.project = unlimited, unlimited
 		}
-		if err := p.checkLimit(held, i, m, 1); err != nil {
+		if err := p.checkLimit(current, i, m, 1); err != nil {
 			return err.Error()
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Limits of a policy file. A larger one is probably a mistake.
+// Limits of a policy file. A larger file is probably a mistake.
 const (
 	maxFile     = 4 << 20  // bytes of the policy
 	maxAccepted = 64 << 20 // bytes of one list of users who have accepted terms
 	maxRules    = 10_000
-	maxPatterns = 1_000     // of one rule
+	maxPatterns = 1_000     // in one list
 	maxNamed    = 2_000_000 // components in all ranges together
 	maxText     = 500       // bytes of a text for experimenters
 	maxRemarks  = 100
@@ -28,8 +28,8 @@ type Site struct {
 	Cores, Disk []string
 }
 
-// Load reads a policy file and the lists that it names. The error is that of the file
-// system, or a *yamlfile.Error.
+// Load reads a policy file and the lists that it names. It fails with an error of the file system
+// or a *yamlfile.Error.
 func Load(file string, site Site) (*Rules, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {

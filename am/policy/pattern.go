@@ -141,9 +141,9 @@ func (p *pattern) isTooWide() bool {
 	return len(p.labels) > 0 && p.labels[0] != "*" && strings.HasSuffix(p.labels[0], "*")
 }
 
-// glob reports whether text matches pattern, in which stars match any text; both are
-// folded. It backtracks only to the last star, so it takes at most the product of the
-// two lengths.
+// glob reports whether text matches pattern, in which stars match any text. Both must be folded.
+// glob backtracks only to the last star, so its time is at most proportional to the product of
+// the two lengths.
 func glob(pattern, text string) bool {
 	if strings.IndexByte(pattern, '*') < 0 {
 		return pattern == text

@@ -10,14 +10,14 @@ import (
 	"patchbay/am/urn"
 )
 
-// Policy holds the rules in force and the resources held. All methods may be called
-// concurrently; those of a nil Policy allow everything.
+// Policy holds the rules in force and the resources held. All methods may be called concurrently.
+// A nil Policy allows everything.
 type Policy struct {
 	rules atomic.Pointer[Rules]
 	usage *Usage
 }
 
-// New returns a policy with rules; nil for none. Register its Usage with the store.
+// New returns a policy with the rules r, which may be nil. Register its Usage with the store.
 func New(r *Rules) *Policy {
 	p := &Policy{usage: NewUsage()}
 	p.rules.Store(r)
@@ -33,7 +33,7 @@ func (p *Policy) Rules() *Rules { return p.rules.Load() }
 // SetRules replaces the rules, for the next decision.
 func (p *Policy) SetRules(r *Rules) { p.rules.Store(r) }
 
-// For returns the permit of user in slice; nil if no rule limits it.
+// For returns the permit of user in slice; nil if no rule applies.
 func (p *Policy) For(user, slice urn.URN) *Permit {
 	if p == nil {
 		return nil
@@ -81,8 +81,8 @@ func endsSentence(text string) bool {
 	return text != "" && strings.ContainsRune(".!?", rune(text[len(text)-1]))
 }
 
-// Begin refuses new work of a user whose rule refuses everything, or who has not
-// accepted the terms yet. The error is an *am.Error with code Refused.
+// Begin fails for a user whose rule refuses everything, and for a user who has not accepted the
+// terms of the rule. The error is an *am.Error with code Refused.
 func (p *Permit) Begin() error {
 	if p == nil {
 		return nil
@@ -108,15 +108,15 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Within returns an *am.Error with code Refused if the additional amount more, together with
-// the amounts held now, exceeds a limit of the rule.
-func (p *Permit) Within(more Amount) error {
+// Within returns an *am.Error with code Refused if the sum of added and the amounts held now
+// exceeds a limit of the rule.
+func (p *Permit) Within(added Amount) error {
 	if p == nil || p.rule.limits == noLimits {
 		return nil
 	}
 	held := p.usage.Held(p.user, p.slice)
 	for i, c := range counted {
-		if n := c.of(more); n > 0 {
+		if n := c.of(added); n > 0 {
 			if err := p.checkLimit(held, i, p.rule.limits[i], n); err != nil {
 				return err
 			}
@@ -125,19 +125,19 @@ func (p *Permit) Within(more Amount) error {
 	return nil
 }
 
-// checkLimit returns an error if more units of the resource counted[i], together with those in
-// held, exceed one of the limits m.
-func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
+// checkLimit returns an error if the sum of added and the units in current exceeds one of the
+// limits m. It counts units of the resource counted[i].
+func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
 	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
 		kind, name string
 		most, has  int64
 	}{
-		{urn.Slice, p.slice.Name, m.slice, of(held.Slice)},
-		{urn.User, p.user.Name, m.user, of(held.User)},
-		{"project", p.slice.Authority, m.project, of(held.Project)},
+		{urn.Slice, p.slice.Name, m.slice, of(current.Slice)},
+		{urn.User, p.user.Name, m.user, of(current.User)},
+		{"project", p.slice.Authority, m.project, of(current.Project)},
 	} {
-		if l.most == unlimited || l.has+more <= l.most {
+		if l.most == unlimited || l.has+added <= l.most {
 			continue
 		}
 		remedy := "release some first"
@@ -148,7 +148,7 @@ func (p *Permit) checkLimit(held Held, i int, m maxima, more int64) error {
 			remedy = fmt.Sprintf("request at most %s, or release some first", count(left, what))
 		}
 		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more, with %s already held, are too many: %s",
-			p.rule, plural(l.most, what), l.kind, l.name, count(more, what), count(l.has, what), remedy)
+			p.rule, plural(l.most, what), l.kind, l.name, count(added, what), count(l.has, what), remedy)
 	}
 	return nil
 }
@@ -171,8 +171,8 @@ func (p *Permit) SliverTypes() (list []string, refusal string) {
 	return p.rule.types, p.rule.noType
 }
 
-// First returns the end of the lease that Provision gives now to a sliver that was created at
-// the time created: end, or an earlier time if the rule limits the lease.
+// First returns the end of the lease that Provision gives to a sliver: end, or an earlier time if
+// the rule limits the lease. created is the time of the sliver's reservation.
 func (p *Permit) First(now, created, end time.Time) time.Time {
 	if p == nil {
 		return end
@@ -182,24 +182,24 @@ func (p *Permit) First(now, created, end time.Time) time.Time {
 }
 
 // Latest returns the latest end that a lease can get if it is renewed now: end, or an earlier
-// time if the rule limits the lease. It also returns the text that names the limit: by, or a
-// text about the rule.
-func (p *Permit) Latest(now, created, end time.Time, by string) (time.Time, string) {
+// time if the rule limits the lease. It also returns the text that names the limit: the parameter
+// limit, or a text about the rule.
+func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, string) {
 	if p == nil {
-		return end, by
+		return end, limit
 	}
 	l := p.rule.lease
 	if at := earlierEnd(end, now, l.renew); at.Before(end) {
-		end, by = at, p.rule.withHint(fmt.Sprintf("%s, which limits renewals to %s from now", p.rule, formatDuration(l.renew)))
+		end, limit = at, p.rule.withHint(fmt.Sprintf("%s, which limits renewals to %s from now", p.rule, formatDuration(l.renew)))
 	}
 	if at := earlierEnd(end, created, l.longest); at.Before(end) {
-		end, by = at, p.rule.withHint(fmt.Sprintf("%s, which limits the life of slivers to %s in all", p.rule, formatDuration(l.longest)))
+		end, limit = at, p.rule.withHint(fmt.Sprintf("%s, which limits the life of slivers to %s in all", p.rule, formatDuration(l.longest)))
 	}
-	return end, by
+	return end, limit
 }
 
-// Over refuses a new lease for a sliver that has reached the longest life that the rule
-// allows; leases end at whole seconds. The error is an *am.Error with code Refused.
+// Over refuses a new lease for a sliver that has reached the longest life that the rule allows.
+// The error is an *am.Error with code Refused.
 func (p *Permit) Over(now time.Time, x *am.Sliver) error {
 	if p == nil || p.rule.lease.longest == 0 || x.Created.Add(p.rule.lease.longest).Truncate(time.Second).After(now) {
 		return nil
@@ -219,11 +219,10 @@ func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 // disk is the resource that is counted in MiB.
 const disk = "disk"
 
-// count formats an amount of the resource called what, without its name: 3 for nodes, 20G for
-// disk.
-func count(n int64, what string) string {
+// count formats an amount without the unit's name: 3 for nodes, 20G for disk.
+func count(n int64, unit string) string {
 	switch {
-	case what != disk:
+	case unit != disk:
 		return fmt.Sprint(n)
 	case n%1024 == 0:
 		return fmt.Sprint(n/1024, "G")
@@ -231,13 +230,13 @@ func count(n int64, what string) string {
 	return fmt.Sprint(n, "M")
 }
 
-// plural formats an amount of the resource called what, with its name: 3 nodes, or 20G of disk.
-func plural(n int64, what string) string {
-	if what == disk {
-		return count(n, what) + " of disk"
+// plural formats an amount with the unit's name: 3 nodes, or 20G of disk.
+func plural(n int64, unit string) string {
+	if unit == disk {
+		return count(n, unit) + " of disk"
 	}
 	if n != 1 {
-		what += "s"
+		unit += "s"
 	}
-	return fmt.Sprint(n, " ", what)
+	return fmt.Sprint(n, " ", unit)
 }

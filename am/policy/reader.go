@@ -25,7 +25,8 @@ type reader struct {
 // policy reads the whole file into rules.
 func (r *reader) policy(text []byte, rules *Rules) {
 	if len(text) == 0 {
-		// An editor empties a file before it writes; then the rules must stay in force.
+		// Some editors empty a file before they write it. Meanwhile the old rules must stay in
+		// force.
 		r.Wrong(nil, "the file is empty; to have no rules, leave a comment in it")
 		return
 	}
@@ -115,13 +116,13 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	return x
 }
 
-// patterns reads a list of patterns with parse. what is the key of the list.
-func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern, error)) []pattern {
+// patterns reads the list of patterns at key with parse.
+func (r *reader) patterns(n *yaml.Node, key string, parse func(string) (pattern, error)) []pattern {
 	list := []pattern{}
-	for _, item := range r.list(n, what) {
+	for _, item := range r.list(n, key) {
 		p, err := parse(item.Value)
 		if err != nil {
-			r.Wrong(item, "%s: %v", what, err)
+			r.Wrong(item, "%s: %v", key, err)
 			continue
 		}
 		list = append(list, p)
@@ -129,8 +130,8 @@ func (r *reader) patterns(n *yaml.Node, what string, parse func(string) (pattern
 	return list
 }
 
-// refusal reads the text of a rule that refuses. It rejects words such as yes and no, which an
-// operator writes who expects a switch: refuse: no would refuse all users.
+// refusal reads the text of a rule that refuses. It rejects words such as yes and no: an operator
+// who writes "refuse: no" expects a switch, but the rule would refuse all users.
 func (r *reader) refusal(n *yaml.Node) string {
 	switch lower(strings.TrimSpace(n.Value)) {
 	case "no", "yes", "true", "false", "off", "on", "n", "y":
@@ -140,7 +141,7 @@ func (r *reader) refusal(n *yaml.Node) string {
 	return r.text(n, "refuse")
 }
 
-// sliverTypes reads names of sliver types, which the inventory must have.
+// sliverTypes reads names of sliver types. It rejects names that the inventory does not have.
 func (r *reader) sliverTypes(n *yaml.Node) []string {
 	list := []string{}
 	for _, item := range r.list(n, "sliver_types") {
@@ -195,12 +196,12 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 	return p
 }
 
-// maxima reads the limits of the resource with the key what, and each amount with read.
-func (r *reader) maxima(n *yaml.Node, what string, read func(*yaml.Node, string) int64) maxima {
+// maxima reads the limits of a resource. It reads each amount with read.
+func (r *reader) maxima(n *yaml.Node, resource string, read func(*yaml.Node, string) int64) maxima {
 	m := boundless
 	into := map[string]*int64{"user": &m.user, "slice": &m.slice, "project": &m.project}
-	r.Fields(n, what, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
-		*into[key] = read(n, what+" of a "+key)
+	r.Fields(n, resource, []string{"user", "slice", "project"}, func(key string, n *yaml.Node) {
+		*into[key] = read(n, resource+" of a "+key)
 	})
 	return m
 }

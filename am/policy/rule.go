@@ -19,7 +19,7 @@ type Rules struct {
 
 // Rule is one entry of the file.
 type Rule struct {
-	// Name appears in refusals and in the log; "" for otherwise.
+	// Name appears in refusals and in the log; "" for the rule Rules.otherwise.
 	Name string
 	line int
 
@@ -31,7 +31,7 @@ type Rule struct {
 	limits     [len(counted)]maxima
 	lease      lease
 	refuse     string // the text of the refusal; "" if the rule does not refuse all
-	says       string // text that refusals add
+	says       string // text added to refusals
 	terms      *terms
 	// The reasons why another component or sliver type is refused.
 	noComponent, noType string
@@ -54,8 +54,8 @@ var (
 	noLimits  = [len(counted)]maxima{boundless, boundless, boundless}
 )
 
-// counted are the limited resources: the key in the file, the name of one unit, and the
-// number in an Amount.
+// counted are the limited resources. key is the key in the file, and one the name of one unit. of
+// returns the units in an Amount.
 var counted = [...]struct {
 	key, one string
 	of       func(Amount) int64
@@ -68,8 +68,7 @@ var counted = [...]struct {
 // lease limits the life of slivers; a zero time limits nothing.
 type lease struct{ first, longest, renew time.Duration }
 
-// Files returns the files that were read: read the rules again when one of them
-// changes.
+// Files returns the files that Load has read. Call Load again when one of these files changes.
 func (r *Rules) Files() []string {
 	if r == nil {
 		return nil
@@ -85,8 +84,8 @@ func (r *Rules) Len() int {
 	return len(r.list)
 }
 
-// find returns the first rule that matches user and slice, or else the rule otherwise. It
-// returns nil if everything is allowed.
+// find returns the first rule that matches user and slice, or else r.otherwise. It returns nil if
+// everything is allowed.
 func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil
@@ -100,10 +99,10 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 	return r.otherwise
 }
 
-// matches reports whether the rule applies to a caller in a slice of a project. Rules
-// with who apply only to callers of the URN type user.
-func (x *Rule) matches(kind string, who, project *pattern) bool {
-	if x.who != nil && (kind != urn.User || !anyCovers(x.who, who)) {
+// matches reports whether the rule applies to a caller in a slice of a project. kind is the type
+// in the caller's URN. A rule with the key who applies only to users.
+func (x *Rule) matches(kind string, user, project *pattern) bool {
+	if x.who != nil && (kind != urn.User || !anyCovers(x.who, user)) {
 		return false
 	}
 	return x.projects == nil || anyCovers(x.projects, project)
@@ -125,8 +124,8 @@ func (x *Rule) shadows(y *Rule) bool {
 	return coversAll(x.who, y.who) && coversAll(x.projects, y.projects)
 }
 
-// coversAll reports whether a pattern of outer covers each pattern of inner; nil stands for all
-// names.
+// coversAll reports whether each pattern in inner is covered by some pattern in outer. nil stands
+// for all names.
 func coversAll(outer, inner []pattern) bool {
 	if outer == nil {
 		return true

@@ -14,8 +14,8 @@ type terms struct {
 	accepted map[string]bool // keys of users
 }
 
-// missingMark lets clients recognize a refusal because of terms; they show the web
-// address that follows.
+// missingMark begins the refusal of a user who has not accepted the terms. Clients recognize it
+// and show the web address at the end of the refusal.
 const missingMark = "[T&C-APPROVAL-MISSING]"
 
 // readAccepted reads the URN of a user on each line. Text after a blank, and lines that

@@ -12,7 +12,7 @@ import (
 // types take.
 type Amount struct{ Nodes, Cores, Disk int64 }
 
-// Held has the amounts held now: by a user, in a slice, and in its project.
+// Held has the amounts that a user, a slice and the slice's project hold now.
 type Held struct{ User, Slice, Project Amount }
 
 // without returns a minus b, but at least 0 in each field.
@@ -20,8 +20,9 @@ func (a Amount) without(b Amount) Amount {
 	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
 }
 
-// Usage counts the amounts that users, slices and projects hold. It observes the store, so that
-// decisions see earlier staged changes. All methods may be called concurrently.
+// Usage counts the amounts that users, slices and projects hold. The store calls it for each
+// change set, so the counts include changes that are staged but not committed yet. All methods
+// may be called concurrently.
 type Usage struct {
 	mu       sync.RWMutex // guards all
 	holds    map[string]hold
@@ -31,8 +32,8 @@ type Usage struct {
 	undo     []change // since the last Publish or Rollback
 }
 
-// tally is the amount held by one user, slice or project. It is in its map while it is
-// not zero.
+// tally is the amount held by one user, slice or project. The maps of Usage contain only tallies
+// that are not zero.
 type tally struct {
 	Amount
 	key string
@@ -111,7 +112,7 @@ func (u *Usage) Rollback() {
 	u.undo = nil
 }
 
-// set counts a sliver. Its user and its slice never change.
+// set counts a sliver. The user and the slice of a sliver never change.
 func (u *Usage) set(id string, s *am.Sliver) {
 	if s.Status.Allocation == am.Unallocated {
 		u.remove(id)
@@ -153,8 +154,9 @@ func tallyOf(all map[string]*tally, key string) *tally {
 	return &tally{key: key}
 }
 
-// count adds the share h to its tallies, or subtracts it. Rollback undoes in the
-// opposite order, so there are never two tallies of one key.
+// count adds the share h to its tallies, or subtracts it. A tally leaves its map at zero, and a
+// later sliver gets a new one. Rollback undoes the latest change first, so a key never has two
+// tallies that are not zero.
 func (u *Usage) count(h hold, sign int64) {
 	for _, x := range [...]struct {
 		in map[string]*tally

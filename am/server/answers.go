@@ -37,8 +37,8 @@ func (a *answerMemory) hasRoom(caller string) bool {
 	return a.used < a.max && a.by[caller] < a.perCaller
 }
 
-// add counts a body that is being sent to a caller, until sent is called. It does not count
-// a small answer.
+// add counts a body that is being sent to a caller. Call sent when the body has been sent. add
+// does not count a small answer.
 func (a *answerMemory) add(caller string, body []byte) (sent func()) {
 	if len(body) <= smallAnswer {
 		return func() {}

@@ -7,9 +7,9 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// audit passes a call that may have changed something to Options.Audit, before its answer
-// is sent. Calls of untrusted callers are all refused. So the calls from one address within
-// a minute share one audit line, which counts them.
+// audit passes a call that may have changed something to Options.Audit, before its answer is
+// sent. The calls of untrusted callers from one address within a minute share one audit line,
+// which has the number of these calls. All of them are refused.
 func (s *Server) audit(e *event) {
 	a := &e.answer
 	if s.opt.Audit == nil || !a.Changes {

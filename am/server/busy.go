@@ -21,9 +21,8 @@ const (
 	limitChanges   = "max_changes_per_minute"
 )
 
-// admit counts a call of the peer until release is called. If the call would exceed a
-// limit, admit returns the limit's name and no release. It is called before the body is
-// read.
+// admit counts a call of the peer until release is called. If the call would exceed a limit,
+// admit returns the limit's name and no release. Call admit before the body is read.
 func (s *Server) admit(p *peer) (release func(), limit string) {
 	switch {
 	case p.tracked != nil && p.cert != nil && !s.limiter.addCertificate(p.tracked, *p.cert):
@@ -41,12 +40,12 @@ func (s *Server) admit(p *peer) (release func(), limit string) {
 // retry automatically on this code, but not on an HTTP status.
 func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit string) {
 	e.limit = limit
-	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that its receiver finds the call counted
+	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that a client that has the answer finds its call in the metrics
 	output := s.busyText(p, limit)
 	if limit == limitPerCertificate {
 		w.Header().Set("Connection", "close")
 	}
-	// net/http reads the rest of the call before it sends the answer, so it needs a deadline.
+	// net/http reads the rest of the call before it sends the answer. The deadline limits that.
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.StallTimeout))
 	s.writeEnvelope(w, e, am.ServerBusy, output, nil)
 }

@@ -11,10 +11,10 @@ type Config struct {
 	// MaxBody is the largest request in bytes; 16 MiB. Requests carry RSpecs and
 	// credentials, 10 to 50 kB as a rule.
 	MaxBody int64 `yaml:"max_body"`
-	// MaxBodies limits the bytes of requests in memory; 64 MiB, because a call takes
-	// several times its size. One caller may take a quarter of these bytes, or one call of
-	// the largest size if that is more. Another quarter is reserved for calls of up to
-	// 32 KiB. Further calls get SERVERBUSY.
+	// MaxBodies limits the bytes of requests in memory; 64 MiB. While a call is processed, it
+	// takes several times its size. One caller may take a quarter of these bytes, or one call of
+	// the largest size if that is more. Another quarter is reserved for calls of up to 32 KiB.
+	// Further calls get SERVERBUSY.
 	MaxBodies int64
 	// MaxAnswers limits the bytes of unsent answers in memory; 256 MiB. An answer that is
 	// sent to many callers counts once. The unsent answers of one caller may take a quarter
@@ -30,8 +30,8 @@ type Config struct {
 	// MaxChangesBurst limits the calls of changing methods that one user or tool may make
 	// at once, including refused ones; 600. Further calls get SERVERBUSY.
 	MaxChangesBurst int `yaml:"max_changes_burst"`
-	// MaxChangesPerMinute limits the calls of changing methods per minute after the burst is
-	// used up; 120. jFed and omni need a few for an experiment.
+	// MaxChangesPerMinute limits the calls of changing methods per minute after the burst is used
+	// up; 120. jFed and omni make a few such calls for an experiment.
 	MaxChangesPerMinute int `yaml:"max_changes_per_minute"`
 	// MaxConnections limits the connections; 2048. It is lower if the process may open too
 	// few files (see affordableConnections). For a further connection the server closes one
@@ -40,11 +40,11 @@ type Config struct {
 	// MaxConnectionsPerAddress limits the connections from one IPv4 address or one IPv6
 	// network of 64 bits; 256, so that a laboratory behind one address can work.
 	MaxConnectionsPerAddress int
-	// MaxConnectionsPerCertificate limits the connections with calls by one certificate;
-	// 128.
+	// MaxConnectionsPerCertificate limits the connections of callers that use the same
+	// certificate; 128.
 	MaxConnectionsPerCertificate int
-	// MaxHeader is the largest header of a request in bytes; 16 KiB. net/http
-	// takes up to 4 KiB more before it refuses.
+	// MaxHeader is the largest header of a request in bytes; 16 KiB. net/http accepts up to 4 KiB
+	// more.
 	MaxHeader int
 	// HandshakeTimeout is the time for the TLS handshake; half of HeaderTimeout.
 	HandshakeTimeout time.Duration

@@ -30,7 +30,7 @@ type connLimiter struct {
 	closed func(limit string, source netip.Prefix)
 
 	mu      sync.Mutex
-	clock   uint64 // the number of waits that have begun; it orders the waits by their beginning
+	clock   uint64 // the number of waits that have begun
 	conns   map[*trackedConn]bool
 	waiting int
 	sources map[netip.Prefix]*source
@@ -112,12 +112,12 @@ func (g *connLimiter) closeOne() {
 	g.closeRemoved(out, limitConnections)
 }
 
-// addCertificate counts a connection of the peer with the certificate c. It returns false if
-// c has too many connections, all with calls in progress. It returns true for a connection
-// that the limiter has closed already: no client reads its answer.
-func (g *connLimiter) addCertificate(in *trackedConn, c certificate) bool {
+// addCertificate counts conn as a connection of the certificate c. It returns false if c has too
+// many connections, and all of them have calls in progress. If the limiter has closed conn
+// already, it returns true, since no client reads the answer.
+func (g *connLimiter) addCertificate(conn *trackedConn, c certificate) bool {
 	g.mu.Lock()
-	if !g.conns[in] || in.cert != nil {
+	if !g.conns[conn] || conn.cert != nil {
 		g.mu.Unlock()
 		return true
 	}
@@ -130,33 +130,33 @@ func (g *connLimiter) addCertificate(in *trackedConn, c certificate) bool {
 		g.remove(out)
 	}
 	g.certs[c]++
-	in.cert = &c
+	conn.cert = &c
 	g.mu.Unlock()
 	g.closeRemoved(out, limitPerCertificate)
 	return true
 }
 
-// startCall marks the connection as having a call in progress. It returns false if the
-// connection was closed because of a limit.
-func (g *connLimiter) startCall(in *trackedConn) bool {
+// startCall records that conn has a call in progress. It returns false if the limiter has closed
+// conn.
+func (g *connLimiter) startCall(conn *trackedConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.setWaiting(in, false)
-	return g.conns[in]
+	g.setWaiting(conn, false)
+	return g.conns[conn]
 }
 
-// endCall marks the connection as waiting from now on, because its call is answered.
-func (g *connLimiter) endCall(in *trackedConn) {
+// endCall marks conn as waiting from now on. Call it when the answer has been sent.
+func (g *connLimiter) endCall(conn *trackedConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.conns[in] {
-		g.setWaiting(in, false)
-		g.setWaiting(in, true)
+	if g.conns[conn] {
+		g.setWaiting(conn, false)
+		g.setWaiting(conn, true)
 	}
 }
 
-// count returns the number of all connections and the number of waiting ones.
-func (g *connLimiter) count() (all, waiting int) {
+// count returns the total number of connections and the number of waiting ones.
+func (g *connLimiter) count() (total, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.conns), g.waiting
@@ -174,9 +174,9 @@ func (in *trackedConn) Close() error {
 
 func anyConn(*trackedConn) bool { return true }
 
-// longestWaiting returns the connection to close among the waiting connections that match,
-// or nil if there is none. It selects the source with the most waiting connections, and of
-// these connections the one that has waited longest.
+// longestWaiting selects a connection to close among the waiting connections for which match
+// returns true; nil if there is none. Among the connections of the source that has the most
+// waiting connections, it selects the one that has waited longest.
 func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *trackedConn) {
 	for x := range g.conns {
 		if x.since == 0 || !match(x) {
@@ -189,37 +189,37 @@ func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *tracke
 	return out
 }
 
-// setWaiting marks a connection as waiting from now on, or as not waiting.
-func (g *connLimiter) setWaiting(in *trackedConn, waiting bool) {
-	if waiting == (in.since > 0) {
+// setWaiting marks conn as waiting from now on, or as not waiting.
+func (g *connLimiter) setWaiting(conn *trackedConn, waiting bool) {
+	if waiting == (conn.since > 0) {
 		return
 	}
 	step := -1
-	in.since = 0
+	conn.since = 0
 	if waiting {
 		step = 1
 		g.clock++
-		in.since = g.clock
+		conn.since = g.clock
 	}
 	g.waiting += step
-	in.source.waiting += step
+	conn.source.waiting += step
 }
 
 // remove stops counting a connection. It does nothing for nil and for a connection that
 // was removed before.
-func (g *connLimiter) remove(in *trackedConn) {
-	if !g.conns[in] {
+func (g *connLimiter) remove(conn *trackedConn) {
+	if !g.conns[conn] {
 		return
 	}
-	delete(g.conns, in)
-	g.setWaiting(in, false)
-	if in.source.n--; in.source.n == 0 {
-		delete(g.sources, in.source.prefix)
+	delete(g.conns, conn)
+	g.setWaiting(conn, false)
+	if conn.source.n--; conn.source.n == 0 {
+		delete(g.sources, conn.source.prefix)
 	}
-	if in.cert == nil {
+	if conn.cert == nil {
 		return
 	}
-	if g.certs[*in.cert]--; g.certs[*in.cert] == 0 {
-		delete(g.certs, *in.cert)
+	if g.certs[*conn.cert]--; g.certs[*conn.cert] == 0 {
+		delete(g.certs, *conn.cert)
 	}
 }

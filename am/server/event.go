@@ -52,14 +52,14 @@ func sourceName(remote string) string {
 	return sourceOf(net.TCPAddrFromAddrPort(ap)).String()
 }
 
-// Limits of texts in the log, because clients choose parts of them.
+// Limits of texts in the log. Clients choose parts of these texts.
 const (
 	maxText  = 1 << 10 // bytes
 	maxError = 8 << 10 // bytes; an error may contain the stack of a panic
 )
 
-// emit logs the event, and counts it and its duration in the metrics. The events of
-// untrusted callers from one network share a log line (see logThrottle).
+// emit logs the event and adds it to the metrics. The events of untrusted callers from one
+// network share a log line (see logThrottle).
 func (s *Server) emit(e *event) {
 	s.metrics.count(e)
 	e.took = time.Since(e.start)
@@ -140,7 +140,7 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
-	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output hides the cause
+	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output lacks the cause
 		add("error", a.Err.Error())
 	}
 	if e.unsent != nil {

@@ -44,10 +44,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call lets the API process a call and sends the answer. It returns the HTTP error for a call
-// that was not received, or whose connection was closed. While the answer is being sent, the
-// call still counts for MaxCallsPerCaller but no longer for MaxCalls, so that a peer that does
-// not read does not block other callers.
+// call lets the API process a call and sends the answer. It returns an HTTP error if it cannot
+// receive the call, or if the limiter has closed the connection. While the answer is being sent,
+// the call still counts for MaxCallsPerCaller but no longer for MaxCalls, so that a peer that
+// does not read does not block other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
 	if limit != "" {
@@ -83,9 +83,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// process receives a call and lets the API process it. It returns the answer, the name of an
-// exceeded limit, or the HTTP error for a call that was not received, or whose connection
-// was closed.
+// process receives a call and lets the API process it. It returns the answer, or the name of an
+// exceeded limit. It returns an HTTP error if it cannot receive the call, or if the limiter has
+// closed the connection.
 func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
@@ -107,8 +107,8 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 		return answer, "", &refusal{http.StatusBadRequest, "The call was not received completely."}
 	}
 	e.received = len(body)
-	// net/http continues to read, to notice when the peer disconnects. Without this line
-	// the read deadline would end the call.
+	// While the call is processed, net/http reads from the connection to detect that the peer
+	// disconnects. Without this line the read deadline would cancel the call.
 	control.SetReadDeadline(time.Time{})
 
 	select {
@@ -146,7 +146,7 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 	return answer, limit, nil
 }
 
-// newID returns a random id for a request, for the log, answers and tasks.
+// newID returns a random id for a request. The log, answers and tasks contain it.
 func newID() string {
 	var b [8]byte
 	rand.Read(b[:])

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Limit returns a listener that limits the connections of l. Wrap a TLS listener around it;
-// NetConn of the TLS connections must return the limited connection. The limits never make
-// Accept wait. If descriptors or memory are short, Accept does not fail: it waits and tries
-// again.
+// Limit returns a listener that limits the connections of l. A TLS listener may wrap it, if
+// NetConn of the TLS connections returns the limited connection. Accept closes connections above
+// a limit at once. If descriptors or memory are short, it waits and tries again.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	return s.limit(l, s.limiter)
 }
@@ -22,12 +21,12 @@ func (s *Server) limit(l net.Listener, g *connLimiter) net.Listener {
 	return &limited{Listener: l, server: s, limiter: g, closed: make(chan struct{})}
 }
 
-// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without the
-// limit the kernel buffers megabytes for each peer that does not read. Many such peers use
-// up its memory, and it resets other connections.
+// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without the limit
+// the kernel buffers megabytes for each peer that does not read. Many such peers use up the
+// kernel's memory, and then the kernel resets other connections.
 const unsentBytes = 256 << 10
 
-// tcpNotSentLowat is the socket option for that limit, TCP_NOTSENT_LOWAT (tcp(7)).
+// tcpNotSentLowat is the socket option TCP_NOTSENT_LOWAT (tcp(7)).
 const tcpNotSentLowat = 25
 
 // limitUnsent sets the limit unsentBytes. It ignores errors, because the timeouts also
@@ -94,8 +93,8 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// isTemporary reports whether accept may succeed after err: the error concerned one
-// connection, or descriptors or memory were short (accept(2)).
+// isTemporary reports whether accept may succeed after err (accept(2)). Such an error concerns
+// one connection, or a lack of descriptors or memory.
 func isTemporary(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
@@ -134,14 +133,14 @@ const (
 	leastConnections = 16
 )
 
-// affordableConnections returns how many of the wanted connections the process has
-// descriptors for. It leaves reservedDescriptors free, but at most half of the descriptors.
-// The Go runtime has raised the soft limit of descriptors to the hard limit.
-func affordableConnections(wanted int) int {
+// affordableConnections returns the number of connections that the process has descriptors for,
+// and most if that is less. It leaves reservedDescriptors free, but at most half of the
+// descriptors. The Go runtime has raised the soft limit of descriptors to the hard limit.
+func affordableConnections(most int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return wanted
+		return most
 	}
 	files := int(min(limit.Cur, 1<<30))
-	return min(wanted, max(files-reservedDescriptors, files/2, leastConnections))
+	return min(most, max(files-reservedDescriptors, files/2, leastConnections))
 }

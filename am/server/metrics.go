@@ -11,7 +11,7 @@ import (
 	"patchbay/am"
 )
 
-// metrics holds the server's metrics in a registry of their own, so that a process can
+// metrics holds the metrics of one server. Each server has its own registry, so a process can
 // have two servers.
 type metrics struct {
 	registry *prometheus.Registry
@@ -91,7 +91,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	add := func(v float64, labels ...string) {
 		for i, l := range labels {
-			if !utf8.ValidString(l) { // quoted, so that two file names do not become the same label
+			if !utf8.ValidString(l) { // quoted, so that two invalid texts do not become the same label
 				labels[i] = strconv.QuoteToASCII(l)
 			}
 		}
@@ -104,8 +104,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	add(c.Value())
 }
 
-// count counts a request once, even if it is called twice. It is called before the answer is
-// sent, so that a client that has received the answer finds the call counted.
+// count counts a request; a second call for the same request has no effect. Call count before the
+// answer is sent: a client that has the answer must find its call in the metrics.
 func (m *metrics) count(e *event) {
 	if e.counted {
 		return

@@ -42,8 +42,9 @@ func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 			return err
 		}
 		if len(body) == 0 {
-			// Without Flush, net/http would buffer the end and send it when the call is no
-			// longer counted. Then a peer that does not read could make any number of calls.
+			// Without Flush, net/http would buffer the end of the answer and send it when the
+			// call no longer counts for the limits. Then a peer that does not read answers could
+			// make any number of calls.
 			return control.Flush()
 		}
 	}

@@ -30,14 +30,14 @@ func (w *writer) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// answer returns the API's answer. If the API panics, answer returns an internal error; only
-// the log has the cause.
+// answer returns the API's answer. If the API panics, it returns an internal error without the
+// cause. The log has the cause.
 func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer api.Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			output := internalError(r.ID)
 			answer = api.Response{Body: api.ErrorBody(version, am.ServerError, output), Event: api.Event{
-				Changes: true, // it may have changed something
+				Changes: true, // the API may have changed something
 				Code:    am.ServerError, Output: output, Err: panicError(p),
 			}}
 		}
@@ -78,8 +78,8 @@ func (s *Server) recoverHandler(h http.Handler) http.Handler {
 	})
 }
 
-// abort answers with an error status. If an answer has begun, it closes the connection by a
-// panic instead.
+// abort answers with an error status. If an answer has begun, it panics instead, so that net/http
+// closes the connection.
 func abort(w *writer, id string) {
 	if w.begun {
 		panic(http.ErrAbortHandler) // net/http does not log this panic

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// rates limits the rate of each caller's calls: a burst of calls at once, and one more call
-// after each interval.
+// rates limits the rate of each caller's calls. A caller may make a burst of calls at once, and
+// then one call in each interval.
 type rates struct {
 	interval time.Duration
 	burst    int

@@ -66,8 +66,8 @@ func (f refusal) write(w http.ResponseWriter) {
 	http.Error(w, f.text, f.status)
 }
 
-// acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, 12.5.3):
-// gzip has a weight above 0 or, if gzip is not named, * has one.
+// acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, 12.5.3): the
+// weight of gzip is above 0. If gzip is not named, the weight of * counts.
 func acceptsGzip(values []string) bool {
 	named, star := -1.0, -1.0
 	for _, v := range values {

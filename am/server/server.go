@@ -23,27 +23,28 @@ type API interface {
 	Serve(ctx context.Context, version int, r api.Request) api.Response
 }
 
-// Options are the functions of other packages that the server calls, and its metrics.
+// Options are the functions of other packages that the server calls, and the metrics of other
+// packages.
 type Options struct {
 	API API
 	// Log receives one line per request. The requests of untrusted callers from one address
 	// within a minute share a line.
 	Log *slog.Logger
-	// Audit receives each call that may have changed something, before its answer is
-	// sent; nil for none. For the calls of untrusted callers from one address, it receives
-	// one call a minute, with their number.
+	// Audit receives each call that may have changed something, before its answer is sent; nil
+	// for none. The calls of untrusted callers from one address within a minute are passed as one
+	// call with their number.
 	Audit func(audit.Call)
 	// PublicURL is the URL of the server for clients, https://host:port without a slash at
 	// the end. Error texts show it.
 	PublicURL string
-	// Chain returns the raw certificate chain of a connection's peer, leaf first. It is
-	// called while a request of that connection is served.
+	// Chain returns the raw certificate chain of a connection's peer, leaf first. The server
+	// calls Chain while it serves a request of that connection.
 	Chain func(net.Conn) [][]byte
-	// CallerName returns the name under which the calls of a caller with this chain are
-	// counted; "" for an untrusted caller. Each user has one name. If CallerName is nil, all
-	// callers are untrusted. It is called before any limit of calls applies, so it must
-	// itself limit the work that untrusted callers at one address cause. remote is nil if
-	// the connection is unknown.
+	// CallerName returns the name under which the calls of a caller with this chain are counted;
+	// "" for an untrusted caller. Each user has one name. If CallerName is nil, all callers are
+	// untrusted. The server calls CallerName before it applies any limit of calls. So CallerName
+	// must limit the work that untrusted callers at one address cause. remote is nil if the
+	// connection is unknown.
 	CallerName func(remote net.Addr, chain [][]byte) string
 	// AllowsRemote reports whether a monitor on another host may read health and metrics; nil
 	// refuses all.
@@ -74,8 +75,8 @@ type Number struct {
 	// Counter means that the number only grows. Then its name must end in _total.
 	Counter bool
 	Value   func() float64
-	// Labels are the names of labels. If there are any, Values is called instead of Value.
-	// It calls add with each value and its labels, in order.
+	// Labels are the names of labels. With labels, the server calls Values instead of Value.
+	// Values calls add with each value and the values of its labels, in the order of Labels.
 	Labels []string
 	Values func(add func(value float64, labels ...string))
 }
@@ -139,13 +140,12 @@ func New(c Config, o Options) *Server {
 		},
 	}
 	s.admin, s.socket, s.remote = s.localServer(s.AdminHandler()), s.localServer(s.SocketHandler()), s.localServer(s.remoteHandler())
-	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // any host can cause failed handshakes
+	s.remote.ErrorLog = slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug) // any host can cause lines about failed handshakes
 	return s
 }
 
-// Limits of the local listeners: the listeners for monitoring and the socket. Any user of
-// this host may connect to some of them. Clients are few and send short requests, so the
-// server may close an old connection to accept a new one.
+// Limits of the local listeners: the listeners for monitoring, and the socket. Their clients are
+// few and send short requests.
 const (
 	maxLocalConnections = 32
 	localHeaderTimeout  = 5 * time.Second
@@ -172,8 +172,8 @@ func (s *Server) localServer(h http.Handler) *http.Server {
 	}
 }
 
-// Serve answers calls on l until Shutdown, after which it returns nil. It returns an error
-// if it ends earlier.
+// Serve answers calls on l until Shutdown, and then returns nil. It returns an error if it cannot
+// continue before.
 func (s *Server) Serve(l net.Listener) error {
 	done := make(chan struct{})
 	var lines sync.WaitGroup
@@ -209,8 +209,8 @@ func ignoreClosed(err error) error {
 }
 
 // Shutdown stops accepting calls and waits for the calls in progress. When ctx ends, it closes
-// their connections and returns an error. The admin listener and the socket stay open
-// until the calls have ended, so that operators can observe them.
+// the connections of these calls and returns an error. The admin listener and the socket stay
+// open until the calls have ended, so that operators can observe them.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
@@ -223,8 +223,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // activeTimeout is the time in which a call must end after its connection was closed.
 const activeTimeout = 5 * time.Second
 
-// awaitCalls waits until no call is in progress, because the store is closed next. It returns
-// an error after activeTimeout.
+// awaitCalls waits until no call is in progress. It returns an error after activeTimeout.
 func (s *Server) awaitCalls() error {
 	for end := time.Now().Add(activeTimeout); s.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

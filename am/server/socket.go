@@ -14,8 +14,8 @@ import (
 
 // Limits of requests at the socket.
 const (
-	// maxManifests limits the manifests that are written at the same time, because they may
-	// be large.
+	// maxManifests limits the manifests that are written at the same time. Manifests may be
+	// large.
 	maxManifests = 4
 	// maxSliver limits the length of a sliver's URN, in bytes.
 	maxSliver = 1024

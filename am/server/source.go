@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// sourceOf returns the network of an address; connections from one network are counted
-// together. The network is a single IPv4 address, or an IPv6 network of 64 bits, because one
-// host may use all its addresses. For an address that is not a TCP address, sourceOf returns
-// the zero value.
+// sourceOf returns the network of an address. Connections from one network are counted together.
+// The network is a single IPv4 address, or an IPv6 network of 64 bits, because one host may use
+// all addresses of such a network. For an address that is not a TCP address, sourceOf returns the
+// zero value.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -15,12 +15,12 @@ const (
 	throttleTick = 10 * time.Second
 )
 
-// otherSources is the name under which the events of further sources are counted together.
+// otherSources is the common name of all sources above throttleSources.
 const otherSources = "others"
 
-// logThrottle limits the log lines about events that clients cause as often as they like.
-// It logs the first event of a kind and source at once. Further events of that kind and
-// source share one line a minute, which counts them. The zero value is ready for use.
+// logThrottle limits the log lines about events that clients can cause at any rate. It logs the
+// first event of a kind and source at once. Further events of that kind and source within a
+// minute share one line, which has their number. The zero value is ready for use.
 type logThrottle struct {
 	mu    sync.Mutex
 	kinds map[string]map[string]*counted // by kind, then by source
@@ -33,8 +33,8 @@ type counted struct {
 	line  func(source string, times int)
 }
 
-// count counts an event and calls line to log it, at once or later. times is the number of
-// events that share the line. Only the latest of these events has its function line called.
+// count counts an event and calls line to log it, at once or later. times is the number of events
+// that share the line. Only the function line of the latest of these events is called.
 func (s *logThrottle) count(kind, source string, line func(source string, times int)) {
 	s.mu.Lock()
 	if s.kinds == nil {
@@ -73,15 +73,15 @@ func (c *counted) due(source string, now time.Time, atOnce bool) func() {
 	return func() { line(source, times) }
 }
 
-// flush writes the lines that are due. If all is true, it also writes the lines that are not
-// due yet but have events. It removes the sources that had no event for throttlePause.
-func (s *logThrottle) flush(all bool) {
+// flush writes the lines that are due. If force is true, it also writes the lines with events
+// that are not due yet. It removes the sources that had no event for throttlePause.
+func (s *logThrottle) flush(force bool) {
 	now := time.Now()
 	var lines []func()
 	s.mu.Lock()
 	for _, sources := range s.kinds {
 		for source, c := range sources {
-			if write := c.due(source, now, all); write != nil {
+			if write := c.due(source, now, force); write != nil {
 				lines = append(lines, write)
 			} else if c.times == 0 && now.Sub(c.last) >= throttlePause {
 				delete(sources, source)
@@ -94,13 +94,13 @@ func (s *logThrottle) flush(all bool) {
 	}
 }
 
-// run calls flush every throttleTick until done is closed.
-func (s *logThrottle) run(done <-chan struct{}) {
+// run calls flush every throttleTick until stop is closed.
+func (s *logThrottle) run(stop <-chan struct{}) {
 	t := time.NewTicker(throttleTick)
 	defer t.Stop()
 	for {
 		select {
-		case <-done:
+		case <-stop:
 			return
 		case <-t.C:
 			s.flush(false)

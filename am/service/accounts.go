@@ -8,10 +8,10 @@ import (
 	"patchbay/am/urn"
 )
 
-// nameAccounts returns the accounts of users, with their logins. A user who has a login in
-// this slice keeps it. The login of another user is derived from the URN and unique in the
-// slice. Users without a key get no account. nameAccounts also returns the number of the
-// slice's live slivers.
+// nameAccounts returns an account with a login for each user that has a key. A user that has a
+// login in the slice keeps it. For any other user, nameAccounts derives a login from the user's
+// URN; the login is unique in the slice. nameAccounts also returns the number of the slice's live
+// slivers.
 func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.Account, slivers int, err error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -53,7 +53,7 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 	return out, len(live), nil
 }
 
-// Limits of accounts, because every record and manifest contains them.
+// Limits of accounts. Every sliver's record and every manifest contains the accounts.
 const (
 	// maxAccounts is the maximum number of accounts on a node.
 	maxAccounts = 1000
@@ -62,8 +62,8 @@ const (
 	maxKeyBytes = 4 << 20
 )
 
-// limitAccounts returns a TooBig error for more than maxAccounts accounts, or if the keys
-// take more than maxKeyBytes on all slivers together. slivers is the number of slivers.
+// limitAccounts returns a TooBig error if there are more than maxAccounts accounts, or if their
+// keys take more than maxKeyBytes on all slivers together. slivers is the number of slivers.
 func limitAccounts(accounts []am.Account, slivers int) error {
 	if n := len(accounts); n > maxAccounts {
 		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; give an empty list of keys to remove a user", n, maxAccounts)
@@ -80,9 +80,10 @@ func limitAccounts(accounts []am.Account, slivers int) error {
 	return nil
 }
 
-// updateAccounts returns a node's accounts after geni_update_users. It replaces the keys
-// of listed users, removes users with an empty list of keys, adds new users and keeps all
-// others. named are the listed users with keys, with their logins.
+// updateAccounts returns a node's accounts after geni_update_users. present are the node's
+// accounts before, users the accounts in the call, and named those of users that have keys, with
+// their logins. updateAccounts replaces the keys of a user in the call, removes a user without
+// keys, and adds a new user. It keeps users that are not in the call.
 func updateAccounts(present, users, named []am.Account) []am.Account {
 	listed := make(map[string]bool, len(users))
 	for _, u := range users {

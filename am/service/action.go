@@ -17,16 +17,16 @@ type ActionOptions struct {
 	Users []am.Account
 }
 
-// goals are the goals of the tasks that actions create.
+// goals has, for each action, the goal of the task that the action creates.
 var goals = map[am.Event]am.Goal{
 	am.ActionStart: am.GoalStart, am.ActionStop: am.GoalStop, am.ActionRestart: am.GoalRestart, am.ActionUpdateUsers: am.GoalUsers,
 }
 
-// PerformOperationalAction changes the state of slivers by the transition table (AM API
-// v3). A sliver gets its wait state immediately, and the runner does the work afterwards.
-// For a whole slice it takes the provisioned slivers. An action without effect succeeds.
-// A sliver that is still being created keeps its state. After geni_start it is switched
-// on as soon as it exists; geni_stop cancels that.
+// PerformOperationalAction changes the state of slivers by the transition table (AM API v3). A
+// sliver gets its wait state immediately, and the runner does the work afterwards. If the call
+// names a whole slice, the action applies to the provisioned slivers. An action without effect
+// succeeds. A sliver that is still being created keeps its state. geni_start makes the runner
+// start it as soon as it exists; geni_stop cancels that.
 //
 // Errors: those of resolve and of am.Next; Busy for a sliver in a dry run.
 func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Grant, t Targets, action am.Event, o ActionOptions) (Outcome, error) {
@@ -72,8 +72,8 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 					return err
 				}
 			}
-			// A cancelled update of users keeps its task: the desired accounts stay, but the
-			// sliver is ready again at once.
+			// If the action cancels an update of users, the task of the update stays: the sliver
+			// is ready again at once, and it still gets the desired accounts.
 			if goal, ok := goals[action]; ok {
 				queueTask(cs, v, x, goal, o.Call)
 			}

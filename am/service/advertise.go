@@ -14,7 +14,7 @@ import (
 type advertiser struct {
 	inventory *inventory.Inventory
 	site      *rspec.Advertiser
-	requests  []string // the extensions understood in requests
+	requests  []string // namespaces of the extensions understood in requests
 }
 
 // newAdvertiser converts the inventory to the values that package rspec writes.
@@ -45,8 +45,8 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
-// adSliverType converts a sliver type. The default image comes first: when a user copies
-// an advertised node into a request, the first image is used.
+// adSliverType converts a sliver type. The default image comes first, because the first image is
+// used when a user copies an advertised node into a request.
 func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
 	ad := rspec.AdSliverType{Name: t.Name}
 	for _, i := range t.Images {
@@ -133,9 +133,9 @@ func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
 	return ads.site.Append(b, a)
 }
 
-// RSpecExtensions returns namespaces of RSpec extensions: the extensions that the site
-// understands in requests and uses in manifests, and the extensions that its advertisements
-// use (AM API v3, GetVersion).
+// RSpecExtensions returns namespaces of RSpec extensions (AM API v3, GetVersion). requests are
+// the extensions that the site understands in requests and uses in manifests. advertisements are
+// those that its advertisements use.
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
 	a, _ := s.current()
 	return slices.Clone(a.requests), a.site.Extensions()

@@ -25,29 +25,28 @@ func sortByCreation(all []am.Sliver) {
 type change struct {
 	event string
 	text  string // details of the event, for the journal
-	// settled is the last revision whose journal entries may be joined with the entry of
-	// this change; 0 for none.
+	// settled is the last revision whose journal entries may be joined with the entry of this
+	// change; 0 means that none may be.
 	settled store.Rev
 	grant   credentials.Grant
 	targets Targets
 	call    Call
-	// inDryRun allows changes of slivers that are in a dry run. If it is false, the method
-	// fails with Busy: a resource that is created during the dry run would look as if the
-	// dry run had created it, and the end of the dry run could undo the change.
+	// inDryRun allows changes of slivers that are in a dry run. If it is false, such a change
+	// fails with Busy, because the end of the dry run may remove what the change has created.
 	inDryRun bool
 	// onlyState and errNone are for calls that name a whole slice. The method changes only
 	// slivers in onlyState, and fails with errNone if the slice has no such sliver. If errNone
 	// is nil, it changes all slivers.
 	onlyState am.AllocationState
 	errNone   error
-	// prepare computes the data that apply needs, once for all slivers, and checks the
-	// parts of the call that do not depend on slivers; nil if there is nothing to do.
+	// prepare runs before apply is called for the first sliver. It computes the data that apply
+	// needs, and checks the parts of the call that do not depend on slivers. It may be nil.
 	prepare func(v *store.View, slice urn.URN) error
 	// apply changes one sliver and adds the change to the change set. If it returns an
 	// error, it must not have added anything.
 	apply func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
-	// finish adds changes for the slivers that apply has changed; before has their previous
-	// records. finish is nil if there is nothing to add.
+	// finish adds changes for the slivers that apply has changed. before has the previous records
+	// of these slivers. finish may be nil.
 	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
@@ -62,8 +61,8 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
-// run commits the change. Its outcome has a report for every named sliver. The journal gets
-// an entry if anything has changed.
+// run commits the change. The outcome has a report for every sliver that the call names. run adds
+// a journal entry if anything has changed.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {

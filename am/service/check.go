@@ -8,11 +8,11 @@ import (
 	"patchbay/credentials"
 )
 
-// CheckTargets returns an error that does not depend on the call's options, action and
-// request: the slice is shut down, a target does not exist, or the site is locked down.
-// Package api reports this error instead of an error in the options, action or request.
+// CheckTargets fails if the slice is shut down, a target does not exist, or the site is locked
+// down. Package api reports such an error instead of an error in the call's options, action or
+// request.
 //
-// Errors: a part of the errors of the method for which g was granted.
+// Errors: some of the errors of the method for which g was granted.
 func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 	if t.Slice.IsZero() && len(t.Slivers) == 0 {
 		return nil

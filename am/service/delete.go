@@ -9,9 +9,9 @@ import (
 	"patchbay/credentials"
 )
 
-// Delete releases slivers in any allocation state (AM API v3, Delete). The caller no
-// longer sees them; a component stays reserved until its provider has confirmed that
-// nothing is left.
+// Delete releases slivers in any allocation state (AM API v3, Delete). Callers no longer see
+// these slivers. A component stays reserved until its provider has confirmed that nothing is
+// left.
 //
 // Errors: those of resolve.
 func (s *Service) Delete(ctx context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {

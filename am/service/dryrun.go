@@ -21,15 +21,15 @@ import (
 // Prober asks providers by a dry run whether they can create slivers, before the reservation
 // of the slivers is confirmed. Its methods may be called concurrently.
 type Prober interface {
-	// WantsProbe reports whether the provider of a component wants dry runs. It is
-	// called within decisions, so it does not wait.
+	// WantsProbe reports whether the provider of a component wants dry runs. Decisions call it,
+	// so it does not wait.
 	WantsProbe(component urn.URN) bool
-	// Probe returns an error for each sliver, in the same order; nil if its provider can
-	// create it. SearchFailed, Refused, Unsupported, TooBig and ErrorCode are the
-	// provider's answers. ServerError and TimedOut mean that the provider did not answer.
+	// Probe returns one error for each sliver, in the order of slivers. The error is nil if the
+	// provider can create the sliver. SearchFailed, Refused, Unsupported, TooBig and ErrorCode
+	// are the provider's answers. ServerError and TimedOut mean that the provider did not answer.
 	// Probe treats the slivers in beingRemoved as if they were removed already. If isChanged
-	// returns true for a sliver, another call may have created its resource, so Probe must
-	// not remove that resource.
+	// returns true for a sliver, another call may have created the sliver's resource, so Probe
+	// must not remove that resource.
 	Probe(ctx context.Context, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error
 	// Unanswering returns the components whose providers currently do not answer dry runs.
 	Unanswering() []urn.URN
@@ -38,11 +38,11 @@ type Prober interface {
 }
 
 const (
-	// maxProbes limits the dry runs for one request. Each dry run after the first is with
-	// other components for the refused nodes.
+	// maxProbes is the maximum number of dry runs for one request. A further dry run tries other
+	// components for the nodes that the last one refused.
 	maxProbes = 4
-	// probeMargin is the time from the latest end of a dry run to the end of its
-	// reservation's lease. After a crash, the end of that lease ends the reservation.
+	// probeMargin is the time from the latest end of a dry run to the end of the lease that
+	// slivers have during the dry run. After a crash, the end of that lease releases them.
 	probeMargin = 30 * time.Second
 )
 
@@ -51,7 +51,7 @@ func (s *Service) mustProbe(slivers []am.Sliver) bool {
 	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
 }
 
-// refusal says that a provider has refused a node on the component that the binder chose.
+// refusal is a provider's refusal of a node on the component that the binder chose.
 type refusal struct {
 	node *binder.Bound
 	err  *am.Error
@@ -61,10 +61,10 @@ type refusal struct {
 // other component can be tried.
 func (r refusal) isFinal() bool { return r.node.Asked }
 
-// probeProviders runs a dry run for the reserved slivers and confirms or releases them. If
-// nodes were refused, it binds the request again without their components and repeats the
-// dry run, unless the request names a refused component. It runs at most maxProbes dry runs.
-// Meanwhile the reservation can be deleted or frozen, but not changed in any other way.
+// probeProviders runs a dry run for the reserved slivers and confirms or releases them. If nodes
+// were refused, it binds the request again without the refused components and repeats the dry
+// run, unless the request names a refused component. It runs at most maxProbes dry runs. During
+// the dry runs, other calls can delete or freeze the reservation, but not change it.
 func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
 	probing, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
@@ -86,8 +86,8 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 		if n == maxProbes || probing.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
 			return t, binder.Unsatisfied(reasons(r.request, refused))
 		}
-		// Avoid the component for all nodes: otherwise a broken machine would be bound
-		// to one node after the other.
+		// Avoid a refused component for all nodes. Otherwise the next dry run might bind another
+		// node to the same broken machine.
 		for _, x := range refused {
 			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
@@ -112,8 +112,8 @@ func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemove
 	return refused
 }
 
-// beingRemoved returns the slivers of a slice that providers still have to remove. Their
-// names may be used again.
+// beingRemoved returns the slivers of a slice that are released or expired, and not yet removed
+// by their providers. New slivers may have the same names.
 func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err error) {
 	err = s.cfg.Store.Read(func(v *store.View) error {
 		all, err := v.SliversOf(slice)
@@ -123,8 +123,9 @@ func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err err
 	return beingRemoved, err
 }
 
-// isChanged reports whether a sliver was changed since it was reserved for a dry run. It
-// returns true if the store cannot be read, and false if the sliver does not exist any more.
+// isChanged reports whether a sliver was changed after its reservation for a dry run. was is the
+// sliver as it was reserved. isChanged returns true if the store cannot be read, and false if the
+// sliver no longer exists.
 func (s *Service) isChanged(was am.Sliver) bool {
 	isChanged := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
@@ -138,14 +139,14 @@ func (s *Service) isChanged(was am.Sliver) bool {
 	return isChanged || err != nil
 }
 
-// isUnchanged reports whether no other call has changed a sliver since its reservation for a
-// dry run. x is the sliver now, and was the sliver as it was reserved.
+// isUnchanged reports whether no other call has changed a sliver since its reservation for a dry
+// run. x is the present record of the sliver; was is the record of the reservation.
 func isUnchanged(x, was *am.Sliver) bool {
 	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.ProbedUntil.Equal(was.ProbedUntil)
 }
 
 // confirm gives the slivers their leases after a successful dry run. It fails if a sliver was
-// changed or removed meanwhile.
+// changed or removed during the dry run.
 func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
 	var confirmed []am.Sliver
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
@@ -184,8 +185,8 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 	return err
 }
 
-// release ends the reservation, even if the caller has disconnected. Slivers that Shutdown
-// has frozen stay for inspection. If the commit fails, the other slivers stay until their
+// release releases the slivers of the reservation, even if the caller has disconnected. Slivers
+// that Shutdown has frozen stay for inspection. If the commit fails, the slivers stay until their
 // short lease ends.
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
@@ -200,9 +201,9 @@ func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	})
 }
 
-// DryRun asks providers about a request like Allocate at an empty site, but reserves
-// nothing. b is the request's binding. DryRun returns a reason for each refused node or link.
-// The reason has the code ServerError or TimedOut if the provider did not answer.
+// DryRun runs the dry runs of Allocate as if the site were empty, and reserves nothing. b is the
+// binding of the request. DryRun returns a reason for each refused node or link. If a provider
+// did not answer, the reason has the code ServerError or TimedOut.
 func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
 	defer cancel()
@@ -227,15 +228,15 @@ func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.
 	}
 }
 
-// reasons returns the reasons of the refusals, each once. The nodes of one link may all have
-// been refused for the same reason.
-func reasons(req *rspec.Request, refused []refusal) (all []binder.Reason) {
+// reasons returns the reasons of the refusals without duplicates. A refused link causes the same
+// reason for each of its nodes.
+func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 	for _, r := range refused {
-		if reason := r.reason(req); !slices.Contains(all, reason) {
-			all = append(all, reason)
+		if reason := r.reason(req); !slices.Contains(out, reason) {
+			out = append(out, reason)
 		}
 	}
-	return all
+	return out
 }
 
 // reason returns the reason of the refusal. If the provider's message begins with the name of

@@ -12,15 +12,15 @@ import (
 	"patchbay/am/urn"
 )
 
-// errNoSlivers marks the error about a slice that has no slivers; see withHistory.
+// errNoSlivers is wrapped by the error of noSlivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// maxJournalRead limits the journal entries that endings reads the first time: the newest
-// ones.
+// maxJournalRead is the number of journal entries, the newest ones, that endings reads the first
+// time.
 const maxJournalRead = 20_000
 
-// endings caches how the last slivers of each slice ended. It reads each journal entry
-// once, so a client that asks often about slices without slivers causes little work.
+// endings caches texts about the end of each slice's last slivers. It reads each journal entry
+// once, so frequent calls about slices without slivers cause little work.
 type endings struct {
 	mu     sync.Mutex
 	upTo   store.Rev         // the revision of the newest journal entry that was read
@@ -28,8 +28,8 @@ type endings struct {
 	texts  map[string]string // by the slice's key
 }
 
-// fromJournal returns a text about how the last slivers of a slice ended, from the journal.
-// It returns "" if no journal entry that it has read ended slivers of the slice.
+// fromJournal returns the text about the end of the slice's last slivers. It returns "" if no
+// journal entry that it has read is about such an end.
 func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,8 +55,8 @@ func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	return n.texts[slice.Key()], err
 }
 
-// add stores the text of an entry that ended slivers. newer means that the entry is newer
-// than all entries added before; else it does not replace the text of another entry.
+// add stores the text of an entry that ended slivers. newer means that the entry is newer than
+// all entries that were added before. An entry that is not newer replaces no text.
 func (n *endings) add(e *am.JournalEntry, newer bool) {
 	slice := e.Slice.Key()
 	if text := endText(e); text != "" && (newer || n.texts[slice] == "") {
@@ -64,8 +64,8 @@ func (n *endings) add(e *am.JournalEntry, newer bool) {
 	}
 }
 
-// endText describes how slivers ended according to a journal entry. It returns "" if the
-// entry is about another event. The text continues "slice X has no slivers".
+// endText describes how slivers ended according to a journal entry. It returns "" if the entry is
+// about another event. The text continues a message like "slice X has no slivers".
 func endText(e *am.JournalEntry) string {
 	at, nodes := e.At.UTC().Format(time.RFC3339), nodesWithVerb(len(e.Slivers), "was", "were")
 	switch {
@@ -86,10 +86,10 @@ func noSlivers(slice urn.URN) error {
 	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
 }
 
-// withHistory adds to the error of noSlivers how the last slivers of the slice ended. It
-// returns other errors unchanged. It reads the store, so call it outside of decisions. It
-// reveals nothing to others: only callers with a right to the slice get the error of
-// noSlivers.
+// withHistory adds a text about the end of the slice's last slivers to an error of noSlivers. It
+// returns other errors unchanged. It reads the store, so call it outside of decisions. Only
+// callers with a right to the slice get an error of noSlivers, so the text reveals nothing to
+// other callers.
 func (s *Service) withHistory(err error) error {
 	refusal, ok := errors.AsType[*am.Error](err)
 	if !ok || !errors.Is(err, errNoSlivers) {
@@ -107,8 +107,8 @@ func (s *Service) withHistory(err error) error {
 	return &full
 }
 
-// describe returns a text about how the last slivers of a slice ended; the slice has no live
-// slivers. It uses the slivers whose lease has ended but that are not released yet, or else
+// describe returns a text about the end of the last slivers of a slice that has no live slivers.
+// If slivers have expired and are not released yet, the text is about them. Else it comes from
 // the journal.
 func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)

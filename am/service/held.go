@@ -9,8 +9,8 @@ import (
 	"patchbay/rspec"
 )
 
-// sliceContent holds the data of a slice with which a further request must not conflict.
-// They come from the records of slivers and the heads of documents; no document is parsed.
+// sliceContent holds the data of a slice that a further request must not conflict with. The data
+// come from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
 	hostnames am.Hostnames
 	// addresses are the addresses of the slice's interfaces, with their networks.
@@ -25,8 +25,8 @@ type sliceContent struct {
 // name is a client_id, unique among the parts of its kind.
 type name struct{ kind, clientID string }
 
-// deleteHints are texts for messages: the nodes that a user must Delete to free a client_id.
-// The key is the kind of the part that has the client_id.
+// deleteHints name, in messages, the nodes that a user must Delete to free a client_id. The key
+// is the kind of the part with that client_id.
 var deleteHints = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
 // clientIDs are the client_ids of the request's parts at this aggregate.
@@ -85,7 +85,7 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 }
 
 // checkClientIDs returns an Exists error if the request uses a client_id that the slice uses
-// already: in a manifest of the slice the two parts would be indistinguishable.
+// already. In a manifest of the slice, clients could not distinguish the two parts.
 func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	if len(h.names) == 0 {
 		return nil

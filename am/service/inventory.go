@@ -13,15 +13,15 @@ import (
 	"patchbay/inventory"
 )
 
-// offer holds the advertiser of the current inventory. While SetInventory runs, it also holds
-// the advertiser of the previous inventory; the binder's index shows which one is current.
+// offer holds the advertiser of the current inventory. While SetInventory runs, the binder's
+// index may have the old or the new inventory, so offer then holds the advertisers of both.
 type offer struct {
 	*advertiser
 	before *advertiser // nil unless SetInventory runs
 }
 
-// advertiserOf returns the advertiser of an inventory; nil if SetInventory has replaced the
-// inventory and returned.
+// advertiserOf returns the advertiser of an inventory. It returns nil if SetInventory has
+// replaced that inventory.
 func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	o := s.offer.Load()
 	for _, a := range []*advertiser{o.advertiser, o.before} {
@@ -43,18 +43,18 @@ func (s *Service) current() (*advertiser, *binder.Availability) {
 	}
 }
 
-// Inventory returns the current inventory. It does not change within a decision. Code
-// outside of decisions must call it only once to work with a single inventory.
+// Inventory returns the current inventory. During a decision it always returns the same
+// inventory. Code outside of decisions must call it only once to work with a single inventory.
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
 
-// SetInventory replaces the inventory by another one of the same authority, in a decision of
-// its own. In that decision it calls update, which must update the data that depend on the
-// inventory. Slivers keep everything that was reserved for them, even if their components
-// have changed. Concurrent calls are not allowed.
+// SetInventory replaces the inventory by another one of the same authority. It does so in one
+// decision, and calls update in that decision. update must update the data that depend on the
+// inventory. Slivers keep everything that was reserved for them, even if their components have
+// changed. Concurrent calls are not allowed.
 //
-// Errors: those of store.Commit, and the error of inventory.CheckClash for slivers that were
-// reserved just before; then nothing has changed. If update panics, the new inventory is the
-// current one, and the error says so.
+// Errors: those of store.Commit, and those of inventory.CheckClash. After these errors the old
+// inventory stays. If update panics, the new inventory is the current one, and SetInventory
+// returns an error about that.
 func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, update func()) error {
 	if err := s.FillInRecords(ctx); err != nil {
 		return err
@@ -101,9 +101,9 @@ func (s *Service) checkInService(x *am.Sliver) error {
 // recordsAtOnce is the maximum number of records that one decision fills in.
 const recordsAtOnce = 1000
 
-// FillInRecords copies data for manifests from the current inventory into the records of
-// slivers. Call it before the inventory is replaced: records of earlier versions lack these
-// data, and the gateway of a component may have changed.
+// FillInRecords copies data for manifests from the current inventory into the records of slivers.
+// Records of earlier versions lack these data, and the gateway of a component may have changed.
+// So call FillInRecords before the inventory is replaced.
 //
 // Errors: those of store.Commit.
 func (s *Service) FillInRecords(ctx context.Context) error {

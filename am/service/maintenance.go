@@ -10,19 +10,19 @@ import (
 	"patchbay/am/store"
 )
 
-// SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all
-// decisions by an older plan have ended, and all later decisions use p.
+// SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all decisions
+// with an older plan have ended, and all later decisions use p.
 //
 // Errors: those of store.Commit; later decisions use p nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
 	s.plan.Store(p)
 	s.cfg.Index.SetPlan(p, s.cfg.Store.Now())
-	// Decisions run one after the other: when this one returns, all decisions that may
+	// Decisions run one after the other. When this empty decision has run, all decisions that may
 	// have read the old plan are done.
 	return s.cfg.Store.Commit(ctx, func(*store.View) (store.ChangeSet, error) { return store.ChangeSet{}, nil })
 }
 
-// Lockdown returns the operators' text while the site is locked down; else "".
+// Lockdown returns the operators' text about a lockdown; "" if the site is not locked down.
 func (s *Service) Lockdown() string {
 	if p := s.plan.Load(); p != nil && p.Lockdown != nil {
 		return p.Lockdown.Text
@@ -30,8 +30,8 @@ func (s *Service) Lockdown() string {
 	return ""
 }
 
-// checkLockdown returns an Unavailable error while the site is locked down. Call it in
-// the decision that begins new work.
+// checkLockdown returns an Unavailable error while the site is locked down. Call it in each
+// decision that begins new work.
 func (s *Service) checkLockdown() error { return CheckLockdown(s.plan.Load()) }
 
 // CheckLockdown returns an *am.Error with code Unavailable if the plan locks the site
@@ -80,17 +80,17 @@ func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.T
 	return end
 }
 
-// maxRenewal limits the requested end of a lease, the time until, to the beginning of the
-// next maintenance. It also returns that maintenance; nil if none begins before until. A
-// lease that already reaches into the maintenance was granted before the maintenance was
-// planned, so it keeps its end.
-func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
-	w := s.nextMaintenance(now, until, x)
+// maxRenewal returns the requested end of a lease, or the beginning of the next maintenance if
+// that is earlier. It also returns that maintenance; nil if none begins before the requested end.
+// If the present lease reaches into the maintenance, it was granted before the maintenance was
+// planned. Then the limit is the present end of the lease.
+func (s *Service) maxRenewal(now, requested time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
+	w := s.nextMaintenance(now, requested, x)
 	switch {
 	case w == nil:
-		return until, nil
+		return requested, nil
 	case x.Expires.After(w.From):
-		return earliest(until, x.Expires), w
+		return earliest(requested, x.Expires), w
 	}
 	return w.From, w
 }
@@ -98,8 +98,8 @@ func (s *Service) maxRenewal(now, until time.Time, x *am.Sliver) (time.Time, *ma
 // shortenedLeases collects remarks on leases that maintenance shortens.
 type shortenedLeases struct{ remarks }
 
-// note adds a remark that the maintenance w shortens the sliver's lease. It does nothing if w
-// is nil.
+// note adds a remark that the maintenance w shortens the sliver's lease; w may be nil for no
+// maintenance.
 func (c *shortenedLeases) note(x *am.Sliver, w *maintenance.Window) {
 	if w != nil {
 		c.add("node", x.ClientID, "", "its lease ends by %s, because maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)

@@ -17,8 +17,8 @@ import (
 	"patchbay/rspec"
 )
 
-// ManifestOf returns the manifest of a sliver's slice without a grant, for the site's
-// own providers, which pass it to the slice's nodes.
+// ManifestOf returns the manifest of a sliver's slice. It requires no grant, because only the
+// site's providers use it: they pass the manifest to the slice's nodes.
 //
 // Errors: SearchFailed for a sliver that does not exist, Forbidden if its slice is shut
 // down, and those of manifest.
@@ -39,11 +39,11 @@ func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
 	})
 }
 
-// manifest writes the manifest of the slivers that find returns, from one snapshot of
-// the store. The memory that this takes counts for the caller that find returns.
+// manifest writes the manifest of the slivers that find returns. It reads one snapshot of the
+// store. The memory for the documents counts for the caller that find returns.
 //
-// Errors: those of find, ServerBusy if there is no memory now, TooBig for a manifest
-// above 64 MiB, and ctx's error if the client has disconnected.
+// Errors: those of find, ServerBusy if no memory is free, TooBig for a manifest above 64 MiB, and
+// ctx's error if the client has disconnected.
 func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller urn.URN, slivers []Report, err error)) ([]byte, error) {
 	var slivers []Report
 	var documents []am.Document
@@ -70,7 +70,8 @@ func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller u
 	return s.writeDocuments(ctx, caller, slivers, documents)
 }
 
-// holdDocuments reserves the memory for the parsed requests of the slivers. It does not wait.
+// holdDocuments reserves the memory for the parsed requests of the slivers. If no memory is free,
+// it fails at once.
 func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report) (release func(), err error) {
 	size, elements := 0, 0
 	for id := range documentIDs(slivers) {
@@ -84,8 +85,8 @@ func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report)
 	return s.memory.Hold(caller.Key(), size, elements)
 }
 
-// documentsOf reads the requests of the slivers. It skips requests that were deleted together
-// with their slivers meanwhile.
+// documentsOf reads the requests of the slivers. It skips requests that do not exist any more:
+// they were deleted together with their slivers.
 func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
 	for id := range documentIDs(slivers) {
 		d, _, err := v.Document(id)
@@ -114,7 +115,7 @@ func documentIDs(slivers []Report) iter.Seq[string] {
 }
 
 // writeDocuments parses the documents, which are the requests of the slivers, and writes the
-// manifest. The parsing counts for the caller.
+// manifest. It takes the caller's turn to parse (see Memory.Parse).
 func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []Report, documents []am.Document) ([]byte, error) {
 	requests := map[string]*rspec.Request{}
 	for _, doc := range documents {
@@ -168,8 +169,8 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 	return text, err
 }
 
-// nodeFacts returns a manifest's data about one node. They come from the sliver's record;
-// the inventory only adds the gateway, and data that records of earlier versions lack.
+// nodeFacts returns a manifest's data about one node. The data come from the sliver's record. The
+// inventory adds only the gateway, and data that records of earlier versions lack.
 func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
 	filled := *x
 	fillIn(inv, &filled)
@@ -220,8 +221,8 @@ func (s *Service) addExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 }
 
 // gateway returns the SSH host through which users reach a sliver: the host that the provider
-// reports, or else the gateway of the sliver's component. If the result has no user, all users
-// log in there with their own accounts. ok is false if there is no such host.
+// reports, or else the gateway of the sliver's component. If login has no user name, users log in
+// to the host with their own accounts. ok is false if there is no such host.
 func gateway(x *am.Sliver) (login rspec.Login, ok bool) {
 	if user, host, port, ok := splitEndpoint(x.Observed.Proxy); ok && user != "" {
 		return rspec.Login{Hostname: host, Port: port, Username: user}, true
@@ -277,8 +278,8 @@ func hosts(x *am.Sliver) (list []rspec.Host) {
 	return list
 }
 
-// splitEndpoint parses [user@]host:port as a provider reports it. An IPv6 address is in
-// brackets.
+// splitEndpoint parses [user@]host:port, the form in which providers report logins. An IPv6
+// address is in brackets.
 func splitEndpoint(s string) (user, host string, port int, ok bool) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, s = s[:i], s[i+1:]

@@ -12,39 +12,37 @@ import (
 	"patchbay/rspec"
 )
 
-// Memory limits the memory of parsed data: new requests, the stored requests from which a
-// manifest is written, and records of slivers. The site has one budget. All methods may be
-// called concurrently.
+// Memory limits the memory of parsed data: new requests, stored requests of which a manifest is
+// written, and records of slivers. All methods may be called concurrently.
 type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing has a value while a large request is parsed. Only one is parsed at a time,
-	// because parsing takes several times the memory of the result.
+	// parsing contains a value while a large request is parsed. Only one large request is parsed
+	// at a time, because the parser takes several times the memory of its result.
 	parsing chan struct{}
 
 	mu sync.Mutex
-	// turns let each caller parse one request at a time.
+	// turns has the turn of each caller by the caller's key.
 	turns map[string]*turn
 }
 
-// turn lets one request of a caller be parsed at a time.
+// turn makes sure that only one request of a caller is parsed at a time.
 type turn struct {
-	taken chan struct{} // has a value while a request of the caller is parsed
+	taken chan struct{} // contains a value while a request of the caller is parsed
 	users int           // calls that have the turn or wait for it
 }
 
-// The maximum memory of a parsed request in bytes, for each byte and each element of its
-// text. They were measured with documents full of elements, attributes, text and nodes. A
-// record of a sliver takes less.
+// The maximum memory of a parsed request in bytes, for each byte and each element of its text.
+// The values were measured with large documents of many kinds. A record of a sliver takes less
+// memory.
 const (
 	memoryPerByte    = 10
 	memoryPerElement = 300
 )
 
-// spareFactor says how much memory must stay free after an amount is taken: spareFactor times
-// the amount, but not more than the budget's reserve. So large amounts are refused long
-// before small ones.
+// spareFactor times an amount must be free after the amount is taken, or the budget's reserve if
+// that is less. So large amounts are refused long before small ones.
 const spareFactor = 4
 
 // Memory returns the site's memory budget. Code that calls Memory.Parse must first reserve
@@ -70,8 +68,8 @@ func memoryOf(size, elements int) int64 {
 	return memoryPerByte*int64(size) + memoryPerElement*int64(elements)
 }
 
-// Hold reserves the memory for the records of the slivers that targets name, before
-// they are read. The caller calls release when the answer is complete.
+// Hold reserves the memory for the records of the slivers that t names. Call it before these
+// records are read, and release when the answer is complete.
 //
 // Errors: those of Memory.Hold.
 func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err error) {
@@ -86,13 +84,13 @@ func (s *Service) Hold(g credentials.Grant, t Targets) (release func(), err erro
 	return s.memory.acquire(g.Caller().Key(), min(memoryOf(size, 0), s.memory.largest/2))
 }
 
-// Hold reserves the memory for requests before they are parsed. size and elements are the
-// numbers of bytes and elements of all these requests together. The caller calls release when
-// the requests are no longer used.
+// Hold reserves the memory for requests before they are parsed. size and elements are the numbers
+// of bytes and elements of all these requests together. Call release when the requests are no
+// longer used.
 //
-// Errors: ServerBusy if the caller, or all callers together, hold too much already.
+// Errors: ServerBusy if the caller holds too much memory already, or all callers together do.
 func (m *Memory) Hold(caller string, size, elements int) (release func(), err error) {
-	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // the requests in a slice of an earlier version may be larger
+	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have larger requests
 }
 
 // acquire reserves n bytes for a caller, or returns a ServerBusy error.
@@ -103,7 +101,7 @@ func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	return func() { m.budget.Release(caller, n) }, nil
 }
 
-// HoldText is like Hold, for the text of one request. It estimates the number of elements.
+// HoldText is Hold for the text of one request. It estimates the number of elements.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	size, elements := m.limits.PerSlice() // larger requests are refused before they are parsed
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))

@@ -18,12 +18,12 @@ const (
 	maxNamed   = 5  // nodes or links named in one remark
 )
 
-// Remark describes a part of a request that is ignored or done differently. It concerns a
-// node, a link, or the whole request; a remark on the whole request has no ClientID.
+// Remark describes a part of a request that the site ignores or fulfils in another way. Kind is
+// "node", "link" or "the request". A remark on the whole request has no ClientID.
 type Remark struct {
 	Kind, ClientID string
-	// What is the attribute or element that the remark is about, such as disk_image; empty
-	// if it is about the whole node or link.
+	// What is the name of the attribute or element that the remark is about, such as disk_image;
+	// "" for the whole node or link.
 	What string
 	Text string
 }
@@ -37,7 +37,7 @@ type remarks struct {
 	metrics map[string]bool
 }
 
-// add adds a remark, unless its text is new and there are maxRemarks texts already.
+// add adds a remark. It drops a remark with a new text if there are maxRemarks texts already.
 func (r *remarks) add(kind, clientID, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.seen == nil {
@@ -85,8 +85,7 @@ func Notices(list []Remark) (all []string) {
 	return all
 }
 
-// Remarks returns remarks on the parts of a bound request that are ignored or done
-// differently.
+// Remarks returns the remarks on a bound request.
 func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []Remark {
 	r := remarks{inv: inv}
 	for i := range b.Nodes {
@@ -102,7 +101,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		r.monitoringRemarks("node", n.Node.ClientID, n.Node.Monitoring)
 	}
 	bare := map[string]bool{}      // links with an interface without address
-	unwired := map[string]string{} // by link: a component at one of its ends whose network is unknown
+	unwired := map[string]string{} // by link: the name of a component at one end whose network is unknown
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
 		for _, in := range n.Interfaces {
@@ -162,8 +161,8 @@ func installer(command string) string {
 	return ""
 }
 
-// setupRemarks adds remarks at sites whose nodes do not reach the Internet: on the installs of
-// a node that cannot be fetched, and on the executes that need packages from the Internet.
+// setupRemarks adds remarks if the site's nodes do not reach the Internet. The remarks are on
+// installs that a node cannot fetch, and on executes that install packages from the Internet.
 func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
 		return

@@ -17,26 +17,26 @@ type ProvisionOptions struct {
 	Call
 	// EndTime is the requested end of the lease; zero if none was requested.
 	EndTime time.Time
-	// Users get accounts on every node; the service chooses their Login. Empty in Allocate.
+	// Users get accounts on every node. The service sets the field Login. Allocate ignores Users.
 	Users []am.Account
 }
 
 // Provision starts the creation of reserved slivers and replaces the short lease of the
 // reservation by a longer one (AM API v3, Provision). It does not wait: the slivers are
-// geni_pending_allocation until their providers have created them. For a whole slice it takes
-// the slivers that are geni_allocated and skips the others.
+// geni_pending_allocation until their providers have created them. If the call names a whole
+// slice, Provision applies to the slivers that are geni_allocated.
 //
-// Errors: those of resolve; SearchFailed if the slice has no sliver left to provision;
-// BadArgs for an end of the lease in the past; TooBig for too many keys; Unsupported for a
-// sliver that is provisioned already; Busy for one in a dry run; ServerBusy if there is no
-// memory for the manifest now; Refused by the site's policy; Unavailable while the site
-// is locked down, or for a sliver under maintenance.
+// Errors: those of resolve; SearchFailed if the slice has no sliver left to provision; BadArgs
+// for an end of the lease in the past; TooBig for too many keys; Unsupported for a sliver that is
+// provisioned already; Busy for a sliver in a dry run; ServerBusy if no memory for the manifest
+// is free; Refused by the site's policy; Unavailable while the site is locked down, or for a
+// sliver under maintenance.
 func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets, o ProvisionOptions) (Outcome, error) {
 	var accounts []am.Account
 	var permit *policy.Permit
 	var cut shortenedLeases
 	release := func() {}
-	err := s.cfg.Store.Read(func(v *store.View) (err error) { // before anything is changed
+	err := s.cfg.Store.Read(func(v *store.View) (err error) { // reserve the memory before anything is changed
 		r, _ := resolve(v, g, t, true) // the decision reports errors of the targets
 		release, err = s.holdDocuments(v, g.Caller(), reportsOf(r.slivers))
 		return err
@@ -93,11 +93,11 @@ type provisioning struct {
 	permit *policy.Permit
 	// until is the end of the credential.
 	until time.Time
-	// requested is the end of the lease that Provision requests; if zero, the end that
+	// requested is the end of the lease that the call requests. If it is zero, the end that
 	// Allocate requested applies.
 	requested time.Time
 	accounts  []am.Account
-	// on means that the sliver is switched on as soon as it is created.
+	// on means that the provider starts the sliver as soon as it exists.
 	on bool
 	// cut collects remarks on leases that maintenance shortens; nil for no remarks.
 	cut  *shortenedLeases

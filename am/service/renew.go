@@ -14,17 +14,18 @@ import (
 // RenewOptions are the options of Renew.
 type RenewOptions struct {
 	Call
-	// AsLongAsPossible means geni_extend_alap: a time beyond the limits is reduced to the
-	// latest possible time instead of refused, and no lease is shortened.
+	// AsLongAsPossible is the option geni_extend_alap. A time beyond the limits is then reduced
+	// to the latest possible time, and not refused. No lease is shortened.
 	AsLongAsPossible bool
 }
 
-// Renew sets the end of leases to exactly the requested time (AM API v3, Renew), in
-// either allocation state. A time before the current end shortens the lease.
+// Renew sets the end of leases to exactly the requested time (AM API v3, Renew). Slivers may be
+// allocated or provisioned. A time before the current end shortens the lease.
 //
-// Errors: those of resolve; BadArgs for a time in the past; Busy for a sliver in a dry
-// run; Refused with OutOfRange for a time beyond the credential, the site's limits, its
-// policy or the beginning of maintenance. The text names the latest possible time.
+// Errors: those of resolve; BadArgs for a time in the past; Busy for a sliver in a dry run;
+// Refused with OutOfRange for a time after the end of the credential, the limits of the site or
+// its policy, or the beginning of maintenance. The text of a Refused error names the latest
+// possible time.
 func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, until time.Time, o RenewOptions) (Outcome, error) {
 	until = until.UTC().Truncate(time.Second)
 	var permit *policy.Permit
@@ -86,8 +87,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	return out, err
 }
 
-// limitedBy returns a text that names the limit of a renewal: the limit of the site if the
-// latest end is before the end of the credential, else the credential.
+// limitedBy returns a text that names the limit of a renewal. The limit is the site's if latest
+// is before the end of the credential, else it is the credential.
 func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the limit of this aggregate"

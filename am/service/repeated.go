@@ -8,9 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// joinRepeated merges the slice's last journal entry into the entry that was just added to
-// the change set, if the new call repeats the last one with the same credentials and slivers.
-// It does not merge entries after the revision settled, because they have no audit line yet.
+// joinRepeated merges the slice's last journal entry into the entry that was just added to the
+// change set, if isRepeat returns true for the two entries. It does not merge entries after the
+// revision settled, because these have no audit line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	added := &cs.Put[len(cs.Put)-1]
 	e := added.Value.(am.JournalEntry)

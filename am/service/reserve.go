@@ -19,12 +19,12 @@ import (
 	"patchbay/rspec"
 )
 
-// Allocate binds the request's nodes for this aggregate to components and reserves them,
-// all or nothing (AM API v3, Allocate). The manifest contains only the slivers of this
-// call. The lease is short: Provision and Renew prolong it.
+// Allocate binds the request's nodes for this aggregate to components and reserves these
+// components, all or none (AM API v3, Allocate). The manifest contains only the slivers of this
+// call. The lease is short; Provision and Renew prolong it.
 //
-// Before it confirms the reservation, it runs a dry run at the providers that want one (see
-// Prober), and waits for the result.
+// Before Allocate confirms the reservation, it runs a dry run at the providers that want one (see
+// Prober).
 //
 // Errors: Forbidden, Unavailable while the site is locked down, Refused by the site's
 // policy, SearchFailed for a request without a node for this aggregate, Exists for a
@@ -49,8 +49,8 @@ type reservation struct {
 	slice   urn.URN
 	request *rspec.Request
 	options ProvisionOptions
-	// create provisions the slivers at once, with accounts for the users, in a slice
-	// without slivers, as CreateSliver does.
+	// create is set by CreateSliver. The slice must have no slivers. The new slivers are
+	// provisioned at once, with accounts for the users.
 	create bool
 	// avoid lists components that must not be chosen, because a dry run refused them.
 	avoid []urn.URN
@@ -68,16 +68,17 @@ type conditions struct {
 // reserved is the result of bindSlivers.
 type reserved struct {
 	document  string
-	inventory *inventory.Inventory // used for the binding
+	inventory *inventory.Inventory // the inventory of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
 	cut       shortenedLeases
-	// mustProbe means that a dry run follows. Until the dry run ends, the lease is very short.
+	// mustProbe means that a dry run must follow. Until its end, the slivers have a very short
+	// lease.
 	mustProbe bool
 }
 
-// reserve commits the reservation, all or nothing. It is one decision, or two with a dry
-// run in between.
+// reserve commits the reservation, all or nothing. It needs one decision, or two with a dry run
+// between them.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	r.clientIDs = clientIDsOf(r.request)
 	t, err := s.bindSlivers(ctx, r)
@@ -94,9 +95,9 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	return out, err
 }
 
-// bindSlivers binds the nodes to components and commits the reservation. If the request is
-// refused, perhaps because components are in use, it releases the slivers whose lease has
-// ended, and tries once more.
+// bindSlivers binds the nodes to components and commits the reservation. If components in use may
+// be the reason for a refusal, it releases the slivers whose lease has ended, and tries once
+// more.
 func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
 	t, err := s.bindOnce(ctx, r)
 	if err != nil && mayBeInUse(err) && s.endLeases(ctx) {
@@ -112,7 +113,7 @@ func mayBeInUse(err error) bool {
 	return unsatisfied || am.CodeOf(err) == am.Refused
 }
 
-// endLeases releases the slivers whose lease has ended, and reports whether there were any.
+// endLeases releases the slivers whose lease has ended. It reports whether it has released any.
 func (s *Service) endLeases(ctx context.Context) bool {
 	if s.cfg.EndLeases == nil {
 		return false
@@ -126,10 +127,10 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// checkReservation checks everything that does not depend on free components, and returns
-// the conditions of the reservation. Each decision about the reservation calls it. first is
-// true in the decision that binds the slivers.
-func (s *Service) checkReservation(v *store.View, r *reservation, first bool) (t conditions, err error) {
+// checkReservation checks everything that does not depend on free components, and returns the
+// conditions of the reservation. Each decision about the reservation calls it. isBinding is true
+// in the decision that binds the slivers; then the slice of a CreateSliver must have no slivers.
+func (s *Service) checkReservation(v *store.View, r *reservation, isBinding bool) (t conditions, err error) {
 	if t.until, err = checkRight(v, r.grant, r.slice); err != nil {
 		return t, err
 	}
@@ -140,7 +141,7 @@ func (s *Service) checkReservation(v *store.View, r *reservation, first bool) (t
 	if err := t.permit.Begin(); err != nil || !r.create {
 		return t, err
 	}
-	if first {
+	if isBinding {
 		live, err := liveSlivers(v, r.slice)
 		if err != nil {
 			return t, err
@@ -173,7 +174,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			return cs, err
 		}
 		for i := range t.slivers {
-			// The remark is about the lease after Provision, so that users learn it early.
+			// The remark is about the later lease after Provision: users should know early.
 			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
@@ -191,8 +192,8 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 	return t, err
 }
 
-// store adds reserved slivers and a journal entry to the change set. With r.create it
-// also provisions the slivers.
+// store adds reserved slivers and a journal entry to the change set. If r.create is set, it also
+// provisions the slivers.
 func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by conditions, slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]

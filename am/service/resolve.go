@@ -14,21 +14,22 @@ import (
 // resolved holds the slivers that a call may act on.
 type resolved struct {
 	slice urn.URN
-	// slivers are live. They have the order of the call's names, or the order of creation if
-	// the call names a whole slice.
+	// slivers are the live slivers, in the order of their names in the call. If the call names a
+	// whole slice, they are in the order of creation.
 	slivers []am.Sliver
-	// missing are the named slivers that do not exist; only best effort allows them.
+	// missing are the named slivers that do not exist. Without best effort, resolve fails for
+	// them.
 	missing []urn.URN
 	// until is the end of the credential that covers the slice.
 	until time.Time
 }
 
-// resolve finds the slivers that targets name, and checks that the grant covers their
-// slice. Methods reach slivers only through it.
+// resolve finds the slivers that targets name, and checks that the grant covers their slice.
+// Every method of the API that acts on slivers must get them from resolve.
 //
-// Errors, in this order: Forbidden for a slice that the grant does not cover or that is
-// shut down; SearchFailed for a sliver that does not exist (unless best effort finds
-// another); BadArgs for slivers of two slices; SearchFailed for a slice without slivers.
+// Errors, in this order: Forbidden for a slice that the grant does not cover or that is shut
+// down; SearchFailed for a sliver that does not exist (with best effort, only if no sliver
+// exists); BadArgs for slivers of two slices; SearchFailed for a slice without slivers.
 func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (resolved, error) {
 	if t.Slice.IsZero() {
 		return resolveSlivers(v, g, t.Slivers, bestEffort)
@@ -69,8 +70,8 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		}
 		if k := x.Slice.Key(); !checked[k] {
 			checked[k] = true
-			// The right is checked before all other errors, even for the second slice of
-			// a call: a caller without a right must not learn the slice's name.
+			// Check the right before any other error, even for a second slice in the call: a
+			// caller without a right to a slice must not learn its name.
 			until, err := checkRight(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
 				return r, am.Errorf(am.Forbidden, "sliver %s belongs to a slice for which no presented credential gives the right to %s; present that slice's credential", u, g.Right()).About(u).With(denied.Detail())
@@ -95,7 +96,7 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 	return r, nil
 }
 
-// checkRight returns the end of the credential for a slice. It fails if the grant does
+// checkRight returns the end of the credential that covers a slice. It fails if the grant does
 // not cover the slice or the slice is shut down.
 func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
 	until, err := g.Over(slice)

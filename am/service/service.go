@@ -28,8 +28,8 @@ type Leases struct {
 	// ProvisionedMax is the longest lease that Provision and Renew give, counted from the
 	// call.
 	ProvisionedMax time.Duration
-	// Margin is the time between the end of a default lease and the end of the credential,
-	// so that a small renewal still works.
+	// Margin is the minimum time between the end of a default lease and the end of the
+	// credential, so that a small renewal is possible.
 	Margin time.Duration
 }
 
@@ -58,19 +58,18 @@ type Config struct {
 	ASCIIManifests bool
 	// ManifestExtensions are the enabled extensions of manifests: SliverInfo, VNode.
 	ManifestExtensions []string
-	// Reading are the options for reading stored requests. New sets them so that requests are
-	// not checked again, because they were accepted before.
+	// Reading are the options for reading stored requests. New turns off the checks of requests,
+	// because stored requests were accepted before.
 	Reading rspec.ReadOptions
 	// Wake wakes the runner because there is work; it must not block.
 	Wake func()
-	// EndLeases releases the slivers whose lease has ended, and returns when that is done. It
-	// is called when these slivers may be the reason why a request is refused. If it is nil,
-	// callers have to try again later.
+	// EndLeases releases the slivers whose lease has ended, and returns when that is done. The
+	// service calls it when such slivers may be the reason for a refusal. It may be nil.
 	EndLeases func(context.Context) error
-	// Silent reports whether a provider has not answered for too long, and when it last did.
-	// Nil means that all providers answer.
+	// Silent reports whether a provider has not answered for too long, and the time of its last
+	// answer. If Silent is nil, all providers count as answering.
 	Silent func(provider string) (since time.Time, silent bool)
-	// Prober runs dry runs before reservations; nil for no dry runs.
+	// Prober runs dry runs for reservations; nil for no dry runs.
 	Prober Prober
 	// Settled returns the last revision whose journal entries all have lines in the audit
 	// log. Repeated entries of Renew up to that revision are joined. If Settled is nil, no
@@ -86,7 +85,7 @@ const (
 	VNode = "vnode"
 )
 
-// Service implements the methods. All may be called concurrently.
+// Service implements the methods of the AM API. Its methods may be called concurrently.
 type Service struct {
 	cfg     Config
 	memory  *Memory
@@ -103,13 +102,13 @@ func New(c Config) *Service {
 	if c.Wake == nil {
 		c.Wake = func() {}
 	}
-	c.Reading.Stored, c.Reading.CheckSchemas = true, false // accepted requests stay readable
+	c.Reading.Stored, c.Reading.CheckSchemas = true, false // an accepted request must stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
 	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), &c), nil})
 	return s
 }
 
-// Targets are the targets of a call: a whole slice, or some of its slivers.
+// Targets are the targets of a call: the whole slice Slice, or the slivers in Slivers.
 type Targets struct {
 	Slice   urn.URN
 	Slivers []urn.URN
@@ -128,10 +127,10 @@ type Call struct {
 	BestEffort bool
 }
 
-// Report is one sliver after a method.
+// Report describes one sliver after a call of a method.
 type Report struct {
 	am.Sliver
-	// Failed is the reason why best effort did not change this sliver.
+	// Failed is the reason why a call with best effort did not change the sliver; "" if it did.
 	Failed string
 }
 
@@ -147,16 +146,15 @@ type Outcome struct {
 	Notices []string
 }
 
-// largeSlice is the size of a slice's sliver records, in bytes, from which decoding them
-// takes some milliseconds.
+// largeSlice is a size of sliver records in bytes. Decoding larger records takes some
+// milliseconds.
 const largeSlice = 256 << 10
 
-// commit runs a decision about the targets. It wakes the runner if anything changed:
-// there may be a task, or a lease that ends earlier than all others.
+// commit runs a decision about the targets. It wakes the runner if anything changed, because
+// there may be a new task or an earlier end of a lease.
 //
-// For a large slice the decision first runs on a separate view. While the committer runs a
-// decision, all other changes wait, so it should not read a large slice only to refuse the
-// call. A decision may therefore run twice.
+// For a large slice, the decision runs twice: first on a separate view, where it may refuse the
+// call. During the second run, in the commit, all other changes wait.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {

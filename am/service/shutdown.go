@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials"
 )
 
-// Shutdown freezes a slice (AM API v3, Shutdown). Its nodes are switched off, nothing is
-// released and no lease ends. Later calls on it are Forbidden until an operator ends the
-// shutdown. A second Shutdown succeeds.
+// Shutdown freezes a slice (AM API v3, Shutdown). Its nodes are stopped, nothing is released and
+// no lease ends. Later calls for the slice are Forbidden until an operator ends the shutdown. A
+// second Shutdown succeeds.
 //
 // Errors: Forbidden without the right, SearchFailed for a slice without slivers.
 func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.URN, c Call) error {
@@ -45,7 +45,7 @@ func (s *Service) Shutdown(ctx context.Context, g credentials.Grant, slice urn.U
 			if status != x.Status || x.Desired.On {
 				goal := am.GoalStop
 				if x.Status.Operational == am.PendingAllocation {
-					goal = am.GoalMake // the provider still creates it, but does not start it
+					goal = am.GoalMake // the provider still creates the sliver, but does not start it
 				}
 				queueTask(&cs, v, &x, goal, c)
 			}

@@ -9,8 +9,8 @@ import (
 	"patchbay/credentials"
 )
 
-// Status returns the states of slivers from the store; it calls no provider (AM API v3,
-// Status).
+// Status returns the states of slivers (AM API v3, Status). It reads the store and calls no
+// provider.
 //
 // Errors: those of resolve.
 func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Call) (Outcome, error) {

@@ -31,14 +31,14 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// AdminClient gives an operator's command access to a site: through the admin socket if
-// the site is served, else through its files.
+// AdminClient gives an operator's command access to a site. It uses the admin socket if the site
+// is served, else the site's files.
 type AdminClient struct {
 	Config *Config
 	Backup string // the backup file to read instead of the site; "" for none
 }
 
-// Now returns the time with which the leases of the site or backup are compared.
+// Now returns the present time of the site. For a backup, it returns the time of the host.
 func (h AdminClient) Now(ctx context.Context) time.Time {
 	if h.Backup != "" {
 		return time.Now()
@@ -46,8 +46,8 @@ func (h AdminClient) Now(ctx context.Context) time.Time {
 	return h.Config.Now(ctx)
 }
 
-// Now returns the site's time: from the served site, else from the clock's file, else
-// from the host.
+// Now returns the site's time. It asks the served site, or else reads the clock's file. If both
+// fail, it returns the time of the host.
 func (c *Config) Now(ctx context.Context) time.Time {
 	var a timeAnswer
 	if err := Ask(ctx, c, "/time", &a); err == nil {
@@ -62,9 +62,10 @@ func (c *Config) Now(ctx context.Context) time.Time {
 // timeAnswer is the answer of a served site to GET /time.
 type timeAnswer struct{ Now time.Time }
 
-// List writes the rows of a list (slivers, nodes, …) to w, one JSON object a line.
-func (h AdminClient) List(ctx context.Context, what string, f operate.Filter, w io.Writer) error {
-	return h.Read(ctx, "/"+what+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.WriteList(what, f, w) })
+// List writes the rows of a list to w, one JSON object in each line. name is the name of the
+// list, such as slivers or nodes.
+func (h AdminClient) List(ctx context.Context, name string, f operate.Filter, w io.Writer) error {
+	return h.Read(ctx, "/"+name+"?"+f.Query().Encode(), w, func(d *operate.Operations) error { return d.WriteList(name, f, w) })
 }
 
 // Read requests a path from a served site and copies the answer to w. If the site is not
@@ -94,13 +95,13 @@ func (h AdminClient) withFiles(read func(*operate.Operations) error) error {
 	return errors.Join(read(d), st.Close())
 }
 
-// ReplacePath replaces the path of a copy in an error by the path that the operator named.
+// ReplacePath replaces path, the path of a copy, in an error by the path that the operator named.
 func ReplacePath(err error, path, named string) error {
 	return replaceText(err, path, named)
 }
 
-// SuggestOtherBackup replaces the remedy in the error of a damaged store. The store is a
-// backup that the operator named, so the remedy is not to restore a backup.
+// SuggestOtherBackup changes the remedy in the error of a damaged store. That store is a backup,
+// so its error must not propose to restore a backup.
 func SuggestOtherBackup(err error) error {
 	if !errors.Is(err, store.ErrBroken) {
 		return err
@@ -109,7 +110,7 @@ func SuggestOtherBackup(err error) error {
 	return replaceText(replaceText(err, "stop the server, and "+remedy, remedy), remedy, "name another backup file")
 }
 
-// replaceText replaces text in the message of an error. It returns an error without the text
+// replaceText replaces old by text in the message of an error. It returns an error without old
 // unchanged.
 func replaceText(err error, old, text string) error {
 	if err == nil || !strings.Contains(err.Error(), old) {
@@ -127,9 +128,9 @@ type rewordedError struct {
 func (e *rewordedError) Error() string { return e.text }
 func (e *rewordedError) Unwrap() error { return e.error }
 
-// copyBackup makes the client read a copy of the backup. Opening a store migrates it to the
-// current schema, and the backup may be in a read-only folder. done removes the copy.
-func (h *AdminClient) copyBackup() (done func(), err error) {
+// copyBackup makes the client read a copy of the backup: an opened store is migrated to the
+// current schema, and the backup may be in a read-only folder. remove removes the copy.
+func (h *AdminClient) copyBackup() (remove func(), err error) {
 	from, err := OpenRegular(h.Backup)
 	if err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	done = func() { os.RemoveAll(dir) }
+	remove = func() { os.RemoveAll(dir) }
 	h.Backup = filepath.Join(dir, "state.db")
 	to, err := os.OpenFile(h.Backup, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -147,16 +148,15 @@ func (h *AdminClient) copyBackup() (done func(), err error) {
 		err = errors.Join(err, to.Close())
 	}
 	if err != nil {
-		done()
+		remove()
 		return nil, fmt.Errorf("cannot copy the backup to read it: %w; set TMPDIR to another folder", err)
 	}
-	return done, nil
+	return remove, nil
 }
 
-// Act posts an order to a served site, at the path /NAME. If the site is not served, it
-// carries out the order with do, on the site's files. served reports whether the site is
-// served.
-func Act[T any](ctx context.Context, h AdminClient, name string, order T, do func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
+// Act posts an order to the path /NAME of a served site. If the site is not served, it opens the
+// site's files and carries out the order with apply. served reports whether the site is served.
+func Act[T any](ctx context.Context, h AdminClient, name string, order T, apply func(*operate.Operations, context.Context, T) (operate.Result, error)) (done operate.Result, served bool, err error) {
 	if err := Order(ctx, h.Config, "/"+name, order, &done); !errors.Is(err, ErrNotServed) {
 		return done, true, err
 	}
@@ -168,12 +168,12 @@ func Act[T any](ctx context.Context, h AdminClient, name string, order T, do fun
 	if err != nil {
 		return done, false, errors.Join(err, st.Close())
 	}
-	done, err = do(d, ctx, order)
+	done, err = apply(d, ctx, order)
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openOperations returns the operations on the files of a site that is not served, and the
-// site's store. It opens the store with open, and a backup itself.
+// openOperations returns the Operations of a site that is not served, and the site's store. It
+// opens the store with open. If Backup is set, it opens the backup instead.
 func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
@@ -200,8 +200,8 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	}), st, nil
 }
 
-// openStore opens the existing store or backup. It fails with ErrNeverServed if there
-// is none.
+// openStore opens the backup if Backup is set, else the site's store with open. It fails with
+// ErrNeverServed if the site has no store.
 func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
 	if h.Backup != "" {
 		return store.Open(h.Backup, store.Options{Site: h.Config.Authority, ReadOnly: errReadOnly})
@@ -214,19 +214,19 @@ func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store,
 	return open()
 }
 
-// Rows calls row with each row of a list.
-func Rows[T any](ctx context.Context, h AdminClient, what string, f operate.Filter, row func(*T) error) error {
-	return ReadRows(func(w io.Writer) error { return h.List(ctx, what, f, w) }, row)
+// Rows calls row with each row of the list called name.
+func Rows[T any](ctx context.Context, h AdminClient, name string, f operate.Filter, row func(*T) error) error {
+	return ReadRows(func(w io.Writer) error { return h.List(ctx, name, f, w) }, row)
 }
 
-// ReadRows calls row with each row that list writes, a JSON object a line.
+// ReadRows calls row with each row that list writes. A row is a JSON object.
 func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
 	rows, w := io.Pipe()
 	go func() { w.CloseWithError(list(w)) }()
 	for d := json.NewDecoder(rows); ; {
 		var t T
 		err := d.Decode(&t)
-		switch err { // not errors.Is, because the errors of list may wrap these
+		switch err { // not errors.Is, because an error of list may wrap io.EOF
 		case io.EOF:
 			return nil
 		case io.ErrUnexpectedEOF:
@@ -241,13 +241,13 @@ func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
 	}
 }
 
-// ErrNotServed says that no server answers at the site's socket.
+// ErrNotServed means that no server answers at the site's socket.
 var ErrNotServed = errors.New("the site is not served")
 
 const (
-	// askTimeout limits the wait for each part of a served site's answer.
+	// askTimeout is the longest wait for the next part of an answer.
 	askTimeout = 30 * time.Second
-	// maxAnswer limits the bytes of an answer that is read as a whole.
+	// maxAnswer is the largest size, in bytes, of an answer that is read as a whole.
 	maxAnswer = 8 << 20
 )
 
@@ -257,7 +257,7 @@ func Ask(ctx context.Context, c *Config, path string, answer any) error {
 	return exchange(ctx, c, http.MethodGet, path, nil, answer)
 }
 
-// Order posts an order as JSON to a served site and decodes its JSON answer. An error
+// Order posts an order as JSON to a served site and decodes the JSON answer. The text of an error
 // says whether the site may have carried out the order.
 func Order(ctx context.Context, c *Config, path string, order, answer any) error {
 	body, err := json.Marshal(order)
@@ -288,8 +288,8 @@ func exchange(ctx context.Context, c *Config, method, path string, body []byte, 
 	return askError(ctx, socketPath(c), err)
 }
 
-// Stream copies a long answer of a served site to w as it arrives. It fails if the answer is
-// incomplete. It returns an error of w unchanged.
+// Stream sends a GET request to a served site and copies the answer to w as it arrives. It fails
+// if the answer is incomplete. It returns an error of w unchanged.
 func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
 	resp, _, err := request(ctx, c, http.MethodGet, path, nil)
 	switch {
@@ -315,8 +315,8 @@ func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
 	return nil
 }
 
-// SocketName is the name of the admin socket, beside the configuration. Providers get
-// manifests from it, and operators' commands send all their requests to it.
+// SocketName is the name of the admin socket, which is in the folder of the configuration.
+// Providers get manifests from it, and operators' commands send their requests to it.
 const SocketName = "admin.sock"
 
 // socketPath returns the path of a site's admin socket.
@@ -338,8 +338,8 @@ func request(ctx context.Context, c *Config, method, path string, body []byte) (
 	return resp, sent, err
 }
 
-// dialer returns a function that connects to the admin socket of a site. The function
-// ignores the address that it is called with.
+// dialer returns a function that connects to the admin socket of a site. The function ignores its
+// address arguments.
 func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -352,8 +352,7 @@ func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// partTimeoutConn is a connection that allows askTimeout for each read instead of for
-// the whole answer.
+// partTimeoutConn is a connection with the timeout askTimeout for each read.
 type partTimeoutConn struct{ net.Conn }
 
 // Read fails if nothing arrives within askTimeout.
@@ -364,8 +363,8 @@ func (p *partTimeoutConn) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// decode decodes the JSON of an answer with status 200; other answers become a
-// *refusedError.
+// decode decodes the JSON of an answer with status 200. It returns a *refusedError for an answer
+// with another status.
 func decode(resp *http.Response, answer any) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -393,8 +392,8 @@ type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusalOf returns the *refusedError of an answer. Its text is the body of the answer, with
-// the status before it unless the site has refused the request (422).
+// refusalOf returns the *refusedError of an answer. The text of the error is the body of the
+// answer. The status precedes it, unless that is 422: the site has refused the request.
 func refusalOf(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -407,15 +406,14 @@ func refusalOf(resp *http.Response) error {
 	return &refusedError{fmt.Sprintf("the served site answers %d: %.500s", resp.StatusCode, text)}
 }
 
-// isNotRunning reports whether an error of the socket means that no server runs. It accepts
-// a reset connection, because a killed server may leave such connections. If a server does
-// run, its lock on the store prevents the caller from opening the store.
+// isNotRunning reports whether an error of the socket means that no server runs. A reset
+// connection counts, because a killed server resets its connections. If a server runs
+// nevertheless, its lock on the store prevents the caller from opening the store.
 func isNotRunning(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unknownResult returns the error of an order that the site received without answering:
-// it may have been carried out.
+// unknownResult returns the error for an order that the site has received but not answered.
 func unknownResult(ctx context.Context, c *Config, err error) error {
 	return fmt.Errorf("the served site has received the order, but %w. It may have carried out the order, or may do so later: before you repeat it, check with: %s",
 		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
@@ -432,8 +430,7 @@ func askError(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("the served site cannot be reached at %s: %w; try again, and read its log", path, noAnswerReason(ctx, err))
 }
 
-// noAnswerReason returns the reason why no answer arrived. Its text is about the site, as
-// "it", or about the command.
+// noAnswerReason returns the reason why no answer arrived. "it" in the text is the site.
 func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -446,7 +443,7 @@ func noAnswerReason(ctx context.Context, err error) error {
 	return err
 }
 
-// HookStates asks a served site for the state of its hooks, by name.
+// HookStates returns the states of a served site's hooks by the names of the hooks.
 func (c *Config) HookStates(ctx context.Context) (map[string]hook.State, error) {
 	var list []hook.State
 	if err := Ask(ctx, c, "/hooks", &list); err != nil {

@@ -15,13 +15,12 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// adminSocket is a listening socket that only root and the server's user can use. It
-// checks the peer of each connection, because the mode of the file may be changed by
-// mistake.
+// adminSocket is a listening socket that only root and the server's user can use. It checks the
+// peer of each connection, because an operator may change the mode of the file by mistake.
 type adminSocket struct {
 	*net.UnixListener
 	path       string
-	info       fs.FileInfo // of path; another server may have replaced the file since
+	info       fs.FileInfo // of the socket's file, which another server may replace
 	log        *slog.Logger
 	quietUntil time.Time // no warning about refused users before this time; used by Accept only
 	refused    int       // refused connections since the last warning; used by Accept only
@@ -30,8 +29,8 @@ type adminSocket struct {
 // warnInterval is the shortest time between two warnings about refused users.
 const warnInterval = time.Minute
 
-// listenSocket listens at path and replaces the socket of a server that has ended. It
-// fails if a server answers there, or if path is not a socket.
+// listenSocket listens at path. It replaces the socket of a server that has ended. It fails if a
+// server answers there, or if path is not a socket.
 func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
 	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = createSocket(path, log); return err })
 	return s, err
@@ -99,7 +98,7 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 	}
 }
 
-// remove closes the socket and removes its file, unless another server has replaced it.
+// remove closes the socket. It removes the file, unless another server has replaced the file.
 func (s *adminSocket) remove() {
 	s.Close()
 	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.info) {
