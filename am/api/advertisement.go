@@ -13,8 +13,8 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Encodings of the advertisement. HTTP does not compress an answer whose value is
-// compressed already.
+// Encodings of the advertisement. An answer is compressed once at most: its value, or its
+// HTTP body.
 const (
 	encodePlain      = iota
 	encodeCompressed // geni_compressed
@@ -22,14 +22,14 @@ const (
 	encodings        // their number
 )
 
-// form is a combination of options and encoding of the advertisement.
+// form selects a variant of the advertisement.
 type form struct {
 	free     bool // only free nodes: geni_available
 	encoding int
 }
 
 // level is the compression level of advertisements. The default level takes three times
-// as long and saves only a fifth, because the nodes are so similar.
+// as long, and its result is only a fifth smaller.
 const level = 2
 
 // preparedAnswer holds the complete body of ListResources in one form. Readers do not
@@ -60,8 +60,8 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return nil, nil, err
 }
 
-// advertisement returns the body of a form. The first reader after a change makes a new
-// body, so no reader gets a state older than its call.
+// advertisement returns the body of ListResources in the form f. The first reader after a
+// change makes a new body, so no reader gets an outdated one.
 func (a *API) advertisement(f form) ([]byte, error) {
 	p := &a.prepared[f.encoding]
 	if f.free {

@@ -41,18 +41,18 @@ type Aggregate interface {
 type Config struct {
 	// Manager is the aggregate's URN.
 	Manager urn.URN
-	// PublicURL is https://host:port as clients reach it, without a slash at the end.
+	// PublicURL is the URL for clients, https://host:port, without a slash at the end.
 	PublicURL string
 	// SoftwareVersion is returned by GetVersion.
 	SoftwareVersion string
-	// Reading are the options for reading requests until SetReading replaces them.
+	// Reading contains the options for reading requests. SetReading replaces them.
 	Reading rspec.ReadOptions
 	// Limits limit a call's structure.
 	Limits xmlrpc.Limits
 	// Admit is called before a call changes anything; its error refuses the call. Nil
 	// admits all calls.
 	Admit func() error
-	// Now returns the present time, at which credentials must be valid; nil for time.Now.
+	// Now returns the current time, at which credentials must be valid. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -81,7 +81,8 @@ type siteFacts struct {
 	versions map[int]xmlrpc.Struct // the answers of GetVersion
 }
 
-// SetReading sets the options for reading requests after the inventory was replaced.
+// SetReading replaces the options for reading requests. Call it after each change of the
+// inventory.
 func (a *API) SetReading(reading rspec.ReadOptions) {
 	a.site.Store(&siteFacts{reading, versionValues(a.cfg, a.agg)})
 }
@@ -97,10 +98,10 @@ type Request struct {
 	AcceptGzip bool
 	// Remote is the caller's address, for the log.
 	Remote string
-	// MayChange is called for each call of a changing method; its error refuses the call.
-	// It is called first with "", before any work. It is called again with the key of the
-	// caller's URN when the caller is known; for a tool that speaks for a user, this is the
-	// tool's key. A nil MayChange refuses nothing.
+	// MayChange checks each call of a changing method twice; its error refuses the call.
+	// The first check, before any work, has the caller "". The second check has the key of
+	// the caller's URN, or of the tool's URN if a tool speaks for the caller. A nil
+	// MayChange refuses nothing.
 	MayChange func(caller string) error
 }
 
@@ -118,7 +119,7 @@ type Event struct {
 	// Changes means that the method changes something.
 	Changes bool
 	Caller  urn.URN
-	// Speaker is the tool that called on behalf of the caller; zero if none did.
+	// Speaker is the tool that called on behalf of the caller; zero if no tool did.
 	Speaker urn.URN
 	// Slice is the slice of the call; zero if it is not known.
 	Slice  urn.URN

@@ -34,7 +34,7 @@ type call struct {
 	parsedOptions
 	grant credentials.Grant
 
-	// release functions are called when the answer is complete.
+	// release contains functions to call when the answer is complete.
 	release []func()
 	// ready is a complete body, with its envelope.
 	ready   []byte
@@ -72,16 +72,15 @@ func (c *call) run(ctx context.Context, m method, params []xmlrpc.Value) (xmlrpc
 		err = m.parse(ctx, c)
 	}
 	if err != nil {
-		// An error about the targets comes first in the order of checks.
+		// An error about the targets has precedence.
 		return nil, nil, cmp.Or(c.api.agg.CheckTargets(c.grant, c.targets, c.serviceCall()), err)
 	}
 	return m.handle(ctx, c)
 }
 
-// readOptionValues reads the early options of a method, which decide about the required
-// right, or all other options if early is false. It returns the error of the first option
-// that is invalid or missing.
-func (c *call) readOptionValues(m method, early bool) (first error) {
+// readOptionValues reads the options of a method whose field early has the given value. It
+// returns the error of the first option that is invalid or missing.
+func (c *call) readOptionValues(m method, early bool) (firstErr error) {
 	for _, o := range m.options {
 		if o.early != early {
 			continue
@@ -93,12 +92,12 @@ func (c *call) readOptionValues(m method, early bool) (first error) {
 		case o.required != "":
 			err = am.Errorf(am.BadArgs, "option %s is required: %s", o.name, o.required).With(am.MissingArgs)
 		}
-		first = cmp.Or(first, err)
+		firstErr = cmp.Or(firstErr, err)
 	}
 	if early && !c.slice.IsZero() {
 		c.targets.Slice, c.event.Slice = c.slice, c.slice
 	}
-	return first
+	return firstErr
 }
 
 // mayChange calls Request.MayChange if the method changes something. It returns an error if
@@ -152,13 +151,13 @@ func (c *call) authorize(m method) error {
 	return nil
 }
 
-// bad returns a BadArgs error that adds the name of the argument or option to err. It
-// returns err unchanged if it is nil or has a code already.
-func bad(what string, err error) error {
+// bad returns a BadArgs error with the name of an argument or option and the text of err.
+// If err is nil or has a code, bad returns err unchanged.
+func bad(name string, err error) error {
 	if _, ok := errors.AsType[*am.Error](err); ok || err == nil {
 		return err
 	}
-	return am.Errorf(am.BadArgs, "%s: %v", what, err)
+	return am.Errorf(am.BadArgs, "%s: %v", name, err)
 }
 
 // readSlice reads the argument slice_urn.
@@ -225,7 +224,7 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 	return nil
 }
 
-// maxShown limits the credentials of a refused call that the log and the audit log name.
+// maxShown limits how many credentials of a refused call are logged.
 const maxShown = 4
 
 // maxCredentials limits the list of credentials.

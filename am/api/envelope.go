@@ -16,9 +16,8 @@ import (
 	"patchbay/rspec"
 )
 
-// codeOf converts an error to the code, the detail and the text of the answer. It knows
-// errors with a code, errors of the other packages, timeouts, and errors of the store. Any
-// other error is an internal error, whose text only the operator sees.
+// codeOf converts an error to the code, the detail and the text of the answer. An unknown
+// error is an internal error, whose text only the operator sees. request is the request id.
 func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code, e.Detail, e.Msg
@@ -48,7 +47,7 @@ var requestCode = map[rspec.Kind]am.Code{
 	rspec.BadArgs: am.BadArgs, rspec.BadVersion: am.BadVersion, rspec.Unsupported: am.Unsupported, rspec.TooBig: am.TooBig,
 }
 
-// internalError returns the error that hides an internal error from the experimenter.
+// internalError returns the error that experimenters see instead of an internal error.
 func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators can find the cause in the log by the request id %s", request)
 }
@@ -90,8 +89,8 @@ func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	return body
 }
 
-// versionMember returns the member geni_api for answers of GetVersion. Version 1 had it
-// there, and clients still look for it first, even in an error.
+// versionMember returns the member geni_api for answers of GetVersion. Clients look for it
+// at the top level of the answer, as in version 1, even in an error.
 func (c *call) versionMember() xmlrpc.Struct {
 	if c.event.Method != "GetVersion" {
 		return nil

@@ -13,14 +13,13 @@ const maxDetails = 4 << 20
 // interfaceSize is the approximate size of an interface without its names, in bytes.
 const interfaceSize = 256
 
-// detailWriter adds the details that providers report to the structs of slivers, within
-// maxDetails.
+// detailWriter adds reported details to the structs of slivers, up to maxDetails.
 type detailWriter struct{ output, interfaces int } // bytes left for each kind
 
 func newDetailWriter() detailWriter { return detailWriter{maxDetails, maxDetails} }
 
-// add adds the results of services and the mechanisms of links to the struct of a sliver.
-// Both are Patchbay's own extensions, which clients may ignore.
+// add adds the results of services and the interfaces to the struct of a sliver. Both are
+// Patchbay's own extensions, which clients may ignore.
 func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
@@ -31,8 +30,8 @@ func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	return s
 }
 
-// services returns the results of a sliver's services. Their output is empty once all
-// outputs of the answer exceed maxDetails.
+// services returns the results of a sliver's services. It leaves an output empty if the
+// outputs of the answer would exceed maxDetails.
 func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	var list []xmlrpc.Value
 	for i := range min(len(x.Setup), len(x.Observed.Services)) {
@@ -54,8 +53,8 @@ func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	return list
 }
 
-// interfaceList returns all interfaces of a sliver, or none once all interfaces of the
-// answer exceed maxDetails.
+// interfaceList returns all interfaces of a sliver, or none if the interfaces of the answer
+// would exceed maxDetails.
 func (t *detailWriter) interfaceList(x *am.Sliver) []xmlrpc.Value {
 	for _, i := range x.Interfaces {
 		t.interfaces -= interfaceSize + len(i.ClientID) + len(i.Link)

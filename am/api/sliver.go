@@ -8,10 +8,10 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// handlerOf returns a handler that calls do and returns the outcome, converted by value.
-func handlerOf(do func(context.Context, *call) (service.Outcome, error), value func(*call, service.Outcome) xmlrpc.Value) handler {
+// handlerOf returns a handler that calls run and answers with the converted outcome.
+func handlerOf(run func(context.Context, *call) (service.Outcome, error), convert func(*call, service.Outcome) xmlrpc.Value) handler {
 	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
-		out, err := do(ctx, c)
+		out, err := run(ctx, c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -19,7 +19,7 @@ func handlerOf(do func(context.Context, *call) (service.Outcome, error), value f
 		if c.event.Slice.IsZero() {
 			c.event.Slice = out.Slice
 		}
-		return value(c, out), out.Notices, nil
+		return convert(c, out), out.Notices, nil
 	}
 }
 
@@ -29,8 +29,7 @@ func allocate(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime})
 }
 
-// parseRequest parses the request RSpec. Its memory is reserved until the answer is
-// complete.
+// parseRequest parses the request RSpec. It reserves memory until the answer is complete.
 func parseRequest(ctx context.Context, c *call) error {
 	release, err := c.api.agg.Memory().HoldText(c.grant.Caller().Key(), c.rspec)
 	if err != nil {

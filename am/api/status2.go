@@ -17,8 +17,8 @@ const (
 	ready2       = "ready"
 )
 
-// states2 are the states in order of precedence: the state of a slice is the first of them
-// that one of its slivers has.
+// states2 contains the states in order of precedence: a slice has the first of these states
+// that any of its slivers has.
 var states2 = []string{shutdown2, failed2, configuring2, unknown2, ready2}
 
 // statesOf2 maps the operational states of version 3 to the states of version 2.

@@ -21,7 +21,8 @@ func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
 }
 
-// renewSliver returns the new end of the lease in output if geni_extend_alap was given.
+// renewSliver renews the slivers. With geni_extend_alap, the output is the new end of the
+// lease.
 func renewSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	out, err := renew(ctx, c)
 	if err == nil && c.asLongAsPossible {

@@ -41,7 +41,7 @@ func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	if err == nil || n == 0 {
 		return err
 	}
-	// Only programs that ignore the lock may have written meanwhile.
+	// With another size, a program without the lock has written: keep its text.
 	if info, e := f.Stat(); e != nil || info.Size() != size+int64(n) {
 		return errors.Join(err, e)
 	}

@@ -38,8 +38,8 @@ func Files(path string) ([]string, error) {
 	return InOrder(files)
 }
 
-// Since returns the time of the first line of files that are in order; zero if there is
-// none.
+// Since returns the time of the first line in files, which must be ordered by InOrder. It
+// returns zero if there is no line.
 func Since(files []string) (from time.Time, err error) {
 	if len(files) == 0 {
 		return from, nil

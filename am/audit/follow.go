@@ -27,7 +27,7 @@ func (f *follower) Stage(cs store.ChangeSet) {
 // Rollback drops the collected entries.
 func (f *follower) Rollback() { f.staged = f.staged[:0] }
 
-// Publish writes the lines of the collected entries, except the lines that Call will write.
+// Publish writes the lines of the collected entries. Log.Call writes the lines of calls.
 func (f *follower) Publish() {
 	if len(f.staged) == 0 {
 		return

@@ -10,8 +10,8 @@ import (
 	"patchbay/am/store"
 )
 
-// holdings writes a line when a sliver's holding changes: its addresses, endpoints and
-// outside ports. Only the committer calls it.
+// holdings writes a line when the holding of a sliver changes. A holding consists of
+// addresses, endpoints and outside ports. Only the committer calls the methods.
 type holdings struct {
 	log    *Log
 	staged []held
@@ -40,8 +40,8 @@ type held struct {
 	again bool
 }
 
-// readAll is a decision that changes nothing, but stages the holdings of all slivers. When
-// the committer publishes it, their lines are written again.
+// readAll stages the holdings of all slivers, so that Publish writes their lines again. It is
+// a decision for Store.Commit that changes nothing.
 func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
 	var all store.ChangeSet
 	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
@@ -101,9 +101,9 @@ func (h *holdings) Publish() {
 	h.staged = h.staged[:0]
 }
 
-// change returns the line for the holding x at the time at: holds, gone, or nil if the last
-// line about the sliver is still correct. first means that the site has just started.
-func (h *holdings) change(x held, at string, first bool) *Line {
+// change records the holding x and returns its line: holds or gone. It returns nil if the
+// last line about the sliver is still correct. atStart means that the site has just started.
+func (h *holdings) change(x held, stamp string, atStart bool) *Line {
 	was, known := h.held[x.key]
 	if x.line == nil {
 		if !known {
@@ -123,10 +123,10 @@ func (h *holdings) change(x held, at string, first bool) *Line {
 		}
 		return nil
 	}
-	if first {
-		at = ""
+	if atStart {
+		stamp = ""
 	}
-	h.held[x.key] = recordedState{now, at}
+	h.held[x.key] = recordedState{now, stamp}
 	return x.line
 }
 

@@ -84,7 +84,8 @@ type Line struct {
 	*Mark
 }
 
-// Mark shows up to which revisions this line and the lines before it cover the journal.
+// Mark is the position of a line in the journal. All entries up to the revision Settled have
+// lines; no entry after the revision Seen has one.
 type Mark struct {
 	Settled store.Rev `json:"settled"`
 	Seen    store.Rev `json:"seen"`

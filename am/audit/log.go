@@ -16,11 +16,11 @@ import (
 	"patchbay/am/store"
 )
 
-// maxWaiting limits the waiting lines, which could not be written yet, in bytes.
+// maxWaiting limits the lines that wait in memory to be written, in bytes.
 const maxWaiting = 4 << 20
 
-// silence is the time without a line after which a line "alive" is written. So the last
-// line of a site that crashes is hardly older than that.
+// silence is the longest time without a line: after it, Run writes a line "alive". So the
+// last line shows when a site crashed, within about this time.
 const silence = 10 * time.Minute
 
 // checkInterval is the interval at which Run checks the file.
@@ -209,7 +209,7 @@ func earlier(a, b store.Rev) store.Rev {
 var marked = map[string]bool{eventStart: true, eventTold: true, eventAlive: true, eventOpen: true, eventStop: true}
 
 // Settled returns the revision of the store up to which each journal entry has its line
-// in the file. Older entries are not needed to complete the audit.
+// in the file. The audit no longer needs these entries.
 func (l *Log) Settled() store.Rev {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -398,7 +398,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// maintain tries again to write waiting lines, or writes a sign of life if it is due.
+// maintain tries again to write waiting lines, or writes a line "alive" if it is due.
 func (l *Log) maintain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -411,8 +411,7 @@ func (l *Log) maintain() {
 	}
 }
 
-// Close writes waiting lines and closes the file. The store must be closed, or no
-// commit may follow.
+// Close writes waiting lines and closes the file. Close the store first.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"patchbay/am/store"
 )
 
-// recover writes the lines of journal entries that are missing because of a crash between the
-// change and its line. An audit without a mark is new, and begins at the journal's current
+// recover writes missing lines: a crash can happen after a change was stored and before its
+// line was written. An audit without a mark is new, and begins at the journal's current
 // revision.
 func (l *Log) recover() error {
 	var top store.Rev
@@ -35,7 +35,7 @@ func (l *Log) recover() error {
 		return err
 	}
 	n := 0
-	var last *am.JournalEntry // written when the next entry is pending, so that the mark shows that entry as missing
+	var last *am.JournalEntry // written after the next entry became pending, so that its mark does not cover the next entry
 	write := func() {
 		x := entryLine(*last)
 		x.Recovered = true
@@ -72,7 +72,7 @@ type tail struct {
 	enough bool
 }
 
-// addLine notes the journal entries of a line, and whether earlier lines are needed.
+// addLine adds the journal entries of a line, and sets enough if earlier lines are not needed.
 func (t *tail) addLine(x *Line) {
 	for _, id := range x.Journal {
 		if rev, ok := store.JournalRev(id); ok && rev > t.Settled {

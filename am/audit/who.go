@@ -53,13 +53,14 @@ type Answer struct {
 	To   time.Time `json:"to,omitzero"`
 }
 
-// Who searches the files of an audit, oldest first, for the slivers at a place at a
-// given time. A time in whole seconds means that whole second. Who reads each file once or
-// twice, and keeps only the answer in memory. Its error names a file that cannot be read.
-func Who(files []string, p Place, at time.Time) (*Answer, error) {
-	q := &query{place: p, at: at, last: at, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: at, Holders: []Holder{}}}
-	if at.Nanosecond() == 0 {
-		q.last = at.Add(time.Second - time.Millisecond)
+// Who searches the files of an audit for the slivers that were at a place at the given
+// moment. The files must be ordered by InOrder. A moment without a fraction of a second
+// stands for the whole second. Who reads each file once or twice, and keeps only the answer
+// in memory. Its error names a file that cannot be read.
+func Who(files []string, p Place, moment time.Time) (*Answer, error) {
+	q := &query{place: p, at: moment, last: moment, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: moment, Holders: []Holder{}}}
+	if moment.Nanosecond() == 0 {
+		q.last = moment.Add(time.Second - time.Millisecond)
 	}
 	for _, f := range files {
 		if err := readLines(f, func(text []byte) bool { q.read(text); return true }); err != nil {
@@ -75,7 +76,7 @@ type query struct {
 	Answer
 	place Place
 	at    time.Time
-	last  time.Time // end of the requested time
+	last  time.Time // end of the requested second, or at
 	// open are the holders at the time of the current line.
 	open map[string]*Holder
 	// kept are the holders for the answer, by start and sliver.
@@ -151,7 +152,7 @@ func (q *query) change(l *Line, now time.Time) {
 	q.open[key] = h
 }
 
-// end ends the holder that is open under key.
+// end closes the open holder with the given key at the time now.
 func (q *query) end(key string, now time.Time) {
 	h := q.open[key]
 	delete(q.open, key)
@@ -159,8 +160,8 @@ func (q *query) end(key string, now time.Time) {
 	q.classify(h)
 }
 
-// classify adds a holder to the answer if it was at the place at the requested time. Else it
-// stores the holder as Before or After if it is the nearest one.
+// classify adds a holder to the answer if the holder was at the place at the requested time.
+// Otherwise classify stores the holder as Before or After if no other holder is nearer.
 func (q *query) classify(h *Holder) {
 	switch {
 	case h.Since.After(q.last):

@@ -142,11 +142,11 @@ func (b *binding) requestedAddresses() (all []netip.Prefix) {
 	return all
 }
 
-// commonNetwork returns the network of the first IPv4 address in asked, else of the first
+// commonNetwork returns the network of the first IPv4 address in requested, else of the first
 // IPv6 address, else a zero Prefix.
-func commonNetwork(asked []netip.Prefix) netip.Prefix {
+func commonNetwork(requested []netip.Prefix) netip.Prefix {
 	first := netip.Prefix{}
-	for _, p := range asked {
+	for _, p := range requested {
 		if p.Addr().Is4() {
 			return p.Masked()
 		}
@@ -169,10 +169,10 @@ func firstHost(network netip.Prefix) netip.Addr {
 	return network.Addr()
 }
 
-// assignHosts gives each interface in open the lowest host address of the network that is not
-// taken. The search begins at from and ends at next. ok is false if the network has too few
-// free addresses.
-func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]bool, open []*am.Interface) (next netip.Addr, ok bool) {
+// assignHosts gives each interface the lowest available host address of the network. The
+// search begins at start and stops at end. ok is false if the network has too few available
+// addresses.
+func assignHosts(network netip.Prefix, start netip.Addr, unavailable map[netip.Addr]bool, interfaces []*am.Interface) (end netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // addresses that no host can have
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else hosts can have all addresses
 		first = network.Addr()
@@ -180,18 +180,18 @@ func assignHosts(network netip.Prefix, from netip.Addr, taken map[netip.Addr]boo
 			last = rspec.LastAddress(network)
 		}
 	}
-	next = from
-	for _, in := range open {
-		for next.IsValid() && (taken[next] || next == first || next == last) {
-			next = next.Next()
+	end = start
+	for _, in := range interfaces {
+		for end.IsValid() && (unavailable[end] || end == first || end == last) {
+			end = end.Next()
 		}
-		if !network.Contains(next) {
-			return next, false
+		if !network.Contains(end) {
+			return end, false
 		}
-		in.Addresses = []netip.Prefix{netip.PrefixFrom(next, network.Bits())}
-		next = next.Next()
+		in.Addresses = []netip.Prefix{netip.PrefixFrom(end, network.Bits())}
+		end = end.Next()
 	}
-	return next, true
+	return end, true
 }
 
 // networks finds IPv4 networks inside area that overlap no used network.
@@ -204,10 +204,10 @@ type networks struct {
 // span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
-// newNetworks returns a search for networks inside area that overlap none of used.
-func newNetworks(area netip.Prefix, used ...[]netip.Prefix) *networks {
+// newNetworks returns a search for networks inside area that overlap no network in lists.
+func newNetworks(area netip.Prefix, lists ...[]netip.Prefix) *networks {
 	n := &networks{area: area}
-	for _, list := range used {
+	for _, list := range lists {
 		for _, p := range list {
 			if p.Addr().Is4() && p.Overlaps(area) {
 				first := number4(p.Masked().Addr())
@@ -234,8 +234,8 @@ func newNetworks(area netip.Prefix, used ...[]netip.Prefix) *networks {
 	return n
 }
 
-// next takes the lowest free network for that many hosts: a /24, or a larger one if
-// necessary. It returns false if area has none.
+// next takes the lowest free network for a number of hosts: a /24, or a larger network if
+// necessary. It returns false if area has no such network.
 func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	length := min(24, 32-bits.Len(uint(hosts+1)))
 	if length < n.area.Bits() {

@@ -30,31 +30,31 @@ type Bound struct {
 	Shared bool
 	// Amount is the amount of the component's resources that the sliver takes.
 	Amount am.Amount
-	// Interfaces are the network resources of the node's interfaces, in its order.
+	// Interfaces are the network resources of the node's interfaces, in the same order.
 	Interfaces []am.Interface
 	// PublicAddress is one of the site's public addresses; zero for none.
 	PublicAddress netip.Addr
-	// Asked means that the request allows no other component: the node names this one
-	// or one of its interfaces, or it shares a host with a node that does.
+	// Asked means that the request allows no other component. The node, or a node on the
+	// same host, names this component or one of the component's interfaces.
 	Asked bool
 }
 
-// Bind chooses components for all nodes of r, a request of slice, and network resources for
-// its links. used are the addresses that the slice already has, with their networks. Bind
-// fails with an *UnsatisfiedError. It reserves nothing: the store notifies the index of new
-// slivers, so call Bind inside the decision that stores them.
-func Bind(r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
-	return BindAvoiding(nil, r, x, slice, used...)
+// Bind chooses components for all nodes of the request r, and network resources for its
+// links. existing contains the addresses that the slice already has, with their networks.
+// Bind fails with an *UnsatisfiedError. It reserves nothing: only stored slivers hold
+// resources. So call Bind inside the decision of Store.Commit that stores the slivers.
+func Bind(r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
+	return BindAvoiding(nil, r, x, slice, existing...)
 }
 
-// BindAvoiding is Bind, but it does not choose the components in avoid, whose providers have
-// refused slivers. A node that names one of these components still gets it.
-func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
-	return Permit{}.Bind(avoid, r, x, slice, used...)
+// BindAvoiding is Bind, but chooses none of the components in avoid, whose providers have
+// refused slivers. A node that names such a component still gets it.
+func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
+	return Permit{}.Bind(avoid, r, x, slice, existing...)
 }
 
-// Bind is BindAvoiding restricted to what p permits.
-func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, used ...netip.Prefix) (Binding, error) {
+// Bind is BindAvoiding with the components and sliver types that p permits.
+func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	b := newBinding(r, x, slice, p, avoid)
@@ -64,7 +64,7 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 	}
 	if len(b.reasons) == 0 {
 		b.assignTags()
-		b.assignAddresses(used)
+		b.assignAddresses(existing)
 		b.assignProperties()
 		b.assignPublic()
 	}
@@ -79,7 +79,7 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 	return out, nil
 }
 
-// newBinding returns the state of a Bind that has not chosen anything.
+// newBinding returns the initial state of a Bind.
 func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
 	return &binding{
 		permit:    p,
@@ -99,9 +99,9 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*in
 }
 
 // choose finds a component for each node and physical interfaces for each link, or records
-// why there is none. within is the physical link that a node's component must be on, by the
-// number of the node; nodes that are not in it may be anywhere.
-func (b *binding) choose(within map[int]*inventory.Link) {
+// why there is none. requiredLinks maps the number of a node to the physical link that its
+// component must be on. Nodes without an entry may be anywhere.
+func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	for i := range b.request.Nodes {
 		n := &b.nodes[i]
 		n.Node = &b.request.Nodes[i]
@@ -109,7 +109,7 @@ func (b *binding) choose(within map[int]*inventory.Link) {
 		b.resolve(n)
 	}
 	b.readWires()
-	b.restrict(within)
+	b.restrict(requiredLinks)
 	b.bindNamed()
 	b.bindGroups()
 	b.bindFree()
@@ -163,7 +163,7 @@ type node struct {
 	hardware   string // "" for any
 	alone      bool   // exclusive="true"
 	bound      bool   // the request determines its component
-	done       bool   // bound, or refused with a reason
+	done       bool   // has a component, or is refused
 	refused    bool
 	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
 	within     *inventory.Link        // physical link that the node must use; nil for any
@@ -183,7 +183,7 @@ func (n *node) makeInterfaces() {
 	}
 }
 
-// want is the need of a node, or of a group of nodes on one host.
+// want is the capacity that a node, or a group of nodes on one host, needs.
 type want struct {
 	amount am.Amount
 	nodes  int32
@@ -192,7 +192,7 @@ type want struct {
 	traffic
 }
 
-// want returns the need of n without the other nodes of its group.
+// want returns the needs of n alone, without the other nodes of its group.
 func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
 // assign gives component i to n.
@@ -208,7 +208,7 @@ func (b *binding) assign(n *node, i int32) {
 	b.claims[i] = c
 }
 
-// bindNamed binds the nodes that name a component or an interface of one, and the nodes that
+// bindNamed binds the nodes that name a component or a physical interface, and the nodes that
 // share a host with such a node.
 func (b *binding) bindNamed() {
 	hosts := map[string]*inventory.Component{}

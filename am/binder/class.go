@@ -36,17 +36,17 @@ func (c *class) makeTrees() {
 	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
-// set records that n slivers fit on the member at place. It stores n in one of the three trees,
-// kind, and 0 in the other two.
-func (c *class) set(place int, kind *tree, n int32) {
-	was := c.lone.at(place) + c.open.at(place) + c.empty.at(place) // only one is not 0
+// set records that n slivers fit on a member. It stores n in the tree target, and 0 in the
+// other two trees.
+func (c *class) set(index int, target *tree, n int32) {
+	was := c.lone.at(index) + c.open.at(index) + c.empty.at(index) // at most one is not 0
 	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {
 		v := int32(0)
-		if t == kind {
+		if t == target {
 			v = n
 		}
-		if t.at(place) != v {
-			t.set(place, v)
+		if t.at(index) != v {
+			t.set(index, v)
 		}
 	}
 	c.slots += int(n) - int(was)

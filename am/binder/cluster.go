@@ -9,8 +9,8 @@ import (
 
 // The first choice may put the nodes of a link on components that no physical link joins,
 // or whose interfaces have too little capacity. Then the nodes that name no component are
-// tried on other physical links. In each try, all such nodes that links of the request connect
-// are on the same physical link.
+// tried on other physical links. If links of the request connect such nodes, each try places
+// these nodes on one physical link.
 const (
 	maxTries      = 8
 	maxTriedNodes = 20_000 // nodes in all tries together; two tries are always allowed
@@ -91,8 +91,8 @@ func (b *binding) tryOtherLinks() *binding {
 	return b
 }
 
-// move assigns c to the next of its links that has enough components besides the components
-// that other clusters have booked. It reports whether there is such a link.
+// move assigns c to the next of its links that has enough components, not counting the
+// components that other clusters have booked. It returns false if there is no such link.
 func (r *retry) move(c *cluster) bool {
 	if c.links == nil {
 		c.links = r.likelyLinks(c)
@@ -118,7 +118,7 @@ func (r *retry) move(c *cluster) bool {
 	return false
 }
 
-// hasRoom reports whether the link c.on has enough components for c besides the booked ones.
+// hasRoom reports whether the link c.on has enough components for c that are not booked.
 func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	for k, n := range c.needs {
 		k.link = c.on
@@ -129,17 +129,17 @@ func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	return true
 }
 
-// failures returns the refused nodes, and one node of each refused link: if possible a node
-// whose component the request does not determine. The first choice, first, shows which nodes
-// these are. A link fails here only for lack of a physical interface, so it has ends.
-func (b *binding) failures(first *binding) (nodes []int) {
+// failures returns the refused nodes, and one node of each refused link. It prefers a node
+// whose component the request does not determine, as recorded in firstChoice. A link fails
+// here only for lack of a physical interface, so it has ends.
+func (b *binding) failures(firstChoice *binding) (nodes []int) {
 	for i := range b.wires {
 		w := &b.wires[i]
 		if !w.failed {
 			continue
 		}
 		node := w.ends[0].node
-		if free := w.free(first); len(free) > 0 {
+		if free := w.free(firstChoice); len(free) > 0 {
 			node = free[0]
 		}
 		nodes = append(nodes, node)
@@ -152,8 +152,8 @@ func (b *binding) failures(first *binding) (nodes []int) {
 	return nodes
 }
 
-// free returns the nodes of the wire whose component the request does not determine. The
-// first choice, b, shows which nodes these are.
+// free returns the nodes of the wire whose component the request does not determine. b is
+// the first choice, which has recorded these nodes.
 func (w *wire) free(b *binding) (nodes []int) {
 	for _, e := range w.ends {
 		if !b.nodes[e.node].bound {
@@ -219,9 +219,9 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likelyLinks sets c.needs and returns the physical links with enough components for c. The
-// links that most bound nodes at the wires of c can use come first; equally good links are in
-// the order of the inventory.
+// likelyLinks sets c.needs and returns the physical links with enough components for c. It
+// sorts the links by the number of bound nodes on the wires of c that can use the link,
+// highest first. Equally good links are in the order of the inventory.
 func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
@@ -271,8 +271,8 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	return links
 }
 
-// traffic is the capacity that a node takes of the physical link it must use: the sum of its
-// ends, and the largest single end in each direction.
+// traffic is the capacity that a node takes of the physical link that it must use: the total
+// of its ends, and the most that one end takes in each direction.
 type traffic struct{ total, most amount }
 
 // add returns the traffic of two nodes together.
@@ -282,12 +282,12 @@ func (t traffic) add(o traffic) traffic {
 
 // restrict sets the physical link that each node must use, and the largest capacity that the
 // node can take of it.
-func (b *binding) restrict(within map[int]*inventory.Link) {
-	if len(within) == 0 {
+func (b *binding) restrict(requiredLinks map[int]*inventory.Link) {
+	if len(requiredLinks) == 0 {
 		return
 	}
 	for i := range b.nodes {
-		b.nodes[i].within = within[i]
+		b.nodes[i].within = requiredLinks[i]
 	}
 	for i := range b.wires {
 		w := &b.wires[i]

@@ -64,7 +64,7 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, linkSuffix(s.port), room, remedy)
 }
 
-// linkSuffix returns the physical link of p, in brackets.
+// linkSuffix returns the physical link of p in brackets, or "" if p has none.
 func linkSuffix(p *inventory.Interface) string {
 	if p.Link == nil {
 		return ""
@@ -150,10 +150,10 @@ func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained refuses n because of the maintenance w. what names the components that n
-// needs, instead is a remedy.
-func (b *binding) refuseMaintained(n *node, what string, w *maintenance.Window, instead string) {
-	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", what, w.Until.Format(time.RFC3339), w.Text, instead)
+// refuseMaintained refuses n because the components are under the maintenance w. remedy says
+// what the user can do instead.
+func (b *binding) refuseMaintained(n *node, components string, w *maintenance.Window, remedy string) {
+	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", components, w.Until.Format(time.RFC3339), w.Text, remedy)
 }
 
 // maintenanceOf returns the maintenance of the first member of a class that is not drained.
@@ -252,9 +252,9 @@ func (b *binding) closedIn(c *class) int {
 // closedList lists the components that closedIn has counted, as text. Call closedIn first.
 func (b *binding) closedList(c *class) string { return list(b.closed[c], identity) }
 
-// limitOf names the resource that limits how many slivers of a class fit, as text. It
-// returns "" if the slots are the limit, if no single resource is, or if the class is too
-// large to check.
+// limitOf returns a text about the resource that limits how many slivers of a class fit. It
+// returns "" if the slots are the limit, if no single resource is the limit, or if the class
+// is too large to check.
 func (b *binding) limitOf(c *class) string {
 	if len(c.members) > maxSearched {
 		return ""
@@ -303,15 +303,15 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// freeText describes how many slivers were free before the request. It begins with the type
-// first, unless that is nil.
-func (b *binding) freeText(first *inventory.SliverType) string {
-	text, ok := b.freeTexts[first]
+// freeText describes how many slivers were free before the request. The type leading, unless
+// it is nil, comes first.
+func (b *binding) freeText(leading *inventory.SliverType) string {
+	text, ok := b.freeTexts[leading]
 	if !ok {
-		if text = b.freeOf(first, b.x.inv.SliverTypes...); text == "" {
+		if text = b.freeOf(leading, b.x.inv.SliverTypes...); text == "" {
 			text = "nothing else is free"
 		}
-		b.freeTexts[first] = text
+		b.freeTexts[leading] = text
 	}
 	return text
 }
@@ -323,20 +323,21 @@ func (b *binding) free(t *inventory.SliverType) string {
 	return b.freeOf(nil, others...)
 }
 
-// freeOf describes how many slivers of first, unless that is nil, and of others were free before
-// the request. It names at most three types, and returns "" if no sliver was free.
-func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.SliverType) string {
+// freeOf describes how many slivers of the types leading and others were free before the
+// request. leading may be nil. freeOf names at most three types, and returns "" if no sliver
+// was free.
+func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
 		if c := b.x.classes[classKey{sliverType: t}]; c != nil && c.slots > 0 && len(all) < 3 {
 			all = append(all, plural(c.slots, t.Name))
 		}
 	}
-	if first != nil {
-		add(first)
+	if leading != nil {
+		add(leading)
 	}
 	for _, t := range others {
-		if t != first {
+		if t != leading {
 			add(t)
 		}
 	}
@@ -347,27 +348,27 @@ func (b *binding) freeOf(first *inventory.SliverType, others ...*inventory.Slive
 }
 
 // plural returns a number and a noun, in the plural unless n is 1.
-func plural(n int, what string) string {
+func plural(n int, noun string) string {
 	if n != 1 {
-		what += "s"
+		noun += "s"
 	}
-	return fmt.Sprint(n, " ", what)
+	return fmt.Sprint(n, " ", noun)
 }
 
-// maxSearched limits the names with which a wrong name is compared, and maxSearches the wrong
-// names of a request that are compared, since the committer waits meanwhile.
+// maxSearched limits how many names are compared with one wrong name. maxSearches limits for
+// how many wrong names of a request this is done. All commits wait meanwhile.
 const (
 	maxSearched = 100
 	maxSearches = 5
 )
 
-// hint returns the end of a message about a wrong name: the name that was probably meant, or
-// the existing names.
-func (b *binding) hint(name string, have []string) string {
-	if near := b.suggestName(name, have); near != "" {
+// hint returns the end of a message about a wrong name: the known name that was probably
+// meant, or all known names.
+func (b *binding) hint(name string, known []string) string {
+	if near := b.suggestName(name, known); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return "; there are " + list(have, identity)
+	return "; there are " + list(known, identity)
 }
 
 // suggestComponent returns the end of a message about a wrong component: the component
@@ -387,16 +388,16 @@ func (b *binding) suggestComponent(name string) string {
 	return fmt.Sprintf("; did you mean %s?", c.URN)
 }
 
-// suggestName returns the name in have that is closest to name; "" if none is close, or
-// after too many searches in one request.
-func (b *binding) suggestName(name string, have []string) string {
+// suggestName returns the known name that is closest to name. It returns "" if no known name
+// is close, or after too many searches in one request.
+func (b *binding) suggestName(name string, known []string) string {
 	if b.searches++; b.searches > maxSearches || len(name) > 64 {
 		return ""
 	}
-	return suggest.Word(name, have[:min(len(have), maxSearched)])
+	return suggest.Word(name, known[:min(len(known), maxSearched)])
 }
 
-// list returns at most ten names as text.
+// list joins at most ten names to a text.
 func list[T any](all []T, name func(T) string) string {
 	if len(all) == 0 {
 		return "none"

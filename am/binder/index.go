@@ -53,7 +53,7 @@ type hold struct {
 	network   *networkHold
 }
 
-// equal reports whether h and o are the same.
+// equal reports whether h and o have the same content.
 func (h hold) equal(o hold) bool {
 	alike := h.network.equal(o.network)
 	h.network, o.network = nil, nil
@@ -150,18 +150,18 @@ func (x *Index) publishTouched() {
 	x.undo, x.touched = nil, nil
 }
 
-// setHold records that a sliver now holds h, or nothing if held is false, and adds its
-// previous hold to the undo log. It looks up the component of h again, because an undone hold
-// may be older than the inventory.
-func (x *Index) setHold(sliver string, h hold, held bool) {
+// setHold records the hold h of a sliver, or that the sliver holds nothing if exists is
+// false. It adds the previous hold to the undo log. It looks up the component of h, because a
+// hold that Rollback restores may be older than the inventory.
+func (x *Index) setHold(sliver string, h hold, exists bool) {
 	before, ok := x.holds[sliver]
-	if !ok && !held {
+	if !ok && !exists {
 		return
 	}
 	if x.changed != nil {
 		x.changed[sliver] = true
 	}
-	if held {
+	if exists {
 		h = x.locate(h)
 		if ok && h.equal(before) {
 			return
@@ -173,7 +173,7 @@ func (x *Index) setHold(sliver string, h hold, held bool) {
 		x.count(before, -1)
 		x.refresh(before.at)
 	}
-	if held {
+	if exists {
 		x.holds[sliver] = h
 		x.count(h, 1)
 		x.refresh(h.at)

@@ -9,8 +9,8 @@ import (
 	"patchbay/inventory"
 )
 
-// layout is an inventory with the resources that slivers hold of it. While Prepare runs there
-// are two.
+// layout is an inventory with the resources that slivers hold. Prepare builds a second layout
+// for a new inventory.
 type layout struct {
 	inv     *inventory.Inventory
 	classes map[classKey]*class
@@ -94,11 +94,11 @@ func (x *layout) locate(h hold) hold {
 	return h
 }
 
-// shareText returns equal if both strings have the same content, so that the memory of text
-// can be freed. Else it returns text.
-func shareText(text, equal string) string {
-	if text == equal {
-		return equal
+// shareText returns canonical if it has the same content as text, so that the memory of text
+// can be freed. Otherwise shareText returns text.
+func shareText(text, canonical string) string {
+	if text == canonical {
+		return canonical
 	}
 	return text
 }
@@ -168,13 +168,13 @@ func (x *layout) refresh(i int32) {
 	}
 }
 
-// tally updates the count of places that fulfil a condition. now says whether one place
-// fulfils it; counted remembers whether that place is in the count.
-func tally(count *int, counted *bool, now bool) {
-	if *counted == now {
+// tally updates the count of places that fulfil a condition, after one place has changed.
+// fulfilled means that this place fulfils the condition; counted stores whether it is counted.
+func tally(count *int, counted *bool, fulfilled bool) {
+	if *counted == fulfilled {
 		return
 	}
-	if *counted = now; now {
+	if *counted = fulfilled; fulfilled {
 		*count++
 	} else {
 		*count--

@@ -15,8 +15,8 @@ type network struct {
 	widest []int64 // for each physical link, the largest capacity of an interface
 	tags   pool[int]
 	public pool[netip.Addr]
-	// alone counts, by tag, the interfaces of slivers whose link has the tag for itself,
-	// unlike a shared VLAN. The tag need not be in the pool any more.
+	// alone counts, by tag, the interfaces of slivers on links without a shared VLAN. It may
+	// have tags that are no longer in the pool.
 	alone map[int]int32
 }
 
@@ -83,7 +83,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	return &networkHold{ports, s.PublicAddress}
 }
 
-// equal reports whether h and o are the same; both may be nil.
+// equal reports whether h and o have the same content; both may be nil.
 func (h *networkHold) equal(o *networkHold) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -91,13 +91,13 @@ func (h *networkHold) equal(o *networkHold) bool {
 	return h.public == o.public && slices.Equal(h.ports, o.ports)
 }
 
-// count adds the network resources of a sliver's hold, or with a negative sign removes them.
-func (n *network) count(v *inventory.Inventory, of hold, sign int32) {
-	h := of.network
+// count adds the network resources of a sliver's hold, or removes them if sign is negative.
+func (n *network) count(v *inventory.Inventory, holding hold, sign int32) {
+	h := holding.network
 	if h == nil {
 		return
 	}
-	on := am.Sliver{Component: of.component, ComponentName: of.name, Provider: of.provider}
+	on := am.Sliver{Component: holding.component, ComponentName: holding.name, Provider: holding.provider}
 	for _, p := range h.ports {
 		if i, ok := v.InterfaceOf(&on, &am.Interface{Component: p.port, ComponentName: p.name}); ok {
 			held := &n.ports[i.Index]

@@ -45,20 +45,20 @@ func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverTy
 	return types[0]
 }
 
-// nextAllowed returns the next place after at, in the search of a kind, that may have a
-// permitted component. at is the place of component i, which is not permitted. The search
-// jumps from one permitted component to the next, so its cost grows only with the free or the
+// nextAllowed returns the next place after the given place at which a search may find a
+// permitted component. The given place has component i, which is not permitted. The search
+// jumps from one permitted component to the next. So its cost grows only with the free or the
 // permitted components, whichever are fewer.
-func (p *Permit) nextAllowed(c *class, kind, at int, i int32) int {
+func (p *Permit) nextAllowed(c *class, kind, place int, i int32) int {
 	if kind == ownHosts {
-		return at + 1
+		return place + 1
 	}
 	k, _ := slices.BinarySearch(p.Components, i)
 	if k == len(p.Components) {
 		return len(c.members)
 	}
-	rest := c.members[at:]
-	return at + sort.Search(len(rest), func(j int) bool { return rest[j] >= p.Components[k] })
+	rest := c.members[place:]
+	return place + sort.Search(len(rest), func(j int) bool { return rest[j] >= p.Components[k] })
 }
 
 // permitsAny reports whether a member of c is permitted.

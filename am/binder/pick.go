@@ -7,9 +7,9 @@ import (
 	"patchbay/inventory"
 )
 
-// search identifies a pass through the trees that this request has made before. Within
-// a request free capacity only shrinks, so components that did not fit will not fit
-// later, and the next pass of the same kind continues where the last one ended.
+// search identifies a pass through the components of a class. Within a request, free
+// capacity only shrinks: a component that did not fit will not fit later. So the next pass
+// of the same search continues where the last pass ended.
 type search struct {
 	class *class
 	w     want
@@ -57,17 +57,17 @@ func (b *binding) pick(n *node) int32 {
 	return -1
 }
 
-// forbidden reports whether only the Permit prevents the binding of n, or of its group: no
-// component of class c is permitted, or one that is not permitted has room. Then it refuses
-// n.
-func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*inventory.Component) bool) bool {
+// forbidden refuses n and returns true if only the Permit prevents the binding of n or its
+// group. This is so if no component of class c is permitted, or if a component has room that
+// is not permitted.
+func (b *binding) forbidden(n *node, c *class, w want, minimum int32, suits func(*inventory.Component) bool) bool {
 	if b.permit.Components == nil || n.within != nil {
 		return false
 	}
 	s := search{class: c, w: w}
 	barred, known := b.barred[s]
 	if !known || suits != nil {
-		barred = !b.permit.permitsAny(c) || b.findAny(c, w, least, suits) >= 0
+		barred = !b.permit.permitsAny(c) || b.findAny(c, w, minimum, suits) >= 0
 		if b.barred == nil {
 			b.barred = map[search]bool{}
 		}
@@ -80,14 +80,14 @@ func (b *binding) forbidden(n *node, c *class, w want, least int32, suits func(*
 }
 
 // findAny is find, but also finds components that are not permitted. It moves no cursor.
-func (b *binding) findAny(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
+func (b *binding) findAny(c *class, w want, minimum int32, suits func(*inventory.Component) bool) int32 {
 	if suits == nil {
 		suits = func(*inventory.Component) bool { return true }
 	}
 	permit := b.permit
 	defer func() { b.permit = permit }()
 	b.permit.Components = nil
-	return b.find(c, w, least, suits)
+	return b.find(c, w, minimum, suits)
 }
 
 // bindGroup finds one host for all members, or refuses them.
@@ -138,10 +138,11 @@ func (b *binding) bindGroup(name string, members []*node) {
 	}
 }
 
-// find returns the first component of class c, in the order of kinds for w, that has room
-// for w and for which suits, unless it is nil, returns true. It returns -1 if there is none.
-// Components on which fewer than least slivers of the class's type fit are skipped.
-func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Component) bool) int32 {
+// find returns the first component of class c that has room for w; -1 if there is none. The
+// needs w determine the order of the kinds. find skips components on which fewer than minimum
+// slivers of the class's type fit, and components for which suits returns false. A nil suits
+// accepts all components.
+func (b *binding) find(c *class, w want, minimum int32, suits func(*inventory.Component) bool) int32 {
 	order := anyOrder
 	switch {
 	case w.alone && w.nodes > 1 && !b.sharesAll():
@@ -160,7 +161,7 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 			from = b.cursors[s]
 		}
 		for {
-			at, i := b.nextComponent(c, kind, from, least)
+			at, i := b.nextComponent(c, kind, from, minimum)
 			if at >= 0 && !b.permit.component(i) {
 				from = b.permit.nextAllowed(c, kind, at, i)
 				continue
@@ -184,10 +185,10 @@ func (b *binding) find(c *class, w want, least int32, suits func(*inventory.Comp
 	return -1
 }
 
-// nextComponent returns the first place of a kind, at from or later, where least slivers
-// fit, and its component; a negative place means none. Among ownHosts it does not check
-// least.
-func (b *binding) nextComponent(c *class, kind, from int, least int32) (int, int32) {
+// nextComponent returns the first place of a kind at which minimum slivers fit, and its
+// component. It begins at start. A negative place means none. For the kind ownHosts it does
+// not check the minimum.
+func (b *binding) nextComponent(c *class, kind, start int, minimum int32) (int, int32) {
 	var t *tree
 	switch kind {
 	case openHosts:
@@ -198,14 +199,14 @@ func (b *binding) nextComponent(c *class, kind, from int, least int32) (int, int
 		t = &c.lone
 	default:
 		own := b.ownComponents()
-		for ; from < len(own); from++ {
-			if c.has(own[from]) {
-				return from, own[from]
+		for ; start < len(own); start++ {
+			if c.has(own[start]) {
+				return start, own[start]
 			}
 		}
 		return -1, -1
 	}
-	at := t.next(from, least)
+	at := t.next(start, minimum)
 	if at < 0 {
 		return -1, -1
 	}
@@ -231,5 +232,5 @@ func (b *binding) ownComponents() []int32 {
 // grantsAlone reports whether a slice may have a shared component alone.
 func (b *binding) grantsAlone() bool { return b.x.inv.ExclusiveOnShared == inventory.Grant }
 
-// sharesAll reports whether a node that wants a shared component alone shares it.
+// sharesAll reports whether nodes that request a shared component alone share it anyway.
 func (b *binding) sharesAll() bool { return b.x.inv.ExclusiveOnShared == inventory.Share }

@@ -2,8 +2,8 @@ package binder
 
 import "fmt"
 
-// pool is a set of names, such as tags or addresses, each held or free. Names that the
-// inventory no longer has are not in it.
+// pool is a set of names, such as tags or addresses, each held or free. It has only names of
+// the current inventory.
 type pool[K comparable] struct {
 	names   []K
 	place   map[K]int
@@ -48,7 +48,7 @@ func (p *pool[K]) shortageText(what string, asked int) string {
 	return fmt.Sprintf("none of the %d %s of this aggregate is free", total, what)
 }
 
-// retryHint returns a further remedy if waiting can help.
+// retryHint returns a further remedy if waiting can help, else "".
 func (p *pool[K]) retryHint(asked int) string {
 	if asked > len(p.names) {
 		return ""

@@ -19,8 +19,8 @@ func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	return nil
 }
 
-// choosePorts finds the physical interfaces that n, which has a component, asks for. If
-// the inventory names none, the provider decides.
+// choosePorts finds the physical interfaces that n asks for. The node n has a component. If
+// the inventory has no interfaces of that component, the provider chooses.
 func (b *binding) choosePorts(n *node) {
 	c := n.Component
 	if len(c.Interfaces) == 0 {
@@ -77,35 +77,35 @@ func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	b.ports[int32(p.Index)] = c
 }
 
-// better reports whether p is a better choice for an end than the interface than: fewer links
-// use p, or equally many do and p has more capacity left.
-func (b *binding) better(p, than *inventory.Interface) bool {
-	if than == nil {
+// better reports whether p is a better choice for an end than other: fewer links use p, or
+// equally many links do and p has more capacity left. A nil other is the worst choice.
+func (b *binding) better(p, other *inventory.Interface) bool {
+	if other == nil {
 		return true
 	}
-	l, o := b.remainingCapacity(p), b.remainingCapacity(than)
-	return cmp.Or(cmp.Compare(b.users(p), b.users(than)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
+	l, o := b.remainingCapacity(p), b.remainingCapacity(other)
+	return cmp.Or(cmp.Compare(b.users(p), b.users(other)), cmp.Compare(min(o.out, o.in), min(l.out, l.in))) < 0
 }
 
-// portOn returns the best interface of c on physical link l that has enough capacity left for
-// a. A nil l stands for any physical link; if asked is not nil, only that interface suits. If
-// best is nil, short is the interface that has the most capacity left; nil if none suits.
-func (b *binding) portOn(c *inventory.Component, l *inventory.Link, asked *inventory.Interface, a amount) (best, short *inventory.Interface) {
+// portOn returns the best interface of c on physical link l with enough capacity left for a.
+// A nil l stands for any physical link. If requested is not nil, only that interface suits. If
+// best is nil, roomiest is the suitable interface with the most capacity left, or nil.
+func (b *binding) portOn(c *inventory.Component, l *inventory.Link, requested *inventory.Interface, a amount) (best, roomiest *inventory.Interface) {
 	for _, p := range c.Interfaces {
 		switch {
-		case !p.CarriesLinks() || l != nil && p.Link != l || asked != nil && p != asked:
+		case !p.CarriesLinks() || l != nil && p.Link != l || requested != nil && p != requested:
 		case a.within(b.remainingCapacity(p)):
 			if b.better(p, best) {
 				best = p
 			}
-		case short == nil || !b.remainingCapacity(p).within(b.remainingCapacity(short)):
-			short = p
+		case roomiest == nil || !b.remainingCapacity(p).within(b.remainingCapacity(roomiest)):
+			roomiest = p
 		}
 	}
-	return best, short
+	return best, roomiest
 }
 
-// shortage is an end whose only possible interface has too little capacity.
+// shortage is an end whose best interface has too little capacity.
 type shortage struct {
 	end  end
 	port *inventory.Interface
@@ -120,10 +120,10 @@ type route struct {
 	left  int64 // the least capacity that the route leaves on one of its interfaces
 }
 
-// try takes interfaces on physical link l for all wired ends of w. If it fails, it takes
-// none. Then short is the end whose interface has too little capacity, or nil if a component
-// has no suitable interface on l.
-func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, short *shortage, ok bool) {
+// try takes interfaces on physical link l for all wired ends of w. If it fails, it takes no
+// interface. Then shortfall is the end whose interface has too little capacity, or nil if a
+// component has no suitable interface on l.
+func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, shortfall *shortage, ok bool) {
 	r = route{ports: make([]*inventory.Interface, len(w.ends)), left: unlimited}
 	for i, e := range w.ends {
 		c := b.nodes[e.node].Component
@@ -133,11 +133,11 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 		p, roomiest := b.portOn(c, l, b.portAsked(e), amounts[i])
 		if p == nil {
 			if roomiest != nil {
-				short = &shortage{e, roomiest, amounts[i], b.remainingCapacity(roomiest)}
+				shortfall = &shortage{e, roomiest, amounts[i], b.remainingCapacity(roomiest)}
 			}
 			r.ports = r.ports[:i]
 			b.releasePorts(r, amounts)
-			return route{}, short, false
+			return route{}, shortfall, false
 		}
 		r.ports[i] = p
 		r.users += int64(b.users(p))
