@@ -6,8 +6,8 @@ import (
 	"patchbay/am"
 )
 
-// Limits on the properties of links. Without them the size of the result could grow with the
-// square of the number of interfaces of a LAN.
+// Limits on the properties of links. Without these limits, the result could grow with the
+// square of a LAN's interfaces.
 const (
 	maxProperties  = 256      // of one interface
 	maxNamed       = 16 << 10 // bytes of client_ids in the properties of one interface
@@ -19,14 +19,14 @@ const (
 type qualities struct {
 	out   []quality // of frames that leave the end, to any other
 	in    []quality // of frames that arrive at the end, from any other
-	pairs [][]pair  // of frames from the end to single other ends, sorted by these
-	// classes are the sets of ends with equal in; the ends of each are ascending.
+	pairs [][]pair  // of frames from the end to single other ends, sorted by the other end
+	// classes are the sets of ends whose values in "in" are equal; each set is ascending.
 	classes []peers
 	classOf []int // the class of the end
 }
 
-// pair is the quality of frames to the end to. The end that they leave is the index of the
-// list in qualities.pairs.
+// pair is the quality of frames to the end with the number to. The index in qualities.pairs
+// is the number of the end that sends these frames.
 type pair struct {
 	to int
 	quality
@@ -106,10 +106,10 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// mergePairs combines the pairs to the same end, which must be neighbours in all.
-func mergePairs(all []pair) []pair {
-	out := all[:0]
-	for _, p := range all {
+// mergePairs combines the pairs to the same end. Such pairs must be neighbours in the list.
+func mergePairs(list []pair) []pair {
+	out := list[:0]
+	for _, p := range list {
 		if last := len(out) - 1; last >= 0 && out[last].to == p.to {
 			out[last].quality = out[last].combine(p.quality)
 		} else {
@@ -119,7 +119,7 @@ func mergePairs(all []pair) []pair {
 	return out
 }
 
-// group is a set of ends to all of which frames from one end, n, have the same quality.
+// group is a set of ends. Frames from one given end have the same quality to all of them.
 type group struct {
 	quality
 	first   int   // the lowest end
@@ -128,8 +128,8 @@ type group struct {
 	singles []int // single ends
 }
 
-// leaving returns the properties of frames that leave end n, and their approximate size in
-// bytes. ok is false if they exceed the limits.
+// leaving returns the properties of frames that leave end n. size is the approximate size of
+// the properties in bytes. ok is false if the properties exceed the limits.
 func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
 	rest := s.remaining(n, w, groups)
@@ -157,9 +157,10 @@ func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Pr
 	return list, names + 64*len(list), true
 }
 
-// property returns the property of frames to the named interfaces; to all if there are none.
-func property(s quality, to []string) am.Property {
-	return am.Property{To: to, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
+// property returns the property of frames to the named interfaces; without names, of frames to
+// all interfaces.
+func property(s quality, names []string) am.Property {
+	return am.Property{To: names, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }
 
 // groups puts the other ends into groups: frames from end n have the same quality to all ends
@@ -197,11 +198,11 @@ func (s *qualities) groups(n int) []*group {
 	return all
 }
 
-// isSingle reports whether end to is single: its group does not follow from its class,
-// because n has a property for that end alone, or because to is n itself.
-func (s *qualities) isSingle(n, to int) bool {
-	_, listed := slices.BinarySearchFunc(s.pairs[n], to, func(p pair, to int) int { return p.to - to })
-	return listed || to == n
+// isSingle reports whether the end dest is grouped by itself, not with its class: n has a
+// property for dest alone, or dest is n.
+func (s *qualities) isSingle(n, dest int) bool {
+	_, listed := slices.BinarySearchFunc(s.pairs[n], dest, func(p pair, dest int) int { return p.to - dest })
+	return listed || dest == n
 }
 
 // members yields the ends of a group of n: first the single ends, then the ends of each
@@ -223,10 +224,9 @@ func (s *qualities) members(n int, g *group) func(yield func(int) bool) {
 	}
 }
 
-// remaining returns the quality of the property without names, which applies to all ends that
-// no other property of n names. It is the quality of the largest group, or the zero quality if
-// frames to some group need no properties. A shared VLAN also has ends that are unknown here,
-// so there it is the quality of frames that leave n to any end.
+// remaining returns the quality for all ends that no property of n names. This is the quality
+// of the largest group, or the zero quality if a group needs no properties. A shared VLAN has
+// ends of other slices, so there it is the quality of frames that leave n to any end.
 func (s *qualities) remaining(n int, w *wire, groups []*group) quality {
 	if w.shared != nil {
 		return s.out[n]

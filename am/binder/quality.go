@@ -38,7 +38,7 @@ func (s quality) combine(o quality) quality {
 	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
 }
 
-// overriddenBy returns s with the values of o, which is more specific, where o has any.
+// overriddenBy returns s with its values replaced by those that o has. o is more specific.
 func (s quality) overriddenBy(o quality) quality {
 	if o.capacity != 0 {
 		s.capacity = o.capacity

@@ -30,8 +30,8 @@ func (s *Availability) Free(i int) int {
 // FreePublicAddresses counts the public addresses that no sliver has.
 func (s *Availability) FreePublicAddresses() int { return int(s.public.Load()) }
 
-// Availability returns the present numbers. It contains a change that is being published as a
-// whole, or not at all.
+// Availability returns a copy of the current numbers. The copy contains each published change
+// completely or not at all.
 func (x *Index) Availability() *Availability {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -57,18 +57,18 @@ func (x *Index) Version() uint64 { return x.version.Load() }
 // Inventory returns the inventory of the index.
 func (x *Index) Inventory() *inventory.Inventory { return x.available.Load().inv }
 
-// SetInventory changes to the inventory v. Slivers keep their holds; a hold on a component that
-// v does not have counts again when the component returns.
+// SetInventory changes to the inventory v. Slivers keep their holds, even on a component that v
+// does not have: these holds count again when a later inventory has the component.
 func (x *Index) SetInventory(v *inventory.Inventory) {
-	set, _ := x.Prepare(v)
-	set()
+	apply, _ := x.Prepare(v)
+	apply()
 }
 
-// Prepare prepares another inventory and returns the functions that change to it or
-// drop it: call exactly one of them soon. The slow work happens in Prepare while the
-// index is in use; Bind waits only for the change. Decisions that use the index more
-// than once must not run during the change, so call set between two decisions.
-func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
+// Prepare prepares the inventory v and returns two functions: apply changes to v, and drop
+// discards v. Call exactly one of them soon. The slow work happens in Prepare while the
+// index is in use; Bind waits only for apply. A decision of Store.Commit may use the index
+// more than once, so do not call apply during a decision.
+func (x *Index) Prepare(v *inventory.Inventory) (apply, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()
 	holds := maps.Clone(x.holds)
@@ -90,7 +90,7 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 		defer x.mu.Unlock()
 		x.changed = nil
 	}
-	set = func() {
+	apply = func() {
 		defer x.preparing.Unlock()
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -116,11 +116,11 @@ func (x *Index) Prepare(v *inventory.Inventory) (set, drop func()) {
 		x.available.Store(numbers)
 		x.version.Add(1)
 	}
-	return set, drop
+	return apply, drop
 }
 
-// addHold counts in this layout a hold that was located in another one, and returns it with
-// its component in this layout.
+// addHold counts a hold of another layout in this layout. It returns the hold with the index
+// of its component in this layout.
 func (x *layout) addHold(h hold) hold {
 	h = x.locate(h)
 	x.count(h, 1)

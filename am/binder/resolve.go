@@ -8,7 +8,7 @@ import (
 	"patchbay/inventory"
 )
 
-// resolve finds the component, types and image that a node names in the inventory, or
+// resolve finds in the inventory the component, types and image that a node names, or
 // refuses the node.
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
@@ -35,7 +35,7 @@ func (b *binding) resolve(n *node) {
 	b.setTypeAndImage(n, c)
 }
 
-// setTypeAndImage sets sliver type and image of a node on component c, or refuses it.
+// setTypeAndImage sets the sliver type and image of a node on component c, or refuses the node.
 func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -54,7 +54,8 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 }
 
-// setTypeAndImageUnbound sets sliver type and image of an unbound node, or refuses it.
+// setTypeAndImageUnbound sets the sliver type and image of a node that names no component, or
+// refuses the node.
 func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -102,7 +103,7 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 }
 
 // hardwareCode returns the error code for a hardware type that is not offered as requested:
-// Unsupported if the inventory has the type elsewhere, else SearchFailed.
+// Unsupported if other components have the type, else SearchFailed.
 func (b *binding) hardwareCode(n *node) am.Code {
 	if slices.Contains(b.x.inv.HardwareTypes, n.hardware) {
 		return am.Unsupported
@@ -110,7 +111,7 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
-// setSliverType gives n sliver type t and the image that it asks for, or refuses it.
+// setSliverType gives n the sliver type t and the requested image, or refuses n.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
 		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.permit.NoSliverType)

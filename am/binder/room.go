@@ -19,8 +19,8 @@ const (
 	narrow             // its physical interfaces have too little capacity left
 )
 
-// check decides whether w fits on component i beside everything that exists there. It
-// has all the rules; the trees only find components that are worth checking.
+// check decides whether w fits on component i in addition to the slivers there. It has all
+// the rules; the trees only find components that are worth checking.
 func (b *binding) check(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
 	if b.x.drained(i) {
@@ -43,8 +43,8 @@ func (b *binding) check(i int32, w want) verdict {
 		}
 		return fits
 	}
-	// Slivers of other slices here; of these, those that close the component (closing);
-	// and how many of both are only being cleaned.
+	// others counts the slivers of other slices here, and closing those that close the
+	// component. othersCleaning and closingCleaning count which of these are being cleaned.
 	others := u.slivers - mine.slivers
 	othersCleaning := u.cleaning.slivers - mine.cleaning
 	closing := u.exclusive - mine.exclusive

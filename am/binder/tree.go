@@ -1,7 +1,7 @@
 package binder
 
-// tree holds a number for each place. It finds the first place, at a given place or after it,
-// whose number is large enough. Setting and finding take logarithmic time.
+// tree holds a number for each place. It finds the first place, from a given place on, whose
+// number is large enough. Setting and finding take logarithmic time.
 type tree struct {
 	base int     // places, rounded up to a power of two
 	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0
@@ -44,13 +44,13 @@ func (t *tree) set(i int, v int32) {
 	}
 }
 
-// next returns the first place, at from or later, with a number of at least v, or -1. v must
-// be positive.
-func (t *tree) next(from int, v int32) int {
-	if t.max == nil || from >= t.base {
+// next returns the first place with a number of at least v, or -1. The search begins at the
+// place start. v must be positive.
+func (t *tree) next(start int, v int32) int {
+	if t.max == nil || start >= t.base {
 		return -1
 	}
-	i := t.base + from
+	i := t.base + start
 	for t.max[i] < v {
 		for i&1 == 1 { // a right child: continue after its parent
 			i /= 2

@@ -9,8 +9,7 @@ import (
 	"patchbay/am"
 )
 
-// UnsatisfiedError is the reason why a request cannot be bound. None of its nodes is bound
-// then.
+// UnsatisfiedError is the reason why a request cannot be bound, not even in part.
 type UnsatisfiedError struct {
 	// Reasons has a reason for each refused node or link, permanent reasons before temporary
 	// ones. The code of Reasons[0] is the code of the whole request.
@@ -31,8 +30,8 @@ type Reason struct {
 	Text string
 }
 
-// maxReasons limits the different reasons that an error prints, and maxNames the nodes or
-// links that it names for each.
+// maxReasons limits the different reasons that an error prints. maxNames limits the names of
+// nodes or links for each reason.
 const (
 	maxReasons = 5
 	maxNames   = 10
@@ -78,8 +77,8 @@ func (e *UnsatisfiedError) Error() string {
 	return b.String()
 }
 
-// places returns the beginning of a message: the line of the node or link, or the first line
-// of several, or "" if it is unknown.
+// places returns the beginning of a message: the line of a node or link, or the first line of
+// several. It returns "" if the line is unknown.
 func places(lines []int) string {
 	switch first := slices.Min(lines); {
 	case first == 0:

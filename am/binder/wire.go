@@ -27,7 +27,7 @@ type wire struct {
 type end struct{ node, number int }
 
 // flow is a property that asks for capacity, from one end of the wire to another, or
-// between one and the rest.
+// between one end and all others (rest).
 type flow struct {
 	from, to int
 	capacity int64 // kbit/s
@@ -37,7 +37,7 @@ type flow struct {
 // flow takes no capacity at these ends.
 const rest = -1
 
-// amount is what an end takes in each direction, in kbit/s.
+// amount is the capacity that an end takes in each direction, in kbit/s.
 type amount struct{ out, in int64 }
 
 // unlimited is more than any interface has, and small enough that sums over all slivers
@@ -133,8 +133,8 @@ func (b *binding) readSharedVLAN(w *wire) {
 	}
 }
 
-// amounts returns the capacity that each end takes, after the nodes have components: traffic
-// within a component takes none.
+// amounts returns the capacity that each end takes. Traffic within a component takes none, so
+// all nodes must have components.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }

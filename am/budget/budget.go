@@ -23,13 +23,13 @@ type Budget struct {
 	by   map[string]int64 // bytes in use, by caller
 }
 
-// New returns a budget of most bytes. A caller's share is a quarter of them, or more if an
-// amount of largest bytes would not fit. The reserve for small amounts is another quarter, or
-// less if an amount of largest bytes would not fit.
-func New(most, largest int64) *Budget {
-	part := most / ShareDivisor
+// New returns a budget with a total in bytes. A caller's share is a quarter of the total. The
+// reserve for small amounts is another quarter. If an amount of largest bytes would not fit,
+// the share is larger or the reserve smaller.
+func New(total, largest int64) *Budget {
+	part := total / ShareDivisor
 	return &Budget{
-		most: most, perCaller: min(most, max(part, largest+1)), reserve: max(0, min(part, most-largest-1)),
+		most: total, perCaller: min(total, max(part, largest+1)), reserve: max(0, min(part, total-largest-1)),
 		by: make(map[string]int64),
 	}
 }
@@ -40,16 +40,16 @@ func PerCaller(n int) *Budget {
 	return &Budget{most: math.MaxInt64, perCaller: int64(n), by: make(map[string]int64)}
 }
 
-// Reserve returns the number of bytes that are reserved for small amounts. Pass it as free
-// to Take for larger amounts.
+// Reserve returns the number of bytes that are reserved for small amounts. Pass it to Take as
+// minFree for larger amounts.
 func (b *Budget) Reserve() int64 { return b.reserve }
 
-// Take reserves n more bytes for a caller. It returns false if the caller's share or the
-// budget is used up, or if fewer than free bytes would be left.
-func (b *Budget) Take(caller string, n, free int64) bool {
+// Take reserves n more bytes for a caller. It returns false if this exceeds the caller's share,
+// or if fewer than minFree bytes of the budget would be left.
+func (b *Budget) Take(caller string, n, minFree int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.used+n+free > b.most || b.by[caller]+n > b.perCaller {
+	if b.used+n+minFree > b.most || b.by[caller]+n > b.perCaller {
 		return false
 	}
 	b.add(caller, n)

@@ -78,7 +78,7 @@ func New(cfg Config) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Not tls.Config.Certificates, because crypto/tls parses those.
+		// crypto/tls would parse the certificate in tls.Config.Certificates; see loadIdentity.
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return id, nil }
 	} else if cfg.KeyFile != "" {
 		return nil, errors.New("a key was given without a certificate: name the certificate's file, too")

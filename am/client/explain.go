@@ -40,7 +40,7 @@ func httpError(resp *http.Response) error {
 	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
-// explain adds to err the reason why there is no answer, if it knows the kind of the error.
+// explain adds to err the reason why there is no answer, if the reason is known.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the method and the URL, which the caller knows

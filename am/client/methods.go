@@ -36,8 +36,8 @@ func (c *Client) ListResources(ctx context.Context, creds []Credential, o Option
 	return text, r, misread(method, err)
 }
 
-// Describe requests the manifest and the states of slivers. Here and in the other
-// methods, urns is a slice or some of its slivers.
+// Describe requests the manifest and the states of slivers. In all methods, urns contains
+// the URN of one slice, or URNs of slivers of one slice.
 func (c *Client) Describe(ctx context.Context, urns []string, creds []Credential, o Options) (Answer, Reply, error) {
 	return c.answer(ctx, "Describe", true, true, Strings(urns), Credentials(creds), o.wire(true))
 }
@@ -57,9 +57,9 @@ func (c *Client) Status(ctx context.Context, urns []string, creds []Credential, 
 	return c.answer(ctx, "Status", true, false, Strings(urns), Credentials(creds), o.wire(false))
 }
 
-// Renew sets the end of leases to until.
-func (c *Client) Renew(ctx context.Context, urns []string, creds []Credential, until time.Time, o Options) ([]Sliver, Reply, error) {
-	return c.slivers(ctx, "Renew", Strings(urns), Credentials(creds), Time(until), o.wire(false))
+// Renew requests a new end of leases.
+func (c *Client) Renew(ctx context.Context, urns []string, creds []Credential, end time.Time, o Options) ([]Sliver, Reply, error) {
+	return c.slivers(ctx, "Renew", Strings(urns), Credentials(creds), Time(end), o.wire(false))
 }
 
 // PerformOperationalAction performs an action such as geni_start.
@@ -95,7 +95,7 @@ func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) 
 	return r, err
 }
 
-// answer is do for methods whose reply is a struct, which it reads as an Answer.
+// answer is do for methods whose value is a struct. It parses the struct as an Answer.
 func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
 	r, err := c.do(ctx, method, params...)
 	if err != nil {

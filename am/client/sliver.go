@@ -88,7 +88,8 @@ func parseExtensions(s xmlrpc.Struct, to *Sliver) error {
 	})
 }
 
-// each calls f with each struct of the list in member name of s, if s has it.
+// each calls f for each struct in a list. The list is the member of s with the given name. If s
+// has no such member, each does nothing.
 func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	v, ok := s.Get(name)
 	if !ok {
@@ -110,21 +111,21 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	return nil
 }
 
-// members reads string members of s into fields, by name. If must is set, it fails for a
-// missing member.
-func members(s xmlrpc.Struct, must bool, fields map[string]*string) error {
+// members reads string members of s into fields, by name. If required is true, members fails
+// for a missing member.
+func members(s xmlrpc.Struct, required bool, fields map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if err := member(s, name, fields[name], must); err != nil {
+		if err := member(s, name, fields[name], required); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// member reads one string member of s. If must is set, it fails for a missing member.
-func member(s xmlrpc.Struct, name string, to *string, must bool) error {
+// member reads one string member of s. If required is true, it fails for a missing member.
+func member(s xmlrpc.Struct, name string, to *string, required bool) error {
 	v, ok := s.Get(name)
-	if !ok && !must {
+	if !ok && !required {
 		return nil
 	}
 	text, isText := v.(string)
@@ -150,7 +151,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("not a time: %q", s)
 }
 
-// kind returns the XML-RPC name of v's type, with its article.
+// kind returns the XML-RPC name of v's type for messages, such as "a string".
 func kind(v xmlrpc.Value) string {
 	switch v.(type) {
 	case nil:

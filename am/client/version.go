@@ -12,7 +12,7 @@ import (
 type Version struct {
 	// API is the version spoken at this URL.
 	API int
-	// URN is the URN of the aggregate, if it sends one.
+	// URN is the URN of the aggregate; "" if the answer has none.
 	URN string
 }
 

@@ -11,8 +11,8 @@ import (
 	"patchbay/am"
 )
 
-// StatusFunc asks an aggregate for the slivers of a slice. It returns none, and no
-// error, when the slice has no slivers there.
+// StatusFunc asks an aggregate for the slivers of a slice. A slice without slivers is not an
+// error.
 type StatusFunc func(context.Context) ([]Sliver, error)
 
 // StatusOf returns a StatusFunc that calls Status about urns. The code SEARCHFAILED
@@ -74,12 +74,12 @@ const (
 	pollErrors = 5
 )
 
-// Wait polls the status until every sliver is in a wanted state, and returns the slivers.
-// report, if it is not nil, gets the slivers of each answer. Wait fails with a *FailedError
-// if some slivers failed and no other is changing, with ErrNoSlivers if none are left, with
-// the cause of ctx when that ends, and with the refusal of the aggregate. It retries a few
-// times if the aggregate is busy or does not answer.
-func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]Sliver)) ([]Sliver, error) {
+// Wait polls the status until the slivers fulfil the condition goal, and returns the slivers.
+// It calls report, if it is not nil, with the slivers of each answer. Wait fails with a
+// *FailedError if slivers failed and no other is changing, and with ErrNoSlivers if none are
+// left. It fails with the cause of ctx when ctx ends, and if the aggregate refuses a call. It
+// retries a few times if the aggregate is busy or does not answer.
+func Wait(ctx context.Context, status StatusFunc, goal Wanted, report func([]Sliver)) ([]Sliver, error) {
 	poll, refused := firstPoll, 0
 	for {
 		list, err := status(ctx)
@@ -95,7 +95,7 @@ func Wait(ctx context.Context, status StatusFunc, wanted Wanted, report func([]S
 			if report != nil {
 				report(list)
 			}
-			if done, err := wanted.reached(list); done || err != nil {
+			if done, err := goal.reached(list); done || err != nil {
 				return list, err
 			}
 		}

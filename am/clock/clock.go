@@ -23,7 +23,7 @@ const (
 )
 
 const (
-	// DefaultJump is the largest trusted change of the host's clock at once, by default.
+	// DefaultJump is the default of Options.Jump.
 	DefaultJump = time.Minute
 	// settleTime is the maximum time after a boot that the clock waits for a time service.
 	settleTime = 2 * time.Minute
@@ -66,8 +66,8 @@ type State struct {
 	// difference, and Since is the site's time at which the doubt began.
 	Doubt Doubt
 	Since time.Time
-	// Lost is the reason why the saved state could not be read, so that the host's clock
-	// was used; "" if it could be read, and after Trust.
+	// Lost is the reason why the saved state could not be read. Then the site's time began
+	// with the host's clock. Lost is "" if the state could be read, and after Trust.
 	Lost string
 }
 
@@ -90,8 +90,8 @@ func (s State) Reason() string {
 }
 
 // Open returns a Clock that continues from the time in its file. If the file is missing
-// or broken, it uses the host's clock, and logs an error for a broken one. Open fails
-// on a host without a steady clock, or if the file cannot be opened.
+// or broken, the Clock begins with the host's time; Open logs a broken file as an error. Open
+// fails on a host without a steady clock, or if the file cannot be opened.
 func Open(o Options) (*Clock, error) {
 	o.Jump = cmp.Or(o.Jump, DefaultJump)
 	if o.Log == nil {
@@ -125,13 +125,14 @@ func Open(o Options) (*Clock, error) {
 	return c, nil
 }
 
-// boot continues after a boot from the last known time, because it is unknown how long
-// the host was down. The doubt is Booted, which can end automatically. If the host's clock
-// had jumped ahead before the boot, and still is ahead, the doubt stays Jumped.
-func (c *Clock) boot(before record, wall time.Time, steady time.Duration) {
-	c.site, c.steady, c.doubt, c.since = before.Site, steady, Booted, before.Site
-	if before.Doubt == Jumped && before.Host.After(before.Site) && !wall.Before(before.Host) {
-		c.doubt, c.since = Jumped, before.Since
+// boot sets the state after a boot of the host. The site's time continues from the saved
+// time, because the downtime of the host is unknown. The doubt is Booted, which can end
+// automatically. If the host's clock had jumped ahead before the boot, and is still ahead, the
+// doubt stays Jumped.
+func (c *Clock) boot(saved record, wall time.Time, steady time.Duration) {
+	c.site, c.steady, c.doubt, c.since = saved.Site, steady, Booted, saved.Site
+	if saved.Doubt == Jumped && saved.Host.After(saved.Site) && !wall.Before(saved.Host) {
+		c.doubt, c.since = Jumped, saved.Since
 	}
 }
 
@@ -156,17 +157,17 @@ func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
 }
 
-// Trust ends any doubt: it sets the site's time to the host's clock. It returns the states
-// before and after.
-func (c *Clock) Trust() (before, now State) {
+// Trust ends any doubt: it sets the site's time to the host's clock. It returns the previous
+// and the current state.
+func (c *Clock) Trust() (previous, current State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall, steady := c.opt.Host.Read()
-	before = c.state(wall, steady)
+	previous = c.state(wall, steady)
 	c.setToHost(wall, steady)
 	c.lost = ""
 	c.wake()
-	return before, State{Site: wall, Host: wall}
+	return previous, State{Site: wall, Host: wall}
 }
 
 // advance updates and returns the site's time for a reading of both clocks. It also begins

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ParseExpires parses the end of a credential; without an offset it is UTC.
+// ParseExpires parses the end of a credential. A time without an offset is UTC.
 func ParseExpires(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {

@@ -19,14 +19,14 @@ func Printable(s string) string {
 }
 
 // Count returns a number with its noun, which is in the plural unless n is 1.
-func Count(n int, what string) string {
+func Count(n int, noun string) string {
 	switch {
 	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ss"):
-		return fmt.Sprintf("%d %ses", n, what)
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ss"):
+		return fmt.Sprintf("%d %ses", n, noun)
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Time formats a time in UTC (RFC 3339).

@@ -80,11 +80,11 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	return out
 }
 
-// dryRun waits for its turn and makes one set call that must change nothing. It writes the
-// error for each refused sliver into out. It returns an error if the call failed as a whole.
-// It makes no call if another dry run with one of the components got no answer while this one
-// waited.
-func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, asked []int, out []*am.Error) error {
+// dryRun waits for its turn and makes one set call that must change nothing. updates[n] is for
+// the sliver b.slivers[indexes[n]]. dryRun stores the error of each refused sliver in errs. It
+// returns an error if the call failed as a whole. It makes no call if a component is no longer
+// probed after the wait.
+func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update, indexes []int, errs []*am.Error) error {
 	turn := p.line(b.name).turn
 	select {
 	case turn <- struct{}{}:
@@ -92,20 +92,20 @@ func (p *Prober) dryRun(ctx context.Context, b *batch, updates []provider.Update
 	case <-ctx.Done():
 		return fmt.Errorf("dry run %w: %w", provider.ErrNoPlace, ctx.Err())
 	}
-	if p.refuseSilent(b, out) {
+	if p.refuseSilent(b, errs) {
 		return nil
 	}
 	begun := time.Now()
 	changes, err := b.provider.Set(ctx, updates, true)
 	if err != nil {
 		if !errors.Is(err, provider.ErrNoPlace) && isSilence(ctx, err, time.Since(begun)) {
-			p.remember(b, asked, err)
+			p.remember(b, indexes, err)
 		}
 		return err
 	}
-	for n, i := range asked {
+	for n, i := range indexes {
 		if e := changes[n].Err; e != nil {
-			out[i] = refused(e)
+			errs[i] = refused(e)
 		}
 	}
 	return nil

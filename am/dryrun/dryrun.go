@@ -28,9 +28,8 @@ type Provider interface {
 
 // Config holds the parts and settings of a Prober.
 type Config struct {
-	// Components returns the names of a component and its provider. It is called for
-	// records of slivers that lack these names, and must be quick. This function and the
-	// next two may be called concurrently.
+	// Components returns the names of a component and its provider. It must be quick. This
+	// function and the next two may be called concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
 	// Interfaces returns the name of a physical interface on its component. If it is nil
 	// or returns "", the name comes from the URN.
@@ -132,9 +131,8 @@ type batch struct {
 // isChanged reports whether another call has changed a sliver meanwhile. Then its resource
 // may exist for other reasons than the dry run, so Probe does not remove the resource.
 //
-// The slivers in leaving are of the same slice and are being removed. The dry run
-// includes them as absent. Otherwise a provider that still has them would take them into
-// account when it checks the new nodes.
+// The slivers in leaving are of the same slice and are being removed. The dry run lists their
+// nodes as absent. Otherwise a provider would count these nodes when it checks the new nodes.
 func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
@@ -183,8 +181,8 @@ func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	return all
 }
 
-// place returns the names of a sliver's component and provider when the sliver was bound.
-// For a record of an earlier version, it returns the names in the present inventory.
+// place returns the names that a sliver's component and provider had when the sliver was
+// bound. For a record of an earlier version, it returns the names in the current inventory.
 func (p *Prober) place(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true

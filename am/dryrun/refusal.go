@@ -10,9 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// unanswered returns the error for a call to the provider name that failed as a whole. Its
-// text contains the provider's message, which is for experimenters, but no error of the
-// host.
+// unanswered returns the error for a call that failed as a whole. name is the provider's name.
+// The text contains the provider's message for experimenters, but no error of the host.
 func unanswered(name string, err error) *am.Error {
 	text := fmt.Sprintf("its provider %s did not answer", name)
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {

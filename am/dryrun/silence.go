@@ -16,8 +16,8 @@ import (
 // such components must not be probed again and again.
 const quiet = time.Minute
 
-// noAnswer records for one component that a dry run had no answer. Before the time until, it is
-// also the error of further dry runs with the component.
+// noAnswer records that a dry run with a component had no answer. Before the end of quiet, it
+// is also the error of further dry runs with that component.
 type noAnswer struct {
 	component urn.URN
 	err       error
@@ -42,35 +42,34 @@ func (p *Prober) Unanswering() (components []urn.URN) {
 
 // refuseSilent writes an error into out for each sliver whose component is not probed
 // now. It reports whether there is such a sliver.
-func (p *Prober) refuseSilent(b *batch, out []*am.Error) (any bool) {
+func (p *Prober) refuseSilent(b *batch, errs []*am.Error) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range b.slivers {
 		if s := p.silences[b.slivers[i].Component.Key()]; s != nil && time.Now().Before(s.until) {
-			out[i], any = unanswered(b.name, s), true
+			errs[i], any = unanswered(b.name, s), true
 		}
 	}
 	return any
 }
 
-// remember records that the provider did not answer about the components of the slivers in
-// asked. It also removes records that have ended.
-func (p *Prober) remember(b *batch, asked []int, err error) {
+// remember records that a dry run with the slivers at these indexes of b.slivers had no answer.
+// It also removes records that have ended.
+func (p *Prober) remember(b *batch, indexes []int, err error) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.silences, func(_ string, s *noAnswer) bool { return !now.Before(s.until) })
-	for _, i := range asked {
+	for _, i := range indexes {
 		c := b.slivers[i].Component
 		p.silences[c.Key()] = &noAnswer{component: c, err: err, until: now.Add(quiet)}
 	}
 }
 
-// isSilence reports whether the failure of a dry run counts as silence of its components.
-// It does not if the provider gave a reason, because that is an answer. A caller that
-// disconnects or starts late must not make a component unusable for others. So a
-// disconnection never counts, and the timeout of the call counts only if the set call ran
-// for provider.SetTimeout.
+// isSilence reports whether a failed dry run counts as having no answer. A reason from the
+// provider is an answer. A caller that disconnects, or that calls with little time left, must
+// not make a component unusable for others. So a disconnected caller never counts. A timeout
+// counts only if the set call has run for at least provider.SetTimeout.
 func isSilence(ctx context.Context, err error, took time.Duration) bool {
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Err == nil {
 		return false

@@ -54,10 +54,10 @@ func RemoveUnfinished(path string) error {
 // Unfinished recognizes a temporary file of WriteFile by its name. It returns the name of
 // the file that WriteFile was writing; "" if name is not such a temporary file. A temporary
 // file may be removed when no process writes in its folder.
-func Unfinished(name string) (of string) {
-	of, isHidden := strings.CutPrefix(name, ".")
-	plain := strings.TrimRight(of, "0123456789")
-	if !isHidden || plain == of {
+func Unfinished(name string) (target string) {
+	target, isHidden := strings.CutPrefix(name, ".")
+	plain := strings.TrimRight(target, "0123456789")
+	if !isHidden || plain == target {
 		return ""
 	}
 	return plain

@@ -67,10 +67,9 @@ func (c *Command) RunAsOwner(dir string) error {
 // returns, no process of that group is alive, and the server's ends of the pipes are closed.
 // The executable is killed when the server ends.
 //
-// held means that a process outside the group still holds the streams open. Run fails if
-// the executable could not be started, with the error of ctx or of a writer, or with an
-// *ExitError.
-func (c *Command) Run(ctx context.Context) (held bool, err error) {
+// heldOpen means that a process outside the group still holds the streams open. Run fails with
+// the error of a failed start, of ctx or of a writer, or with an *ExitError.
+func (c *Command) Run(ctx context.Context) (heldOpen bool, err error) {
 	streams, ends, err := c.streams()
 	if err != nil {
 		return false, err
@@ -85,14 +84,14 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 		}
 		return false, err
 	}
-	full := make(chan error, len(streams))
+	errs := make(chan error, len(streams))
 	for _, s := range streams {
-		go s.copyOutput(full)
+		go s.copyOutput(errs)
 	}
 	var stopped error
 	select {
 	case err = <-ended:
-	case stopped = <-full:
+	case stopped = <-errs:
 	case <-ctx.Done():
 		stopped = ctx.Err()
 	}
@@ -102,13 +101,13 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 		err = <-ended
 	}
 	waited := cmd.Wait()
-	held = errors.Is(waited, exec.ErrWaitDelay) // a process holds the input open
+	heldOpen = errors.Is(waited, exec.ErrWaitDelay) // a process holds the input open
 	for _, s := range streams {
 		s.wait()
-		held = held || s.held
+		heldOpen = heldOpen || s.held
 	}
 	select {
-	case tooMuch := <-full: // the executable ended before it could be stopped
+	case tooMuch := <-errs: // the executable ended before it could be stopped
 		if stopped == nil {
 			stopped = tooMuch
 		}
@@ -116,13 +115,13 @@ func (c *Command) Run(ctx context.Context) (held bool, err error) {
 	}
 	switch {
 	case stopped != nil:
-		return held, stopped
+		return heldOpen, stopped
 	case err != nil:
-		return held, err
+		return heldOpen, err
 	case errors.Is(waited, exec.ErrWaitDelay): // the executable itself succeeded
-		return held, nil
+		return heldOpen, nil
 	}
-	return held, waited
+	return heldOpen, waited
 }
 
 // streams creates a pipe and a stream for each writer. It returns the streams, and the ends
@@ -145,9 +144,9 @@ func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	return all, ends, nil
 }
 
-// start starts the executable. It sends on ended when the executable has ended and must be
-// reaped. The kernel kills the executable when the thread that started it ends, so that
-// thread waits for the end of the executable.
+// start starts the executable. The channel ended gets a value when the executable has ended
+// and must be reaped. The kernel kills the executable when the thread that started it ends, so
+// that thread waits for the end of the executable.
 func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, ended <-chan error, err error) {
 	started, exit := make(chan error), make(chan error, 1)
 	go func() {
@@ -214,8 +213,8 @@ func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// startHint explains how the file's mode, owner or first line prevents the start, and how to
-// correct that; "" if they do not.
+// startHint explains a failed start by the file's mode, owner or first line, and how to correct
+// the file. It returns "" if none of these is the cause.
 func startHint(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {

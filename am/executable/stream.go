@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPipe limits the bytes that a pipe may hold.
+// maxPipe is the largest number of bytes that a pipe holds.
 const maxPipe = 1 << 20
 
 // stream copies the output of an executable to a writer.
@@ -21,18 +21,18 @@ type stream struct {
 }
 
 // copyOutput copies everything until the end of the output, or until the deadline that
-// wait sets. It sends an error of the writer to full.
-func (s *stream) copyOutput(full chan<- error) {
+// wait sets. It sends an error of the writer to the channel errs.
+func (s *stream) copyOutput(errs chan<- error) {
 	defer close(s.done)
 	defer s.from.Close()
 	b := make([]byte, 32<<10)
 	for {
 		n, err := s.from.Read(b)
-		if !s.write(b[:n], full) {
+		if !s.write(b[:n], errs) {
 			return
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.held = !s.copyRest(b, full)
+			s.held = !s.copyRest(b, errs)
 		}
 		if err != nil {
 			return
@@ -40,19 +40,19 @@ func (s *stream) copyOutput(full chan<- error) {
 	}
 }
 
-// write writes b to the writer, and reports whether that succeeded. It sends an error to
-// full.
-func (s *stream) write(b []byte, full chan<- error) bool {
+// write writes b to the writer, and reports whether that succeeded. It sends an error to the
+// channel errs.
+func (s *stream) write(b []byte, errs chan<- error) bool {
 	_, err := s.to.Write(b)
 	if err != nil {
-		full <- err
+		errs <- err
 	}
 	return err == nil
 }
 
 // copyRest copies the data that are still in the pipe at the deadline, because a busy server
-// may not have read them before. It reports whether the output ends there.
-func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
+// may read late. It returns false if a process still writes.
+func (s *stream) copyRest(b []byte, errs chan<- error) (all bool) {
 	raw, err := s.from.SyscallConn()
 	if err != nil {
 		return true
@@ -71,7 +71,7 @@ func (s *stream) copyRest(b []byte, full chan<- error) (all bool) {
 			return true
 		default:
 			taken += n
-			if !s.write(b[:n], full) {
+			if !s.write(b[:n], errs) {
 				return true
 			}
 		}

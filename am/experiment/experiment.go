@@ -142,12 +142,12 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 	return err
 }
 
-// progressOf returns a function for client.Wait that reports the progress of a phase. It
-// reports nothing if all slivers are in the wanted state from the start.
-func (e *Experiment) progressOf(phase Phase, wanted client.Wanted) func([]client.Sliver) {
+// progressOf returns a function for client.Wait that reports the progress of a phase. The
+// function reports nothing if all slivers fulfil the condition goal from the start.
+func (e *Experiment) progressOf(phase Phase, goal client.Wanted) func([]client.Sliver) {
 	begun := false
 	return func(list []client.Sliver) {
-		begun = begun || slices.ContainsFunc(list, func(s client.Sliver) bool { return !slices.Contains(wanted, am.OperationalState(s.Operational)) })
+		begun = begun || slices.ContainsFunc(list, func(s client.Sliver) bool { return !slices.Contains(goal, am.OperationalState(s.Operational)) })
 		if begun {
 			e.Progress(phase, list)
 		}

@@ -47,8 +47,8 @@ type Manifest struct {
 	Expires time.Time
 }
 
-// ReadManifest reads a manifest. If a node has several accounts, it uses the one with the
-// name user, or else the first.
+// ReadManifest reads a manifest. If a node has several accounts, ReadManifest uses the account
+// of the given user, or else the first account.
 func ReadManifest(text []byte, user string) (Manifest, error) {
 	p, err := draw.Read(text, xmltree.Limits{})
 	if err != nil {

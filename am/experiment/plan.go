@@ -35,29 +35,28 @@ type Change struct {
 // to remove.
 type Plan []Change
 
-// Compare plans the changes from have, the existing slivers of a slice, to now, the new request.
-// before is the request from which the slivers were created; nil if it is unknown. Compare
-// keeps a node if its text, its links and all nodes at the other ends of these links are
-// unchanged.
-func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
+// Compare plans the changes from the existing slivers of a slice to the new request. previous is
+// the request from which the slivers were created; nil if it is unknown. Compare keeps a node
+// if its text, its links and all nodes at the other ends of these links are unchanged.
+func Compare(previous, request *rspec.Request, existing []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
-	for _, s := range have {
+	for _, s := range existing {
 		slivers[s.ClientID] = append(slivers[s.ClientID], s)
 	}
 	was := map[string]rspec.Piece{}
-	if before != nil && before.HasSameNamespaces(now) {
-		for _, n := range before.NodePieces() {
+	if previous != nil && previous.HasSameNamespaces(request) {
+		for _, n := range previous.NodePieces() {
 			was[n.ClientID] = n
 		}
 	}
-	at := map[string]int{}
-	for _, n := range now.NodePieces() {
-		at[n.ClientID] = len(p)
+	indexes := map[string]int{}
+	for _, n := range request.NodePieces() {
+		indexes[n.ClientID] = len(p)
 		p = append(p, compareNode(n, was, slivers[n.ClientID]))
 		delete(slivers, n.ClientID)
 	}
-	p.compareLinks(before, now, at)
+	p.compareLinks(previous, request, indexes)
 	gone := make([]Change, 0, len(slivers))
 	for name, list := range slivers {
 		gone = append(gone, Change{name, Remove, "it is no longer in the request", urnsOf(list)})
@@ -67,12 +66,12 @@ func Compare(before, now *rspec.Request, have []client.Sliver) Plan {
 }
 
 // compareNode plans one node without regard to its links.
-func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver) Change {
-	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(have)}
-	failed := slices.IndexFunc(have, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
+func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sliver) Change {
+	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(existing)}
+	failed := slices.IndexFunc(existing, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
 	old, known := was[n.ClientID]
 	switch {
-	case len(have) == 0:
+	case len(existing) == 0:
 		c.Action = Add
 		if known {
 			c.Why = "it no longer exists"
@@ -83,8 +82,8 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver
 		c.Why = "the node changed in the request"
 	case failed >= 0:
 		c.Why = "it failed"
-		if have[failed].Error != "" {
-			c.Why += ": " + have[failed].Error
+		if existing[failed].Error != "" {
+			c.Why += ": " + existing[failed].Error
 		}
 	default:
 		c.Action = Keep
@@ -93,18 +92,18 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, have []client.Sliver
 }
 
 // compareLinks changes Keep to Replace for nodes whose links changed, until all kept nodes
-// are linked to kept nodes only. at is the place of each node in the plan.
-func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
+// are linked to kept nodes only. indexes has the index of each node in the plan.
+func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]int) {
 	old := map[string]rspec.Piece{}
-	if before != nil {
-		for _, l := range before.LinkPieces() {
+	if previous != nil {
+		for _, l := range previous.LinkPieces() {
 			old[l.ClientID] = l
 		}
 	}
-	links := now.LinkPieces()
+	links := request.LinkPieces()
 	changed := func(nodes []string, why string) (again bool) {
 		for _, name := range nodes {
-			if i, ok := at[name]; ok && p[i].Action == Keep {
+			if i, ok := indexes[name]; ok && p[i].Action == Keep {
 				p[i].Action, p[i].Why, again = Replace, why, true
 			}
 		}
@@ -114,7 +113,7 @@ func (p Plan) compareLinks(before, now *rspec.Request, at map[string]int) {
 		again = false
 		for _, l := range links {
 			o, known := old[l.ClientID]
-			replaced := slices.IndexFunc(l.Nodes, func(n string) bool { return p[at[n]].Action != Keep })
+			replaced := slices.IndexFunc(l.Nodes, func(n string) bool { return p[indexes[n]].Action != Keep })
 			switch {
 			case !known:
 				again = changed(l.Nodes, fmt.Sprintf("the link %s is new", l.ClientID)) || again

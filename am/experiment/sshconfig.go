@@ -7,7 +7,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Domain ends the names by which OpenSSH knows nodes: NODE.SLICE.patchbay.
+// Domain is the last part of the nodes' names for OpenSSH: NODE.SLICE.patchbay.
 const Domain = "patchbay"
 
 // Host is a node as OpenSSH knows it.
@@ -57,9 +57,9 @@ func label(s string) string {
 // keys of the user's agent and of ~/.ssh.
 type SSHFiles struct{ Identity, KnownHosts string }
 
-// SSHConfig returns the configuration of OpenSSH for hosts that have a login. The only values
-// from a manifest in it are logins, gateways and names. OpenSSH trusts the first host key of a
-// sliver, since manifests have none, and refuses any other.
+// SSHConfig returns the configuration of OpenSSH for hosts that have a login. From the manifest
+// it contains only logins, gateways and names. Manifests have no host keys, so OpenSSH trusts
+// the first host key of a sliver. It refuses any other key later.
 func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	var b strings.Builder
 	b.WriteString("# Written by patchbay; changes are lost. For ssh -F FILE, or Include FILE in ~/.ssh/config.\n")

@@ -66,9 +66,10 @@ func Of(dir string) (uid, gid int, err error) {
 	return uid, gid, nil
 }
 
-// open opens name in the folder at, and returns its descriptor and its status.
-func open(at int, name string, flags int) (fd int, info unix.Stat_t, err error) {
-	if fd, err = unix.Openat(at, name, flags, 0); err != nil {
+// open opens a file by its name in the folder with the descriptor dirFD. It returns the file's
+// descriptor and status.
+func open(dirFD int, name string, flags int) (fd int, info unix.Stat_t, err error) {
+	if fd, err = unix.Openat(dirFD, name, flags, 0); err != nil {
 		return -1, info, err
 	}
 	if err = unix.Fstat(fd, &info); err != nil {

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// noticeTimes returns the times before the end of a lease at which hooks want a notice,
-// each once, shortest first.
+// noticeTimes returns how long before the end of a lease hooks want a notice: each duration
+// once, shortest first.
 func noticeTimes(hooks []Hook) (all []time.Duration) {
 	for i := range hooks {
 		if hooks[i].wants(Expiring) {
@@ -84,8 +84,8 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring records in the slivers that are due that hooks are notified. The outbox posts
-// the events for that change.
+// markExpiring records in each sliver that is due that hooks were notified. Outbox makes the
+// events from this change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {

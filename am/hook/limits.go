@@ -36,8 +36,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff returns the wait after the nth failure, beginning with 1: it doubles up to a
-// limit, plus or minus a quarter.
+// backoff returns the wait after failure n; the first failure has n 1. The wait doubles up to
+// RetryMax, plus or minus a random quarter.
 func (l Limits) backoff(n int) time.Duration {
 	d := l.RetryMin
 	for ; n > 1 && d < l.RetryMax; n-- {

@@ -135,20 +135,20 @@ func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	}
 }
 
-// subscribers returns the names of the hooks that receive events of kind w. If accept is not
-// nil, it returns only hooks for which accept returns true.
-func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (to []string) {
+// subscribers returns the names of the hooks that receive events of kind w. It returns only
+// hooks for which accept returns true; a nil accept accepts all.
+func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (names []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (accept == nil || accept(h)) {
-			to = append(to, h.Name)
+			names = append(names, h.Name)
 		}
 	}
-	return to
+	return names
 }
 
-// post adds a message about a sliver for the hooks named to.
-func (o *outbox) post(to []string, w Kind, s *am.Sliver) {
-	if len(to) == 0 {
+// post adds a message about a sliver for the named hooks.
+func (o *outbox) post(hooks []string, w Kind, s *am.Sliver) {
+	if len(hooks) == 0 {
 		return
 	}
 	state := string(s.Status.Allocation)
@@ -160,7 +160,7 @@ func (o *outbox) post(to []string, w Kind, s *am.Sliver) {
 		Creator: s.Creator.String(), Expires: s.Expires.UTC(), State: state, Error: s.Error[:min(len(s.Error), maxText)],
 	}
 	o.addCause(&e, s.URN)
-	o.send(to, w, s.Slice, e)
+	o.send(hooks, w, s.Slice, e)
 }
 
 // addCause adds the cause of an event and the user that caused it.
@@ -178,17 +178,17 @@ func (o *outbox) addCause(e *Event, about urn.URN) {
 	}
 }
 
-// send adds a message with an event for the hooks named to.
-func (o *outbox) send(to []string, w Kind, slice urn.URN, e Event) {
+// send adds a message with an event for the named hooks.
+func (o *outbox) send(hooks []string, w Kind, slice urn.URN, e Event) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
 	if err != nil {
 		panic(fmt.Sprintf("an event cannot be written: %v", err)) // impossible: it contains only texts and times
 	}
-	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: to, Text: text})
+	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: hooks, Text: text})
 }
 
-// decodeEvent returns the event of a message. Its id is made from the message's id and the
+// decodeEvent returns the event of a message. The event's id is made from the message's id and
 // content, because a store restored from a backup may use a message id again.
 func decodeEvent(id string, m store.Message) (Event, error) {
 	var e Event

@@ -53,28 +53,28 @@ func (w *worker) add(e entry) {
 	wake(w.wake)
 }
 
-// next returns the entry to deliver now. If there is none, ok is false, and until is the time
+// next returns the entry to deliver now. If there is none, ok is false, and retryAt is the time
 // at which the first repetition is due. Repetitions and new events alternate, so that neither
 // blocks the other.
-func (w *worker) next(now time.Time) (e entry, ok bool, until time.Time) {
+func (w *worker) next(now time.Time) (e entry, ok bool, retryAt time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	until = now.Add(time.Hour)
+	retryAt = now.Add(time.Hour)
 	var fresh, again entry // the oldest event that was not refused, and the refused event that is due first
 	for slice, b := range w.waiting {
 		switch {
-		case b.failures > 0 && b.due.Before(until):
-			again, until = entry{slice, b.ids[0]}, b.due
+		case b.failures > 0 && b.due.Before(retryAt):
+			again, retryAt = entry{slice, b.ids[0]}, b.due
 		case b.failures == 0 && (fresh.id == "" || b.ids[0] < fresh.id):
 			fresh = entry{slice, b.ids[0]}
 		}
 	}
-	w.retried = again.id != "" && !until.After(now) && (fresh.id == "" || !w.retried)
+	w.retried = again.id != "" && !retryAt.After(now) && (fresh.id == "" || !w.retried)
 	if e = fresh; w.retried {
 		e = again
 	}
 	w.busy = e.id != ""
-	return e, w.busy, until
+	return e, w.busy, retryAt
 }
 
 // markTaken removes an entry that was taken or dropped.
@@ -110,19 +110,19 @@ func (w *worker) markRefused(e entry) (failures int) {
 	return b.failures
 }
 
-// drop removes the messages up to an id.
-func (w *worker) drop(until string) {
+// drop removes the messages up to the id last, inclusive.
+func (w *worker) drop(last string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for slice, b := range w.waiting {
-		for len(b.ids) > 0 && b.ids[0] <= until {
+		for len(b.ids) > 0 && b.ids[0] <= last {
 			w.shorten(slice, b)
 		}
 	}
 }
 
-// run delivers until ctx ends or the store is closed. Deliveries, and the records of
-// their results, may continue until delivering ends.
+// run delivers events until ctx ends or the store is closed. After ctx, a delivery may continue
+// until the context delivering ends.
 func (w *worker) run(ctx, delivering context.Context) {
 	s := w.r.sender(w.hook)
 	defer s.close()
