@@ -21,7 +21,7 @@ type joining struct {
 	master     int // interface index of the bridge; 0 if the device is a bridge itself
 	alias      string
 	noLearning bool             // learning is off
-	mac        net.HardwareAddr // the address behind the port, for a bridge that does not learn
+	mac        net.HardwareAddr // the only address behind the port; nil if the bridge learns or none is known
 }
 
 // join makes a device a port of a bridge, switches it on and sets its alias. The alias

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Namespace is an open file of a node's network namespace, /proc/PID/ns/net. The caller
-// keeps ownership.
+// Namespace is an open file of a node's network namespace, /proc/PID/ns/net. This package
+// never closes it.
 type Namespace = *os.File
 
 // Link is the part of a link that belongs to one slice on this host.
@@ -20,7 +20,7 @@ type Link struct {
 	Slice string
 	// Name is the link's short id within the slice: 1 to 64 characters.
 	Name string
-	// Shared is the id of the shared VLAN that the link joins; empty for none.
+	// Shared is the id of the shared VLAN that the link joins; empty if it joins none.
 	Shared string
 	Ends   []End
 	Shapes []Shape
@@ -39,9 +39,9 @@ type End struct {
 }
 
 // Shape holds the properties of frames from some ends to others. If several shapes
-// apply to a pair, each property comes from the most specific shape that sets it: first
-// shapes that list both ends, then From only, then To only. Among equally specific
-// shapes the last one wins.
+// apply to a pair, each property comes from the most specific shape that sets it. Shapes
+// with From and To are the most specific, then shapes with only From, then shapes with
+// only To. Among equally specific shapes the last one wins.
 type Shape struct {
 	// From and To are ids of ends; empty means all others.
 	From, To []string
@@ -55,24 +55,23 @@ type Shape struct {
 	Loss float64
 }
 
-// Counters are the counters of an end as its node sees them: Rx are packets to the node.
-// Dropped counts packets to the node that shaping dropped, and packets from the node over
-// the inflow limit. Overruns counts packets from the node that the vswitch did not read in
-// time.
+// Counters are the counters of an end as its node sees them: Rx counts packets to the
+// node. Dropped counts packets to the node that shaping dropped, and packets from the node
+// that exceeded the inflow limit. Overruns counts packets from the node that the vswitch
+// did not read in time.
 type Counters struct {
 	RxPackets, RxBytes, TxPackets, TxBytes, Dropped, Overruns uint64
 }
 
 const (
-	// maxEnds leaves room for the port to a shared VLAN: a bridge has 1023 ports.
+	// maxEnds is less than the 1023 ports of a bridge: a shared VLAN needs a port, too.
 	maxEnds      = 1000
 	maxAddresses = 64
 	maxRate      = 100_000_000 // kbit/s
 	maxDelay     = time.Minute
 	// maxPairs is the most pairs that the vswitch distinguishes.
 	maxPairs = 4096
-	// maxListed limits the pairs that the shapes of a link list, to as many as the largest
-	// link has.
+	// maxListed is the most pairs that all shapes of a link together may list.
 	maxListed = maxEnds * maxEnds
 
 	usualMTU = 1500
@@ -80,10 +79,9 @@ const (
 	mostMTU  = 65521
 )
 
-// UnsupportedError is a property of a link that this host cannot make.
+// UnsupportedError names a property of a link that this host cannot provide.
 type UnsupportedError struct {
-	// Property is "latency", "capacity" or "packet_loss", or another
-	// limit of links.
+	// Property is "latency", "capacity" or "packet_loss", or describes another limit.
 	Property string
 	// Reason explains the problem and what the experimenter can change.
 	Reason string
@@ -99,7 +97,7 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// check returns an error if a link is malformed, which is a mistake of the caller.
+// check returns an error if a link is malformed.
 func (l *Link) check() error {
 	if !isSlice(l.Slice) {
 		return fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", l.Slice)
@@ -171,14 +169,14 @@ func isSlice(s string) bool {
 	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// isWord reports whether s has 1 to most printable ASCII characters, none a space.
-func isWord(s string, most int) bool {
-	return isText(s, most) && !strings.Contains(s, " ")
+// isWord reports whether s has 1 to limit printable ASCII characters without spaces.
+func isWord(s string, limit int) bool {
+	return isText(s, limit) && !strings.Contains(s, " ")
 }
 
-// isText reports whether s has 1 to most printable ASCII characters.
-func isText(s string, most int) bool {
-	return s != "" && len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+// isText reports whether s has 1 to limit printable ASCII characters.
+func isText(s string, limit int) bool {
+	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // isInterface reports whether s is a valid name of a node's interface.

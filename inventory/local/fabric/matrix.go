@@ -11,7 +11,7 @@ type properties struct {
 	only bool
 }
 
-// add replaces the properties of a that the shape sets.
+// add copies the properties that s sets to a.
 func (a *properties) add(s Shape) {
 	if s.Rate != 0 {
 		a.rate = s.Rate
@@ -24,7 +24,8 @@ func (a *properties) add(s Shape) {
 	}
 }
 
-// over returns a, with unset properties taken from the less specific b unless a.only.
+// over returns a after filling its unset properties from the less specific b. If a.only is
+// set, over fills none and clears a.only.
 func (a properties) over(b properties) properties {
 	if a.only {
 		a.only = false
@@ -121,14 +122,14 @@ type sum struct {
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]properties, m.ports), ratePort: true, restPort: true}
 	if !m.hasShapes {
-		return s // without shapes the loop is useless, and a large LAN has many pairs
+		return s
 	}
 	for j := range m.ports {
 		first := true
 		for i := range m.ports {
 			// Frames from other slices get the properties of frames from this link's
-			// ends. So the row of the shared VLAN's port is skipped, unless no other
-			// row is left because the link has only one end.
+			// ends. So the shared VLAN's port counts as a source only if the link has
+			// one end, which would otherwise have no source.
 			if i == j || i == m.n && m.n > 1 {
 				continue
 			}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// deviceName returns the name of a link's device: its kind, which is a letter, and 65 bits
-// of a hash, because the kernel allows only 15 characters.
+// deviceName returns the name of a link's device: the letter kind, and 65 bits of a hash
+// in 13 characters. The kernel allows names of at most 15 characters.
 func deviceName(kind, link, end string) string {
 	h := sha256.Sum256([]byte(link + "\x00" + end))
 	return kind + strings.ToLower(base32.StdEncoding.EncodeToString(h[:])[:13])

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// configureNamespace configures the calling thread's namespace: devices get no
-// addresses and do not answer, and the host's rules do not see their frames.
+// configureNamespace configures the calling thread's network namespace: devices get no
+// IPv6 addresses, the kernel forwards no packets, and bridged frames skip the firewall.
 func configureNamespace() error {
 	for _, s := range []struct {
 		path, value string

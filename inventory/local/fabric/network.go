@@ -25,8 +25,8 @@ type network struct {
 	sockets map[int]*nl.SocketHandle
 }
 
-// openNetwork opens the namespace at path. If it is missing, openNetwork creates it if
-// create is true, and otherwise returns nil.
+// openNetwork opens the namespace at path. A missing namespace is created if create is
+// true. Otherwise openNetwork returns nil without an error.
 func openNetwork(path string, create bool) (*network, error) {
 	open := netspace.Open
 	if create {
@@ -48,7 +48,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	// A process that was killed during a removal has left devices in the doomed group.
+	// A process that was killed during a removal may have left devices in this group.
 	if err := n.removeDoomed(); err != nil {
 		n.close()
 		return nil, err
@@ -76,7 +76,7 @@ func (n *network) close() {
 	n.file.Close()
 }
 
-// request sends a message that the kernel acknowledges.
+// request sends a message of type kind and waits for the kernel's acknowledgement.
 func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error {
 	r := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
 	r.Sockets = n.sockets
@@ -93,7 +93,7 @@ type device struct {
 	alias  string
 	up     bool
 	ready  bool // it transmits
-	peer   int  // interface index of the pair's other side
+	peer   int  // interface index of the other side, if the device is one side of a pair
 	peerNS int  // namespace id of the other side, -1 for none
 }
 
@@ -224,8 +224,8 @@ func (n *network) switchOn(index int) error {
 
 // remove removes devices and waits for their removal. The kernel removes hundreds of
 // devices almost as fast as one. Bridges are the exception: for each bridge the kernel
-// waits for all processors, and holds the lock of all networks of the host meanwhile.
-// So bridges go last and a few at a time.
+// waits for all processors, and meanwhile blocks changes of all networks on the host.
+// So remove removes bridges last, and a few in each request.
 func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)

@@ -55,7 +55,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 		for _, a := range order {
 			to := groups[a]
 			if len(to) == m.ports-1 {
-				to = nil // all others; listing them would need the square of the ends
+				to = nil // nil stands for all others
 			}
 			list = append(list, path(a, name(i), to))
 		}

@@ -48,8 +48,8 @@ func (h *Host) RemoveLinks(ctx context.Context, slice string, links ...string) e
 	})
 }
 
-// Links returns the ids of links that have devices, sorted, including those from before a
-// restart.
+// Links returns the sorted ids of all links that have devices. It also finds links that an
+// earlier process of the testbed created.
 func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -100,7 +100,7 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		s.manager = nil
 	}
 	clear(s.links)
-	h.vswitchEnded(slice) // a process from before a crash has limits, too
+	h.vswitchEnded(slice) // also removes the limits of a switch process that an earlier process started
 	return errors.Join(s.close(), netspace.Remove(s.path), h.removeUnusedShared())
 }
 

@@ -119,13 +119,13 @@ func (m *made) shaper(i int) shaper {
 	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
 }
 
-// makeBridges creates the missing bridges of a link and the devices between them. have
-// are the existing devices. makeBridges adds the names of the devices that the link
-// needs to wanted.
-func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]bool) error {
+// makeBridges creates the missing bridges of a link and the devices between them. existing
+// holds the slice's devices by name. makeBridges adds to needed the name of each device
+// that the link needs.
+func (s *slice) makeBridges(m *made, existing map[string]device, needed map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
-		wanted[name] = true
-		if d, ok := have[name]; ok {
+		needed[name] = true
+		if d, ok := existing[name]; ok {
 			return d.index, nil
 		}
 		return s.net.bridge(name, alias(m.link.Name, end))
@@ -146,12 +146,12 @@ func (s *slice) makeBridges(m *made, have map[string]device, wanted map[string]b
 			return err
 		}
 		if !p.split {
-			wanted[m.device(kindTAP, m.id(i))] = true
+			needed[m.device(kindTAP, m.id(i))] = true
 			continue
 		}
 		name := m.device(kindCut, m.id(i))
-		wanted[name] = true
-		if _, ok := have[name]; ok {
+		needed[name] = true
+		if _, ok := existing[name]; ok {
 			continue
 		}
 		first := s.joining(m, i, 0, middle, m.device(kindBridge, ""))
@@ -184,8 +184,8 @@ func (s *slice) placePort(m *made, i int, p device) error {
 	return s.net.join(s.joining(m, i, p.index, master.index, master.name))
 }
 
-// joining returns how a device of port i joins one of the link's bridges. master is the
-// bridge's interface index, and bridge its name.
+// joining returns how a device of port i joins one of the link's bridges. index is the
+// interface index of the device, master that of the bridge.
 func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	j := joining{index: index, master: master, alias: alias(m.link.Name, m.id(i))}
 	switch middle := bridge == m.device(kindBridge, ""); {
@@ -200,7 +200,7 @@ func (s *slice) joining(m *made, i, index, master int, bridge string) joining {
 	return j
 }
 
-// knows reports whether the shaping of a port is known. After a restart it is not.
+// knows reports whether this process has set the shaping of a port.
 func (m *made) knows(name string) bool {
 	_, ok := m.shaped[name]
 	return ok

@@ -34,11 +34,11 @@ const (
 	// burstTime is how long other work of the processor may delay tbf before the link
 	// becomes slower than its rate.
 	burstTime = 10 * time.Millisecond
-	// queueTime sets the length of queues: the traffic that the rate transfers in this
-	// time may wait, and more is dropped.
+	// queueTime sets the length of a queue: it holds the traffic that the rate transfers
+	// in this time.
 	queueTime = 50 * time.Millisecond
-	// queueFrames is the least queue length, even on a slow link, since senders begin
-	// with ten frames.
+	// queueFrames is the least queue length in frames, because TCP starts with a burst of
+	// ten frames.
 	queueFrames = 16
 	// netemRate is the rate that sizes netem's queue if there is no capacity limit.
 	netemRate = 10_000_000 // kbit/s
@@ -50,7 +50,7 @@ const (
 // frame returns the bytes of the largest frame.
 func (s shaper) frame() int64 { return int64(s.mtu + frameOverhead) }
 
-// bytes returns how many bytes a rate of kbits kbit/s transfers during d.
+// bytes returns the number of bytes that kbits kbit/s transfer during d.
 func bytes(kbits int64, d time.Duration) int64 {
 	return int64(float64(kbits) * 125 * d.Seconds())
 }
@@ -63,8 +63,8 @@ func (s shaper) queue() int64 {
 	return min(max(bytes(s.rate, queueTime), queueFrames*s.frame())+s.burst(), math.MaxUint32)
 }
 
-// packets returns the limit of netem's queue: packets in flight and waiting, within
-// netemBytes. The queue holds single packets only if segments are split first.
+// packets returns the limit of netem's queue, which holds the delayed and the waiting
+// packets. Full queues of the largest frames need at most netemBytes.
 func (s shaper) packets() uint32 {
 	rate := s.rate
 	if rate == 0 {
@@ -142,8 +142,8 @@ func netemOptions(s shaper) *nl.RtAttr {
 	return nl.NewRtAttr(nl.TCA_OPTIONS, slices.Concat(fields.Serialize(), nl.NewRtAttr(latency64, delay).Serialize()))
 }
 
-// tickShift converts nanoseconds to the ticks of the kernel's queueing disciplines, of
-// which each is 64 ns.
+// tickShift converts nanoseconds to the ticks of the kernel's queueing disciplines. A tick
+// is 64 ns.
 const tickShift = 6
 
 // chance converts a fraction from 0 to 1 to netem's scale, where 2^32-1 stands for 1.

@@ -63,7 +63,7 @@ func (h *Host) joinShared(s *slice, m *made) error {
 			return err
 		}
 	}
-	if otherOK { // it belongs to a network whose mount was lost
+	if otherOK { // its near side is in a namespace whose mount was lost
 		if err := far.remove([]device{other}); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}

@@ -62,9 +62,9 @@ func persist(f *os.File) error {
 	return nil
 }
 
-// setTAP sets the MTU and the queue of a new TAP, and makes it join its bridge own.
-func (n *network) setTAP(name, own, text string, mtu int, segment bool) error {
-	master, err := n.mustDevice(own)
+// setTAP sets the MTU and the queue of a new TAP, and makes it a port of bridge.
+func (n *network) setTAP(name, bridge, text string, mtu int, segment bool) error {
+	master, err := n.mustDevice(bridge)
 	if err != nil {
 		return err
 	}

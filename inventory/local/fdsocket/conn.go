@@ -19,7 +19,7 @@ import (
 // MaxFiles is the most files in one message.
 const MaxFiles = 64
 
-// header is the size of the length before a message.
+// header is the size in bytes of a message's header, which is the message's length.
 const header = 4
 
 // ErrTooBig means that a message is larger than the receiver allows.
@@ -102,7 +102,7 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 			rights = unix.UnixRights(fds...)
 		}
 		n, _, err := c.c.WriteMsgUnix(b, rights, nil)
-		if err != nil || n == len(b) { // a write of no bytes would fail if the peer has closed
+		if err != nil || n == len(b) { // an empty Write would fail if the peer has closed
 			return err
 		}
 		_, err = c.c.Write(b[n:])
@@ -139,9 +139,9 @@ func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	return errors.Join(controlled, err)
 }
 
-// Receive reads one message of at most limit bytes into v, and returns the open files
-// that come with it, which the caller must close. More than maxFiles files are an
-// error. At the end of the connection the error is io.EOF.
+// Receive reads one message of at most limit bytes into v, and returns the open files in
+// the message. The caller must close them, also after an error. More than maxFiles files
+// are an error. At the end of the connection the error is io.EOF.
 func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -165,7 +165,7 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 		return got, io.EOF
 	case err != nil:
 		return got, err
-	case flags&unix.MSG_CTRUNC != 0 || len(got) > maxFiles: // CmsgSpace rounds up, so room may hold one more
+	case flags&unix.MSG_CTRUNC != 0 || len(got) > maxFiles: // room may hold one file more, because CmsgSpace rounds up
 		return got, fmt.Errorf("more than %d files came with a message", maxFiles)
 	}
 	if _, err := io.ReadFull(c.c, head[n:]); err != nil {
@@ -202,7 +202,7 @@ func (c *Conn) read(size int) ([]byte, error) {
 	return text, nil
 }
 
-// unexpectedEOF returns err, or io.ErrUnexpectedEOF if err is io.EOF: the connection has
+// unexpectedEOF returns err, but io.ErrUnexpectedEOF instead of io.EOF: the connection
 // ended within a message.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
@@ -211,8 +211,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// receivedFiles returns the files of control messages, even if it also returns an
-// error. That error joins err, the error of the read, with an error of parsing.
+// receivedFiles returns the files of control messages, and err joined with the error of
+// parsing. The files that it found are returned even with an error.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

@@ -33,7 +33,7 @@ func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 		return err
 	})
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		err = op.Err // without the short path, which means nothing to the reader
+		err = op.Err // without the short path, which means nothing to users
 	}
 	if err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// Listen creates a listening socket at path with the permissions mode, replacing an
-// existing file. Close does not remove the path.
+// Listen creates a listening socket at path with the permissions in mode. It replaces an
+// existing file. Close of the listener does not remove the socket.
 func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !os.IsNotExist(err) {
@@ -75,8 +75,8 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// withShortPath calls f with a short path of the same file, which is valid until f returns.
-func withShortPath(path string, f func(short string) error) error {
+// withShortPath calls f with a short alias of path. The alias is valid until f returns.
+func withShortPath(path string, f func(alias string) error) error {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 	inside                        // port 22 in a node
 	jump                          // the gateway account itself
 	relayed                       // through the gateway account to an Address
-	raw                           // at the own port of a node with an Address
+	raw                           // the own port of a node with an Address
 )
 
 // origin is the listener that accepted a connection.
@@ -80,15 +80,14 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	g.serve(guest, at)
 }
 
-// endpointOf returns the endpoint that a connection is for, or nil if there is none. A
-// connection that arrived at port 22 inside a node is for the node of the slice to
-// which its destination address belongs. If the address belongs to none, the connection
-// is for the node at which it arrived.
-func (g *gateway) endpointOf(nc net.Conn, at origin) *endpoint {
+// endpointOf returns the endpoint for a connection, or nil if there is none. If the
+// connection arrived at port 22 inside a node, its destination address selects a node of
+// the same slice. An address of no node selects the node at which the connection arrived.
+func (g *gateway) endpointOf(nc net.Conn, from origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	own := g.endpoints[at.node]
-	if own == nil || at.kind != inside {
+	own := g.endpoints[from.node]
+	if own == nil || from.kind != inside {
 		return own
 	}
 	local, ok := addrOf(nc.LocalAddr())
@@ -131,9 +130,9 @@ func sourceOf(a net.Addr) string {
 	return addr.String()
 }
 
-// Limits of connections that have not logged in: in all, and for each source. At a limit,
-// the source with the most such connections loses its oldest one. An honest client needs
-// little time, and a flood evicts its own connections.
+// Limits of connections that have not logged in: in all, and for each source. At its own
+// limit, a source loses its oldest such connection. At the limit in all, the source with
+// the most such connections loses its oldest one. So a flood evicts its own connections.
 const (
 	maxPending       = 512
 	maxSourcePending = 128
@@ -178,7 +177,7 @@ func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 // evict removes and closes a connection. The lock is held.
 func (w *pendingConns) evict(g *pendingConn) {
 	w.removeLocked(g)
-	go g.nc.Close() // may wait: a channel of the gateway account sends a message first
+	go g.nc.Close() // Close of a channelConn sends a message, which may wait
 }
 
 // remove removes a connection. A second call does nothing.

@@ -7,8 +7,8 @@ import (
 
 // Received data stays in the heap until its receiver takes it. The SSH library accepts
 // 2 MB on each channel and stores them as messages; a small message needs more memory than
-// its data. These limits count bytes on the wire: for all connections of a share (see
-// shareFor), and in all. Uncollected garbage adds up to half of that.
+// its data. The limits count bytes on the wire: maxSliceUnread for all connections of a
+// share (see shareFor), maxUnread for all connections.
 const (
 	maxUnread      = 128 << 20
 	maxSliceUnread = 48 << 20
@@ -141,7 +141,7 @@ func (f *flow) end() {
 	f.b.add(-f.n)
 	f.n = 0
 	if f.empty {
-		f.b.add(-leastMessage) // at least one message arrived since the flow was empty
+		f.b.add(-leastMessage) // data since the flow was empty came in at least one message
 		f.leave()
 	}
 }
@@ -163,7 +163,7 @@ func (f *flow) leave() {
 	}
 }
 
-// setWriter sets the writer of f, which is closed when the connection is dropped.
+// setWriter sets the writer of f. drop closes the writer.
 func (f *flow) setWriter(w io.Writer) {
 	s := f.b.parent
 	s.mu.Lock()

@@ -187,8 +187,8 @@ func (l *terminalReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readRemaining reads the data that is available after the deadline, and returns io.EOF if
-// there is none. Data may have arrived in time if this process itself was delayed.
+// readRemaining reads data that is available after the deadline, and returns io.EOF if
+// there is none. Such data may have arrived in time, while this process was not running.
 func (l *terminalReader) readRemaining(b []byte) (n int, err error) {
 	err = withDescriptor(l.f, func(fd int) (err error) { n, err = unix.Read(fd, b); return err })
 	if err != nil || n <= 0 {
@@ -197,9 +197,9 @@ func (l *terminalReader) readRemaining(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// sendExit reports how the command ended and closes the channel, which also ends the
-// output. An earlier end of output would make a client without input close the channel,
-// and the exit status would be lost.
+// sendExit reports the command's exit and then closes the channel, which also ends the
+// output. If the output ended first, a client without input would close the channel before
+// it got the exit status.
 func (s *session) sendExit(e agent.Exit) {
 	if e.Signal != 0 {
 		s.ch.SendRequest("exit-signal", false, ssh.Marshal(struct {

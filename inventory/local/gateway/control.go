@@ -96,9 +96,9 @@ func (s *sender) send(v any, files ...*os.File) error {
 
 var errNoManager = errors.New("the testbed is not running")
 
-// connectionRequests are the gateway's requests to the Manager for connections. There are
-// at most maxAsks at a time and maxNodeAsks for one node, so that a node that does not
-// answer delays no other. The zero value is ready.
+// connectionRequests are the gateway's requests to the Manager for connections. At most
+// maxAsks are open at a time. At most maxNodeAsks of them are for one node, so that a node
+// without an answer does not delay other nodes. The zero value is ready.
 type connectionRequests struct {
 	mu     sync.Mutex
 	slots  chan struct{} // created with the first request
@@ -149,8 +149,8 @@ func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node 
 	case r := <-answer:
 		return r.file, r.err
 	case <-ctx.Done():
-		// The slots stay taken until the Manager answers, since the Manager counts the
-		// request, too.
+		// The slots stay taken until the Manager answers, because the Manager limits its
+		// open requests, too.
 		go func() {
 			if r := <-answer; r.file != nil {
 				r.file.Close()
@@ -201,8 +201,7 @@ func (a *connectionRequests) release(node string) {
 	a.dropUser(node)
 }
 
-// dropUser counts one request less in a node's queue, and removes the queue with its last
-// request.
+// dropUser subtracts one request from a node's queue, and removes a queue without requests.
 func (a *connectionRequests) dropUser(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

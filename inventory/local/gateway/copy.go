@@ -40,10 +40,10 @@ func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net
 	<-out
 }
 
-// copyIn copies the peer's data to a writer. It gets the writer from the function to,
-// which it calls when the first data has arrived, and which may wait. If the writer is
-// nil or fails, copyIn discards the rest, so that the channel can end.
-func (c *login) copyIn(r io.Reader, to func() io.Writer) {
+// copyIn copies the peer's data to a writer. When the first data has arrived, copyIn gets
+// the writer from newWriter, which may wait. If the writer is nil or fails, copyIn discards
+// the remaining data, so that the channel can end.
+func (c *login) copyIn(r io.Reader, newWriter func() io.Writer) {
 	f := c.flow()
 	defer f.close()
 	var w io.Writer
@@ -51,7 +51,7 @@ func (c *login) copyIn(r io.Reader, to func() io.Writer) {
 	copyGrowing(writer(func(b []byte) (int, error) {
 		defer f.end()
 		if w == nil && bad == nil {
-			if w = to(); w == nil {
+			if w = newWriter(); w == nil {
 				bad = io.ErrClosedPipe
 			} else {
 				f.setWriter(w)
@@ -80,8 +80,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// copyGrowing copies from r to w until one of them fails, and returns that error, which is
-// io.EOF at the end of r. Its buffer starts small and grows with the amount of data.
+// copyGrowing copies from r to w until a read or write fails, and returns the error. The
+// error is io.EOF at the end of r. The buffer starts small and grows with the data.
 func copyGrowing(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
 	for {
@@ -100,8 +100,8 @@ func copyGrowing(w io.Writer, r io.Reader) error {
 	}
 }
 
-// closeWrite ends the output of a connection. It closes the whole connection if that has
-// no separate output.
+// closeWrite ends the output of a connection. If only both directions can end together, it
+// closes the connection.
 func closeWrite(nc net.Conn) {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -128,8 +128,8 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 }
 
 // copyBothWays copies in both directions until both have ended, and closes both
-// connections. After the first direction has ended, the other one may continue for at
-// most the duration drain, since it might never end.
+// connections. After the first direction has ended, the other one may continue for the
+// duration drain.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()

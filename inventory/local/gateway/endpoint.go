@@ -134,12 +134,12 @@ func (d *endpoint) displayName() string {
 // fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
-// index maps each key to the nodes with accounts for this key, and each of these nodes
-// to the number of such accounts. The gateway account uses it.
+// index counts the accounts for each public key, by node. The gateway account finds the
+// nodes of a key with it.
 type index map[fingerprint]map[string]int
 
-// add adds the accounts of an endpoint if by is 1, and removes them if it is -1.
-func (x index) add(d *endpoint, by int) {
+// add counts the accounts of an endpoint: delta is 1 to add them, and -1 to remove them.
+func (x index) add(d *endpoint, delta int) {
 	for _, list := range d.accounts {
 		for _, k := range list {
 			f := fingerprint(sha256.Sum256(k))
@@ -148,7 +148,7 @@ func (x index) add(d *endpoint, by int) {
 				nodes = make(map[string]int)
 				x[f] = nodes
 			}
-			if nodes[d.node] += by; nodes[d.node] == 0 {
+			if nodes[d.node] += delta; nodes[d.node] == 0 {
 				delete(nodes, d.node)
 			}
 			if len(nodes) == 0 {

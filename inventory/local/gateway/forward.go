@@ -174,7 +174,7 @@ func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	if len(f.listeners) >= maxForwards || at.Port != 0 && f.listeners[at.key()] != nil {
 		return false, nil
 	}
-	// As OpenSSH with "GatewayPorts clientspecified": the node belongs to the user.
+	// As OpenSSH with "GatewayPorts clientspecified": the client chooses the address.
 	host := at.Host
 	if host == "*" {
 		host = ""

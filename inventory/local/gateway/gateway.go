@@ -22,7 +22,7 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
-	// The reader of the standard error may have ended.
+	// Without this, a write to standard error after its reader has ended kills the process.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), localAgents{}, sandbox.Gateway, stderrLog()); err != nil {
@@ -42,7 +42,7 @@ type gateway struct {
 	pending   pendingConns
 	backlogs  backlogs
 
-	failures, evictions rateLimit // limit how often these are logged
+	failures, evictions rateLimit // limit how often failed logins and evictions are logged
 
 	mu               sync.Mutex
 	hostKeys         []ssh.Signer // of the gateway account
@@ -62,7 +62,7 @@ type gateway struct {
 }
 
 // run carries out the Manager's orders until the Manager ends. Then it serves the open
-// sessions until the last one ends. confine drops the rights of the process.
+// sessions until the last one ends. The function confine drops the rights of the process.
 func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *slog.Logger) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -92,8 +92,8 @@ func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *
 	return nil
 }
 
-// begin handles the Manager's first order: it drops all rights, before anything from
-// outside is read, and opens the gateway account.
+// begin handles the Manager's first order: it drops all rights and then opens the gateway
+// account. So the process never has rights while it reads data of clients.
 func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) error {
 	var o order
 	files, err := c.Receive(&o, maxOrder, 1)
@@ -126,7 +126,7 @@ func (g *gateway) reply(number uint64, err error) {
 			w.Error = w.Error[:maxGatewayMessage/8]
 		}
 	}
-	g.manager.send(w) // if the Manager has ended, Receive in run fails
+	g.manager.send(w) // an error is ignored: if the Manager has ended, Receive fails in run
 }
 
 // execute carries out an order.
@@ -148,7 +148,7 @@ func (g *gateway) execute(o order, files []*os.File) {
 		g.mu.Unlock()
 		g.reply(o.Number, nil)
 	case orderPing:
-		g.mu.Lock() // a gateway with a deadlock must not answer
+		g.mu.Lock() // in a deadlock there must be no reply
 		ending := g.ending
 		g.mu.Unlock()
 		if !ending {
@@ -211,12 +211,12 @@ func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 		return errors.New("an order keeps a listener that the gateway does not have")
 	}
 	next := 0
-	// take returns the listener that how selects, and whether it is new.
-	take := func(how string, of func(*endpoint) net.Listener) (l net.Listener, isNew bool) {
+	// take returns the listener that choice selects, and reports whether it is new.
+	take := func(choice string, current func(*endpoint) net.Listener) (l net.Listener, isNew bool) {
 		switch {
-		case how == listenSame:
-			return of(old), false
-		case how == listenNew && next < len(fresh):
+		case choice == listenSame:
+			return current(old), false
+		case choice == listenNew && next < len(fresh):
 			next++
 			return fresh[next-1], true
 		}
@@ -295,8 +295,8 @@ func (g *gateway) shutDown() {
 	}
 }
 
-// addConnection counts a connection, and reports whether the gateway still accepts any. If
-// so, the caller must call removeConnection at the end of the connection.
+// addConnection counts a new connection. It returns false if the gateway accepts no more
+// connections. After true, the caller must call removeConnection when the connection ends.
 func (g *gateway) addConnection() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

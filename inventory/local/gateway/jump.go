@@ -176,8 +176,8 @@ func (c *login) forwardChannel(n ssh.NewChannel, d *endpoint) {
 }
 
 // channelConn is a net.Conn over a channel of the connection carrier. It has no deadlines,
-// so its user must close it in time. Its user must also read it continuously: data that is
-// not read counts as backlog of the carrier.
+// so its user must close it in time. Unread data counts as backlog of the carrier, so its
+// user must also read it continuously.
 type channelConn struct {
 	ssh.Channel
 	carrier *login

@@ -41,7 +41,7 @@ type login struct {
 	user     string
 	key      []byte
 	to       string       // the Address, if the connection is forwarded
-	held     []string     // the limits that count it, see loginsByLimit
+	held     []string     // the limits that count this login, see loginsByLimit
 	share    string       // see shareFor
 	sequence uint64       // increases with each login
 	evicted  bool         // ended by evictOldest, and no longer counted
@@ -64,7 +64,7 @@ func (c *login) end() { c.stop() }
 // which accounts exist.
 var errDenied = errors.New("the key does not open this account")
 
-// keyUsed is the key of ssh.Permissions.ExtraData under which the public key is stored.
+// keyUsed is the map key of the client's public key in ssh.Permissions.ExtraData.
 type keyUsed struct{}
 
 // attempt is the server's knowledge about a client during a handshake.
@@ -152,7 +152,7 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 	g.mu.Unlock()
 	from := source
 	if at.kind == public {
-		from = sourceOf(nc.RemoteAddr()) // for a login through the gateway account, source is its key
+		from = sourceOf(nc.RemoteAddr()) // through the gateway account, source is the key of that login
 	}
 	w := &throttledConn{Conn: nc, backlog: &backlog{parent: &g.backlogs}}
 	if in, is := nc.(*channelConn); is {
@@ -192,8 +192,8 @@ func (g *gateway) serve(guest *pendingConn, at origin) {
 	c.working.Wait()
 }
 
-// admit registers c, or returns an error if the endpoints do not allow it or a limit is
-// reached. At maxLogins it ends another login instead.
+// admit registers c. It returns an error if the endpoints do not allow c, or if c exceeds a
+// limit of its node, account, key or source. At maxLogins, admit ends another login.
 func (g *gateway) admit(c *login) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -210,7 +210,8 @@ func (g *gateway) admit(c *login) error {
 	case jump:
 		limits = []limit{{"key\x00" + string(c.key), maxAccountLogins}}
 	case raw:
-		// Forwarded connections are unauthenticated here, so they do not count as logins.
+		// The gateway does not authenticate forwarded connections, so limits of their own
+		// apply.
 		limits = []limit{{"raw\x00" + c.node, maxNodeLogins}, {"raw\x00" + c.node + "\x00" + c.user, maxSourceForwards}}
 	default:
 		if !c.isVerification {
@@ -240,11 +241,11 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
-// shareFor returns the share of c. The limits count all logins with the same share
-// together. The share is the slice of the login's node. At the gateway account it is
-// the slice with nodes for the key. A key with nodes in several slices has a share of
-// its own, because any user may list the key of another user. The share of a connection
-// of kind raw is its source. The lock is held.
+// shareFor returns the share of c, which is a name. Limits apply to all logins with the
+// same share together. The share of a login to a node is the node's slice. At the gateway
+// account it is the slice of the nodes that list the key. A key listed in several slices
+// has its own share, because any user may list the key of another user. The share of a
+// connection of kind raw is its source. The lock is held.
 func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:
@@ -256,7 +257,7 @@ func (g *gateway) shareFor(c *login) string {
 				return "key\x00" + string(c.key)
 			}
 		}
-		return list[0].slice // the endpoint allowed the key, so there is one
+		return list[0].slice // list is not empty, since isAllowed accepted the key
 	}
 	return c.slice
 }
@@ -309,15 +310,15 @@ func (g *gateway) removeLogin(c *login) {
 }
 
 // sendKeepalives sends keepalives to a silent peer, and ends the connection after
-// maxProbes without an answer. It returns when done is closed.
-func (c *login) sendKeepalives(done <-chan struct{}) {
+// maxProbes without an answer. It returns when the channel closed is closed.
+func (c *login) sendKeepalives(closed <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()
 	c.transport.lastReceived.Store(time.Now().UnixNano())
 	asked := make(chan struct{}, 1)
 	for {
 		select {
-		case <-done:
+		case <-closed:
 			return
 		case <-tick.C:
 		}

@@ -40,19 +40,19 @@ type Endpoint struct {
 	InsideKeys []string
 	// HostKey holds the node's private host keys, one or more, in OpenSSH PEM.
 	HostKey []byte
-	// Address is host:port of the SSH server of another provider's node. Connections are
-	// then forwarded there, and HostKey is empty. Without Address, connections go to the
-	// node's agent.
+	// Address is host:port of the SSH server of another provider's node. The gateway
+	// forwards connections to Address, and HostKey is empty. If Address is empty, the
+	// gateway itself is the node's SSH server.
 	Address string
 }
 
 // Options configure a Manager.
 type Options struct {
-	// Program is the path of this binary, which is run as the gateway process.
+	// Program is the path of this binary. The Manager runs it as the gateway process.
 	Program  string
 	UID, GID int
-	// Gateway is the listener of the gateway account, and HostKey its private host keys
-	// as in Endpoint. Without Gateway there is no gateway account.
+	// Gateway is the listener of the gateway account; nil means no gateway account.
+	// HostKey holds its private host keys, as in Endpoint.
 	Gateway net.Listener
 	HostKey []byte
 	// DialAgent connects to the agent of a node.
@@ -66,19 +66,19 @@ type Options struct {
 // ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the gateway was closed")
 
-// patience is how long a change of endpoints waits for the gateway to reply, and then for
-// its successor.
+// patience is how long a change of endpoints waits for the gateway's reply. Without a
+// reply, it waits as long again for the next gateway process.
 const patience = 10 * time.Second
 
-// endTime is how long Close waits for the gateway process. A process without sessions
-// ends at once, so that the next clean-up does not find it.
+// endTime is how long Close waits for the end of the gateway process. A process without
+// sessions ends at once.
 const endTime = time.Second
 
 // Manager runs the gateway process. It stores all endpoints, and sends them to the
 // successor of a process that died.
 type Manager struct {
 	options Options
-	closing chan struct{} // closed by Close
+	closing chan struct{} // closed when the Manager closes
 	stopped chan struct{} // closed when no further gateway process will be started
 
 	patience time.Duration
@@ -136,14 +136,14 @@ func Start(ctx context.Context, o Options) (*Manager, error) {
 	return k, nil
 }
 
-// SetEndpoint adds or replaces the endpoint of a node. The listener public is at the
-// node's own port, inside at port 22 in the node; either may be nil. The Manager owns the
-// listeners and closes those that are replaced; the same listener may be passed again.
-// Sessions whose key was removed are ended. After an error, the previous endpoint and its
-// listeners remain, and new listeners belong to the caller. Calls for the same node must
-// not overlap.
-func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
-	if err := checkEndpoint(d, public, inside); err != nil {
+// SetEndpoint adds or replaces the endpoint of a node. publicListener listens at the
+// node's own port, insideListener at port 22 in the node; either may be nil. The Manager
+// then owns both, and closes the replaced listeners unless they are passed again. The
+// gateway ends sessions whose key was removed. After an error, the previous endpoint and
+// its listeners remain, and the caller keeps the new listeners. Calls for the same node
+// must not overlap.
+func (k *Manager) SetEndpoint(d Endpoint, publicListener, insideListener net.Listener) error {
+	if err := checkEndpoint(d, publicListener, insideListener); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -152,7 +152,7 @@ func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 		return ErrClosed
 	}
 	old := k.endpoints[d.Node]
-	entry := &servedEndpoint{d, public, inside}
+	entry := &servedEndpoint{d, publicListener, insideListener}
 	k.endpoints[d.Node] = entry
 	wait := k.current.sendEndpoint(entry, old)
 	k.mu.Unlock()
@@ -168,17 +168,17 @@ func (k *Manager) SetEndpoint(d Endpoint, public, inside net.Listener) error {
 	return err
 }
 
-// restoreEndpoint sets the endpoint of a node back to old after a failed change. It also
-// sends old to the gateway, since a gateway that did not reply may have made the change.
-// The lock is held.
-func (k *Manager) restoreEndpoint(node string, old *servedEndpoint) {
-	if old == nil {
+// restoreEndpoint restores the previous endpoint of a node after a failed change; nil means
+// that the node had none. It also reverts the gateway, which may have made the change
+// without a reply. The lock is held.
+func (k *Manager) restoreEndpoint(node string, previous *servedEndpoint) {
+	if previous == nil {
 		delete(k.endpoints, node)
 		k.current.sendOrder(order{Kind: orderRemove, Node: node})
 		return
 	}
-	k.endpoints[node] = old
-	k.current.sendEndpoint(old, nil)
+	k.endpoints[node] = previous
+	k.current.sendEndpoint(previous, nil)
 }
 
 // checkEndpoint returns an error if an endpoint is invalid.
@@ -201,30 +201,31 @@ func checkEndpoint(d Endpoint, listeners ...net.Listener) error {
 	return nil
 }
 
-// closeListenersExcept closes the listeners that next does not use.
-func (d *servedEndpoint) closeListenersExcept(next *servedEndpoint) {
+// closeListenersExcept closes the listeners of d that successor does not use. A nil
+// successor uses none.
+func (d *servedEndpoint) closeListenersExcept(successor *servedEndpoint) {
 	for _, l := range []net.Listener{d.public, d.inside} {
-		if l != nil && (next == nil || l != next.public && l != next.inside) {
+		if l != nil && (successor == nil || l != successor.public && l != successor.inside) {
 			l.Close()
 		}
 	}
 }
 
-// SetPeers sets the addresses under which the nodes of a slice reach each other. at
-// maps each address to the id of its node. An empty map removes the slice.
-func (k *Manager) SetPeers(slice string, at map[netip.Addr]string) error {
-	at = maps.Clone(at)
+// SetPeers sets the addresses under which the nodes of a slice reach each other. The map
+// nodes gives the node's id for each address. An empty map removes the slice.
+func (k *Manager) SetPeers(slice string, nodes map[netip.Addr]string) error {
+	nodes = maps.Clone(nodes)
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
 		return ErrClosed
 	}
-	if len(at) == 0 {
+	if len(nodes) == 0 {
 		delete(k.peers, slice)
 	} else {
-		k.peers[slice] = at
+		k.peers[slice] = nodes
 	}
-	wait := k.current.sendOrder(order{Kind: orderPeers, Slice: slice, Peers: at})
+	wait := k.current.sendOrder(order{Kind: orderPeers, Slice: slice, Peers: nodes})
 	k.mu.Unlock()
 	return k.waitForReply(wait)
 }
@@ -248,8 +249,8 @@ func (k *Manager) RemoveEndpoint(node string) error {
 }
 
 // waitForReply waits until the gateway has replied to a change of endpoints. It kills a
-// gateway that does not reply, because it would still accept removed keys. The next
-// gateway process receives all endpoints, so its start counts as the reply.
+// gateway that does not reply, because that gateway may still accept removed keys. The
+// next gateway process receives all endpoints, so waitForReply succeeds when it is ready.
 func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
 	case <-a.done:
@@ -298,10 +299,10 @@ func (k *Manager) waitForReady(ctx context.Context) (*process, error) {
 	}
 }
 
-// VerifyLogin tests the logins of a node: it logs in at the node's endpoint as a client
-// would, with a temporary key, as each account. Root is tested only if there is no other
-// account. In each login the account's shell runs an empty command. For an endpoint with
-// an Address, VerifyLogin checks that an SSH server answers there.
+// VerifyLogin tests each account of a node. It connects to the node's endpoint like a
+// client, logs in with a temporary key, and lets the account's shell run an empty command.
+// It skips Root unless Root is the only account. If the endpoint has an Address,
+// VerifyLogin only checks that an SSH server answers there.
 func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	p, err := k.waitForReady(ctx)
 	if err != nil {
@@ -318,16 +319,16 @@ func (k *Manager) VerifyLogin(ctx context.Context, node string) error {
 	}
 }
 
-// Close closes all listeners and stops new logins. Open sessions continue, and the
-// gateway process ends with the last of them; Close does not wait for that.
+// Close closes all listeners and stops new logins. Open sessions continue, and Close does
+// not wait for their end. The gateway process ends with the last session.
 func (k *Manager) Close() error {
 	k.end(false)
 	return nil
 }
 
 // end stops the Manager. If kill is true, it kills the gateway process with all its
-// sessions. Otherwise it waits at most endTime for the end of that process. It may be
-// called again.
+// sessions. Otherwise it waits at most endTime until the gateway process ends. Further
+// calls are allowed.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

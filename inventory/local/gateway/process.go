@@ -25,10 +25,10 @@ var backoff = supervisor.Backoff{First: 50 * time.Millisecond, Longest: 5 * time
 // process is one gateway process, with the orders that it has not replied to.
 type process struct {
 	ready        chan struct{} // closed when it has received all endpoints
-	dead         chan struct{} // closed when it accepts no more orders; err then holds the reason
+	dead         chan struct{} // closed after err is set, when the process accepts no more orders
 	replaced     chan struct{} // closed when its successor is Manager.current
 	err          error
-	keepSessions atomic.Bool // its sessions may continue
+	keepSessions atomic.Bool // set when the Manager closes: sessions may continue
 
 	mu      sync.Mutex
 	child   *supervisor.Process // nil until it is started
@@ -107,7 +107,7 @@ func (k *Manager) serve(p *process) error {
 	}
 	if err == nil {
 		stop := make(chan struct{})
-		go func() { // closing makes receiveMessages below return
+		go func() { // ours.Close makes receiveMessages return
 			select {
 			case <-k.closing:
 				ours.Close()
@@ -121,7 +121,7 @@ func (k *Manager) serve(p *process) error {
 	ours.Close()
 	select {
 	case <-k.closing:
-		return ErrClosed // it ends with its last session, unless end kills it
+		return ErrClosed // the process ends with its last session, unless end kills it
 	default:
 	}
 	child.Kill()
@@ -207,11 +207,11 @@ func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	close(p.ready)
 }
 
-// sendEndpoint orders the gateway to set endpoint d. old is the one that the gateway has
-// now, or nil; listeners that both have are not sent again.
-func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
-	if old == nil {
-		old = &servedEndpoint{}
+// sendEndpoint orders the gateway to set endpoint d. present is the endpoint that the
+// gateway has, or nil. Listeners that are also in present are not sent again.
+func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
+	if present == nil {
+		present = &servedEndpoint{}
 	}
 	o := order{Kind: orderSet, Endpoint: &d.endpoint}
 	var files []net.Listener
@@ -225,15 +225,15 @@ func (p *process) sendEndpoint(d, old *servedEndpoint) *pendingReply {
 		files = append(files, l)
 		return listenNew
 	}
-	o.Public = plan(d.public, old.public)
-	o.Inside = plan(d.inside, old.inside)
+	o.Public = plan(d.public, present.public)
+	o.Inside = plan(d.inside, present.inside)
 	return p.sendOrder(o, files...)
 }
 
 // sendOrder sends an order with listeners, and returns the reply to wait for. Before
-// sendState has begun, sendOrder sends nothing, because sendState will include the
-// change; in that case the reply arrives when p is ready. The caller of an order that
-// changes endpoints holds the Manager's lock.
+// sendState has begun, sendOrder sends nothing, because sendState will include the change.
+// The reply then arrives when p is ready. If the order changes endpoints, the caller holds
+// the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {
@@ -271,7 +271,7 @@ func (p *process) ping() {
 	}
 }
 
-// send sends an order. If that fails, it kills the gateway process, so that serve ends.
+// send sends an order. After an error it kills the gateway process, so that serve ends.
 func (p *process) send(o order, files ...*os.File) {
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)

@@ -29,8 +29,8 @@ type session struct {
 	c  *login
 	ch ssh.Channel
 
-	// The next four fields are used only by the goroutine that serves requests, until the
-	// command starts.
+	// Until the command starts, only the goroutine that serves requests uses the next four
+	// fields.
 	env     []string
 	term    *agent.Terminal
 	forward bool // forwarding of the peer's authentication agent is requested
@@ -63,8 +63,8 @@ func (c *login) session(n ssh.NewChannel) {
 		c.transport.charge()
 		switch r.Type {
 		case "shell", "exec", "subsystem":
-			// The reply is sent before the command starts: replies must have the order
-			// of the requests, and later ones must not wait for the start.
+			// The reply comes before the start, so that later requests do not wait for
+			// the start. Replies must have the order of the requests.
 			cmd, ok := s.parseCommand(r)
 			r.Reply(ok, nil)
 			if ok {
@@ -86,7 +86,7 @@ func (s *session) copyInput() {
 		}
 		return s.in
 	})
-	// Closing a terminal's input is not possible.
+	// The input of a terminal cannot be closed.
 	if <-s.ready; s.in != nil && s.term == nil {
 		s.in.Close()
 	}
@@ -132,8 +132,8 @@ func (s *session) handleRequest(r *ssh.Request) bool {
 	return false
 }
 
-// signal starts to send a signal to the command. It reports false if the signal or the
-// command does not exist, or if an earlier signal is still being sent.
+// signal sends a signal to the command, without waiting for delivery. It returns false if
+// the signal or the command does not exist, or if an earlier signal is still being sent.
 func (s *session) signal(name string) bool {
 	number := signalNumber(name)
 	s.mu.Lock()
@@ -169,8 +169,7 @@ func isAllowedVariable(name, value string) bool {
 	return name == "LANG" || locale && rest != ""
 }
 
-// parseCommand returns the command that a request asks for, and reports whether the
-// request is valid.
+// parseCommand returns the requested command, and reports whether the request is valid.
 func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	cmd := agent.Command{User: s.c.user}
 	if s.started {
@@ -215,8 +214,8 @@ func (s *session) end() {
 	}
 }
 
-// maxModes limits the terminal's name with its modes, which the gateway stores; all
-// existing modes need 300 bytes.
+// maxModes is the most bytes of the terminal's name and modes together. All existing modes
+// need 300 bytes.
 const maxModes = 4 << 10
 
 // pty handles the request for a terminal (RFC 4254, 6.2), and reports whether the session
@@ -234,7 +233,7 @@ func (s *session) pty(payload []byte) bool {
 	return true
 }
 
-// clampSize limits a size of a window to what the kernel can store.
+// clampSize limits a window's width or height to the 16 bits of the kernel's fields.
 func clampSize(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
 
 // resize handles a change of the window size (RFC 4254, 6.7), and reports whether it

@@ -13,20 +13,21 @@ const (
 	burst = 400
 )
 
-// throttledConn delays reading while its peer has made too many requests. A request that
-// was read is always served, so no requests accumulate. throttledConn also records when
+// throttledConn delays reading while its peer has made too many requests. Requests
+// therefore wait in the peer and do not accumulate here. throttledConn also records when
 // the peer last sent data.
 type throttledConn struct {
 	net.Conn
 	lastReceived atomic.Int64 // nanoseconds
-	// carrier is the connection in whose channel this one runs, or nil. Requests are
-	// charged to carrier, because unread data would accumulate in that channel.
+	// carrier is the connection with the channel that carries this connection, or nil.
+	// charge then charges carrier: a delay of this connection alone would let unread data
+	// accumulate in the channel.
 	carrier *throttledConn
 	backlog *backlog
 
 	mu sync.Mutex
-	// paidUntil is the time at which a peer that makes exactly rate requests per second
-	// would have made as many requests as this peer.
+	// paidUntil is the time at which the requests made so far would end at exactly rate
+	// requests per second.
 	paidUntil time.Time
 }
 

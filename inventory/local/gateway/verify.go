@@ -24,8 +24,8 @@ const verifyTime = 10 * time.Second
 // maxVerifications is how many nodes are verified at the same time.
 const maxVerifications = 16
 
-// Root is the account that VerifyLogin skips unless it is the only one: root may be
-// locked by any other account of the node.
+// Root is the root account. VerifyLogin skips it unless it is the only account, because
+// any other account of the node can lock it.
 const Root = "root"
 
 // verifyEndpoint tries to log in at a node's endpoint as each of its accounts. It tries
@@ -149,8 +149,8 @@ func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// newPipeConn returns a connection within this process. Both ends of an SSH connection
-// begin by writing, so it needs a buffer, which net.Pipe does not have.
+// newPipeConn returns both ends of a connection within this process. Unlike net.Pipe, the
+// connection has a buffer, because both ends of an SSH connection begin by writing.
 func newPipeConn() (near, far net.Conn, err error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
@@ -181,8 +181,8 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "proof" }
 
-// handshake makes a client handshake with a server that must show one of the host keys.
-// It offers only cheap key exchanges.
+// handshake makes the client's side of an SSH handshake. The server must have one of the
+// host keys in host. handshake offers only cheap key exchanges.
 func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},
@@ -203,8 +203,8 @@ func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) 
 	return ssh.NewClient(conn, channels, requests), nil
 }
 
-// verifyAddress checks that an SSH server shows a host key, at the node's public endpoint
-// or at its Address.
+// verifyAddress checks that an SSH server answers with a host key, at the node's public
+// endpoint or at its Address.
 func (g *gateway) verifyAddress(d *endpoint) error {
 	kind := askAgent
 	if d.publicListener != nil {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// ErrTaken means that a number has another holder, rests, or is outside the range.
+// ErrTaken means that a number has another holder, rests after its release, or is outside
+// the range.
 var ErrTaken = errors.New("is taken")
 
 // ErrNone means that no number is free.
@@ -26,8 +27,8 @@ type Folder struct {
 	dir         string
 	what        string // the kind of numbers, for error messages
 	first, last uint32
-	step        uint32        // how many numbers belong to a claim
-	rest        time.Duration // how long a released number rests
+	step        uint32        // the size of a claim: a block of so many numbers
+	rest        time.Duration // how long a released number rests; 0 for not at all
 	avoid       []span        // numbers that are never allocated
 	now         func() time.Time
 
@@ -35,23 +36,22 @@ type Folder struct {
 	next uint32     // where the search for a free number begins
 }
 
-// span is the range of numbers from first up to, but without, end.
+// span is a range of numbers that includes first and excludes end.
 type span struct{ first, end uint64 }
 
-// Ports returns the folder ROOT/ports, for claims on the ports first to last. A
-// released port is not given out again until the duration rest has passed, unless no
-// other port is free.
-func Ports(root string, first, last int, rest time.Duration) *Folder {
+// Ports returns the folder ROOT/ports, for claims on the ports firstPort to lastPort. For
+// the duration restTime, a released port is given out only if no other port is free.
+func Ports(root string, firstPort, lastPort int, restTime time.Duration) *Folder {
 	return &Folder{
-		dir: filepath.Join(root, "ports"), what: "port", first: uint32(first), last: uint32(last), step: 1,
-		rest: rest, now: time.Now,
+		dir: filepath.Join(root, "ports"), what: "port", first: uint32(firstPort), last: uint32(lastPort), step: 1,
+		rest: restTime, now: time.Now,
 	}
 }
 
-// withLock calls do with the open folder, while it holds the folder's lock against other
-// processes and goroutines. It creates a missing folder. The folder is accessible to root
-// only, because any process that can open a folder can lock it.
-func (f *Folder) withLock(do func(dir *os.File) error) error {
+// withLock calls action with the open folder while it holds the folder's lock, which
+// excludes other processes and goroutines. It creates a missing folder. Only root can open
+// the folder, because any process that can open a folder can lock it.
+func (f *Folder) withLock(action func(dir *os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -70,7 +70,7 @@ func (f *Folder) withLock(do func(dir *os.File) error) error {
 		}
 		same, err := lock(dir)
 		if err == nil && same {
-			err = do(dir)
+			err = action(dir)
 		}
 		dir.Close()
 		if err != nil || same {
@@ -79,8 +79,7 @@ func (f *Folder) withLock(do func(dir *os.File) error) error {
 	}
 }
 
-// lockPatience limits the wait for the lock. Only a process that was stopped holds the
-// lock for so long.
+// lockPatience limits the wait for the lock. Only a suspended process holds it for so long.
 var lockPatience = 20 * time.Second
 
 // lock waits for the lock of the folder, and reports whether the folder is still at its
@@ -110,9 +109,9 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Allocate gives the holder a free number for which fits returns true; a nil fits
-// accepts any. If none is free, Allocate takes the resting number whose rest ends
-// first. The error wraps ErrNone if all numbers are taken.
+// Allocate gives the holder a free number. The function fits must accept the number; a nil
+// fits accepts all numbers. If no number is free, Allocate chooses the resting number whose
+// rest ends first. The error wraps ErrNone if all numbers are taken.
 func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
@@ -140,16 +139,16 @@ func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error)
 	return taken, err
 }
 
-// takeNext takes the next free number that fits, stores it in taken, and reports whether
-// there is one.
-func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
+// takeNext gives the holder the next free number that fits accepts, and stores the number
+// in number. It reports whether there is one.
+func (f *Folder) takeNext(holder string, fits func(uint32) bool, number *uint32) (bool, error) {
 	n := f.next
 	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
 		if n < f.first || n > f.last {
 			n = f.first
 		}
 		if ok, err := f.tryNumber(n, holder, fits); ok || err != nil {
-			*taken, f.next = n, n+f.step
+			*number, f.next = n, n+f.step
 			return ok, err
 		}
 		n += f.step
@@ -157,9 +156,9 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, taken *uint32) 
 	return false, nil
 }
 
-// takeResting takes, of the resting numbers that fit, the one whose rest ends first. It
-// stores the number in taken, and reports whether there is one.
-func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, taken *uint32) (bool, error) {
+// takeResting is like takeNext for resting numbers. It chooses the number whose rest ends
+// first.
+func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, number *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
 		return false, err
@@ -171,7 +170,7 @@ func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool
 			return false, err
 		}
 		if ok, err := f.tryNumber(c.n, holder, fits); ok || err != nil {
-			*taken = c.n
+			*number = c.n
 			return ok, err
 		}
 		if err := f.link(c.n, c.rest.text()); err != nil {
@@ -181,7 +180,7 @@ func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool
 	return false, nil
 }
 
-// Free returns how many numbers Allocate can still give out, including those that rest.
+// Free returns how many numbers Allocate can still give out. Resting numbers count as free.
 func (f *Folder) Free() (left int, err error) {
 	for n := uint64(f.first); n <= uint64(f.last); n += uint64(f.step) {
 		if f.offers(uint32(n)) {
@@ -208,21 +207,22 @@ func (f *Folder) offers(n uint32) bool {
 	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.isAvoided(n)
 }
 
-// claims returns all readable claims.
-func (f *Folder) claims(dir *os.File) (all []claim, err error) {
+// claims returns all claims that can be parsed, including those of resting numbers.
+func (f *Folder) claims(dir *os.File) (list []claim, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil { // it may have been read before
 		return nil, err
 	}
 	names, err := dir.Readdirnames(-1)
 	for _, name := range names {
 		if c, bad := f.read(name); bad == nil {
-			all = append(all, c)
+			list = append(list, c)
 		}
 	}
-	return all, err
+	return list, err
 }
 
-// tryNumber gives n to the holder if n is free and fits, and reports whether it did.
+// tryNumber gives n to the holder if n is free and fits accepts n. It reports whether it
+// did.
 func (f *Folder) tryNumber(n uint32, holder string, fits func(uint32) bool) (bool, error) {
 	if f.isAvoided(n) {
 		return false, nil
@@ -280,9 +280,8 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free replaces a claim by a rest. It only removes the claim if numbers of this folder
-// do not rest. If the program is killed between the two steps, the number is free at
-// once.
+// free removes a claim. If numbers of this folder rest, it then adds a claim that marks the
+// number as resting. If the program is killed in between, the number does not rest.
 func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
@@ -292,13 +291,13 @@ func (f *Folder) free(c claim) error {
 	return f.link(c.n, rest{now.Add(f.rest), now, instanceOf(c.holder)}.text())
 }
 
-// Sweep releases the numbers of an instance for which keep returns false. It also frees
-// numbers whose rest is over, as isResting decides for a call of this instance.
-// problems lists files that are no claims; Sweep does not remove them.
-func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool) (problems []error, err error) {
+// Sweep releases the numbers of an instance for which isUsed returns false. It also frees
+// all numbers whose rest is over. problems lists files that are no claims; Sweep does not
+// remove them.
+func (f *Folder) Sweep(instance string, isUsed func(holder string, n uint32) bool) (problems []error, err error) {
 	err = f.withLock(func(dir *os.File) error {
 		problems, err = f.each(dir, instance, func(c claim) error {
-			if instanceOf(c.holder) == instance && !keep(c.holder, c.n) {
+			if instanceOf(c.holder) == instance && !isUsed(c.holder, c.n) {
 				return f.free(c)
 			}
 			return nil
@@ -308,9 +307,10 @@ func (f *Folder) Sweep(instance string, keep func(holder string, n uint32) bool)
 	return problems, err
 }
 
-// each calls do, if not nil, with every claim, and frees numbers whose rest is over. It
-// passes instance, the caller's, to isResting. problems lists files that are no claims.
-func (f *Folder) each(dir *os.File, instance string, do func(claim) error) (problems []error, err error) {
+// each calls handle, if not nil, with every claim that has a holder, and frees numbers
+// whose rest is over. instance is the caller's instance, for isResting. problems lists
+// files that are no claims.
+func (f *Folder) each(dir *os.File, instance string, handle func(claim) error) (problems []error, err error) {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
@@ -322,14 +322,14 @@ func (f *Folder) each(dir *os.File, instance string, do func(claim) error) (prob
 			problems = append(problems, bad)
 		case c.holder == "" && !f.isResting(c.rest, instance):
 			err = errors.Join(err, os.Remove(f.path(c.n)))
-		case c.holder != "" && do != nil:
-			err = errors.Join(err, do(c))
+		case c.holder != "" && handle != nil:
+			err = errors.Join(err, handle(c))
 		}
 	}
 	return problems, err
 }
 
-// Close removes the folder if nothing is claimed or rests.
+// Close removes the folder if it has no claims.
 func (f *Folder) Close() error {
 	if _, err := os.Lstat(f.dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -343,7 +343,7 @@ func (f *Folder) Close() error {
 	})
 }
 
-// isAvoided reports whether n, or a number of its block, must not be allocated.
+// isAvoided reports whether the block that begins at n overlaps f.avoid.
 func (f *Folder) isAvoided(n uint32) bool {
 	first, end := uint64(n), uint64(n)+uint64(f.step)
 	for _, s := range f.avoid {
@@ -354,10 +354,10 @@ func (f *Folder) isAvoided(n uint32) bool {
 	return false
 }
 
-// isResting reports whether a rest is not over. A rest longer than longestRest was
-// written with a wrong clock, so it does not count. If instance, the caller's, released
-// the number, the number rests at most f.rest, because f.rest may have been shortened
-// since.
+// isResting reports whether a rest is not over. A rest longer than longestRest does not
+// count, because the clock was wrong when the rest was written. instance is the caller's
+// instance. If the same instance released the number, the number rests at most f.rest,
+// because the setting may have become shorter since the release.
 func (f *Folder) isResting(r rest, instance string) bool {
 	until := r.until
 	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {

@@ -9,35 +9,37 @@ import (
 	"time"
 )
 
-// longestRest is longer than any setting allows.
+// longestRest exceeds the longest rest that can be configured.
 const longestRest = 25 * time.Hour
 
-// restMark begins the text of a claim that rests; no holder begins with it.
+// restMark is the first character of a resting number's claim. No holder begins with it.
 const restMark = "~"
 
 const maxHolder = 128
 
-// claim is one parsed claim.
+// claim is a parsed claim, which is a symbolic link in the folder. The link's name is the
+// number, and its target is the holder or describes the rest.
 type claim struct {
 	n      uint32
 	holder string // empty if the number rests
 	rest   rest
 }
 
-// rest is the time during which a released number is not used. The text of its claim is
-// ~UNTIL,RELEASED,INSTANCE: restMark, the end of the rest and the time of release in
-// seconds, and the instance that released the number. Earlier versions wrote ~UNTIL.
+// rest is the time after the release of a number during which the number is not used. A
+// resting number's claim contains ~UNTIL,RELEASED,INSTANCE: restMark, the end of the rest,
+// the time of the release, and the instance that released the number. Both times are in
+// seconds since 1970. Earlier versions wrote ~UNTIL.
 type rest struct {
 	until, released time.Time
-	instance        string // empty: not known
+	instance        string // empty if not known
 }
 
-// text returns the text of the claim.
+// text returns r as the target of a claim's link, in the form ~UNTIL,RELEASED,INSTANCE.
 func (r rest) text() string {
 	return fmt.Sprintf("%s%d,%d,%s", restMark, r.until.Unix(), r.released.Unix(), r.instance)
 }
 
-// readRest parses the text of a rest, and reports whether text is one.
+// readRest parses the target of a claim's link, and reports whether it describes a rest.
 func readRest(text string) (r rest, ok bool) {
 	text, ok = strings.CutPrefix(text, restMark)
 	if !ok {
@@ -61,9 +63,10 @@ func readRest(text string) (r rest, ok bool) {
 	return r, false
 }
 
+// String returns the reason why the number is taken, as part of an error message.
 func (c claim) String() string {
 	if c.holder == "" {
-		return "it rests until " + c.rest.until.Format(time.TimeOnly)
+		return "it was released recently and cannot be used again until " + c.rest.until.Format(time.TimeOnly)
 	}
 	return "it belongs to " + c.holder
 }
@@ -87,7 +90,7 @@ func (f *Folder) read(name string) (claim, error) {
 	return claim{}, fmt.Errorf("%s is not a claim of the testbed; find out what created it, and remove it if it is not needed", path)
 }
 
-// isHolder reports whether s is INSTANCE/NODE or INSTANCE:WHAT.
+// isHolder reports whether s is INSTANCE/NODE or, for other uses, INSTANCE:USE.
 func isHolder(s string) bool {
 	i := strings.IndexAny(s, "/:")
 	return len(s) <= maxHolder && i > 0 && i < len(s)-1 && isWord(s[:i]) && isWord(s[i+1:])

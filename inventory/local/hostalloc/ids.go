@@ -23,8 +23,8 @@ const (
 )
 
 // IDs returns the folder ROOT/ids, for claims on blocks of Size user and group ids. The
-// number of a block is its first id. A block that overlaps the ids of an account in
-// /etc/subuid or /etc/subgid is not given out.
+// number of a block is its first id. Blocks that overlap ids in /etc/subuid or /etc/subgid
+// are not given out, because these ids belong to accounts of the host.
 func IDs(root string) (*Folder, error) {
 	f := &Folder{
 		dir: filepath.Join(root, "ids"), what: "block of user ids", first: firstID, last: lastID, step: Size,

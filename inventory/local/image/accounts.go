@@ -12,9 +12,9 @@ type account struct {
 }
 
 // systemAccounts returns the text of a node's passwd file, and its accounts: the system
-// accounts (ids below 1000) and nobody, as the host's file passwd lists them. It removes names
-// of people, home folders that a node lacks, and shells that allow a login, except root's.
-// hasShell reports whether a shell exists.
+// accounts (ids below 1000) and nobody. passwd is the text of the host's file. The result
+// has no names of people and no home folders that a node lacks. Only root has a shell that
+// allows a login. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
@@ -46,8 +46,8 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups returns the text of a node's group file, and its groups: the system groups of
-// the host's file group, without members.
+// systemGroups returns the text of a node's group file, and its groups: the system groups,
+// without members. group is the text of the host's file.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {
@@ -84,7 +84,7 @@ func gshadow(groups []account) string {
 	return b.String()
 }
 
-// systemID parses an id, and reports whether it belongs to the system and not to a person.
+// systemID parses an id, and reports whether it belongs to a system account or group.
 func systemID(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && (n >= 0 && n < 1000 || n == nobody)

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Add creates an image from the folder or tarball at the path from. If from is empty,
-// mmdebstrap builds the Debian release at the end of name, such as debian-12. Add writes
-// progress lines to w, and fails with fs.ErrExist if the name is taken. Sweep removes the
-// unfinished image of an interrupted Add.
-func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
+// Add creates an image from the folder or tarball at path. If path is empty, mmdebstrap
+// builds the Debian release at the end of name, such as debian-12. Add writes progress lines
+// to w, and fails with fs.ErrExist if the name is taken. Sweep removes the unfinished image
+// of an interrupted Add.
+func (s *Store) Add(ctx context.Context, name, path string, w io.Writer) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -30,10 +30,10 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	}
 	defer b.discard()
 	switch {
-	case from == "":
+	case path == "":
 		err = b.debian(ctx, name, w)
 	default:
-		err = b.copyFrom(ctx, from, w)
+		err = b.copyFrom(ctx, path, w)
 	}
 	if err == nil {
 		err = completeRoot(b.root)
@@ -50,9 +50,10 @@ func (s *Store) Add(ctx context.Context, name, from string, w io.Writer) error {
 	return nil
 }
 
-// copyFrom copies the folder from, or unpacks the tarball from, into the root of the build.
-func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
-	i, err := os.Stat(from)
+// copyFrom copies the folder at path, or unpacks the tarball at path, into the root of the
+// build.
+func (b *build) copyFrom(ctx context.Context, path string, w io.Writer) error {
+	i, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
@@ -63,13 +64,13 @@ func (b *build) copyFrom(ctx context.Context, from string, w io.Writer) error {
 	defer out.close()
 	switch {
 	case i.IsDir():
-		fmt.Fprintf(w, "copying the folder %s\n", from)
-		err = out.copyFolder(from, b.store.dir)
+		fmt.Fprintf(w, "copying the folder %s\n", path)
+		err = out.copyFolder(path, b.store.dir)
 	case i.Mode().IsRegular():
-		fmt.Fprintf(w, "unpacking %s\n", from)
-		err = out.unpackFile(from)
+		fmt.Fprintf(w, "unpacking %s\n", path)
+		err = out.unpackFile(path)
 	default:
-		return fmt.Errorf("%s is neither a folder nor a tarball", from)
+		return fmt.Errorf("%s is neither a folder nor a tarball", path)
 	}
 	if err != nil {
 		return err

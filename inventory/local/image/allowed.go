@@ -11,8 +11,7 @@ const (
 	// shipped copies configuration files that still have the content of their Debian package,
 	// according to the hashes in dpkg's list of packages.
 	shipped rule = iota
-	// public copies single files, not folders. Their data is the same on all machines or not
-	// confidential.
+	// public copies single files, not folders. Their data is not confidential.
 	public
 	// links copies symbolic links only.
 	links
@@ -113,10 +112,10 @@ func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
 
-// isSameInNode reports whether a node has the same file at the path to, a clean path below
-// the host's root.
-func isSameInNode(to string) bool {
-	top, rest, _ := strings.Cut(to, "/")
+// isSameInNode reports whether the file at path is the same in a node as on the host. path
+// is clean and relative to the root.
+func isSameInNode(path string) bool {
+	top, rest, _ := strings.Cut(path, "/")
 	switch top {
 	case "usr":
 		return rest != "local" && !strings.HasPrefix(rest, "local/")

@@ -14,9 +14,9 @@ type attribute struct{ name, value string }
 // maxAttributes bounds the attributes of one file, in bytes.
 const maxAttributes = 256 << 10
 
-// isKept reports whether an image may have the attribute. Attributes of overlayfs could make
-// other files visible to a node. File capabilities of revision 2 apply to root of the node's
-// namespace. Those of revision 3 contain a user id, and those of revision 1 are obsolete.
+// isKept reports whether an image may have the attribute. It refuses attributes of
+// overlayfs, which could make other files visible to a node. It accepts file capabilities
+// only in revision 2. Revision 1 is obsolete, and revision 3 contains a user id.
 func isKept(a attribute) bool {
 	switch {
 	case a.name == "security.capability":

@@ -44,8 +44,8 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// build is an unfinished image. Its folder is locked while the process lives, so that Sweep
-// can distinguish it from an unfinished image that a crash has left.
+// build is an unfinished image. Its folder is locked while the process lives. Without a
+// lock, Sweep treats an unfinished image as the remainder of a crash.
 type build struct {
 	store  *Store
 	dir    string
@@ -73,7 +73,7 @@ func (s *Store) startBuild(ctx context.Context) (*build, error) {
 		err = os.Mkdir(b.root, 0o755)
 	}
 	if err == nil {
-		err = os.Chmod(b.root, 0o755) // the umask may have restricted it
+		err = os.Chmod(b.root, 0o755) // the umask may have restricted the mode
 	}
 	if err != nil {
 		b.discard()
@@ -93,7 +93,8 @@ func (b *build) discard() error {
 
 // publish gives the built image its name, and returns its key. If the same content was
 // published under this name before, publish uses the existing copy. If the name is taken,
-// publish fails with fs.ErrExist or, with replace, lets the name point to the new image.
+// replace decides: true makes the name point to the new image, false is an error that wraps
+// fs.ErrExist.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {
@@ -102,7 +103,7 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	key = name + "@" + hash
 	to := filepath.Join(b.store.dir, key)
 	if _, err := os.Lstat(to); err != nil {
-		// Synced first: after a loss of power, the name must not exist without its content.
+		// After a loss of power, the name must not exist without its content.
 		if err := syncFS(b.dir); err != nil {
 			return "", fmt.Errorf("cannot write the new image to the disk: %w", err)
 		}
@@ -152,7 +153,7 @@ func syncFS(path string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// syncDir writes the names in a folder to the disk.
+// syncDir writes the entries of a folder to the disk.
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

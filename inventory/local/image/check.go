@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standardFolders are created in an image if they are missing. With noLink, an existing file of
-// that name must be a folder and not a symbolic link, since nodes mount file systems on it, or
-// write into it before the node's root is isolated.
+// standardFolders are created in an image if they are missing. If noLink is set, the path
+// must not be a symbolic link, because nodes mount file systems on the folder, or write into
+// it before their root is isolated.
 var standardFolders = [...]struct {
 	path   string
 	mode   uint32
@@ -70,7 +70,7 @@ func completeRoot(root string) error {
 	return nil
 }
 
-// openInRoot opens a regular file, as a process whose root folder is root would.
+// openInRoot opens a regular file. It resolves path as if the folder root were "/".
 func openInRoot(root int, path string) (*os.File, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,

@@ -47,9 +47,9 @@ func debianSuite(name string) (string, error) {
 	return "", fmt.Errorf("%q is not a known Debian release; known are 11 to %d, %s, stable, testing and unstable", suite, len(releases)-1, strings.Join(known, ", "))
 }
 
-// debian runs mmdebstrap to build the Debian release at the end of name, and unpacks its
-// tarball. mmdebstrap runs in its own namespaces: its processes end with this program, and its
-// mounts are not visible to the host.
+// debian runs mmdebstrap to build the Debian release at the end of name, and unpacks the
+// resulting tarball. mmdebstrap runs in its own namespaces: its processes end with this
+// program, and the host does not see its mounts.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	suite, err := debianSuite(name)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *writer) unlink(path string) error {
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()
-	// The shell is the first process of the pid namespace: all others end with it.
+	// The shell is the first process of the pid namespace, so all others end with the shell.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `mount -t proc proc /proc && "$@"; exit $?`, "sh",
 		program, "--mode=root", "--variant=minbase", "--format=tar", "--include="+strings.Join(packages[:], ","), suite, "-")
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LC_ALL=C.UTF-8", "TMPDIR=" + scratch, "DEBIAN_FRONTEND=noninteractive"}
@@ -111,7 +111,7 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 		Unshareflags: syscall.CLONE_NEWNS,
 		Pdeathsig:    syscall.SIGKILL,
 	}
-	// Pdeathsig is sent when the thread ends, not the process.
+	// The kernel sends Pdeathsig when this thread ends, even if the process continues.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return unpackOutput(caller, cmd, stop, "mmdebstrap failed", textWriter{w}, unpack)

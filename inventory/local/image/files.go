@@ -118,16 +118,16 @@ func (s *skeleton) writeFiles() error {
 	return nil
 }
 
-// hostTextOr returns the text of the host's file at path, or the text instead if the file is
-// missing or empty.
-func (s *skeleton) hostTextOr(path, instead string) string {
+// hostTextOr returns the text of the host's file at path. It returns fallback if the file is
+// missing, empty or not public.
+func (s *skeleton) hostTextOr(path, fallback string) string {
 	if text := s.text(path); text != "" {
 		return text
 	}
-	return instead
+	return fallback
 }
 
-// shells returns the lines of /etc/shells: the known shells that the host has.
+// shells returns the text of a node's /etc/shells: the known shells that the host has.
 func (s *skeleton) shells() string {
 	var b strings.Builder
 	for _, sh := range shells {
@@ -138,8 +138,8 @@ func (s *skeleton) shells() string {
 	return b.String()
 }
 
-// namesOnlySystemPaths reports whether a library cache lists only paths that nodes have. Without
-// a cache programs only find their libraries a little slower.
+// namesOnlySystemPaths reports whether a library cache lists only paths that nodes have. A
+// node without a cache works, too: its programs start a little slower.
 func namesOnlySystemPaths(cache string) bool {
 	for text := range strings.SplitSeq(cache, "\x00") {
 		if !strings.HasPrefix(text, "/") {
@@ -163,9 +163,10 @@ func osRelease(text string) map[string]string {
 	return values
 }
 
-// certificates writes the bundle of certificate authorities: those of Debian's package that
-// the host trusts. It leaves out an operator's own authorities: they could impersonate any
-// server, and their names reveal the site's network.
+// certificates writes the bundle of certificate authorities. The bundle contains the
+// authorities of Debian's package that the host trusts. It has no authorities that the
+// operator added: they could impersonate any server, and their names reveal the site's
+// network.
 func (s *skeleton) certificates() error {
 	const dir = "etc/ssl/certs"
 	var b strings.Builder
@@ -185,8 +186,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles writes the files of dpkg that were not copied. It leaves out overrides that
-// name users or groups which the node lacks, since dpkg would fail because of them.
+// writeDpkgFiles writes the files of dpkg that were not copied. It leaves out overrides with
+// users or groups that the node lacks, because dpkg fails if it finds such an override.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

@@ -13,19 +13,19 @@ import (
 // maxDepth bounds the descriptors that are open while a folder is copied.
 const maxDepth = 200
 
-// folderCopy copies a folder of this host. Another user may own the folder and change it
-// meanwhile, so everything is opened by name in an open folder, without following links.
+// folderCopy copies a folder of this host. Another user may change the folder during the
+// copy. So folderCopy opens each entry by its name in an open folder, and follows no links.
 type folderCopy struct {
 	*writer
 	device uint64
 	skip   unix.Stat_t       // the folder of images, which is not copied
-	links  map[uint64]string // first copied path of a file with several names, by inode
+	links  map[uint64]string // path of the first copy of a file with several names, by inode
 }
 
-// copyFolder copies the file system of the folder from, but not the folder images, which
-// contains all images. Folders on which other file systems are mounted are copied empty.
-func (w *writer) copyFolder(from, images string) error {
-	f, err := os.Open(from)
+// copyFolder copies the folder dir, but not the folder images if dir contains it. A folder
+// on which another file system is mounted is empty in the copy.
+func (w *writer) copyFolder(dir, images string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
-		return nil // it was removed meanwhile
+		return nil // the entry was removed meanwhile
 	}
 	if err != nil {
 		return err

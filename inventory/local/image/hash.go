@@ -45,8 +45,8 @@ type treeHash struct {
 	links map[uint64]string // first name, by inode
 }
 
-// addText hashes a text after its length, so that different lists of texts never give the
-// same input.
+// addText hashes the length of a text and then the text, so that different lists of texts
+// never give the same input to the hash.
 func (h *treeHash) addText(s string) {
 	h.addNumber(uint64(len(s)))
 	io.WriteString(h.sum, s)
@@ -59,8 +59,8 @@ func (h *treeHash) addNumber(n uint64) {
 	h.sum.Write(b[:])
 }
 
-// add hashes one file of the tree, with its path rel in the tree. It hashes the content of
-// each inode once.
+// add hashes one file of the tree. rel is the file's path relative to the tree's root. add
+// hashes the content of each inode once.
 func (h *treeHash) add(path, rel string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -77,7 +77,7 @@ func (h *treeHash) add(path, rel string) error {
 		return err
 	case unix.S_IFREG:
 		first, seen := h.links[st.Ino]
-		h.addText(first) // empty for the first name
+		h.addText(first) // the inode's first name, or empty if rel is the first
 		if seen {
 			return nil
 		}

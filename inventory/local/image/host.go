@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findHost returns the key of the image Host. It builds the skeleton at the first call, and
-// again when the host's stamp has changed or the image was removed.
+// findHost returns the key of the image Host. It builds the skeleton in the first call, and
+// again if the host's stamp has changed or the image was removed.
 func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,12 +69,13 @@ type skeleton struct {
 	users  map[string]int    // ids of the node's users, by name
 }
 
-// buildSkeleton builds the skeleton of the host with the given root in the empty folder to.
-func buildSkeleton(ctx context.Context, root, to string) error {
-	if err := CheckMerged(root); err != nil {
+// buildSkeleton builds a skeleton in the empty folder target. hostRoot is the host's root
+// folder.
+func buildSkeleton(ctx context.Context, hostRoot, target string) error {
+	if err := CheckMerged(hostRoot); err != nil {
 		return err
 	}
-	src, err := openSource(root)
+	src, err := openSource(hostRoot)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func buildSkeleton(ctx context.Context, root, to string) error {
 	if !src.exists("/bin/sh") {
 		return errors.New("this host has no /bin/sh")
 	}
-	s := &skeleton{source: src, ctx: ctx, to: to, groups: map[string]int{}, users: map[string]int{}}
+	s := &skeleton{source: src, ctx: ctx, to: target, groups: map[string]int{}, users: map[string]int{}}
 	s.hashes = conffiles(src.text("var/lib/dpkg/status"))
 	for _, step := range [...]func() error{s.writeAccounts, s.linkMergedUsr, s.makeFolders, s.copyAllowed, s.writeFiles, s.certificates, s.writeDpkgFiles} {
 		if err := step(); err != nil {
@@ -93,11 +94,10 @@ func buildSkeleton(ctx context.Context, root, to string) error {
 }
 
 // conffiles returns the MD5 hashes of configuration files, by path below the root. status
-// is dpkg's list of installed packages. MD5 suffices to detect changes that were not made
-// to deceive.
+// is dpkg's list of installed packages. MD5 suffices to detect changes by an operator.
 func conffiles(status string) map[string]string {
 	hashes := map[string]string{}
-	inList := false // the line belongs to a list of configuration files
+	inList := false // whether the line belongs to a list of configuration files
 	for line := range strings.Lines(status) {
 		if !strings.HasPrefix(line, " ") {
 			inList = strings.HasPrefix(line, "Conffiles:")
@@ -208,17 +208,17 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept reports whether the skeleton copies a link with the target to. The target must be
-// the same in a node: it is below /usr, for example, or it is itself such a link in /etc. depth
-// is the number of links that were followed before.
-func (s *skeleton) isLinkKept(to string, depth int) bool {
-	if !isSameInNode(to) || depth > 8 {
+// isLinkKept reports whether the skeleton copies a link with this target. The target must be
+// the same in a node, for example below /usr. A target in /etc must be a link that
+// isLinkKept accepts, too. depth is the number of links that were followed before.
+func (s *skeleton) isLinkKept(target string, depth int) bool {
+	if !isSameInNode(target) || depth > 8 {
 		return false
 	}
-	if !strings.HasPrefix(to, "etc/") {
+	if !strings.HasPrefix(target, "etc/") {
 		return true
 	}
-	_, next, ok := s.readLink(to)
+	_, next, ok := s.readLink(target)
 	return ok && s.isLinkKept(next, depth+1)
 }
 

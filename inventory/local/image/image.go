@@ -22,18 +22,18 @@ type Store struct {
 	dir  string
 	host string // root of the file system from which Host is made
 
-	// Building is called when building Host begins; again reports whether this process has built
-	// it before. The returned function is called at the end, with the error. Building may be
-	// nil. It must be set before the first Find.
-	Building func(again bool) (ended func(error))
+	// Building, if not nil, is called when the build of the image Host begins. isRebuild
+	// reports whether this process has built that image before. The returned function is
+	// called when the build ends, with its error. Set Building before the first Find.
+	Building func(isRebuild bool) (ended func(error))
 
 	mu    sync.Mutex // guards the fields below; held while the skeleton is built
-	stamp string     // stamp of the host when key was built
-	key   string     // of the last skeleton
+	stamp string     // the host's stamp when the last skeleton was built
+	key   string     // key of the last skeleton
 }
 
-// Open opens the folder and creates it if necessary. Only the current user can enter it,
-// since setuid programs in it would give the current user's rights to other users.
+// Open opens the folder of images and creates it if necessary. Only the current user can
+// enter it: setuid programs in it would give the current user's rights to other users.
 func Open(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the folder of images, %q, is not an absolute path", dir)
@@ -50,10 +50,10 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir: dir, host: "/"}, nil
 }
 
-// Find returns the image of that name and its key, which identifies the current content. A
-// node stores the key, and finds the image with Key later. The first Find of Host builds the
-// skeleton, which takes a second, and so does the first Find after a change of the host's
-// packages or accounts. Find fails with fs.ErrNotExist for an unknown name.
+// Find returns the image with a name and its key, which identifies the present content. A
+// node stores the key, and gets the same content from Key later. If name is Host, the first
+// call builds the skeleton, which takes a second. So does the first call after a change of
+// the host's packages or accounts. Find fails with fs.ErrNotExist for an unknown name.
 func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image, err error) {
 	if err := checkName(name); err != nil {
 		return "", node.Image{}, err
@@ -70,8 +70,8 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 	return key, i, err
 }
 
-// keyOf returns the key to which the link of that name points. It fails with fs.ErrNotExist
-// if there is no such image.
+// keyOf returns the key to which the link of an image's name points. It fails with
+// fs.ErrNotExist if there is no such image.
 func (s *Store) keyOf(name string) (string, error) {
 	key, err := os.Readlink(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func (s *Store) keyOf(name string) (string, error) {
 	return key, nil
 }
 
-// Key returns the image with that key. It fails with fs.ErrNotExist if the image was removed.
+// Key returns the image with a key. It fails with fs.ErrNotExist if the image was removed.
 func (s *Store) Key(key string) (node.Image, error) {
 	name, _, _ := strings.Cut(key, "@")
 	if !isKeyOf(key, name) {

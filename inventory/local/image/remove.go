@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes an image. If used reports that its content is in use, the content stays
-// until Sweep finds it unused. Remove fails with fs.ErrNotExist if there is no such image,
-// and refuses Host.
-func (s *Store) Remove(name string, used func(key string) bool) error {
+// Remove removes an image. isUsed reports whether the content with a key is in use. Used
+// content stays until a later Sweep. Remove fails with fs.ErrNotExist if there is no such
+// image, and refuses Host.
+func (s *Store) Remove(name string, isUsed func(key string) bool) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -37,16 +37,16 @@ func (s *Store) Remove(name string, used func(key string) bool) error {
 	if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
 		return fmt.Errorf("cannot remove the image %q: %w", name, err)
 	}
-	if used(key) {
+	if isUsed(key) {
 		return nil
 	}
 	return s.removeContents(key)
 }
 
-// Sweep removes contents that have no name and are not in use, and the unfinished images of
-// interrupted calls of Add and Find. used must return true for a key as soon as Find has
-// returned the key.
-func (s *Store) Sweep(used func(key string) bool) error {
+// Sweep removes the contents without a name for which isUsed returns false. It also removes
+// unfinished images, which interrupted calls of Add and Find have left. isUsed must return
+// true for a key as soon as Find has returned the key.
+func (s *Store) Sweep(isUsed func(key string) bool) error {
 	unlock, err := s.lock(context.Background())
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *Store) Sweep(used func(key string) bool) error {
 		switch {
 		case !e.IsDir():
 		case isKeyOf(e.Name(), name):
-			if !named[e.Name()] && !used(e.Name()) {
+			if !named[e.Name()] && !isUsed(e.Name()) {
 				errs = append(errs, s.removeContents(e.Name()))
 			}
 		case strings.HasPrefix(e.Name(), removedPrefix):
@@ -103,7 +103,7 @@ func (s *Store) removeAbandoned(name string) error {
 	dir := filepath.Join(s.dir, name)
 	f, err := os.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the process that built it has just published or removed it
+		return nil // the process that built the image has just published or removed it
 	}
 	if err != nil {
 		return err
@@ -115,8 +115,8 @@ func (s *Store) removeAbandoned(name string) error {
 	return removeTree(dir)
 }
 
-// removeTree removes a folder with its content. It never follows symbolic links. It fails if a
-// file system is mounted in the folder, since it would remove the files of that file system too.
+// removeTree removes a folder with its content. It never follows symbolic links. It fails if
+// a file system is mounted in the folder, and so never removes files of a mounted file system.
 func removeTree(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -23,7 +23,7 @@ type source struct {
 // maxSource bounds the size of a copied file of the host.
 const maxSource = 64 << 20
 
-// openSource opens the host's file system with that root folder.
+// openSource opens the host's file system. root is its root folder.
 func openSource(root string) (*source, error) {
 	f, err := os.Open(root)
 	if err != nil {
@@ -147,10 +147,10 @@ func (s *source) entries(path string) []fs.DirEntry {
 	return entries
 }
 
-// readLink returns the text of a symbolic link in a public folder, and its target as a
-// clean path below the root. ok is false if there is no such link.
-func (s *source) readLink(at string) (text, to string, ok bool) {
-	dir := path.Dir(at)
+// readLink returns the text of the symbolic link at name in a public folder, and its target
+// as a clean path below the root. ok is false if there is no such link.
+func (s *source) readLink(name string) (text, target string, ok bool) {
+	dir := path.Dir(name)
 	fd := int(s.root.Fd())
 	if dir != "." {
 		f, _, err := s.open(dir)
@@ -161,7 +161,7 @@ func (s *source) readLink(at string) (text, to string, ok bool) {
 		fd = int(f.Fd())
 	}
 	b := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(fd, path.Base(at), b)
+	n, err := unix.Readlinkat(fd, path.Base(name), b)
 	if err != nil {
 		return "", "", false
 	}
@@ -169,11 +169,12 @@ func (s *source) readLink(at string) (text, to string, ok bool) {
 	if path.IsAbs(text) {
 		return text, strings.TrimPrefix(path.Clean(text), "/"), true
 	}
-	// Joined below the root, so that .. cannot lead above it.
+	// The join begins at "/", so that .. cannot lead above the root.
 	return text, strings.TrimPrefix(path.Join("/", dir, text), "/"), true
 }
 
-// CheckMerged fails if the /usr of the host with the given root cannot be shared with nodes.
+// CheckMerged fails if the host's /usr cannot be shared with nodes. root is the host's root
+// folder.
 func CheckMerged(root string) error {
 	s, err := openSource(root)
 	if err != nil {

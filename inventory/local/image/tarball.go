@@ -24,8 +24,9 @@ type emptyReader struct{}
 
 func (emptyReader) Read([]byte) (int, error) { return 0, io.EOF }
 
-// compressions are detected by the first bytes of a file, magic; its name is ignored. open
-// decompresses the file; if open is nil, program of the Debian package pack does it.
+// compressions are the known compressions of tarballs. A file has a compression if it
+// begins with magic; the file's name is ignored. open decompresses the file. If open is nil,
+// the program decompresses it; pack is the Debian package of the program.
 var compressions = [...]struct {
 	magic, program, pack string
 	open                 func(io.Reader) (io.Reader, error)
@@ -67,8 +68,8 @@ func (w *writer) unpackFile(path string) error {
 	return w.unpack(bufio.NewReaderSize(f, 64<<10))
 }
 
-// unpackThrough unpacks a tarball that a program decompresses. The program runs as nobody,
-// since the file is not trusted. pack is the Debian package of the program.
+// unpackThrough unpacks a tarball that a program decompresses. The program runs as the user
+// nobody, because the file is not trusted. pack is the Debian package of the program.
 func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -88,9 +89,9 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 
 // unpackOutput runs a program, passes its standard output to unpack, and copies its standard
 // error to progress. If unpack refuses a member, unpackOutput calls stop, which must end the
-// program, and returns the error of unpack. If the program fails, the error begins with the
-// text failed and contains the program's messages.
-func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string, progress io.Writer, unpack func(io.Reader) error) error {
+// program, and returns the error of unpack. If the program fails, the error consists of the
+// text failure and the program's messages.
+func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failure string, progress io.Writer, unpack func(io.Reader) error) error {
 	messages := &tail{}
 	cmd.Stderr = io.MultiWriter(messages, progress)
 	r, err := cmd.StdoutPipe()
@@ -110,7 +111,7 @@ func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failed string
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case ended != nil && (err == nil || cut):
-		return fmt.Errorf("%s (%v): %s", failed, ended, messages)
+		return fmt.Errorf("%s (%v): %s", failure, ended, messages)
 	}
 	return err
 }

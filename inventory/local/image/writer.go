@@ -15,12 +15,13 @@ import (
 const (
 	maxFiles = 4_000_000
 	maxBytes = 64 << 30
-	// maxPath keeps every path short enough to be opened from the host's root.
+	// maxPath is the most bytes of a path in an image. It leaves room for the path of the
+	// image on the host, since the kernel opens no path of 4096 bytes.
 	maxPath = 3000
-	// maxDirPaths bounds the memory for the times of folders. The times of further folders are
-	// not copied.
+	// maxDirPaths is the most bytes of all paths in writer.dirs. The times of further folders
+	// are not copied.
 	maxDirPaths = 64 << 20
-	// minFree is kept free on the disk of the images.
+	// minFree is the space in bytes that images leave free on their disk.
 	minFree = 256 << 20
 	// User ids of a node are 0 to 65535.
 	maxID  = 65535
@@ -59,10 +60,11 @@ type writer struct {
 type omissions struct {
 	special int // devices, sockets and pipes
 	mounts  int // folders with other file systems mounted on them
-	ids     int // files of owners that a node does not have
+	ids     int // files whose owner or group a node does not have
 }
 
-// dirTime is the time of a folder, which is set last, since writing into the folder changes it.
+// dirTime is the time of a folder. finish sets it, because writing into the folder changes
+// its time.
 type dirTime struct {
 	path  string
 	mtime time.Time
@@ -207,14 +209,14 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// writeAt writes all of b at the offset at.
-func writeAt(fd int, b []byte, at int64) error {
+// writeAt writes all of b at offset.
+func writeAt(fd int, b []byte, offset int64) error {
 	for len(b) > 0 {
-		n, err := unix.Pwrite(fd, b, at)
+		n, err := unix.Pwrite(fd, b, offset)
 		if err != nil {
 			return err
 		}
-		b, at = b[n:], at+int64(n)
+		b, offset = b[n:], offset+int64(n)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearName removes the file or the empty folder name in the folder dir. It fails for a folder
-// that is not empty.
+// clearName removes the entry name of the folder dir. It fails if the entry is a folder that
+// is not empty.
 func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -113,14 +113,15 @@ func (w *writer) symlink(path string, m meta, to string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// hardLink creates a hard link at path to the file first, a cleaned path in the image.
-func (w *writer) hardLink(path, first string) error {
+// hardLink creates a hard link at path to the file at target. Both are cleaned paths in the
+// image.
+func (w *writer) hardLink(path, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
 	}
-	fd, err := w.open(first, unix.O_PATH)
+	fd, err := w.open(target, unix.O_PATH)
 	if err != nil {
-		return fmt.Errorf("cannot open the target of the hard link, %.200q: %w", first, err)
+		return fmt.Errorf("cannot open the target of the hard link, %.200q: %w", target, err)
 	}
 	defer unix.Close(fd)
 	var st, now unix.Stat_t
@@ -128,7 +129,7 @@ func (w *writer) hardLink(path, first string) error {
 		return err
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFLNK {
-		return fmt.Errorf("the target of the hard link, %.200q, is a folder", first)
+		return fmt.Errorf("the target of the hard link, %.200q, is a folder", target)
 	}
 	dir, name, err := w.openParent(path)
 	if err != nil {
