@@ -8,23 +8,25 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// abacRule is one RT0 statement: every member of all tails has the role of the head.
-// A.r ← B names a principal, A.r ← B.s the members of a role, and A.r ← B.t.s those of
-// a role defined by the members of another role.
+// abacRule is one RT0 statement. A member of all tails has the role of the head. There are
+// three forms of a tail. In A.r ← B, the tail is a principal. In A.r ← B.s, its members are
+// the members of the role B.s. In A.r ← B.t.s, its members are the members of every role
+// X.s, where X is a member of B.t.
 type abacRule struct {
 	head  keyID
 	role  string
 	tails []tail
 }
 
-// tail is one principal, role or linked role that has the role of the head.
+// tail is a principal, a role or a linked role. role is "" for a principal; linking is ""
+// unless the role is linked.
 type tail struct {
 	principal     keyID
 	role, linking string
 }
 
-// readABAC reads <abac>; nil if there is none. It reads all of RT0, so that a refusal
-// can name the form that a speaks-for credential may not use.
+// readABAC reads the rule in the element <abac>. It fails if e is nil. It reads all forms
+// of RT0, so that a refusal can name a form that is not allowed in a speaks-for credential.
 func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
 		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but contains no <abac>")
@@ -53,7 +55,7 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 // abacReader reads the parts of a rule. After an error it reads nothing more.
 type abacReader struct{ err error }
 
-// role returns the parts of a head or a tail; only a tail may have a linking role.
+// role returns the parts of a head or a tail. Only a tail may have a linking role.
 func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, role, linking string) {
 	names := []string{"ABACprincipal", "role"}
 	if isTail {
@@ -73,7 +75,7 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	return principal, role, linking
 }
 
-// parts returns the children of e by name. Children with other names are an error.
+// parts returns the children of an element by name. It fails if a child has another name.
 func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
 	if r.err == nil {
 		r.err = checkBlankText(e)
@@ -93,29 +95,30 @@ func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xm
 	return parts
 }
 
-// exactlyOne returns the only element called name among parts, the children of an element
-// called in; nil after an error.
-func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, in, name string) *xmltree.Element {
+// exactlyOne returns the only element with a name among the children of a parent element.
+// It fails, and returns nil, if there are none or several. It also returns nil after an
+// earlier error.
+func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, parent, name string) *xmltree.Element {
 	const noneOrMany = "its ABAC rule contains %d <%s> in <%s> instead of one"
 	n := len(parts[name])
 	switch {
 	case r.err != nil:
 	case n == 0:
-		r.err = refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, in)
+		r.err = refuse(rule.Readable, am.CredentialInvalid, noneOrMany, 0, name, parent)
 	case rule.Cardinality.Broken(n > 1):
-		r.err = refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, in)
+		r.err = refuse(rule.Cardinality, am.CredentialInvalid, noneOrMany, n, name, parent)
 	default:
 		return parts[name][0]
 	}
 	return nil
 }
 
-// text returns the text of a child; empty if an optional one is missing.
-func (r *abacReader) text(parts map[string][]*xmltree.Element, in, name string, required bool) (text string) {
+// text returns the text of a child. It returns "" if the child is missing and not required.
+func (r *abacReader) text(parts map[string][]*xmltree.Element, parent, name string, required bool) (text string) {
 	if len(parts[name]) == 0 && !required {
 		return ""
 	}
-	if e := r.exactlyOne(parts, in, name); r.err == nil {
+	if e := r.exactlyOne(parts, parent, name); r.err == nil {
 		text, r.err = leafText(e)
 	}
 	return text

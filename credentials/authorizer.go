@@ -17,12 +17,11 @@ import (
 const (
 	// MaxCredentials is the number of credentials that one call may present.
 	MaxCredentials = 32
-	// MaxBytes is the largest credential.
+	// MaxBytes is the maximum size of a credential in bytes.
 	MaxBytes = 1 << 20
 )
 
-// DefaultCacheSize is the number of verified credentials in the cache if Config does
-// not set another.
+// DefaultCacheSize is the value of Config.CacheSize if none is set.
 const DefaultCacheSize = 4096
 
 // Config is the operator's settings. The zero value is the strictest.
@@ -35,15 +34,16 @@ type Config struct {
 	// MinRSABits is the smallest size of an RSA key; 0 means 2048. Keys of less than 1024
 	// bits are never accepted.
 	MinRSABits int
-	// Signers are further authorities that may sign credentials, by the last part of
-	// their URN, beside sa, ma, ca, ch and root. Case does not matter.
+	// Signers are names, in the last part of a URN, of further authorities that may sign
+	// credentials. The names sa, ma, ca, ch and root are always accepted. Case does not
+	// matter.
 	Signers []string
-	// Speakers are the URNs of the tools, authorities and users that may speak for users
-	// with a credential signed by the user. If none is listed, every tool and every
-	// authority under the anchors may.
+	// Speakers are the URNs of the tools, authorities and users that may speak for a user
+	// with a credential signed by that user. If Speakers is empty, every tool and every
+	// authority under the anchors may speak for users.
 	Speakers []string
-	// CacheSize is the number of verified credentials, and of callers, in the caches;
-	// 0 means DefaultCacheSize.
+	// CacheSize limits the number of verified credentials in their cache, and the number of
+	// callers in theirs; 0 means DefaultCacheSize.
 	CacheSize int
 }
 
@@ -71,16 +71,16 @@ type Authorizer struct {
 	trust        atomic.Pointer[trust]
 }
 
-// trust is one generation of anchors with everything verified under it, so that no
-// result outlives its anchor.
+// trust is one generation of anchors, with the caches of everything verified under these
+// anchors. So no cached result is used under other anchors.
 type trust struct {
 	anchors      *cert.Anchors
 	statements   *cert.Cache[*statement]
 	callers      *cert.Cache[cachedCaller]
-	failedChains *cert.Cache[time.Time] // when IdentifyCheaply last failed for a chain
+	failedChains *cert.Cache[time.Time] // the time of the last failed IdentifyCheaply of a chain
 }
 
-// New returns an Authorizer that trusts the given anchors.
+// New returns an Authorizer that trusts the anchors.
 func New(a *cert.Anchors, c Config) *Authorizer {
 	z := &Authorizer{
 		certificates: cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits},
@@ -107,8 +107,8 @@ func New(a *cert.Anchors, c Config) *Authorizer {
 	return z
 }
 
-// SetAnchors replaces the anchors. If they differ, it drops everything verified under
-// the former ones.
+// SetAnchors replaces the anchors. If the new anchors differ, it drops everything that was
+// verified under the old anchors.
 func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	if t := z.trust.Load(); t != nil && t.anchors.Generation() == a.Generation() {
 		return
@@ -120,14 +120,14 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 }
 
 // Authorize checks whether the credentials give the caller a right. speakingFor is the
-// option geni_speaking_for, empty when absent. If it names another user, one of the
-// credentials must let the caller speak for that user, and the right is the user's.
-// Authorize accepts credentials for any target; Grant.Over checks the target. The error is
-// a *DeniedError.
+// option geni_speaking_for, "" without the option. If speakingFor names another user, a
+// credential must let the caller speak for that user, and the credentials must give the
+// right to that user. Authorize accepts credentials for any target; Grant.Over checks the
+// target. The error is a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
 	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
-		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since it was identified
+		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since the identification
 	}
 	c = z.completeChain(t, c, p, now)
 	if err := checkCaller(c, now); err != nil {
@@ -161,8 +161,8 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	return g.addCredentials(list)
 }
 
-// addCredentials returns the grant with the credentials that give its right. If there
-// are none, the error lists the reasons.
+// addCredentials adds the credentials that give the right of the grant. If no credential
+// gives the right, the error lists the reasons.
 func (g Grant) addCredentials(list []examined) (Grant, error) {
 	for i, e := range list {
 		err := e.err
@@ -185,8 +185,8 @@ func (g Grant) addCredentials(list []examined) (Grant, error) {
 	return Grant{}, &DeniedError{Reasons: g.reasons}
 }
 
-// checkCaller refuses a caller that has an error or was not identified, and one whose chain
-// has expired since it was identified.
+// checkCaller refuses a caller that has an error or was not identified. It also refuses a
+// caller if the chain has expired since the identification.
 func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
@@ -199,8 +199,8 @@ func checkCaller(c Caller, now time.Time) error {
 	return nil
 }
 
-// checkCall checks whether the owner and the privileges of the statement fit the call. These
-// checks are made on every call, also for a cached credential.
+// checkCall checks whether the owner and the privileges of the statement fit the call. The
+// cache does not contain the results of these checks, which depend on the call.
 func (s *statement) checkCall(g Grant) error {
 	switch {
 	case rule.CallerIsOwner.Broken(s.permission != nil && g.speaksFor == nil):

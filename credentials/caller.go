@@ -13,29 +13,30 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Caller is the peer of a connection. Authorize accepts only values that Identify returned.
+// Caller is the peer of a connection. Authorize accepts only a Caller from Identify.
 type Caller struct {
 	// URN is the name of the user, tool or authority; zero when Err is not nil.
 	URN urn.URN
-	// Chain is the verified chain of its certificate.
+	// Chain is the verified chain of the caller's certificate.
 	Chain cert.Chain
-	// Err is one line for the user that says why the certificate is not accepted. A
+	// Err is the reason why the certificate is not accepted, as one line for the user. A
 	// caller with an error may only use methods that need no credentials.
 	Err error
 
-	// leaf is the certificate of a user or tool if Err means that the client sent no chain
-	// to an anchor; otherwise nil. others are the other certificates that the client sent.
+	// leaf is the certificate of a user or tool whose client sent no chain to an anchor;
+	// otherwise nil. others are the other certificates from that client.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
-	// generation identifies the anchors under which the caller was identified; rawChain is
+	// generation identifies the anchors at the identification of the caller. rawChain is
 	// the chain as received.
 	generation string
 	rawChain   [][]byte
 }
 
-// issuers returns possible issuers: the certificates above the caller's own in its verified
-// chain or, without such a chain, the other certificates that the client sent.
+// issuers returns the certificates that may be above the caller's own certificate. These
+// are the rest of the verified chain. Without a verified chain, these are the other
+// certificates from the client.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
 		return c.Chain[1:]
@@ -49,9 +50,9 @@ const (
 	maxBorrowedBytes = 256 << 10
 )
 
-// completeChain identifies a caller whose client sent an incomplete chain, if verified
-// credentials that belong to the caller contain the missing certificates. It examines only
-// a few credentials, since it works for callers without a trusted certificate.
+// completeChain identifies a caller whose client sent an incomplete chain. It takes the
+// missing certificates from verified credentials that belong to the caller. It examines
+// only a few credentials, since the caller has no trusted certificate.
 func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
@@ -77,8 +78,8 @@ func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.T
 
 const chainTooLarge = "the client sent more than %d certificates or %d bytes"
 
-// Identify identifies a TLS peer by its certificates, which are in DER, the peer's own first.
-// If they are not accepted, Caller.Err says why.
+// Identify identifies a TLS peer by a chain of certificates in DER. The first certificate
+// is the peer's own. If Identify does not accept the chain, Caller.Err has the reason.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
 	if err := checkRawChain(rawChain); err != nil {
@@ -93,13 +94,13 @@ func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	return c
 }
 
-// cheapRetry is the time in which IdentifyCheaply does not repeat a failed check of a
+// cheapRetry is the duration for which IdentifyCheaply does not repeat a failed check of a
 // chain.
 const cheapRetry = time.Minute
 
 // IdentifyCheaply returns the name of a caller, for limits that apply before a call is
 // served. It makes few signature checks, and repeats a failed check of a chain only after
-// a minute. So it identifies some callers only after Identify has cached them.
+// cheapRetry. So some callers are unknown until Identify has cached them.
 func (z *Authorizer) IdentifyCheaply(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	t := z.trust.Load()
 	if checkRawChain(rawChain) != nil {
@@ -136,13 +137,15 @@ func checkRawChain(rawChain [][]byte) error {
 	return nil
 }
 
-// cached returns the cached caller of a chain, if the chain is valid at now.
+// cached returns the cached caller of a chain. ok is false if there is none, or if the
+// chain is not valid at the time now.
 func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
-// identifyNew identifies a caller that is not cached, and caches it if its chain is valid.
+// identifyNew identifies a caller without the cache, and caches the caller if the chain is
+// valid.
 func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {

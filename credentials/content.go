@@ -13,17 +13,18 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// The kinds of credential that are read.
+// The supported kinds of credentials.
 const (
 	kindPrivilege = "privilege"
 	kindABAC      = "abac"
 	kindSpeaksFor = "speaksfor" // Emulab's form of speaks-for, older than ABAC
 )
 
-// content is the parsed text of a credential. It proves only that the signer wrote it.
+// content is the parsed text of a credential. The signature proves only that the signer
+// wrote this text.
 type content struct {
 	kind                string
-	owner, target       []*cert.Certificate // the GIDs with further certificates; none in ABAC
+	owner, target       []*cert.Certificate // the certificates in each GID, the GID's own first; none in ABAC
 	ownerURN, targetURN string              // "" if the credential has none
 	expires             time.Time
 	privileges          []privilege
@@ -39,7 +40,8 @@ func readContent(signed dsig.Signed) (content, error) {
 	return c, err
 }
 
-// leafElements are the single-valued children of a credential; ABAC needs no GIDs.
+// leafElements are the children of a credential that contain only text, and occur at most
+// once. A gid is not required in ABAC.
 var leafElements = map[string]struct{ required, gid bool }{
 	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
 	"uuid": {}, "expires": {required: true},
@@ -47,7 +49,7 @@ var leafElements = map[string]struct{ required, gid bool }{
 
 const errRepeated = "it contains <%s> more than once, or in a foreign namespace"
 
-// read fills c from the element <credential>. It ignores elements that it does not know.
+// read sets the fields from the element <credential>. It ignores unknown elements.
 func (c *content) read(e *xmltree.Element) error {
 	values := map[string]string{}
 	parts := map[string]*xmltree.Element{}
@@ -99,7 +101,7 @@ func (c *content) read(e *xmltree.Element) error {
 	return c.readGIDs(values, parts["privileges"])
 }
 
-// readGIDs sets the GIDs and names, and the privileges if there are any.
+// readGIDs sets the certificates and URNs of owner and target, and the privileges.
 func (c *content) readGIDs(values map[string]string, privileges *xmltree.Element) error {
 	var err error
 	if c.owner, err = cert.ParsePEM([]byte(values["owner_gid"])); err != nil {
@@ -116,7 +118,7 @@ func (c *content) readGIDs(values map[string]string, privileges *xmltree.Element
 	return err
 }
 
-// leafText returns the text of an element that may contain nothing else.
+// leafText returns the text of an element. It fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
 	if rule.Names.Broken(e.Space != "") {
 		return "", refuse(rule.Names, am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)

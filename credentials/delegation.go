@@ -11,8 +11,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// checkKinds checks that all levels of a delegation are privilege credentials. Credentials of
-// other kinds cannot be delegated.
+// checkKinds checks that all levels of a delegation are privilege credentials, since other
+// kinds cannot be delegated. A credential without a parent may have any kind.
 func checkKinds(levels []level) error {
 	kind := levels[0].kind
 	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
@@ -48,7 +48,7 @@ func checkDelegation(child, parent level) error {
 		delegable[strings.ToLower(p.name)] = p.delegate
 	}
 	for _, p := range child.privileges {
-		// p may itself be marked as delegable, since the parent's privilege is.
+		// The child's privilege may be delegable, too.
 		if rule.Delegable.Broken(!delegable["*"] && !delegable[strings.ToLower(p.name)]) {
 			return refuse(rule.Delegable, am.CredentialUntrusted, "it gives the privilege %.40q, which its parent does not let %s delegate; delegate it again without that privilege", p.name, owner.URN)
 		}
@@ -56,8 +56,8 @@ func checkDelegation(child, parent level) error {
 	return nil
 }
 
-// inParent adds the position in the chain to an error about credential i: "its parent: …".
-// The outermost credential, 0, needs none.
+// inParent adds the position in the chain, such as "its parent", to an error about
+// credential i. For the outermost credential, 0, it adds nothing.
 func inParent(i int, err error) error {
 	if i == 0 {
 		return err
@@ -65,7 +65,7 @@ func inParent(i int, err error) error {
 	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
-// checkSigner checks that the signer is an authority that covers the target and may sign
+// checkSigner checks that the signer is an authority, covers the target and may sign
 // credentials. The signer's certificate is verified elsewhere.
 func (z *Authorizer) checkSigner(signer, target *cert.Certificate) error {
 	switch {

@@ -11,10 +11,10 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is why one credential, or the caller, was refused.
+// Reason is the reason for which a credential or the caller was refused.
 type Reason struct {
-	// Credential counts from 1 in the order presented; 0 is the caller, or the
-	// list as a whole.
+	// Credential is the number of the credential in the presented list, from 1. It is 0 for
+	// the caller, and for the whole list.
 	Credential int
 	// Detail is the detailed code; am.NoDetail for a missing privilege.
 	Detail am.Detail
@@ -27,7 +27,7 @@ type Reason struct {
 // DeniedError is a refusal, with a reason for each credential.
 type DeniedError struct{ Reasons []Reason }
 
-// maxReasons is the number of reasons in a message.
+// maxReasons is the maximum number of reasons in a message.
 const maxReasons = 8
 
 // Error returns one line: "credential 1: expired 2026-11-21T21:41:26Z; credential 2: …".
@@ -62,7 +62,7 @@ func (e *DeniedError) Detail() am.Detail {
 	return best
 }
 
-// distanceRank orders the codes: a credential with a higher rank came closer to a grant.
+// distanceRank orders the codes. A higher rank is closer to a grant.
 var distanceRank = map[am.Detail]int{
 	am.MissingArgs:         0,
 	am.CredentialInvalid:   1,
@@ -77,12 +77,13 @@ func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedErro
 	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
 }
 
-// reasonOf converts an error about a credential to a reason; 0 is the caller.
+// reasonOf converts an error about a credential to a reason. credential is the number of
+// the credential, or 0 for the caller.
 func reasonOf(credential int, err error) Reason {
 	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }
 
-// refusal is the error for one credential or certificate, without its number.
+// refusal is the error for one credential or certificate.
 type refusal struct {
 	detail am.Detail
 	rule   rule.Rule

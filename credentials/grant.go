@@ -16,32 +16,33 @@ type Grant struct {
 	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
 	speaksFor   *statement // the speaks-for credential of the speaker; nil if there is none
 	right       Right
-	expires     time.Time // the expiry of the peer's chain or of speaksFor, whichever is earlier
+	expires     time.Time // the earlier expiry of the peer's chain and of speaksFor
 	credentials []usableCredential
-	reasons     []Reason // why the other presented credentials do not give the right
+	reasons     []Reason // a reason for each presented credential that does not give the right
 }
 
-// usableCredential is a credential of the caller that gives the right. The first credential
-// that the caller presented has the number 1.
+// usableCredential is a credential of the caller that gives the right. The number is its
+// position among the presented credentials, from 1.
 type usableCredential struct {
 	number int
 	*statement
 }
 
-// Caller returns the owner of the right: the user for whom a tool speaks, or the
+// Caller returns the owner of the right. This is the user for whom a tool speaks, else the
 // connected peer.
 func (g Grant) Caller() urn.URN { return g.caller }
 
-// Speaker returns the tool that speaks for the caller; zero if there is none.
+// Speaker returns the tool that speaks for the caller, or zero if there is none.
 func (g Grant) Speaker() urn.URN { return g.speaker }
 
 // Right returns the granted right.
 func (g Grant) Right() Right { return g.right }
 
-// Over returns the time until which the right covers a slice. For one credential this is the
-// earliest expiry of the credential, its parents, the speaks-for credential, and all
+// Over returns the time until which the right covers a slice. For one credential this is
+// the earliest expiry of the credential, its parents, the speaks-for credential, and all
 // certificates in their chains and in the peer's chain. If several credentials are for the
-// slice, Over returns the latest of their times. If none is, the error is a *DeniedError.
+// slice, Over returns the latest of these times. If no credential is for the slice, the
+// error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
@@ -70,8 +71,8 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	return latest, nil
 }
 
-// Fingerprints returns the SHA-256 sums, in hexadecimal, of the credentials that give the
-// right and of the speaks-for credential, for the audit log.
+// Fingerprints returns the SHA-256 sums, in hexadecimal, of the speaks-for credential and
+// of the credentials that give the right.
 func (g Grant) Fingerprints() []string {
 	list := make([]string, len(g.credentials), len(g.credentials)+1)
 	for i, h := range g.credentials {
@@ -83,8 +84,8 @@ func (g Grant) Fingerprints() []string {
 	return list
 }
 
-// SHA1 reports whether a credential or a certificate of a chain is signed with SHA-1,
-// for the log.
+// SHA1 reports whether a credential of the grant, or a certificate in a credential's chain,
+// is signed with SHA-1.
 func (g Grant) SHA1() bool {
 	for _, h := range g.credentials {
 		if h.sha1 {

@@ -12,20 +12,22 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Presented is one credential as sent by a client. The label, Type and Version, must be one
-// that known clients write, but has no other effect: the signed text determines the kind.
+// Presented is a credential as a client sent it. Type and Version must have values that
+// known clients write. They have no other effect, since the signed text determines the kind
+// of credential.
 type Presented struct {
-	// Type is geni_sfa, geni_abac, sfa, abac, speaksfor, geni_unknown (omni's word
-	// for a delegated credential) or, for a bare string, empty; in any case.
+	// Type is one of knownTypes, in upper or lower case. A credential that was sent as a
+	// bare string has the type "". The client omni sends geni_unknown for a delegated
+	// credential.
 	Type string
-	// Version is 0, 1, 2, 3 or empty.
+	// Version is 0, 1, 2, 3 or "".
 	Version string
 	// Text is the document.
 	Text string
 }
 
-// Fingerprint returns the SHA-256 of the document in hexadecimal, as in
-// Grant.Fingerprints.
+// Fingerprint returns the SHA-256 of the document in hexadecimal. Grant.Fingerprints
+// returns the same value.
 func (p Presented) Fingerprint() string {
 	key := sha256Of(trimDocument(p.Text))
 	return hex.EncodeToString(key[:])
@@ -43,24 +45,23 @@ type examined struct {
 }
 
 // Limits of signature checks, in units of cert.Budget. A credential needs about ten units,
-// and more with long chains and delegations. The search for the chain of a caller without a
-// trusted certificate gets about 25 ms.
+// and more with long chains and delegations. 768 units take about 25 ms.
 const (
 	callBudget      = 4096
 	untrustedBudget = 768
 	cheapBudget     = 64
 )
 
-// examination is the common input for examining all credentials of one call.
+// examination is the common input for the examination of all credentials in a call.
 type examination struct {
 	*trust
 	budget *cert.Budget
 	now    time.Time
 }
 
-// examine verifies one credential or returns the cached result. The certificates in beside
-// may be issuers. They are verified, so they may come from any source.
-func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certificate) (*statement, error) {
+// examine verifies a credential, or returns the cached result. It can use the candidates as
+// issuers. The candidates may come from any source, since examine verifies each candidate.
+func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Certificate) (*statement, error) {
 	text := trimDocument(p.Text)
 	switch {
 	case rule.Label.Broken(!slices.Contains(knownTypes, strings.ToLower(p.Type))):
@@ -79,7 +80,7 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	if rule.Budget.Broken(x.budget.IsSpent()) {
 		return nil, refuse(rule.Budget, am.CredentialInvalid, "it is not read: %v", cert.ErrBudget)
 	}
-	s, err := z.verify(x, []byte(text), beside)
+	s, err := z.verify(x, []byte(text), candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -88,23 +89,24 @@ func (z *Authorizer) examine(x examination, p Presented, beside []*cert.Certific
 	return s, nil
 }
 
-// examineAgain examines again the credentials that have no chain to an anchor, if more
-// contains possible issuers that are not in beside.
-func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, beside, more []*cert.Certificate) {
+// examineAgain repeats the examination of the credentials without a chain to an anchor,
+// with further candidates for issuers. It does nothing if all further candidates were among
+// the first candidates.
+func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, first, further []*cert.Certificate) {
 	known := func(c *cert.Certificate) bool {
-		return slices.ContainsFunc(beside, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })
+		return slices.ContainsFunc(first, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })
 	}
-	if more = slices.DeleteFunc(slices.Clone(more), known); len(more) == 0 {
+	if further = slices.DeleteFunc(slices.Clone(further), known); len(further) == 0 {
 		return
 	}
 	for i, e := range list {
 		if e.err != nil && detailOf(e.err) == am.CredentialUntrusted {
-			list[i].statement, list[i].err = z.examine(x, p[i], slices.Concat(more, beside))
+			list[i].statement, list[i].err = z.examine(x, p[i], slices.Concat(further, first))
 		}
 	}
 }
 
-// sha256Of returns the SHA-256 of a document without copying it.
+// sha256Of returns the SHA-256 of a document. It does not copy the whole document.
 func sha256Of(text string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	var part [1024]byte
@@ -117,7 +119,7 @@ func sha256Of(text string) (key [sha256.Size]byte) {
 	return key
 }
 
-// trimDocument removes white space and a byte order mark around a document.
+// trimDocument removes white space around a document, and a byte order mark before it.
 func trimDocument(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
 }

@@ -14,14 +14,15 @@ const (
 	maxPrivilegeName = 64 // bytes
 )
 
-// privilege is a privilege of a credential. Its name is spelled as in the document, but does
-// not refer to the document's memory.
+// privilege is a privilege of a credential. The name is spelled as in the document. It is a
+// copy, so that it does not keep the document in memory.
 type privilege struct {
 	name     string
 	delegate bool
 }
 
-// readPrivileges reads <privileges>; it ignores unknown elements of a privilege.
+// readPrivileges reads the element <privileges>. It ignores unknown elements in a
+// privilege.
 func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	if err := checkBlankText(e); err != nil {
 		return nil, err
@@ -70,7 +71,8 @@ func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	return list, nil
 }
 
-// isPrivilegeName reports whether s is short ASCII, so that case folding is unambiguous.
+// isPrivilegeName reports whether a name is short and has only visible ASCII characters.
+// Other characters could make the comparison without case ambiguous.
 func isPrivilegeName(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

@@ -15,10 +15,10 @@ var groups = []*cobra.Group{
 	{ID: "documents", Title: "Documents:"},
 }
 
-// helpTemplate returns the template of a command's help: the first paragraph of long, the
-// usage and the examples, and then the rest.
-func helpTemplate(long string) string {
-	first, rest, _ := strings.Cut(long, "\n\n")
+// helpTemplate returns the template of a command's help. It begins with the first paragraph
+// of the description. The other paragraphs follow the examples.
+func helpTemplate(description string) string {
+	first, rest, _ := strings.Cut(description, "\n\n")
 	if rest != "" {
 		rest = "\n" + rest + "\n"
 	}

@@ -31,7 +31,8 @@ type completion struct {
 // shell completes names of files.
 type completer func(*completion) (words []string, ok bool)
 
-// argumentWords are the completers of arguments, by command. Other commands take files.
+// argumentWords are the completers of arguments, by command. For other commands, the shell
+// completes file names.
 var argumentWords = map[string]completer{
 	"call":   (*completion).callArguments,
 	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
@@ -44,8 +45,8 @@ var argumentWords = map[string]completer{
 // flagFiles are the flags whose values are files or folders.
 var flagFiles = []string{"backup", "bundle", "ca", "config", "credential", "keep", "list", "out", "output", "ssh-key", "svg"}
 
-// flagWords are the completers of flag values, by flag, or by command and flag. The values
-// of other flags cannot be completed, except flagFiles.
+// flagWords are the completers of flag values, by flag, or by command and flag. The shell
+// completes file names for flagFiles, and nothing for other flags.
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
 	"call login": (*completion).users,
@@ -109,7 +110,8 @@ func someOf(words ...string) completer {
 	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-// callArguments completes the method, and then the method's argument, an action or a file.
+// callArguments returns the words for the method. After the method, it returns the words
+// for the first argument: actions, or file names for a request.
 func (x *completion) callArguments() ([]string, bool) {
 	api := 3
 	if o, ok := x.options.(*callOptions); ok && o.API == 2 {
@@ -139,8 +141,8 @@ func (x *completion) users() ([]string, bool) {
 	return names, len(names) > 0
 }
 
-// ownedSlices returns the slices for which the users of --user, or else all users, have
-// credentials.
+// ownedSlices returns the slices for which users have credentials: the users of --user, or
+// all users without that flag.
 func (x *completion) ownedSlices() ([]string, bool) {
 	var users, names []string
 	if o, ok := x.options.(*callOptions); ok {

@@ -251,9 +251,9 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies returns lines about the caller's credentials that can explain a refused call,
-// because they have expired or end before the requested lease. Each line says how to renew
-// the credential.
+// remedies returns lines that can explain a refused call. Each line names a credential that
+// has expired, or that ends before the requested lease, and says how to renew the
+// credential.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -281,11 +281,11 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 	return lines
 }
 
-// byCredential is a part of this server's error for a lease that the slice's credential
-// limits.
+// byCredential is part of a Patchbay server's error if the slice's credential ends before
+// the requested lease.
 const byCredential = "by the presented credential"
 
-// explain adds a likely cause to the error of a call without an answer.
+// explain adds a likely cause to the error of a failed call.
 func (o *callOptions) explain(err error, me *caller) error {
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
@@ -321,7 +321,8 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-// show prints a reply in the form of the flags, and writes its RSpec to the file of -o.
+// show prints a reply in the form that the flags request, and writes its RSpec to the file
+// of -o.
 func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
@@ -346,8 +347,8 @@ func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	return nil
 }
 
-// print prints an answer as tables. It prints the RSpec only with -o -, but draws an RSpec
-// that is the whole answer.
+// print prints an answer as tables. With -o -, it also prints the RSpec. Otherwise it draws
+// the RSpec if the answer has nothing else.
 func (o *callOptions) print(c console, me *caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
@@ -381,7 +382,8 @@ func writeDocument(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// answerOnly receives a client's record of its traffic, and keeps only the bodies of answers.
+// answerOnly is a writer for a client's record of its traffic. It keeps only the bodies of
+// answers.
 type answerOnly struct{ body bytes.Buffer }
 
 func (a *answerOnly) Write(p []byte) (int, error) {

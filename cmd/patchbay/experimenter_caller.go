@@ -31,13 +31,13 @@ const aggregateName = "aggregate.yaml"
 type aggregate struct {
 	// URL has the path of a version: https://HOST:PORT/am/3.0.
 	URL string
-	// CA is the path of a file with the certificates that the server may have; "" accepts
-	// any server.
+	// CA is the path of a file with the accepted certificates of the server; "" accepts any
+	// server.
 	CA string
 }
 
-// readAggregate reads aggregate.yaml in a user's folder. If the folder has none, the error
-// wraps fs.ErrNotExist.
+// readAggregate reads aggregate.yaml in a user's folder. Without that file, the error wraps
+// fs.ErrNotExist.
 func readAggregate(dir string) (a aggregate, err error) {
 	const most = 1 << 20 // bytes
 	file := filepath.Join(dir, aggregateName)
@@ -67,29 +67,30 @@ func readAggregate(dir string) (a aggregate, err error) {
 	return a, r.Err()
 }
 
-// caller is the user who calls, the slice, and the documents that prove their rights.
+// caller is the user or tool that calls, with the slice and the credentials.
 type caller struct {
 	certFile, keyFile string
 	credentials       []credential
 	sshKeys           []string
 	logins            []client.User // other users with accounts
 	sliceURN          string
-	// folders are the user's folders; identity is a private SSH key in one of them.
+	// folders are the user's folders. identity is the file of a private SSH key in one of
+	// the folders.
 	folders  []string
 	identity string
 	// speakingFor is the URN of the user that a tool speaks for, or "".
 	speakingFor string
 }
 
-// credential is a credential document with some of its content. Only the server verifies
-// it.
+// credential is a credential document with the values that are read from it. Only the
+// server verifies the document.
 type credential struct {
 	text, file    string
 	abac          bool
 	owner, target string // URNs; an ABAC credential has none
 	kind          string // of the target: user, slice, …
 	expires       time.Time
-	// always reports whether it is sent with every call, even if it is not about the target.
+	// always says that every call sends the credential, even a call about another target.
 	always bool
 }
 
@@ -102,8 +103,8 @@ func (f *siteFlag) userNames() []string {
 	return userNamesIn(filepath.Join(dir, site.UsersDir))
 }
 
-// readCaller reads the caller from folders and files, in any order, and from the value of
-// --slice.
+// readCaller reads the caller from paths, which are folders and files in any order. slice
+// is the value of --slice, or "".
 func readCaller(paths []string, slice string) (*caller, error) {
 	me := &caller{}
 	for _, p := range paths {
@@ -208,8 +209,8 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice returns the error for a slice without a credential. files do not exist, and were
-// expected to hold it.
+// noSlice returns the error for a slice without a credential. files are the paths where the
+// credential was expected.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -233,8 +234,8 @@ func (me *caller) noSlice(slice string, files []string) error {
 	return fmt.Errorf("there is no slice %q; %screate it with: %s (looked for %s)", slice, suggestNames(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
-// setOnlySlice sets the slice if the user's folders hold a credential for exactly one. It
-// fails if they hold several.
+// setOnlySlice sets the slice if the user's folders hold credentials for exactly one slice.
+// It fails if they are for several slices.
 func (me *caller) setOnlySlice() error {
 	var names []string
 	for _, dir := range me.folders {
@@ -303,8 +304,9 @@ func (c *credential) isExpired(now time.Time) bool {
 	return !c.expires.IsZero() && !now.Before(c.expires)
 }
 
-// remedy returns the command with which its owner's trial authority creates a new
-// credential. It returns "" if that authority is not on this host.
+// remedy returns the command line that creates a new credential of the same owner. If root
+// runs the user's own site, the command is status as root, which renews all credentials.
+// remedy returns "" if the owner's trial authority is not on this host.
 func (c *credential) remedy(flags ...string) string {
 	target, _ := urn.Parse(c.target)
 	owner, err := urn.Parse(c.owner)
@@ -320,9 +322,9 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired returns a line for each expired credential, which says how to renew it. reported
-// says that the aggregate's answer has already named the expiry: then the lines have only
-// the commands.
+// expired returns a line for each expired credential, with the command that renews the
+// credential. If reported is true, the aggregate's answer has already named the expiry, and
+// the lines have only the commands.
 func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {
@@ -360,8 +362,8 @@ func commandAbout(path string, args ...string) string {
 	return display.Command(args...)
 }
 
-// siteOf returns the configuration file of the site to which path, a file of a user, belongs;
-// "" if there is none.
+// siteOf returns the configuration file of the site that a path belongs to. The path is in
+// a user's folder. siteOf returns "" if there is no such site.
 func siteOf(path string) string {
 	if path == "" {
 		return ""
@@ -380,9 +382,9 @@ func siteOf(path string) string {
 	return ""
 }
 
-// forSlice returns the credentials for a call about the slice: those over the slice, ABAC
-// credentials, and those that are sent with every call. If none is over the slice, it
-// returns all credentials.
+// forSlice returns the credentials for a call about the slice: slice credentials, ABAC
+// credentials, and credentials for every call. If the caller has no credential over the
+// slice, forSlice returns all credentials.
 func (me *caller) forSlice() []client.Credential {
 	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
 	if !slices.ContainsFunc(me.credentials, overSlice) {
@@ -406,7 +408,7 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users returns the users who get accounts: the owner, with the caller's SSH keys, and the
+// users returns the users that get accounts: the owner, with the caller's SSH keys, and the
 // users of --login.
 func (me *caller) users() []client.User {
 	who := me.owner()
@@ -416,7 +418,8 @@ func (me *caller) users() []client.User {
 	return append([]client.User{{URN: who, Keys: me.sshKeys}}, me.logins...)
 }
 
-// owner returns the URN of the user who calls, or that a tool speaks for; "" if unknown.
+// owner returns the URN of the user that a tool speaks for. Without a tool, it returns the
+// owner of the caller's credentials, or "".
 func (me *caller) owner() string {
 	who := me.speakingFor
 	for _, c := range me.credentials {
@@ -425,7 +428,7 @@ func (me *caller) owner() string {
 	return who
 }
 
-// name returns the name in the owner's URN, or "".
+// name returns the name in the owner's URN, or "" without an owner.
 func (me *caller) name() string {
 	u, err := urn.Parse(me.owner())
 	if err != nil {

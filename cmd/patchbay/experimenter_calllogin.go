@@ -43,29 +43,29 @@ var loginMethods = map[int]string{
 	3: "Provision, or for existing nodes to PerformOperationalAction update_users",
 }
 
-// login returns the user of one --login flag. Its value who is NAME=FILE, where FILE has
-// public keys; a user's folder; or the name of a user whose folder is in the site or beside
-// the caller's.
-func (o *callOptions) login(me *caller, who string, users []string) (client.User, error) {
-	if name, file, ok := strings.Cut(who, "="); ok {
+// login returns the user for a value of --login. The value is NAME=FILE with public keys in
+// FILE, a user's folder, or a user's name. A named user's folder is in the site, or next to
+// the caller's folder.
+func (o *callOptions) login(me *caller, value string, users []string) (client.User, error) {
+	if name, file, ok := strings.Cut(value, "="); ok {
 		return me.userFromFile(name, file)
 	}
-	folders := []string{who}
-	if who == filepath.Base(who) {
+	folders := []string{value}
+	if value == filepath.Base(value) {
 		for _, f := range users {
 			if path, err := filepath.Abs(f); err == nil {
-				folders = append(folders, filepath.Join(filepath.Dir(path), strings.ToLower(who)))
+				folders = append(folders, filepath.Join(filepath.Dir(path), strings.ToLower(value)))
 			}
 		}
-		folders = append(folders, filepath.Join(filepath.Dir(o.site.path()), site.UsersDir, strings.ToLower(who)))
+		folders = append(folders, filepath.Join(filepath.Dir(o.site.path()), site.UsersDir, strings.ToLower(value)))
 	}
 	for _, dir := range folders {
 		if isFolder(dir) {
 			return userFromFolder(dir)
 		}
 	}
-	if exists(who) {
-		return client.User{}, fmt.Errorf("the file has no user name; give --login NAME=%s", who)
+	if exists(value) {
+		return client.User{}, fmt.Errorf("the file has no user name; give --login NAME=%s", value)
 	}
 	var have []string
 	for _, f := range folders[1:] {
@@ -73,10 +73,11 @@ func (o *callOptions) login(me *caller, who string, users []string) (client.User
 	}
 	slices.Sort(have)
 	have = slices.Compact(have)
-	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", suggestNames(who, have))
+	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", suggestNames(value, have))
 }
 
-// userFromFile returns the user with a name or URN and the keys in a file.
+// userFromFile returns a user with the keys in a file. name is a URN, or the name of a user
+// of the caller's authority.
 func (me *caller) userFromFile(name, file string) (client.User, error) {
 	keys, err := readSSHKeys(file)
 	if err != nil {

@@ -37,8 +37,8 @@ type callRequest struct {
 //	k users and their SSH keys, a parameter only in version 2
 type shape struct {
 	params string
-	format bool // the options name the RSpec format
-	users  bool // the options name the users with accounts
+	format bool // the method has an option for the RSpec format
+	users  bool // the method has an option for the users with accounts
 	// options are the names of the method's options, besides geni_speaking_for.
 	options string
 }
@@ -71,9 +71,9 @@ var shapes = map[int]map[string]shape{
 // actionVerbs are actions that may be given instead of the method.
 var actionVerbs = []string{"start", "stop", "restart", "update_users"}
 
-// methodOf returns the method that a word means, ignoring case, and its arguments. A verb
-// such as start is PerformOperationalAction with that action. An unknown word is returned
-// unchanged.
+// methodOf returns the method that a word means, ignoring case, and its arguments. For a
+// verb such as start, it returns PerformOperationalAction, with the verb as the first
+// argument. An unknown word is returned unchanged.
 func methodOf(api int, word string, args []string) (string, []string) {
 	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
 		return "PerformOperationalAction", append([]string{verb}, args...)
@@ -86,8 +86,8 @@ func methodOf(api int, word string, args []string) (string, []string) {
 	return word, args
 }
 
-// action returns the action of PerformOperationalAction, as the API spells it; empty for
-// other methods.
+// action returns the action of PerformOperationalAction, as the API spells the action. It
+// returns "" for other methods.
 func (r *callRequest) action() string {
 	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
 		return ""
@@ -189,7 +189,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	return params, nil
 }
 
-// withDefaults adds the options that a method needs to those that were given.
+// withDefaults adds the options that a method needs, unless they were given.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
 		options = withDefault(options, "geni_users", client.Users(r.me.users()))
@@ -212,10 +212,10 @@ func readRequest(file string) (xmlrpc.Value, error) {
 	return string(text), nil
 }
 
-// sliceOr returns the given URNs, or else the slice.
-func (r *callRequest) sliceOr(given []string) (xmlrpc.Value, error) {
-	if len(given) > 0 {
-		return client.Strings(given), nil
+// sliceOr returns the URNs of slivers. Without slivers, it returns the URN of the slice.
+func (r *callRequest) sliceOr(slivers []string) (xmlrpc.Value, error) {
+	if len(slivers) > 0 {
+		return client.Strings(slivers), nil
 	}
 	if r.me.sliceURN == "" {
 		return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE, or the URNs of slivers")
@@ -256,7 +256,8 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	return client.Credentials(list)
 }
 
-// time reads a time, a day, which means its last second in UTC, or a duration from now.
+// time returns a time in the format of the API. The text is a time, a day or a duration
+// from now. A day means its last second in UTC.
 func (r *callRequest) time(text string) (string, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return client.Time(day.AddDate(0, 0, 1).Add(-time.Second)), nil
@@ -305,8 +306,8 @@ func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 	return append(s, xmlrpc.Member{Name: name, Value: v})
 }
 
-// jsonOrText reads true, false, whole numbers, JSON arrays, objects and quoted strings as
-// such, and everything else as text.
+// jsonOrText converts true, false, whole numbers, and JSON arrays, objects and quoted
+// strings to their types. It returns everything else as text.
 func jsonOrText(s string) (xmlrpc.Value, error) {
 	if s == "true" || s == "false" {
 		return s == "true", nil
@@ -361,9 +362,9 @@ func fromJSON(v any) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-// targets divides the arguments into those before the slivers, and the slivers. A method
-// without the parameter u has no slivers.
-func (r *callRequest) targets() (before, slivers []string) {
+// targets divides the arguments in two: the slivers, and the arguments before them. A
+// method without the parameter u has no slivers.
+func (r *callRequest) targets() (leading, slivers []string) {
 	params := shapes[r.api][r.method].params
 	n := 0 // arguments before the slivers
 	for _, letter := range params {
@@ -420,8 +421,9 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// loginCommand returns the command line that logs in to a node with a private key, through
-// the node's gateway if it has one, with the same key.
+// loginCommand returns the command line that logs in to a node with a private key. If the
+// node has a gateway, the command line uses the same key for the gateway. With the key "",
+// ssh chooses the keys.
 func loginCommand(n experiment.Node, key string) string {
 	to := func(l experiment.Login, words ...string) string {
 		if key != "" {
@@ -439,8 +441,8 @@ func loginCommand(n experiment.Node, key string) string {
 	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
 }
 
-// loginsOf returns the command lines that log in to the nodes of a manifest, by sliver URN:
-// as the user, or with the first account if the user has none.
+// loginsOf returns the command lines that log in to the nodes of a manifest, by sliver URN.
+// A login is for the account of the user, or for the first account if the user has none.
 func loginsOf(manifest, user, key string) map[string]string {
 	logins := map[string]string{}
 	nodes, _ := nodesOf(manifest, user) // an unreadable manifest has no logins
@@ -461,8 +463,8 @@ func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 
-// sliverOf returns the sliver of the node with a name. It fails if there is none, or
-// several.
+// sliverOf returns the URN of the sliver whose node has the name. It fails if no sliver or
+// several slivers match.
 func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	var found, names []string
 	for _, n := range nodes {

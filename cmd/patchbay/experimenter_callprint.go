@@ -27,7 +27,7 @@ type answer struct {
 	logins  map[string]string // command lines, by the URN of a sliver
 }
 
-// readValue finds slivers and RSpec in the value of any method of both API versions.
+// readValue divides the value of a reply, for every method of both API versions.
 func readValue(v xmlrpc.Value) answer {
 	switch v := v.(type) {
 	case string:
@@ -109,7 +109,8 @@ type column struct {
 	text    func(answer, xmlrpc.Struct) string
 }
 
-// firstOf returns the first of the members that is not empty.
+// firstOf returns a function for a column's text. The text is the first of these members
+// that is not empty.
 func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 	return func(_ answer, s xmlrpc.Struct) string {
 		text := ""
@@ -141,8 +142,8 @@ var (
 	sliverURN = firstOf("geni_sliver_urn", "geni_urn")
 )
 
-// shortState returns the state of a sliver in one word, without geni_: the operational
-// state if it is provisioned, else the allocation state.
+// shortState returns the state of a sliver in one word, without geni_. It is the
+// operational state for a provisioned sliver, else the allocation state.
 func shortState(s xmlrpc.Struct) string {
 	state := cmp.Or(memberText(s, "geni_operational_status"), memberText(s, "geni_status"))
 	if allocation := memberText(s, "geni_allocation_status"); allocation != "" && (allocation != string(am.Provisioned) || state == "") {
@@ -151,7 +152,7 @@ func shortState(s xmlrpc.Struct) string {
 	return strings.TrimPrefix(state, "geni_")
 }
 
-// leaseEnd returns the end of a lease, and the time until then.
+// leaseEnd returns the end of a sliver's lease, and the remaining time.
 func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	text := memberText(s, "geni_expires")
 	at, err := display.ParseExpires(text)
@@ -234,13 +235,13 @@ func memberText(v xmlrpc.Value, name string) string {
 	return scalar(x)
 }
 
-// printTable prints rows, without the columns in which no row has text.
+// printTable prints rows. It leaves out columns that are empty in all rows.
 func printTable(w io.Writer, headings []string, rows [][]string) {
 	t := &table{out: w, narrow: true, heading: headings}
 	for _, row := range rows {
 		t.row(row...)
 	}
-	_ = t.flush("") // run reports output that is lost
+	_ = t.flush("") // run reports write errors
 }
 
 // printValue writes a value as an indented list of names and values.
@@ -271,7 +272,7 @@ func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 	printValue(w, v, indent+"  ")
 }
 
-// scalar returns a value that is not a filled list or struct as printable text.
+// scalar returns a single value, or an empty list or struct, as printable text.
 func scalar(v xmlrpc.Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -289,8 +290,8 @@ func scalar(v xmlrpc.Value) string {
 }
 
 // printExtensions prints the members that this software adds to the slivers of the API:
-// interfaces, install and execute steps, and the output of failed steps. With logs it prints
-// the output of all steps. If brief, it prints only failed steps.
+// interfaces, install and execute steps, and the output of failed steps. With logs it
+// prints the output of all steps. If brief is true, it prints only failed steps.
 func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
@@ -342,12 +343,12 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 }
 
-// shortData returns a URL, without the content of a data URL.
-func shortData(what string) string {
-	if head, _, ok := strings.Cut(what, ","); ok && strings.HasPrefix(head, "data:") {
+// shortData shortens a data URL: it removes the content. It returns other URLs unchanged.
+func shortData(url string) string {
+	if head, _, ok := strings.Cut(url, ","); ok && strings.HasPrefix(head, "data:") {
 		return head + ",…"
 	}
-	return what
+	return url
 }
 
 // outputShown is the number of lines that are shown at the end of a step's output.

@@ -11,15 +11,15 @@ import (
 	"patchbay/am/display"
 )
 
-// wantedStates are the states that methods and actions lead to.
+// wantedStates are the states in which a method or action leaves the slivers.
 var wantedStates = map[string]client.Wanted{
 	"Provision": client.Made, "CreateSliver": client.Running, "Delete": client.Gone, "DeleteSliver": client.Gone,
 	"geni_start": client.Running, "geni_restart": client.Running, "geni_stop": client.Stopped,
 	"geni_update_users": {am.Ready, am.NotReady},
 }
 
-// wanted returns the state for which --wait waits. It fails for calls that --wait does not
-// support.
+// wanted returns the states for which --wait waits, or nil without --wait. It fails if
+// --wait does not support the call.
 func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	if !o.Wait {
 		return nil, nil
@@ -32,9 +32,10 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
 }
 
-// wait waits until the slivers of a call are in the wanted state. It returns the reply
-// that shows them, or the reply of the call if they are gone. Progress goes to standard error.
-func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, wanted client.Wanted, reply client.Reply) (client.Reply, error) {
+// wait waits until the slivers of a call are in one of the goal states. It returns the
+// reply that shows those states. If the slivers are deleted, it returns the reply of the
+// call. It reports progress on standard error.
+func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, goal client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the state was not reached within %s (--timeout); the site continues", o.Timeout))
@@ -57,16 +58,16 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 		return sliversOf(reply), err
 	}
 	start, last := time.Now(), ""
-	_, err = client.Wait(ctx, status, wanted, func(list []client.Sliver) {
+	_, err = client.Wait(ctx, status, goal, func(list []client.Sliver) {
 		if now := formatSliverStates(list); now != last {
 			fmt.Fprintf(c.err, "[%.1fs] %s\n", time.Since(start).Seconds(), now)
 			last = now
 		}
 	})
-	if err != nil || len(wanted) == 0 {
+	if err != nil || len(goal) == 0 {
 		return reply, err
 	}
-	if r.api == 3 { // its manifest has the logins
+	if r.api == 3 {
 		look.method = "Describe"
 		if params, err = look.params(); err != nil {
 			return reply, err

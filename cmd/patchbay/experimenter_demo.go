@@ -57,7 +57,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
-	// It must clean up even if its output is no longer read.
+	// With SIGPIPE ignored, the command cleans up even if no program reads its output.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
@@ -95,8 +95,8 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	return nil
 }
 
-// chooseLocal reports whether the nodes will be containers of this host. If the host
-// cannot run them, it prints the reason, or fails if --provider local was given.
+// chooseLocal reports whether the nodes will be containers of this host. If the host cannot
+// run containers, chooseLocal prints the reason. With --provider local, it fails instead.
 func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	if o.Provider == create.Simulated {
 		return false, nil
@@ -138,14 +138,14 @@ func hostProblem(ctx context.Context) string {
 	return fmt.Sprintf("%s failed: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
-// demo is a demonstration. It runs the commands that it shows, until one of them fails
-// or prints something unexpected.
+// demo is a demonstration. It shows and runs commands until a command fails or prints
+// unexpected output.
 type demo struct {
 	ctx     context.Context
 	out     io.Writer
 	start   time.Time
 	steps   int
-	err     error  // of the first command that failed; no command runs after it
+	err     error  // of the first failed command; no further command runs
 	program string // the path of this program
 	dir     string // of the site
 	work    string // the working directory of commands: the site's folder, once it exists
@@ -195,7 +195,8 @@ func (d *demo) print(format string, args ...any) {
 func (d *demo) run(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir, cmd.Env = d.work, append(os.Environ(), site.EnvPrefix+"CONFIG=", site.EnvPrefix+"URL=")
-	// The command has its own process group: Ctrl-C reaches this process, which ends it.
+	// The command has its own process group, so that Ctrl-C ends only this process. This
+	// process then ends the command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -206,8 +207,8 @@ func (d *demo) run(ctx context.Context, line string) (string, error) {
 	return string(out), err
 }
 
-// command returns a command line in which patchbay is replaced by this program's path,
-// if patchbay is not on the PATH.
+// command returns a command line that can run. If patchbay is not on the PATH, it replaces
+// the word patchbay by this program's path.
 func (d *demo) command(line string) string {
 	if rest, ok := strings.CutPrefix(line, "patchbay "); ok && strings.ContainsRune(display.Program, filepath.Separator) {
 		return display.ShellLine([]string{d.program}) + " " + rest
@@ -225,14 +226,14 @@ func (d *demo) runShown(line string) (out string) {
 	return out
 }
 
-// expect runs a command line, shows its output and returns it. The demonstration
-// fails unless the output contains each text of want.
-func (d *demo) expect(line string, want ...string) string {
+// expect runs a command line, shows its output and returns it. The demonstration fails if
+// the output lacks one of the texts.
+func (d *demo) expect(line string, texts ...string) string {
 	out := d.runShown(line)
 	if d.err == nil {
 		d.print("%s", out)
 	}
-	for _, w := range want {
+	for _, w := range texts {
 		if d.err == nil && !strings.Contains(out, w) {
 			d.err = fmt.Errorf("%s: %q is missing in its output: %s", line, w, out)
 		}
@@ -240,8 +241,8 @@ func (d *demo) expect(line string, want ...string) string {
 	return out
 }
 
-// showFirstLines runs a command line and shows the first paragraph of its output; the
-// rest is advice.
+// showFirstLines runs a command line and shows the first paragraph of its output. Later
+// paragraphs are advice.
 func (d *demo) showFirstLines(line string) {
 	if made, _, _ := strings.Cut(d.runShown(line), "\n\n"); d.err == nil {
 		d.print("%s", made)
@@ -259,12 +260,12 @@ func (d *demo) showNode(what, line string) string {
 	return out
 }
 
-// offered returns the number of nodes of an advertisement, and how many of them are free.
+// offered returns the number of all nodes, and of free nodes, in an advertisement.
 func offered(ad string) (all, free int) {
 	return strings.Count(ad, "<node "), strings.Count(ad, `<available now="true"/>`)
 }
 
-// serve creates a site, and serves it until close.
+// serve creates a site and starts its server, which close stops.
 func (d *demo) serve() {
 	address, err := freeAddress()
 	if err != nil {
@@ -338,9 +339,9 @@ func (d *demo) openTestbed() (err error) {
 
 var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
-// close stops the server, and shows the end of its log if a step failed. In any case it
-// removes everything of the local testbed. It returns all errors, also that of the failed
-// step.
+// close stops the server. If a step failed, it shows the end of the server's log. It always
+// removes everything of the local testbed. It returns all errors, including the error of
+// the failed step.
 func (d *demo) close() error {
 	failed := d.err
 	if d.server != nil {

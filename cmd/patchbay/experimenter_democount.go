@@ -14,14 +14,13 @@ import (
 // testbed has on this host.
 type leftovers [5]int
 
-// comparedTo returns a text with the counts, each beside its earlier value.
-func (s leftovers) comparedTo(before leftovers) string {
+// comparedTo returns a text with each count and, in parentheses, its earlier value.
+func (s leftovers) comparedTo(earlier leftovers) string {
 	return fmt.Sprintf("processes %d (were %d), cgroups %d (%d), mounts %d (%d), loop devices %d (%d), files %d (%d)",
-		s[0], before[0], s[1], before[1], s[2], before[2], s[3], before[3], s[4], before[4])
+		s[0], earlier[0], s[1], earlier[1], s[2], earlier[2], s[3], earlier[3], s[4], earlier[4])
 }
 
-// countLeftovers counts the things on this host that have the name of a testbed's instance.
-// A thing that disappears meanwhile may not be counted.
+// countLeftovers counts what has the name of a testbed's instance on this host.
 func countLeftovers(instance string) (s leftovers) {
 	name := "/" + instance
 	holds := func(patterns ...string) bool { return countLines(name, patterns...) > 0 }

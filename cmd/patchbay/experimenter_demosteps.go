@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// demoRequest asks for a server with two clients, one of them behind a slow link.
-// The archive in its URL holds testdata/greet.pl.
+// demoRequest asks for a server with two clients, one of them behind a slow link. The
+// server installs an archive with testdata/greet.pl. A data URL in the request contains the
+// archive.
 //
 //go:embed testdata/demo.xml
 var demoRequest string
@@ -97,7 +98,7 @@ func (d *demo) draw(name string) {
 }
 
 // sshConfig makes ssh fail instead of asking. It accepts an unknown host key, since
-// manifests have none; later connections must show the same key.
+// manifests have no host keys. Later connections to the host must show the same key.
 const sshConfig = `BatchMode yes
 IdentitiesOnly yes
 ConnectTimeout 10
@@ -106,8 +107,8 @@ StrictHostKeyChecking accept-new
 UserKnownHostsFile known_hosts
 `
 
-// findLogins shows the logins of the nodes, and writes them into ssh_config. Simulated
-// nodes do not answer, so they get no ssh_config.
+// findLogins shows the logins of the nodes. It also writes the logins to ssh_config, unless
+// the nodes are simulated.
 func (d *demo) findLogins(manifest string) {
 	if d.err != nil {
 		return
@@ -164,15 +165,16 @@ func (d *demo) useNodes() {
 	d.expect(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 
-// linkMeasurement is a result of patchbay-linktest: rates on the line in bit/s and delays
-// in ms, for each direction alone. Out leads away from the node that runs the test.
+// linkMeasurement is a result of patchbay-linktest. Each direction is measured alone: Out
+// leads away from the node that runs the test. Line is a rate on the line in bit/s, and
+// Median is a delay in ms.
 type linkMeasurement struct {
 	TCP   struct{ Out, In struct{ Line float64 } }
 	Delay struct{ Out, In struct{ Median float64 } }
 }
 
-// measure measures the links between the server and its clients, and shows the results
-// beside the values of the request.
+// measure measures the links between the server and its clients, and shows each result next
+// to the requested value.
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
 	d.print("(This takes 15 s.)")

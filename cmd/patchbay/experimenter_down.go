@@ -78,8 +78,9 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// withNodes returns the experiments, and the other slices that have nodes or that cannot be
-// described. Without shared it leaves out slices that another user has delegated.
+// withNodes returns the experiments, and the other slices that have nodes. It also returns
+// slices whose nodes cannot be read. If shared is false, it leaves out slices that another
+// user has delegated.
 func (s *session) withNodes(ctx context.Context, shared bool) []string {
 	names := s.experiments()
 	for _, name := range s.otherSlices() {
@@ -93,7 +94,7 @@ func (s *session) withNodes(ctx context.Context, shared bool) []string {
 				continue
 			}
 		}
-		names = append(names, name) // an error is reported when its nodes are deleted
+		names = append(names, name) // the next call for the slice reports the error
 	}
 	return names
 }
@@ -107,7 +108,7 @@ func deleteQuestion(names []string) string {
 	return display.Line(fmt.Sprintf("Delete all nodes of the %s %s, with everything on them?", slices, strings.Join(names, ", "))) + " [y/N] "
 }
 
-// down deletes all nodes of a slice, and the files that the user's folder keeps of it.
+// down deletes all nodes of a slice, and the slice's files in the user's folder.
 func (s *session) down(ctx context.Context, name string) error {
 	if known := slicesIn(s.dir); !slices.Contains(known, name) {
 		return fmt.Errorf("there is no slice of that name; %ssee: %s", suggestNames(name, known), s.hint("status"))
@@ -136,7 +137,7 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if !isUserFolder(own.home) { // such a folder belongs to root's site, even if only the folder still exists
+	if !isUserFolder(own.home) { // root's site may no longer exist
 		if own, err = own.choose(ctx, c, false); err != nil {
 			return err
 		}

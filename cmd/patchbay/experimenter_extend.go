@@ -48,17 +48,17 @@ func (o *extendOptions) Validate(args []string) (err error) {
 	return nil
 }
 
-// end returns the requested end of leases that now end at have. It fails if they would
-// become shorter.
-func (o *extendOptions) end(have time.Time) (time.Time, error) {
+// end returns the requested end of leases whose latest end is current. It fails if the
+// leases would become shorter.
+func (o *extendOptions) end(current time.Time) (time.Time, error) {
 	if o.until.IsZero() {
-		if now := time.Now(); have.Before(now) {
-			have = now
+		if now := time.Now(); current.Before(now) {
+			current = now
 		}
-		return have.Add(o.life), nil
+		return current.Add(o.life), nil
 	}
-	if o.until.Before(have) {
-		return have, fmt.Errorf("its leases end at %s, which is later; nothing was changed", timeAndDistance(have, time.Now()))
+	if o.until.Before(current) {
+		return current, fmt.Errorf("its leases end at %s, which is later; nothing was changed", timeAndDistance(current, time.Now()))
 	}
 	return o.until, nil
 }
@@ -76,10 +76,10 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 // limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
 var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
 
-// extendError returns the error for leases that end at have and cannot be extended to until.
-// If the aggregate's error names the latest possible time, the result has a command that
-// extends the leases to that time.
-func (s *session) extendError(err *am.Error, slice string, have, until time.Time) error {
+// extendError returns the error for leases that end at current and that cannot be extended
+// to the requested time. If the aggregate's error names the latest possible time, the
+// result has a command that extends the leases to that time.
+func (s *session) extendError(err *am.Error, slice string, current, requested time.Time) error {
 	found := limitInAnswer.FindStringSubmatch(err.Msg)
 	if found == nil {
 		return err
@@ -88,8 +88,8 @@ func (s *session) extendError(err *am.Error, slice string, have, until time.Time
 	if failed != nil {
 		return err
 	}
-	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(until), timeAndDistance(latest, time.Now()), found[2])
-	if !latest.After(have) {
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), timeAndDistance(latest, time.Now()), found[2])
+	if !latest.After(current) {
 		return errors.New(text + "; it already lasts until then")
 	}
 	return fmt.Errorf("%s; use: %s", text, s.hint("extend", slice, display.Time(latest)))

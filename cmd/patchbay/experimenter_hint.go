@@ -11,7 +11,7 @@ import (
 )
 
 // suggestNames returns the beginning of a remedy for a name that does not exist: "did you
-// mean x? Or ", "there are x, y; or ", or "" without other names.
+// mean x? Or ", or "there are x, y; or ". It returns "" if no names exist.
 func suggestNames(want string, have []string) string {
 	const most = 10
 	if near := suggest.Word(want, have); near != "" {
@@ -28,8 +28,9 @@ func suggestNames(want string, have []string) string {
 	return fmt.Sprintf("there are %s; or ", strings.Join(have, ", "))
 }
 
-// optionWarnings returns a warning for each --option that the method does not have. Names
-// without geni_ that resemble no option may belong to other software, and get no warning.
+// optionWarnings returns a warning for each --option that the method does not have. A name
+// gets no warning if it lacks the prefix geni_ and resembles no option: it may be an option
+// of other software.
 func (r *callRequest) optionWarnings() (list []string) {
 	sh, ok := shapes[r.api][r.method]
 	known := append(strings.Fields(sh.options), "geni_speaking_for")
@@ -58,9 +59,10 @@ func slicesIn(dir string) []string {
 	return namesOf(filepath.Join(dir, slicesDir, "*-cred.xml"), "-cred.xml")
 }
 
-// namesOf returns the names of the files that match a pattern, without folder and suffix.
+// namesOf returns the names of the files that match a pattern, without folder and suffix,
+// sorted.
 func namesOf(pattern, suffix string) (names []string) {
-	files, _ := filepath.Glob(pattern) // no names if the folder's own name breaks the pattern
+	files, _ := filepath.Glob(pattern) // the only error is a folder's name that makes the pattern invalid
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), suffix))
 	}

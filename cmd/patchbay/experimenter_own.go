@@ -24,21 +24,23 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// ownSite is the private site of an experimenter who names no other site: a folder in
-// their state folder, with a server in the background.
+// ownSite is the private site of an experimenter that names no other site. It is a folder
+// in the user's state folder, with a server in the background.
 //
-// A site of root lies in root's home and runs copies of our programs from there, so that
-// the user who called sudo cannot change what root runs. That user has a separate folder
-// with keys and credentials, which root writes only with that user's rights.
+// A site of root is in root's home and runs copies of our programs from there. So the user
+// that called sudo cannot change the programs that root runs. The user's keys and
+// credentials are in a separate folder. Root writes to the user's folder only with the
+// user's rights.
 type ownSite struct {
 	dir string
 	// login is the name of the person, not root, also under sudo.
 	login string
-	// caller is the user who called sudo, and home the folder with their keys; nil and ""
-	// without sudo.
+	// caller is the user that called sudo; nil without sudo. home is the folder with the
+	// caller's keys; "" without sudo.
 	caller *user.User
 	home   string
-	// hostProblem is the reason why this host cannot run nodes; "" if choose did not check it.
+	// hostProblem is the reason why this host cannot run nodes; "" if choose found none or
+	// did not check.
 	hostProblem string
 }
 
@@ -50,9 +52,10 @@ const (
 	ownAuthority = "testbed.example.org"
 )
 
-// findOwnSite returns the own site, whose folder may not exist yet: patchbay in
-// XDG_STATE_HOME, or in .local/state of the home folder. Under sudo that folder has the
-// caller's keys, and the site is in root's home. It fails without a home folder.
+// findOwnSite returns the own site, which may not exist yet. Its folder is patchbay in
+// XDG_STATE_HOME, or in .local/state of the home folder. Under sudo, that folder has only
+// the caller's keys, and the site is in root's home. findOwnSite fails if there is no home
+// folder.
 func findOwnSite() (o ownSite, err error) {
 	id, home := os.Getenv("SUDO_UID"), ""
 	sudo := os.Geteuid() == 0 && id != "" && id != "0"
@@ -85,8 +88,8 @@ func findOwnSite() (o ownSite, err error) {
 	return o, err
 }
 
-// rootsSite returns the folder of the site that root has for a user who calls sudo. It
-// ignores the environment, which that user controls.
+// rootsSite returns the folder of root's site for a user that calls sudo. It ignores the
+// environment, which the user controls.
 func rootsSite(uid string) (string, error) {
 	root, err := user.LookupId("0")
 	if err != nil || !filepath.IsAbs(root.HomeDir) {
@@ -102,8 +105,8 @@ func (o ownSite) file() string { return filepath.Join(o.dir, site.ConfigName) }
 func (o ownSite) exists() bool { return exists(o.file()) }
 
 // userFolder returns the folder with the user's keys if the own site belongs to root, else
-// "". Under sudo that is home. For the user without sudo it is dir, which then has keys and
-// no site.
+// "". Under sudo, the folder is home. Without sudo, it is dir, which then has keys and no
+// site.
 func (o ownSite) userFolder() string {
 	if o.home != "" || !isUserFolder(o.dir) {
 		return o.home
@@ -114,21 +117,22 @@ func (o ownSite) userFolder() string {
 // read reads the configuration. It ignores environment variables, which are for other sites.
 func (o ownSite) read() (*site.Config, error) { return site.ReadConfigFile(o.file()) }
 
-// isLocal reports whether its nodes are containers of this host.
+// isLocal reports whether the site's nodes are containers of this host.
 func (o ownSite) isLocal() bool {
 	return exists(filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml"))
 }
 
-// choose returns the own site to use under sudo: root's if it exists, or can be created
-// with real nodes. Otherwise it drops the rights of root permanently, and returns the site
-// of the user who called sudo. begin reports whether the command may create a site.
-func (o ownSite) choose(ctx context.Context, c console, begin bool) (ownSite, error) {
+// choose returns the own site to use under sudo. This is root's site if it exists, or if
+// creating is true and this host can run real nodes. Otherwise choose drops the rights of
+// root permanently, and returns the site of the user that called sudo. creating says that
+// the command may create a site.
+func (o ownSite) choose(ctx context.Context, c console, creating bool) (ownSite, error) {
 	if o.caller == nil || o.exists() {
 		return o, nil
 	}
 	simulated, reason := exists(filepath.Join(o.home, site.ConfigName)), ""
 	switch {
-	case begin:
+	case creating:
 		reason = hostProblem(ctx)
 		if reason == "" && !simulated {
 			return o, nil
@@ -147,7 +151,7 @@ func (o ownSite) choose(ctx context.Context, c console, begin bool) (ownSite, er
 	return own, err
 }
 
-// becomeUser gives the process the rights of a user instead of root's, permanently.
+// becomeUser permanently changes the rights of the process from root's to a user's.
 func becomeUser(u *user.User) error {
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -170,8 +174,8 @@ func becomeUser(u *user.User) error {
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
-// open creates the site if it does not exist, serves it if it is not served, and updates
-// the files of its users.
+// open creates the site if necessary, starts its server if necessary, and updates the files
+// of its users.
 func (o ownSite) open(ctx context.Context, c console) error {
 	if err := o.checkOwners(); err != nil {
 		return err
@@ -198,8 +202,8 @@ func (o ownSite) open(ctx context.Context, c console) error {
 }
 
 // checkOwners fails if this process is root and a folder has the wrong owner. The site's
-// folder must belong to root, who runs programs from it, and the folder for keys to the user
-// who called sudo.
+// folder must belong to root, since root runs programs from it. The folder for keys must
+// belong to the user that called sudo.
 func (o ownSite) checkOwners() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -217,8 +221,9 @@ func (o ownSite) checkOwners() error {
 	return err
 }
 
-// writeUsers writes the missing and changed files of the site's users. If there is none, it
-// creates a user for the person. Under sudo that user's folder is a link to home.
+// writeUsers writes the missing and changed files of the site's users. If the site has no
+// user, writeUsers creates one for the person. Under sudo, the folder of the person's user
+// is a link to home.
 func (o ownSite) writeUsers(ctx context.Context) error {
 	config, err := o.read()
 	if err != nil {
@@ -258,8 +263,8 @@ func (o ownSite) userName() string {
 	return o.login
 }
 
-// partsOfSite are the files that create.Site writes before the configuration, which is the
-// last. A folder with only such files was left by an interrupted command.
+// partsOfSite are the files that create.Site writes before the configuration. An
+// interrupted command leaves a folder with some of these files and no configuration.
 var partsOfSite = []string{
 	ownPrograms, site.AuthorityDir, site.TrustedDir, site.ProvidersDir, site.InventoryName, site.PolicyName, site.RequestName,
 	"server-ecdsa.pem", "server-ecdsa-key.pem", "server-rsa.pem", "server-rsa-key.pem",
@@ -323,8 +328,8 @@ func (o ownSite) create(ctx context.Context, c console) error {
 	return nil
 }
 
-// releasePortsAtOnce sets port_rest to 0: a port of a node may be used again at once,
-// since the site has no other users who could confuse the nodes.
+// releasePortsAtOnce sets port_rest to 0, so that a port can be used again at once. This is
+// safe, since the site has no other user that could reach the wrong node.
 func (o ownSite) releasePortsAtOnce() error {
 	file := filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml")
 	text, err := os.ReadFile(file)
@@ -334,8 +339,9 @@ func (o ownSite) releasePortsAtOnce() error {
 	return site.ReplaceFile(file, portRest.ReplaceAll(text, []byte("port_rest: 0s")), 0o644)
 }
 
-// program returns the path of one of our programs for the server. In a site of root it is
-// a copy, since the user who called sudo may be able to change the original.
+// program returns the path of one of our programs for the server. For a site of root, it
+// makes and returns a copy, since the user that called sudo may be able to change the
+// original.
 func (o ownSite) program(name string) (string, error) {
 	from, err := findProgram(name)
 	if err != nil || o.home == "" {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// serve starts the server in the background if it does not run, and waits until it
-// answers.
+// serve starts the server in the background if it is not running, and waits until the
+// server answers.
 func (o ownSite) serve(ctx context.Context, c console) error {
 	config, err := o.read()
 	if err != nil {
@@ -37,8 +37,8 @@ func (o ownSite) serve(ctx context.Context, c console) error {
 
 var listenLine = regexp.MustCompile(`(?m)^(listen|public_url): .*$`)
 
-// choosePort changes the site's port in the configuration if another program uses it, and
-// returns the configuration.
+// choosePort returns the configuration. If another program uses the site's port, it first
+// writes another port to the configuration.
 func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 	l, err := net.Listen("tcp", config.Listen)
 	if err == nil {
@@ -67,7 +67,7 @@ func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 	return o.read()
 }
 
-// maxOwnLog is the size in bytes from which the server's log is truncated at a start.
+// maxOwnLog is a size in bytes. A larger log of the server is deleted at the next start.
 const maxOwnLog = 4 << 20
 
 // start starts the server and waits until it answers.
@@ -110,8 +110,8 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 	return o.awaitTestbed(ctx)
 }
 
-// awaitTestbed waits at most 15 s until the local testbed answers, since it starts after the
-// server.
+// awaitTestbed waits until the local testbed answers, at most 15 s. The server starts the
+// testbed.
 func (o ownSite) awaitTestbed(ctx context.Context) error {
 	bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)
 	if bed == nil || err != nil {
@@ -125,14 +125,14 @@ func (o ownSite) awaitTestbed(ctx context.Context) error {
 	return nil
 }
 
-// endOf returns the last lines of a log after a position, at most ten.
-func endOf(name string, from int64) string {
+// endOf returns the last lines of a log, at most ten, and none before the offset in bytes.
+func endOf(name string, offset int64) string {
 	const most = 10
 	text, err := site.ReadRegular(name)
-	if err != nil || int64(len(text)) < from {
+	if err != nil || int64(len(text)) < offset {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(string(text[from:])), "\n")
+	lines := strings.Split(strings.TrimSpace(string(text[offset:])), "\n")
 	return display.Printable("  " + strings.Join(lines[max(0, len(lines)-most):], "\n  "))
 }
 

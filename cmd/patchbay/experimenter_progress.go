@@ -11,8 +11,8 @@ import (
 	"patchbay/am/experiment"
 )
 
-// progress shows the phases of a command: at a terminal on a line that it redraws, elsewhere
-// on one line each.
+// progress shows the phases of a command, one per line. At a terminal, it redraws the line
+// of the current phase.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -54,7 +54,7 @@ func (p *progress) finish() { p.end(p.colour("\x1b[32m", "✓")) }
 // stop ends the line of a failed phase.
 func (p *progress) stop() { p.end(p.colour("\x1b[31m", "✗")) }
 
-// end replaces the line of the phase by one that begins with mark.
+// end replaces the line of the phase by a line that begins with the mark.
 func (p *progress) end(mark string) {
 	if p.terminal && p.phase != "" {
 		fmt.Fprintf(p.out, "\r\x1b[K%s\n", p.line(mark))

@@ -47,29 +47,29 @@ type session struct {
 	// dir is the user's folder.
 	dir string
 	aggregate
-	// config is the site on this host, and trial its trial authority; nil if there is
-	// none, or this user may not read it.
+	// config is the configuration of the site on this host, and trial is the site's trial
+	// authority. Each is nil if it does not exist or this user may not read it.
 	config    *site.Config
 	trial     *trialSite
 	inventory *inventory.Inventory // of config, once it is read
-	own       *ownSite             // nil unless it is the user's own
+	own       *ownSite             // the user's own site; nil for another site
 	opened    []*client.Client
 	unlock    func() // set by openLocked
 }
 
-// errNothingYet reports that the user has no site of their own.
+// errNothingYet means that the user has no own site yet.
 var errNothingYet = errors.New("you have no experiment here")
 
-// open finds the aggregate and the user, and serves the user's own site. With begin it
-// creates the own site and the user if they do not exist.
-func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*session, error) {
+// open finds the aggregate and the user, and serves the user's own site. If creating is
+// true, it creates a missing own site and a missing user.
+func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) (*session, error) {
 	s := &session{console: c, flags: o}
 	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, API: 3, prepare: func(own ownSite) (ownSite, error) {
-		own, err := own.choose(ctx, c, begin)
+		own, err := own.choose(ctx, c, creating)
 		switch {
-		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // it is root's, and is served
+		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // root's site, which is only used here
 			return own, err
-		case !begin && !own.exists():
+		case !creating && !own.exists():
 			return own, errNothingYet
 		}
 		return own, own.open(ctx, c)
@@ -77,7 +77,7 @@ func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*s
 	if o.User != "" {
 		flags.Users = []string{o.User}
 	}
-	if begin {
+	if creating {
 		flags.makeUser = func(name string) (string, error) { return s.makeUser(ctx, name) }
 	}
 	t, err := flags.target(ctx)
@@ -101,8 +101,8 @@ func (o *experimenterFlags) open(ctx context.Context, c console, begin bool) (*s
 	return s, s.openSite(ctx)
 }
 
-// openSite opens the site of this host that is the aggregate, and its trial authority, if
-// this user may read them.
+// openSite opens the site behind the aggregate and the site's trial authority, if both are
+// on this host and this user may read them.
 func (s *session) openSite(ctx context.Context) error {
 	file := siteOf(filepath.Join(s.dir, "x"))
 	if o := s.flags; o.site.isGiven() || s.own != nil && s.own.exists() {
@@ -126,8 +126,8 @@ func (s *session) openSite(ctx context.Context) error {
 	return err
 }
 
-// makeUser creates a user of the site and returns their folder; "" is alice. It returns
-// "" if the site has no trial authority.
+// makeUser creates a user of the site and returns the user's folder. The name "" means
+// alice. If the site has no trial authority, makeUser returns the folder "".
 func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	config, err := s.flags.site.read()
 	if err != nil {
@@ -157,8 +157,8 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	return u.Dir, nil
 }
 
-// hint returns a command line with the same aggregate and user, safe for a terminal. Flags
-// come first, since ssh takes what follows NODE as a command for the node.
+// hint returns a command line with the same aggregate and user, safe for a terminal. The
+// flags come before args[1:], since ssh passes all words after NODE to the node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
 	rest := args[1:]
@@ -174,8 +174,8 @@ func (s *session) hint(args ...string) string {
 	return display.Line(display.Command(append(args, rest...)...))
 }
 
-// explain adds the command that starts the site to an error that means that the site does
-// not run.
+// explain adds a command to an error that means that the site is not running. The command
+// starts the site.
 func (s *session) explain(err error) error {
 	switch {
 	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.isGiven():
@@ -188,15 +188,15 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// isUnreachable reports whether an error means that no call reaches the aggregate.
+// isUnreachable reports whether an error means that the aggregate cannot be reached.
 func isUnreachable(err error) bool {
 	_, ok := errors.AsType[net.Error](err)
 	return ok
 }
 
-// openLocked is open, and locks the user's folder until close.
-func (o *experimenterFlags) openLocked(ctx context.Context, c console, begin bool) (*session, error) {
-	s, err := o.open(ctx, c, begin)
+// openLocked calls open, and locks the user's folder until close.
+func (o *experimenterFlags) openLocked(ctx context.Context, c console, creating bool) (*session, error) {
+	s, err := o.open(ctx, c, creating)
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +217,12 @@ func (s *session) close() {
 	}
 }
 
-// lock locks the user's folder: other commands wait until unlock.
+// lock locks the user's folder. Other commands wait until unlock is called.
 func (s *session) lock(ctx context.Context) (unlock func(), err error) {
 	return lockFolder(ctx, s.dir, s.console)
 }
 
-// slice is one slice of a user, and its files in the user's folder.
+// slice is a slice of a user, with files in the user's folder.
 type slice struct {
 	*experiment.Experiment
 	session *session
@@ -239,12 +239,12 @@ func (s *session) sliceFile(name, suffix string) string {
 // renewed.
 const minimumLife = 24 * time.Hour
 
-// openSlice opens a slice of the user. Credentials of this site's trial authority are
-// renewed if they end before a lease of length life. With begin it creates a slice that
-// does not exist.
-func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice, error) {
+// openSlice opens a slice of the user. It renews credentials of this site's trial authority
+// if they end before a lease that lasts for the duration life from now. If creating is
+// true, it creates a missing slice.
+func (s *session) openSlice(name string, life time.Duration, creating bool) (*slice, error) {
 	if s.trial != nil {
-		if err := s.renewCredentials(name, life, begin); err != nil {
+		if err := s.renewCredentials(name, life, creating); err != nil {
 			return nil, err
 		}
 	}
@@ -262,9 +262,10 @@ func (s *session) openSlice(name string, life time.Duration, begin bool) (*slice
 	}, s, name, me.owner()}, nil
 }
 
-// renewCredentials writes the credentials of the user and a slice that are missing or end
-// too soon. It does not replace credentials that another user has delegated.
-func (s *session) renewCredentials(name string, life time.Duration, begin bool) error {
+// renewCredentials renews the user's credential and the slice's credential if they end too
+// soon. If creating is true, it also writes a missing credential of the slice. It does not
+// replace credentials that another user has delegated.
+func (s *session) renewCredentials(name string, life time.Duration, creating bool) error {
 	now := time.Now()
 	user := s.userName()
 	until := func(file string) time.Time {
@@ -286,7 +287,7 @@ func (s *session) renewCredentials(name string, life time.Duration, begin bool) 
 		}
 	}
 	file := s.sliceFile(name, "-cred.xml")
-	if !exists(file) && !begin || !until(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
+	if !exists(file) && !creating || !until(file).Before(now.Add(max(life+time.Hour, minimumLife))) {
 		return nil
 	}
 	if has := s.trial.otherOwner(name, user); has != "" {
@@ -316,15 +317,15 @@ func globbed(pattern string) []string {
 	return files
 }
 
-// experiments returns the slices that up has created: those with a request in the folder.
-// It leaves out names with control characters.
+// experiments returns the slices that "patchbay up" has created. These have a request in
+// the user's folder. It leaves out names with control characters.
 func (s *session) experiments() []string {
 	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
-// otherSlices returns the slices with a credential in which up has created nothing: those
-// of other commands, and those that another user has delegated.
+// otherSlices returns the slices that have a credential but were not created by "patchbay
+// up". Other commands have created these slices, or another user has delegated them.
 func (s *session) otherSlices() []string {
 	mine := s.experiments()
 	return slices.DeleteFunc(slicesIn(s.dir), func(name string) bool {
@@ -332,7 +333,7 @@ func (s *session) otherSlices() []string {
 	})
 }
 
-// sharedWithUser reports whether another user has delegated a slice to this one.
+// sharedWithUser reports whether another user has delegated a slice to this user.
 func (s *session) sharedWithUser(name string) bool {
 	text, err := site.ReadRegular(s.sliceFile(name, "-cred.xml"))
 	return err == nil && isDelegated(text)
@@ -346,7 +347,7 @@ func (x *slice) write(suffix string, text []byte) error {
 	return site.ReplaceFile(x.session.sliceFile(x.name, suffix), text, 0o600)
 }
 
-// forget removes the files of the slice, except its credential.
+// forget removes the files of the slice, except the credential.
 func (x *slice) forget() error {
 	for _, suffix := range []string{".request.xml", ".manifest.xml"} {
 		if err := removeFile(x.session.sliceFile(x.name, suffix)); err != nil {
@@ -370,7 +371,7 @@ func (s *session) writeSSH() error {
 		return err
 	}
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
-	if !exists(files.Identity) { // users with SSH keys of their own have none here
+	if !exists(files.Identity) { // the user may have a key elsewhere
 		files.Identity = ""
 	}
 	if err := files.Check(); err != nil {
@@ -379,9 +380,9 @@ func (s *session) writeSSH() error {
 	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
 }
 
-// pruneKnownHosts removes the host keys of nodes that no longer exist. A symbolic link is
-// replaced by an empty file, since OpenSSH would write into the link's target. Root reads
-// the file with the rights of the folder's owner.
+// pruneKnownHosts removes the host keys of nodes that no longer exist. It replaces a
+// symbolic link by an empty file, since OpenSSH would write to the link's target. Root
+// reads the file with the rights of the folder's owner.
 func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
 	file := s.file("known_hosts")
 	link := isLink(file)
@@ -433,7 +434,7 @@ func earliestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
-// sliceNameOf returns a name for a slice, derived from the name of a file.
+// sliceNameOf derives the name of a slice from the name of a file.
 func sliceNameOf(file string) string {
 	const most = 19
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))

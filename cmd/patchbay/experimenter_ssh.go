@@ -95,8 +95,8 @@ func (s *session) printConfig(ctx context.Context) error {
 	return err
 }
 
-// findNode returns the node with a name, and writes the files for OpenSSH. It updates the
-// manifests first if the aggregate answers.
+// findNode returns the node with a name, and writes the files for OpenSSH. If the aggregate
+// answers, it first updates the stored manifests.
 func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -109,14 +109,14 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		if err == nil {
 			_, err = sl.refresh(ctx)
 		}
-		if isUnreachable(err) { // so are the others
+		if isUnreachable(err) { // no other slice can be reached either
 			asked = s.explain(err)
 			break
 		}
 		asked = errors.Join(asked, err)
 	}
-	// Write ssh_config even without new manifests: a file from the creator of the folder
-	// could make ssh run any command.
+	// Write ssh_config even without new manifests: a file that another person wrote could
+	// make ssh run any command.
 	if err := s.writeSSH(); err != nil {
 		return h, err
 	}

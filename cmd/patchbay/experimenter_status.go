@@ -38,7 +38,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	shown := 0
 	for _, name := range s.usable() {
 		err := s.status(ctx, name, &shown)
-		if isUnreachable(err) { // so are the others
+		if isUnreachable(err) { // no other slice can be reached either
 			return s.explain(errors.Join(failed, errors.Unwrap(err)))
 		}
 		failed = errors.Join(failed, err)
@@ -50,8 +50,9 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// status shows the nodes of a slice, and adds 1 to shown. It leaves out the user's own slices
-// that have no nodes and in which up has created none.
+// status shows the nodes of a slice, and adds 1 to the parameter shown. It shows nothing
+// for a slice without nodes, unless "patchbay up" has created the slice or another user has
+// delegated it.
 func (s *session) status(ctx context.Context, name string, shown *int) error {
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {
@@ -102,7 +103,8 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	return t.flush("")
 }
 
-// loginOf returns the command line that logs in to the node of a sliver, or a remark.
+// loginOf returns the command line that logs in to the node of a sliver. Without a login,
+// it returns a remark or "".
 func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	for _, h := range hosts {
 		if h.Sliver == v.URN {

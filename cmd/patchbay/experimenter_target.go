@@ -26,9 +26,10 @@ type target struct {
 	version int
 	// paths are the folders and files of the user; none without a user.
 	paths []string
-	// config is the site of this host that is the aggregate, if target has read it.
+	// config is the configuration of the aggregate's site; nil if the URL came from
+	// elsewhere.
 	config *site.Config
-	// own is the user's own site, if the command line names no other aggregate.
+	// own is the user's own site; nil if the command line names another aggregate.
 	own *ownSite
 }
 
@@ -38,17 +39,17 @@ type targetFlags struct {
 	URL, CA string
 	Users   []string
 	API     int // 0: the version in the URL
-	// prepare, if not nil, is called with the own site and returns the one to use.
+	// prepare, if not nil, gets the own site and returns the site to use.
 	prepare func(ownSite) (ownSite, error)
-	// makeUser, if not nil, creates a user of the site, with any name if name is "". It
-	// returns the folder, or "" if the site has no trial authority.
+	// makeUser, if not nil, creates a user of the site and returns the user's folder. With
+	// the name "", it chooses a name. It returns "" if the site has no trial authority.
 	makeUser func(name string) (string, error)
 }
 
 // target finds the aggregate and the user. The first of these that is present selects the
 // aggregate: --url, --config, aggregate.yaml in a folder of the user, a site in the current
-// folder, the user's own site. The user is the one of --user, else the current folder if it
-// is a user's, else the site's only user.
+// folder, the user's own site. The first of these that is present selects the user: --user,
+// the current folder if a user's files are in it, the site's only user.
 func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	users := f.Users
 	if !f.isNamed() {
@@ -89,8 +90,8 @@ func (f *targetFlags) isNamed() bool {
 		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 }
 
-// findOwn returns the user's own site, and makes it the site in which names of users are
-// looked up. It returns nil if the user cannot have an own site and prepare is nil.
+// findOwn returns the user's own site. If the site exists, f.site refers to it from now on.
+// findOwn returns nil if prepare is nil and the user has no home folder for an own site.
 func (f *targetFlags) findOwn() (*ownSite, error) {
 	own, err := findOwnSite()
 	if f.prepare == nil && err != nil {
@@ -108,8 +109,9 @@ func (f *targetFlags) findOwn() (*ownSite, error) {
 	return &own, nil
 }
 
-// readSite reads the configuration of the site that is the aggregate: that of --config, of
-// the current folder, the own site, or the site around the user's folder.
+// readSite reads the configuration of the aggregate's site. This is the site of --config,
+// the site in the current folder, the own site, or the site that contains the user's
+// folder.
 func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	file := f.site.path()
 	if !f.site.isGiven() && f.site.folder() == "" {
@@ -125,8 +127,8 @@ func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	return f.site.readFile(file)
 }
 
-// versionedURL returns the URL for a version of the API, and the version: api if it is not
-// 0, else the version in the URL, else 3.
+// versionedURL returns the URL with a version of the API, and the version. The version is
+// the parameter api if not 0, else the version in the URL, else 3.
 func versionedURL(text string, api int) (string, int, error) {
 	u, err := url.Parse(text)
 	if err != nil && !strings.Contains(text, "://") || err == nil && u.Host == "" {
@@ -152,10 +154,10 @@ func versionedURL(text string, api int) (string, int, error) {
 	return u.String(), api, nil
 }
 
-// userPaths returns the folders and files for users, the values of --user. A NAME stands for
-// the folder of that user or tool of the site. Without --user it returns the current folder
-// if that is a user's, or the folder of the site's only user, but nothing with --url: the URL
-// may belong to another aggregate.
+// userPaths returns the folders and files that the values of --user mean. A NAME means the
+// folder of that user or tool of the site. Without a value, userPaths returns the current
+// folder if a user's files are in it, else the folder of the site's only user. With --url
+// and no value it returns nothing, since the URL may belong to another aggregate.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	if len(users) == 0 {
 		path, err := f.onlyUser()
@@ -184,12 +186,12 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser returns the user's folder for a command line without --user; "" if there is no
-// user. It fails if there are several users.
+// onlyUser returns the user's folder for a command line without --user. It returns "" if
+// there is no user, and fails if there are several.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {
-	case f.URL != "" && !f.site.flags.Changed("config"): // do not show a user's certificate to another aggregate
+	case f.URL != "" && !f.site.flags.Changed("config"): // do not send a user's certificate to another aggregate
 		return "", nil
 	case isUserFolder(".") && exists(aggregateName) && !f.site.isGiven():
 		return ".", nil
@@ -222,10 +224,10 @@ func (f *targetFlags) namedUser(name string) (string, error) {
 	return "", fmt.Errorf("there is no user %q in %s; %screate one with: %s", name, filepath.Join(dir, site.UsersDir), suggestNames(name, f.site.userNames()), f.site.hint("user", name))
 }
 
-// folderOfUser returns the folder of a user of the site in dir. In a site of root it may be
-// a link to the folder of the user who called sudo; then folderOfUser returns the target. In
-// other sites it leaves links to the kernel, which follows them with the rights of the site's
-// owner.
+// folderOfUser returns the folder of a user of the site in dir. In a site of root, the
+// folder may be a link to the folder of the user that called sudo. For such a link,
+// folderOfUser returns the target. It does not follow links in a site of another user: the
+// kernel follows them later, with the rights of the site's owner.
 func folderOfUser(dir, name string) string {
 	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
 	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {
@@ -237,8 +239,8 @@ func folderOfUser(dir, name string) string {
 	return folder
 }
 
-// rootsSiteOf returns the folder of the user's own site if that belongs to root, and path is
-// in the folder with the user's keys; else "".
+// rootsSiteOf returns the folder of the user's own site, or "". The result is not "" only
+// if the site belongs to root and path is in the folder with the user's keys.
 func rootsSiteOf(path string) string {
 	own, err := findOwnSite()
 	if err != nil || own.userFolder() == "" {
@@ -269,7 +271,7 @@ func isFolder(name string) bool {
 	return name != "" && err == nil && info.IsDir()
 }
 
-// isUserFolder reports whether a folder is one that "patchbay user" writes.
+// isUserFolder reports whether "patchbay user" has written a folder.
 func isUserFolder(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	return dir != "" && len(files) > 0

@@ -128,8 +128,9 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	return s.explain(err)
 }
 
-// sliceFor returns the name of the slice: that of --slice, the only slice of a user who
-// cannot create another, or a name derived from the name of the file.
+// sliceFor returns the name of the slice. This is the name of --slice. Without --slice, it
+// is the only slice of a user that cannot create slices, else a name derived from the name
+// of the file.
 func (o *upOptions) sliceFor(s *session) string {
 	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
 		return has[0]
@@ -198,9 +199,9 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	return x.show(answer.Slivers)
 }
 
-// check prints warnings about the request. If this user cannot read the site's files, the
-// warnings are printed later, when the site reports them. It fails if the plan would delete
-// nodes and the site would refuse the new ones.
+// check prints warnings about the request. If this user cannot read the site's files, apply
+// prints the warnings that the site reports. check fails if the plan would delete nodes and
+// the site would refuse the new ones.
 func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
@@ -211,7 +212,7 @@ func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, t
 		return nil
 	}
 	r := check.SliceRequest{Name: o.request, Text: text}
-	r.User, _ = urn.Parse(x.owner) // the zero value skips the policy
+	r.User, _ = urn.Parse(x.owner) // without a user, the check skips the policy
 	r.Slice, _ = urn.Parse(x.Slice)
 	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}
 	if deletes := plan.Has(experiment.Replace, experiment.Remove); !k.SliceRequest(ctx, r, deletes) && deletes {
@@ -220,9 +221,9 @@ func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, t
 	return nil
 }
 
-// carryOut applies the plan and shows its progress. After a failure its error says how
-// many nodes are reserved and what to do. It stores text, the request, once all remaining
-// slivers match it.
+// carryOut applies the plan and shows the progress. Its error says how many nodes are
+// reserved and what to do. It stores the text of the request when no sliver remains that
+// differs from the request.
 func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
@@ -256,7 +257,8 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
 
-// confirm shows the changes, and asks at a terminal. Elsewhere it fails without --yes.
+// confirm shows the changes and asks, unless --yes was given. Without a terminal and --yes,
+// it fails.
 func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error {
 	fmt.Fprintf(c.err, "In the slice %s:\n", slice)
 	t := &table{out: c.err, indent: "  "}
@@ -272,7 +274,8 @@ func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error
 	return agree(c, o.Yes, "Change it?")
 }
 
-// agree asks at a terminal, and fails without a yes. Elsewhere it fails without --yes.
+// agree asks the question, unless yes is true. It fails if the answer is not yes, or if
+// there is no terminal.
 func agree(c console, yes bool, question string) error {
 	if yes {
 		return nil
@@ -286,8 +289,8 @@ func agree(c console, yes bool, question string) error {
 	return nil
 }
 
-// hosts returns the nodes of the stored manifest of a slice, and the end of their leases at
-// that time. Without a manifest it returns none.
+// hosts returns the nodes in a slice's stored manifest, and the end of the leases in the
+// manifest. It returns no nodes if no manifest is stored.
 func (s *session) hosts(name string) (list []experiment.Host, expires time.Time, err error) {
 	file := s.sliceFile(name, ".manifest.xml")
 	text, err := site.ReadRegular(file)
@@ -304,8 +307,8 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
-// isSimulated reports whether a node is simulated, so that it has no login. It reports false
-// if this user cannot read the site's inventory.
+// isSimulated reports whether a node is simulated and so has no login. It also returns
+// false if this user cannot read the site's inventory.
 func (s *session) isSimulated(h experiment.Host) bool {
 	if s.config == nil {
 		return false
@@ -362,7 +365,8 @@ func (x *slice) show(list []client.Sliver) error {
 	return nil
 }
 
-// loginCommand returns the command line that logs in to a node, or a remark.
+// loginCommand returns the command line that logs in to a node. Without a login, it returns
+// a remark or "".
 func (s *session) loginCommand(h experiment.Host) string {
 	switch {
 	case s.isSimulated(h):
@@ -375,7 +379,7 @@ func (s *session) loginCommand(h experiment.Host) string {
 	return ""
 }
 
-// sshName returns the name of a node for command lines: NODE.SLICE if the node's own name
+// sshName returns the name of a node for command lines. This is NODE.SLICE if the name NODE
 // looks like a flag.
 func sshName(h experiment.Host) string {
 	if strings.HasPrefix(h.Name, "-") {

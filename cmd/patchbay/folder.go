@@ -27,10 +27,10 @@ func clearFolder(dir string) error {
 	})
 }
 
-// lockFolder waits for the lock of a folder, which commands that change it hold. The
-// caller must call unlock.
+// lockFolder locks a folder. It waits while another command holds the lock. The caller must
+// call unlock.
 func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err error) {
-	const quiet = 10 // attempts before it reports that it waits
+	const quiet = 10 // attempts before a message
 	for try := 0; ; try++ {
 		f, err := os.Open(dir)
 		if err != nil {
@@ -55,7 +55,7 @@ func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err 
 	}
 }
 
-// isStill reports whether an open folder is still the one at its path.
+// isStill reports whether the path dir still leads to the open folder.
 func isStill(f *os.File, dir string) bool {
 	opened, err := f.Stat()
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 
 const guideLong = `Print a guide, or list all guides.`
 
-// guides are the pages of the folder guide. The first line of each is its title.
+// guides are the pages in the folder "guide". The first line of a page is the title.
 //
 //go:embed guide/*.md
 var guides embed.FS
 
-// contractTopic is the guide whose text comes from package provider, not from the folder
-// guide.
+// contractTopic is the topic of the provider contract, whose text comes from package
+// provider.
 const contractTopic = "contract"
 
 type guideOptions struct{ Topic string }

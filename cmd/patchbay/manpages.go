@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// tableLine matches an indented line, which is not filled in a manual page if it is
-// indented by four blanks more.
+// tableLine matches the beginning of an indented line. With four more blanks, manual pages
+// keep such a line as it is.
 var tableLine = regexp.MustCompile(`(?m)^ {2,}\S`)
 
-// With the build tag manpages the program writes its manual pages into the folder
-// that it gets as its only argument, and ends. The program that users get is built
-// without the tag, so it carries no writer of manual pages.
+// With the build tag "manpages", the program writes its manual pages to the folder in its
+// only argument, and ends. Releases are built without the tag.
 func init() {
 	root := rootCommand(console{io.Discard, io.Discard})
 	root.DisableAutoGenTag = true // no date: the same pages from the same code

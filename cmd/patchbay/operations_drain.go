@@ -62,7 +62,8 @@ func (o *drainOptions) Validate(args []string) error {
 	return nil
 }
 
-// onlyComponents fails for an argument with spaces, which cannot name components.
+// onlyComponents fails if an argument contains a space, since names of components have no
+// spaces.
 func onlyComponents(args []string) error {
 	for _, a := range args {
 		if strings.Contains(a, " ") {
@@ -97,7 +98,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	now := config.Now(ctx)
-	var changed, left []string // the components that change, and those that do not
+	var changed, left []string // the components that change, and the others
 	plan, err := maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		changed, left = nil, nil
 		for _, name := range names {
@@ -152,8 +153,8 @@ func (o *drainOptions) event() string {
 	return "drain"
 }
 
-// names returns the named components without repetitions. It fails if an argument names
-// more than limit.
+// names returns the names of the components, without repetitions. It fails if an argument
+// names more than limit components.
 func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []string, err error) {
 	named := map[string]bool{}
 	for _, written := range o.Components {
@@ -170,16 +171,16 @@ func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []strin
 	return names, nil
 }
 
-// componentsOf returns the names in an argument: names and ranges separated by commas, or
-// the URN of a component. It fails if there are more than limit or, with known, if one is
-// not in the inventory.
-func componentsOf(inv *inventory.Inventory, written string, limit int, known bool) (names []string, err error) {
+// componentsOf returns the names in an argument, which has names and ranges separated by
+// commas, or the URN of a component. It fails for more than limit names. If mustExist is
+// true, it fails for a name that is not in the inventory.
+func componentsOf(inv *inventory.Inventory, written string, limit int, mustExist bool) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
 		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", written, display.Command("nodes", written))
 	}
 	if !strings.HasPrefix(strings.ToLower(written), "urn:") {
 		for one := range strings.SplitSeq(written, ",") {
-			if known {
+			if mustExist {
 				if err := checkInInventory(inv, one); err != nil {
 					return nil, err
 				}
@@ -203,8 +204,9 @@ func componentsOf(inv *inventory.Inventory, written string, limit int, known boo
 	return []string{c.Name}, nil
 }
 
-// checkInInventory fails if the inventory lacks a component, or one of a range of components.
-// The error for a range says at which component it ends. The syntax is not checked.
+// checkInInventory fails if the inventory lacks a component, or a component of a range. The
+// error for a range names the last existing component. checkInInventory does not check the
+// syntax.
 func checkInInventory(inv *inventory.Inventory, written string) error {
 	r, isRange := nameset.Parse(written)
 	if !isRange {
@@ -232,8 +234,9 @@ func checkInInventory(inv *inventory.Inventory, written string) error {
 	return nil
 }
 
-// reportLifted prints the components that accept new slivers again. It fails if one of names
-// is drained in the inventory, or is neither drained nor in the inventory.
+// reportLifted prints the components that accept new slivers again. It fails if one of the
+// names is drained in the inventory. It also fails if a name was not drained and is not in
+// the inventory.
 func (o *drainOptions) reportLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
 		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))

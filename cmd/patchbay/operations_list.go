@@ -27,7 +27,7 @@ type listOptions struct {
 
 	filter                   operate.Filter
 	since, until, endsBefore string
-	argument                 *string  // the pattern that the argument gives
+	argument                 *string  // the pattern for the command's argument; nil if it takes none
 	stateFlagName            string   // the flag of filter.State
 	states                   []string // the values of filter.State; nil for any
 }
@@ -48,7 +48,7 @@ func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, of stri
 	fs.StringVar(field, name, "", "PATTERN of "+of)
 }
 
-// addStates adds the flag for states, which takes these values.
+// addStates adds the flag for states. The flag accepts the words.
 func (o *listOptions) addStates(fs *pflag.FlagSet, name string, words []string) {
 	o.stateFlagName, o.states = name, words
 	fs.StringVar(&o.filter.State, name, "", "one of: "+strings.Join(words, ", "))
@@ -84,7 +84,7 @@ func (o *listOptions) Validate(args []string) (err error) {
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
-// checkRange fails for a range of components whose last name is before its first.
+// checkRange fails for a range that runs backwards, such as pc4..pc1.
 func checkRange(name string) error {
 	from, to, isRange := strings.Cut(name, "..")
 	if r, _ := nameset.Parse(name); !isRange || r.Len() > 0 {
@@ -111,7 +111,7 @@ const listLong = `
 It works with and without a running server. For PATTERN and TIME see: patchbay help
 patterns. --json prints one JSON object a line; the names of its fields do not change.`
 
-// readTimes reads the flags with times, relative to now.
+// readTimes reads the flags with times. Durations are relative to now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
 	if o.since != "" {
 		if o.filter.Since, err = parsePast("--since", o.since, now); err != nil {
@@ -140,9 +140,9 @@ func (o *listOptions) client() (site.AdminClient, error) {
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
-// show prints a list, as JSON or as a table. row adds one entry of the list to the table. For
-// an empty list it prints the text nothing instead of a table.
-func show[T any](ctx context.Context, o *listOptions, c console, nothing string, head []string, row func(*table, *T)) error {
+// show prints a list, as JSON or as a table. The function row adds one entry of the list to
+// the table. If the list is empty, show prints the text emptyText instead of a table.
+func show[T any](ctx context.Context, o *listOptions, c console, emptyText string, head []string, row func(*table, *T)) error {
 	h, err := o.client()
 	if err != nil {
 		return err
@@ -159,8 +159,8 @@ func show[T any](ctx context.Context, o *listOptions, c console, nothing string,
 	if err := site.Rows(ctx, h, o.list, o.filter, func(r *T) error { row(t, r); return nil }); err != nil {
 		return err
 	}
-	if o.filter == (operate.Filter{Limit: o.filter.Limit}) && strings.HasPrefix(nothing, "There is no such") {
-		nothing = fmt.Sprintf("There are no %s.", o.list)
+	if o.filter == (operate.Filter{Limit: o.filter.Limit}) && strings.HasPrefix(emptyText, "There is no such") {
+		emptyText = fmt.Sprintf("There are no %s.", o.list)
 	}
-	return t.flush(nothing)
+	return t.flush(emptyText)
 }

@@ -142,7 +142,7 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// record records in the journal and the audit what was planned or lifted.
+// record records the planned or lifted windows in the journal and the audit.
 func (o *maintenanceOptions) record(ctx context.Context, c console, config *site.Config) {
 	for _, w := range o.lifted {
 		recordAct(ctx, c, config, "maintenance lifted", windowLine(w))
@@ -157,7 +157,7 @@ func windowLine(w *maintenance.Window) string {
 	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
 }
 
-// add adds the window to the maintenance file, and removes windows that are over.
+// add adds the window to the maintenance file, and removes past windows.
 func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
 	inv, err := inventory.Load(config.Inventory, config.Authority)
 	if err != nil {
@@ -179,8 +179,8 @@ func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenan
 	})
 }
 
-// resolveComponents replaces the components of the window by their names. It fails if one
-// does not exist.
+// resolveComponents replaces the window's components, which may be ranges or URNs, by
+// names. It fails for an unknown component.
 func (o *maintenanceOptions) resolveComponents(inv *inventory.Inventory) error {
 	var all []string
 	for _, written := range o.window.Components {
@@ -214,7 +214,8 @@ func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error
 	})
 }
 
-// reportAdded prints the new window, and the slices with leases that reach into it.
+// reportAdded prints the new window, and the slices whose leases end after the window
+// begins.
 func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.MaintenanceState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
@@ -231,7 +232,7 @@ func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.
 	}
 }
 
-// list prints the planned maintenance with numbers.
+// list prints the planned windows, numbered from 1.
 func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
 	p, err := maintenance.Read(config.Maintenance)
 	if err != nil {

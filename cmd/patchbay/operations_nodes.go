@@ -90,10 +90,11 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// takenOf returns the number of slivers on a node and, for a shared node, the share of the
-// scarcest capacity that they use. With full it returns the use of each capacity.
-func takenOf(n *operate.Node, full bool) string {
-	if n.Slivers == 0 && !full {
+// takenOf returns the number of slivers on a node. For a shared node, it adds the largest
+// share that the slivers use of one capacity, in percent. If detailed is true, it adds the
+// use of each capacity instead.
+func takenOf(n *operate.Node, detailed bool) string {
+	if n.Slivers == 0 && !detailed {
 		return ""
 	}
 	text, part := display.Count(n.Slivers, "sliver"), int64(0)
@@ -106,7 +107,7 @@ func takenOf(n *operate.Node, full bool) string {
 	} {
 		switch {
 		case p.capacity <= 0 || n.Exclusive:
-		case full:
+		case detailed:
 			text += fmt.Sprintf(", %d/%d %s", p.used, p.capacity, p.unit)
 		default:
 			part = max(part, 100*p.used/p.capacity)
@@ -118,7 +119,8 @@ func takenOf(n *operate.Node, full bool) string {
 	return text
 }
 
-// nodeRemark returns why a node takes no new slivers, or "".
+// nodeRemark returns the reasons why a node is not fully available, and its orphans. It
+// returns "" without a remark.
 func nodeRemark(n *operate.Node) string {
 	var parts []string
 	if n.Drained == "inventory" {

@@ -90,8 +90,8 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// confirm shows at a terminal the slivers that would be released, and asks. It fails
-// without a yes.
+// confirm shows the slivers to release, and asks. It fails if the answer is not yes. With
+// --yes or without a terminal, it does nothing.
 func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Config) error {
 	if o.Yes || !toTerminal(os.Stdin) || !toTerminal(c.out) {
 		return nil

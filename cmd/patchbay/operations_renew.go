@@ -73,9 +73,9 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// printWarnings prints the notes on what was done.
-func printWarnings(c console, done operate.Result) {
-	for _, w := range done.Warnings {
+// printWarnings prints the warnings of a result.
+func printWarnings(c console, result operate.Result) {
+	for _, w := range result.Warnings {
 		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))
 	}
 }

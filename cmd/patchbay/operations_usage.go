@@ -53,7 +53,7 @@ func (o *usageOptions) Validate(args []string) error {
 	return o.readPeriod(time.Now()) // and again when the site's time is known
 }
 
-// readPeriod reads the period into the filter.
+// readPeriod sets the period of the filter from the flags.
 func (o *usageOptions) readPeriod(now time.Time) (err error) {
 	if o.filter.Since, err = parsePast("--from", o.from, now); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (o *usageOptions) printCSV(ctx context.Context, h site.AdminClient, out io.
 	return incomplete, errors.Join(err, w.Error())
 }
 
-// hours writes a number of hours with two digits.
+// hours formats a number of hours with two decimal places.
 func hours(h float64) string { return fmt.Sprintf("%.2f", h) }
 
 // missing returns a note about usage that the journal no longer has, or "".

@@ -122,7 +122,7 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 // exact formats a time with its fraction of a second.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// bracketed returns an address in the form to which a port can be added.
+// bracketed returns an address with brackets if it is IPv6, so that ":PORT" can follow.
 func bracketed(p audit.Place) string {
 	if p.Addr.Is6() {
 		return "[" + p.Addr.String() + "]"
@@ -172,8 +172,8 @@ func printHolder(w io.Writer, h *audit.Holder) {
 	}
 }
 
-// printNoHolder prints that no sliver had the address at the given time. It adds the slivers
-// that had it last before and first after.
+// printNoHolder reports that no sliver had the address at the given time. It also prints
+// the last sliver with the address before that time, and the first sliver after.
 func printNoHolder(w io.Writer, a *audit.Answer, p audit.Place) {
 	if a.From.IsZero() {
 		fmt.Fprintf(w, "No user of %s is known: there is no audit yet.\n", a.Place)

@@ -42,7 +42,7 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
-// exitError ends the program with a status and without a message.
+// exitError is an exit status of the program. As an error, it prints no message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -53,7 +53,7 @@ type siteFlag struct {
 	flags *pflag.FlagSet
 }
 
-// isGiven reports whether the user named the site, by the flag or its variable.
+// isGiven reports whether the user named the site, with --config or PATCHBAY_CONFIG.
 func (f *siteFlag) isGiven() bool {
 	return f.flags != nil && f.flags.Changed("config") || os.Getenv(site.EnvPrefix+"CONFIG") != ""
 }
@@ -75,7 +75,8 @@ func (f *siteFlag) path() string {
 	return f.file
 }
 
-// folder returns the folder of the site; "" if there is no such site.
+// folder returns the folder of the site. It returns "" if the configuration file does not
+// exist.
 func (f *siteFlag) folder() string {
 	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
 		return ""
@@ -85,14 +86,14 @@ func (f *siteFlag) folder() string {
 
 // hint returns a command line for the same site.
 func (f *siteFlag) hint(args ...string) string {
-	if !f.isGiven() && f.file == site.ConfigName { // otherwise it is the user's own site, found without --config
+	if !f.isGiven() && f.file == site.ConfigName { // another file is the user's own site
 		return display.Command(args...)
 	}
 	return display.CommandAt(f.file, args...)
 }
 
-// readFile reads the configuration in a file. For the user's own site, if the command line
-// does not name it, it ignores environment variables, since the site's server does so too.
+// readFile reads the configuration in a file. If the file is of the user's own site and no
+// site was named, it ignores environment variables, as the own site's server does.
 func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	own, err := findOwnSite()
 	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
@@ -101,8 +102,8 @@ func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// read reads the site's configuration. If there is none, the error names the user's own
-// site, if that exists.
+// read reads the site's configuration. If there is no configuration, its error suggests the
+// user's own site, if that exists.
 func (f *siteFlag) read() (*site.Config, error) {
 	c, err := f.readFile(f.path())
 	if err == nil || f.isGiven() || f.folder() != "" {
@@ -114,7 +115,8 @@ func (f *siteFlag) read() (*site.Config, error) {
 	return nil, err
 }
 
-// noArguments returns an error for arguments, and suggests --config for the folder of a site.
+// noArguments fails if there are arguments. If the first argument is the folder of a site,
+// the error suggests --config.
 func noArguments(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -125,10 +127,11 @@ func noArguments(args []string) error {
 	return fmt.Errorf("it takes no argument, not %q", args[0])
 }
 
-// oneArgument returns the only argument. It fails for any other number; what names it.
-func oneArgument(args []string, what string) (string, error) {
+// oneArgument returns the only argument. If there are none or several, the error has the
+// argument's description.
+func oneArgument(args []string, description string) (string, error) {
 	if len(args) != 1 {
-		return "", fmt.Errorf("it takes one argument, %s", what)
+		return "", fmt.Errorf("it takes one argument, %s", description)
 	}
 	return args[0], nil
 }

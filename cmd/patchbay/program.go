@@ -20,8 +20,8 @@ import (
 	"patchbay/am/site"
 )
 
-// findProgram returns the absolute path of one of our programs: beside this one, or else
-// on the PATH.
+// findProgram returns the absolute path of one of our programs. It searches the folder of
+// this program, and then the PATH.
 func findProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -76,13 +76,13 @@ func toTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// confirmed asks a question at a terminal, and reports whether the answer is yes. If in or
-// out is no terminal it asks nothing and returns true.
-func confirmed(in *os.File, out io.Writer, question string) bool {
-	return !toTerminal(in) || !toTerminal(out) || answersYes(in, out, question)
+// confirmed asks a question and reports whether the answer is yes. If the input or output
+// is not a terminal, it returns true and asks nothing.
+func confirmed(input *os.File, output io.Writer, question string) bool {
+	return !toTerminal(input) || !toTerminal(output) || answersYes(input, output, question)
 }
 
-// answersYes asks a question and reports whether the answer is clearly yes.
+// answersYes asks a question and reports whether the answer is y or yes.
 func answersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer
@@ -94,7 +94,8 @@ func answersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// openPrivate is openOutput for a file that only its owner may read.
+// openPrivate opens a file for writing that only its owner may read. It does not follow a
+// symbolic link.
 func openPrivate(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
@@ -103,16 +104,17 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// startServer starts program as the server of a site: in a new session, with its output in
-// log, a free port for the admin listener, and no other settings from the environment. The
-// server outlives this process; ended receives an error if the server ends before.
+// startServer starts a program as the server of a site, with its output in the log. The
+// server runs in a new session, so that it outlives this process. It uses a free port for
+// the admin listener, and no other settings from the environment. The channel ended
+// receives an error if the server ends before this process.
 func startServer(program, config string, log *os.File) (ended <-chan error, err error) {
 	cmd := exec.Command(program, "serve", "--config", config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// The caller of this process may have left files open. The server must not hold their
-	// pipes and locks.
+	// This process may have inherited open files. The server must not keep inherited pipes
+	// and locks open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("cannot keep the open files of this process from the server: %w", err)
 	}
@@ -140,9 +142,9 @@ func runHelper(ctx context.Context, name string, args ...string) (string, error)
 	return string(out), err
 }
 
-// runSSH runs OpenSSH with our standard streams and returns its exit status as an
-// exitError, 255 if it was killed. config is its configuration. Root runs it as the owner
-// of that file, since OpenSSH runs programs named there.
+// runSSH runs OpenSSH with our standard streams and a configuration file. It returns the
+// exit status as an exitError, 255 if OpenSSH was killed. Root runs OpenSSH with the rights
+// of the owner of the file's folder, since the file can name programs to run.
 func runSSH(c console, config string, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
@@ -155,7 +157,7 @@ func runSSH(c console, config string, args ...string) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
-	// Without a context: a Ctrl-C is for ssh and the command in the node.
+	// Use no context, since Ctrl-C is for ssh and the command in the node.
 	err = cmd.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		if e.ExitCode() < 0 {
@@ -166,8 +168,8 @@ func runSSH(c console, config string, args ...string) error {
 	return err
 }
 
-// plainWriter returns the file under a writer, or the writer itself if it has none. A child
-// process recognizes a terminal only by its file.
+// plainWriter returns the file that a writer writes to, or the writer if there is no file.
+// A child process can recognize only a file as a terminal.
 func plainWriter(w io.Writer) io.Writer {
 	if f, ok := site.FileOf(w); ok {
 		return f
@@ -175,7 +177,7 @@ func plainWriter(w io.Writer) io.Writer {
 	return w
 }
 
-// removeFile removes a file with the rights of the owner of its folder. It succeeds if the
+// removeFile removes a file with the rights of the folder's owner. It returns nil if the
 // file does not exist.
 func removeFile(name string) error {
 	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })

@@ -124,7 +124,7 @@ func (o *backupOptions) existsError() error {
 	return fmt.Errorf("%s exists already; name another file, or overwrite it with --force", o.file)
 }
 
-// publish gives the backup its name, durably.
+// publish durably renames the temporary file to the file of the backup.
 func (o *backupOptions) publish(temporary string) error {
 	err := os.ErrExist
 	if !o.Force {
@@ -141,7 +141,7 @@ func (o *backupOptions) publish(temporary string) error {
 	return durable.SyncFolder(filepath.Dir(o.file))
 }
 
-// takeBackup copies a site's database into f, and checks the copy.
+// takeBackup copies a site's database to a file, and checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
 	err := site.Stream(ctx, c, "/backup", f)
 	if errors.Is(err, site.ErrNotServed) {
@@ -182,19 +182,20 @@ const unfinished = "patchbay-backup-unfinished-"
 
 // newBackup creates the file of an unfinished backup in a folder. A lock keeps other
 // commands from removing the file. The lock is shared, since the check of the copy also
-// locks it.
+// locks the file.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
 		if err != nil {
 			return nil, err
 		}
-		// If the file system has no locks, no command removes leftovers.
+		// Without a lock, as on a file system without locks, no command can remove the file
+		// as a leftover.
 		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
 		if locked != nil || isAt(f, f.Name()) {
 			return f, nil
 		}
-		f.Close() // another command removed it before it was locked
+		f.Close() // another command removed the file before the lock
 	}
 }
 
@@ -216,8 +217,8 @@ func removeUnfinished(folder string, stderr io.Writer) {
 	}
 }
 
-// removeUnlocked removes a file of this user that is not locked, and reports whether it
-// did.
+// removeUnlocked removes a file if it belongs to this user and is not locked. It reports
+// whether it removed the file.
 func removeUnlocked(name string) bool {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -240,7 +241,7 @@ func removeUnlocked(name string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isAt(f, name) && os.Remove(name) == nil
 }
 
-// isAt reports whether an open file still has a name.
+// isAt reports whether the name still leads to an open file.
 func isAt(f *os.File, name string) bool {
 	there, err := os.Lstat(name)
 	if err != nil {

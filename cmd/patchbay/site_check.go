@@ -84,8 +84,8 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 	return verdictOf(k)
 }
 
-// optionalSite returns the site against which files are checked: that of --config, or of
-// the current folder if there is one, else nil.
+// optionalSite returns the configuration of the site for which files are checked. This is
+// the site of --config, or the site in the current folder. Without a site it returns nil.
 func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
 	if _, err := os.Stat(o.site.path()); err != nil && !o.site.isGiven() {
 		return nil
@@ -98,7 +98,7 @@ func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
 	return config
 }
 
-// verdictOf returns exit status 1 if k has found a mistake.
+// verdictOf returns exit status 1 if the checker has found a mistake.
 func verdictOf(k *check.Checker) error {
 	if k.Verdict() {
 		return nil

@@ -58,7 +58,8 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// requestClock requests the state of the clock from a served site.
+// requestClock requests the state of the clock from the server. With --trust, it also
+// orders the server to trust the host's clock.
 func (o *clockOptions) requestClock(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
 	if o.Trust {
 		err = site.Order(ctx, config, "/clock", site.ServerCommand{Operator: audit.Operator()}, &a)
@@ -68,7 +69,8 @@ func (o *clockOptions) requestClock(ctx context.Context, config *site.Config) (a
 	return a, err
 }
 
-// readUnserved reads, and with --trust changes, the clock of a site that is not served.
+// readUnserved returns the state of the clock of a site without a running server. With
+// --trust, it also trusts the host's clock.
 func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, err error) {
 	t, err := config.OpenClock(nil)
 	if err != nil {
@@ -87,7 +89,7 @@ func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, er
 		if o.Trust {
 			open = config.OpenState
 		}
-		s, err := open() // fails if a server holds it
+		s, err := open() // fails if a server has the database open
 		if err != nil {
 			return a, err
 		}
@@ -118,7 +120,7 @@ func (o *clockOptions) printTrusted(c console, a site.ClockAnswer) {
 	}
 }
 
-// print prints which clock leases follow, and why.
+// print prints the clock that leases follow, and the reason.
 func (o *clockOptions) print(c console, a site.ClockAnswer) {
 	s := a.Now
 	if s.Doubt == clock.NoDoubt {

@@ -140,8 +140,8 @@ const initDone = `Created the site %[1]s in %[2]s:
   %[9]s
 `
 
-// serveCommand returns the command line that serves a site: that of systemd for the site of
-// the Debian package.
+// serveCommand returns the command line that serves a site. For the site of the Debian
+// package, it is a systemctl command.
 func serveCommand(config string) string {
 	if filepath.Dir(config) == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service") {
 		return "sudo systemctl enable --now patchbay"
@@ -149,18 +149,18 @@ func serveCommand(config string) string {
 	return display.CommandAt(config, "serve")
 }
 
-// start returns the text that says how to prepare the nodes and serve the site in dir. serve
-// is the command line of the server.
-func (o *initOptions) start(dir, helper, serve string) string {
+// start returns the next steps for a new site in dir: to prepare the nodes, and to serve
+// the site with the command line serveLine.
+func (o *initOptions) start(dir, helper, serveLine string) string {
 	if o.Provider == create.Simulated {
-		return "Next:\n  " + serve + "\nand in another terminal:\n"
+		return "Next:\n  " + serveLine + "\nand in another terminal:\n"
 	}
 	t := site.Testbed{Program: helper, Settings: filepath.Join(dir, site.ProvidersDir, create.Local+".yaml")}
 	text := startAsUser
 	if os.Geteuid() == 0 {
 		text = startAsRoot
 	}
-	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serve)
+	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serveLine)
 }
 
 // clientsAt returns a note with the URL of the site, and a warning if other machines cannot
@@ -211,8 +211,8 @@ const outboundQuestion = `May nodes reach the Internet (IPv4 only) through this 
 not reach private networks or this host. To change it later, set outbound in
 providers/local.yaml. [y/N] `
 
-// askOutbound asks once at a terminal, and returns yes or no. Without a terminal it returns
-// no.
+// askOutbound asks at a terminal and returns "yes" or "no". Without a terminal, it returns
+// "no".
 func askOutbound(in *os.File, out io.Writer) string {
 	if !toTerminal(in) || !toTerminal(out) {
 		return "no"

@@ -65,8 +65,8 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
-	// The mark is written before the backup is in use: a needless mark only delays the next
-	// start, but without a mark the server could reserve nodes that are in use.
+	// Write the mark before the backup replaces the database. A needless mark only delays
+	// the next start. Without a mark, the server could reserve nodes that are in use.
 	if err := site.MarkRestored(config); err != nil {
 		return errors.Join(err, r.Discard(), closeState(present))
 	}
@@ -87,9 +87,9 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// presentState opens the database that would be replaced, so that no server can open it. If
-// it is damaged, broken is the reason; without a database both are nil. It also writes
-// missing lines of the audit.
+// presentState opens the present database, so that no server can open it, and writes
+// missing lines of the audit. If the database is damaged, it returns the damage as broken.
+// Without a database, it returns only nil.
 func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -124,8 +124,9 @@ func closeState(s *store.Store) error {
 	return s.Close()
 }
 
-// compare prints the changes since the backup. If there are any, or the present database is
-// damaged, it fails without --yes. It returns the last revision that was ever used.
+// compare prints the changes since the backup, and returns the last revision that the site
+// has used. Without --yes, it fails if users would lose changes, or if the present database
+// is damaged.
 func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
@@ -157,7 +158,8 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	return max(after, d.revision), nil
 }
 
-// updateAudit writes the restore into the audit now. Otherwise the next start would do so.
+// updateAudit adds the restore to the audit. Otherwise the next start of the server would
+// add it.
 func updateAudit(c *site.Config) error {
 	s, err := c.OpenState()
 	if err != nil {
@@ -170,11 +172,11 @@ func updateAudit(c *site.Config) error {
 	return errors.Join(s.Close(), log.Close())
 }
 
-// maxDifferences is the number of names printed of each kind.
+// maxDifferences is the maximum number of printed names for each kind of difference.
 const maxDifferences = 20
 
-// difference has the differences between a backup and the present database, as lines to
-// print.
+// difference is the result of comparing a backup with the present database. Its texts are
+// lines to print.
 type difference struct {
 	revision store.Rev // of the present database
 	slices   []string  // only in the present database
@@ -184,9 +186,9 @@ type difference struct {
 	lifted   []string  // slices in both, shut down since the backup
 }
 
-// differenceOf compares a backup with the present database.
+// differenceOf compares the backup in r with the present database.
 func differenceOf(r *store.Restoration, present *store.Store) (d difference, err error) {
-	slices, slivers := map[string]bool{}, map[string]bool{} // slices: whether they are shut down
+	slices, slivers := map[string]bool{}, map[string]bool{} // the backup's slices, true if shut down, and slivers
 	err = r.Read(func(v *store.View) error {
 		if err := v.Slices(func(s am.Slice) bool { slices[s.URN.Key()] = !s.Shutdown.IsZero(); return true }); err != nil {
 			return err
@@ -236,7 +238,7 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 	return d, err
 }
 
-// sliverLine returns a line about a sliver: its node, user and state.
+// sliverLine returns a line with a sliver's node, user and state.
 func sliverLine(s *am.Sliver) string {
 	on := s.ComponentName
 	if on == "" {

@@ -69,7 +69,7 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 		config = look
 	}
 	log := config.Log.New(c.err)
-	hup := make(chan os.Signal, 1) // before site.Open: an earlier SIGHUP would end the process
+	hup := make(chan os.Signal, 1) // before site.Open, since a SIGHUP without a handler ends the process
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	s, err := site.Open(ctx, config, log)
@@ -80,6 +80,6 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	return s.Run(ctx, hup)
 }
 
-// memoryTarget is the soft memory limit in bytes, above which the garbage collector runs
-// more often. GOMEMLIMIT sets another.
+// memoryTarget is the soft memory limit in bytes. Above the limit, the garbage collector
+// runs more often. GOMEMLIMIT replaces this limit.
 const memoryTarget = 320 << 20

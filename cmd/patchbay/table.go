@@ -20,15 +20,15 @@ type table struct {
 	rows    [][]string
 
 	indent string
-	dash   bool // print a dash for an empty cell, unless it is the last of its row
+	dash   bool // print a dash for an empty cell, except in the last column
 	narrow bool // leave out columns without any text
 
-	now  time.Time // the site's
+	now  time.Time // the site's time
 	urns bool      // print whole URNs
 	wide bool      // do not shorten texts
 }
 
-// newTable returns an empty table for a list with these options.
+// newTable returns an empty table for a list. now is the site's time.
 func newTable(w io.Writer, o *listOptions, now time.Time) *table {
 	return &table{out: w, dash: true, now: now, urns: o.URNs, wide: o.Wide}
 }
@@ -36,7 +36,8 @@ func newTable(w io.Writer, o *listOptions, now time.Time) *table {
 // head sets the names of the columns.
 func (t *table) head(names ...string) { t.heading = names }
 
-// row adds a row. Cells may hold any text; they are printed on one line.
+// row adds a row. The cells may contain any text; row removes line ends and control
+// characters.
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
 		if cells[i] = display.Line(c); c == "" && t.dash && i < len(cells)-1 {
@@ -46,10 +47,10 @@ func (t *table) row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// flush prints the table, or the text nothing if it has no rows.
-func (t *table) flush(nothing string) error {
+// flush prints the table, or the text emptyText if the table has no rows.
+func (t *table) flush(emptyText string) error {
 	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(t.out, nothing)
+		_, err := fmt.Fprintln(t.out, emptyText)
 		return err
 	}
 	rows := t.rows
@@ -111,7 +112,7 @@ func (t *table) list(all []urn.URN) string {
 	return strings.Join(names, ", ")
 }
 
-// sliver returns the name of a sliver as commands accept it: SLICE/CLIENT_ID, or its URN.
+// sliver returns a name of a sliver that commands accept: SLICE/CLIENT_ID or the URN.
 func (t *table) sliver(sliver, slice urn.URN, clientID string) string {
 	if t.urns || clientID == "" {
 		return sliver.String()
@@ -127,7 +128,8 @@ func (t *table) when(at time.Time) string {
 	return timeAndDistance(at, t.now)
 }
 
-// end returns the end of a lease. A frozen lease does not end before its slice is thawed.
+// end returns the end of a lease. For a frozen sliver it adds a mark, since the lease
+// cannot end before the slice is thawed.
 func (t *table) end(at time.Time, frozen bool) string {
 	if frozen && !at.IsZero() {
 		return "kept; " + t.when(at)

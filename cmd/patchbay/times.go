@@ -11,12 +11,14 @@ import (
 	"patchbay/am/operate"
 )
 
-// timeAndDistance returns a time and its distance from now: 2030-01-31T12:00:00Z in 3h12m.
+// timeAndDistance returns a time and its distance from now, such as "2030-01-31T12:00:00Z
+// in 3h12m".
 func timeAndDistance(at, now time.Time) string {
 	return display.Time(at) + " " + distance(at.Sub(now))
 }
 
-// distance returns a duration from now, rounded to days, minutes or seconds: in 3h12m, 4m ago.
+// distance returns a distance from now, such as "in 3h12m" or "4m ago". It rounds to days,
+// minutes or seconds.
 func distance(d time.Duration) string {
 	past := d < 0
 	if d = d.Abs(); d >= 48*time.Hour {
@@ -48,7 +50,8 @@ func parsePast(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// parseTime reads a time with its zone, in one of several forms, or in seconds since 1970.
+// parseTime reads a time with a zone, in one of several formats, or a number of seconds
+// since 1970.
 func parseTime(s string) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 && n < 1<<40 {
@@ -97,8 +100,8 @@ func futureError(flag, s string) error {
 	return fmt.Errorf("%s %q is neither a time like 2030-01-31T12:00:00Z, with its zone, nor a duration from now like 2h or 3d", flag, s)
 }
 
-// parseLeaseEnd reads the end of leases: a time, or a duration that begins when the site
-// changes them.
+// parseLeaseEnd reads the end of leases. This is a time, or a duration from the time at
+// which the site changes the leases.
 func parseLeaseEnd(flag, s string) (e operate.End, err error) {
 	if t, failed := time.Parse(time.RFC3339, s); failed == nil {
 		e.Until = t
@@ -110,7 +113,8 @@ func parseLeaseEnd(flag, s string) (e operate.End, err error) {
 	return e, err
 }
 
-// leaseSeconds reads the duration of a lease, in seconds. It fails for less than one second.
+// leaseSeconds reads the duration of a lease and returns it in seconds. It fails if the
+// duration is less than one second.
 func leaseSeconds(flag, s string) (int64, error) {
 	d, err := display.ParseDuration(s)
 	if err == nil && d < time.Second {

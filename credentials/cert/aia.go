@@ -11,12 +11,11 @@ var (
 	oidSubjectAltName      = asn1.ObjectIdentifier{2, 5, 29, 17}
 )
 
-// cutAIA removes the one non-critical authorityInfoAccess extension from a
-// certificate. The authorities of Emulab and imec write an access method 2.25.UUID
-// there, whose arc has 128 bits, and the standard library refuses the whole
-// certificate. It returns the shortened certificate for parsing and the original
-// TBSCertificate for the signature. ok is false unless there is exactly one such
-// extension, without the field critical.
+// cutAIA removes the authorityInfoAccess extension from a certificate. The authorities of
+// Emulab and imec write an access method 2.25.UUID to this extension. Its arc has 128 bits,
+// and so the standard library refuses the whole certificate. cutAIA returns the shortened
+// certificate for parsing, and the original TBSCertificate for the signature. ok is false
+// unless there is exactly one such extension, and it has no field "critical".
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)
@@ -48,7 +47,7 @@ func isAIA(extension asn1.RawValue) bool {
 	return len(parts) > 0 && bytes.Equal(parts[0].FullBytes, oid)
 }
 
-// elements returns the elements of a SEQUENCE, nil if der is anything else.
+// elements returns the elements of a SEQUENCE, or nil if der is not a SEQUENCE.
 func elements(der []byte) (list []asn1.RawValue) {
 	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
 		return nil
@@ -56,7 +55,7 @@ func elements(der []byte) (list []asn1.RawValue) {
 	return list
 }
 
-// sequence encodes elements as a SEQUENCE; nil if that fails.
+// sequence encodes elements as a SEQUENCE. It returns nil if the encoding fails.
 func sequence(list []asn1.RawValue) []byte {
 	der, _ := asn1.Marshal(list)
 	return der

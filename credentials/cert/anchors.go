@@ -13,14 +13,15 @@ import (
 // Anchor is one certificate that the operator trusts.
 type Anchor struct {
 	Certificate *Certificate
-	// Authorities are the authorities that the anchor covers beside the one in its URN.
+	// Authorities are further authorities that the anchor covers. It always covers the
+	// authority in its URN.
 	Authorities []string
-	// File is the file it was read from; empty if there was none.
+	// File is the file of the certificate; "" if there is none.
 	File string
 }
 
-// Covers returns the authorities that the anchor may certify; each includes the
-// authorities below it.
+// Covers returns the authorities that the anchor may certify. Each authority includes its
+// subordinate authorities.
 func (a Anchor) Covers() []string {
 	var list []string
 	if a.Certificate.URN.Type == urn.Authority {
@@ -29,9 +30,9 @@ func (a Anchor) Covers() []string {
 	return append(list, a.Authorities...)
 }
 
-// Anchors is one generation of trust: anchors with revocations. It is immutable and safe for
-// concurrent use. It contains the cache of verified chains, so no chain is used under another
-// generation.
+// Anchors is one generation of trust: anchors with revocations. It is immutable and safe
+// for concurrent use. Each generation has its own cache of verified chains, so that no
+// cached chain is used in another generation.
 type Anchors struct {
 	list       []Anchor
 	byHash     map[[sha256.Size]byte]int
@@ -42,18 +43,18 @@ type Anchors struct {
 	shared     *Cache[*Certificate] // certificates of the verified chains
 }
 
-// verified is a chain with the time in which it may be used: from its verification until
-// its first certificate expires.
+// verified is a verified chain. It may be used from the time of the verification until its
+// first certificate expires.
 type verified struct {
 	chain      Chain
 	from, ends time.Time
 }
 
-// maxCached is the number of verified chains, and of their certificates, in the cache.
+// maxCached limits the number of verified chains in their cache, and the number of
+// certificates in theirs.
 const maxCached = 4096
 
-// store caches a verified chain. A certificate that is in several chains is in memory only
-// once.
+// store caches a verified chain. Several cached chains share one copy of a certificate.
 func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	for i, c := range chain {
 		if known, ok := a.shared.Get(c.hash); ok {
@@ -65,8 +66,8 @@ func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	a.verified.Put(key, verified{chain, now, chain.Expires()})
 }
 
-// NewAnchors returns a generation with these anchors and without revocations. Equal
-// certificates become one anchor that covers the authorities of both.
+// NewAnchors returns a generation with these anchors and without revocations. Anchors with
+// the same certificate become one anchor that covers the authorities of all.
 func NewAnchors(list ...Anchor) *Anchors { return newAnchors(list, nil, nil) }
 
 // newAnchors returns a generation with these anchors and revocations.
@@ -115,14 +116,14 @@ func (a *Anchors) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Generation returns a text that identifies this state of trust: it is equal for equal
-// anchors and revocations.
+// Generation returns an identifier of the generation. Generations with equal anchors and
+// revocations have equal identifiers.
 func (a *Anchors) Generation() string { return a.generation }
 
 // List returns the anchors that are not revoked, in the order they were read.
 func (a *Anchors) List() []Anchor { return slices.Clone(a.list) }
 
-// find returns the anchor with that certificate.
+// find returns the anchor that has the certificate.
 func (a *Anchors) find(c *Certificate) (Anchor, bool) {
 	i, ok := a.byHash[c.hash]
 	if !ok {

@@ -6,15 +6,15 @@ import (
 	"errors"
 )
 
-// Budget limits the signature checks for one caller, in units of a check with an RSA
-// key of 2048 bits, about 30 µs. A nil Budget is unlimited. It is not safe for
+// Budget limits the signature checks for one caller. Its unit is the cost of a check with
+// an RSA key of 2048 bits, about 30 µs. A nil Budget is unlimited. A Budget is not safe for
 // concurrent use.
 type Budget struct{ left int }
 
-// NewBudget returns a budget of that many units.
+// NewBudget returns a budget with a number of units.
 func NewBudget(units int) *Budget { return &Budget{units} }
 
-// ErrBudget is the error for a budget that is used up.
+// ErrBudget is the error of a check after the budget is used up.
 var ErrBudget = errors.New("the call needs more signature checks than one call may have; present fewer credentials, and only the certificates that they need")
 
 // Take subtracts the cost of one check with the key and reports whether the budget sufficed.

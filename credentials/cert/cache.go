@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Cache stores values by the hash of their input. Its size is limited: new values go to the
-// young half. When the young half is full, it becomes the old half, and the previous old
-// half is dropped. A value that is read from the old half is added to the young half. A
+// Cache stores values by the hash of their input. To limit the size, it has two halves. Put
+// adds a value to the young half. When the young half is full, it replaces the old half,
+// and a new young half begins. Get copies a value from the old half to the young half. A
 // Cache is safe for concurrent use.
 type Cache[V any] struct {
 	mu         sync.Mutex

@@ -15,24 +15,24 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxBytes limits the size of a certificate in DER, and of a text with certificates for
-// ParsePEM, in bytes.
+// MaxBytes is the maximum size in bytes of a certificate in DER, and of the text for
+// ParsePEM.
 const MaxBytes = 64 << 10
 
-// Certificate is an X.509 certificate with the GENI names in it. Its Raw and
-// RawTBSCertificate are the bytes as received.
+// Certificate is an X.509 certificate with its GENI name. Raw and RawTBSCertificate are the
+// bytes as received.
 type Certificate struct {
 	*x509.Certificate
-	// URN is the only subject alternative name that begins with urn:publicid:. It is
-	// zero if there is none, or if NameErr is not nil.
+	// URN is the subject alternative name that begins with urn:publicid:. It is zero if
+	// there is no such name, or if NameErr returns an error.
 	URN urn.URN
 
 	nameErr *Error
 	hash    [sha256.Size]byte
 }
 
-// Parse reads one certificate in DER. It returns the errors of the standard library,
-// but accepts one malformed non-critical authorityInfoAccess extension.
+// Parse reads one certificate in DER. It returns the errors of the standard library, with
+// one exception: it accepts a malformed non-critical authorityInfoAccess extension.
 func Parse(der []byte) (*Certificate, error) {
 	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "the certificate has %d bytes; at most %d are read", len(der), MaxBytes)
@@ -57,10 +57,9 @@ func Parse(der []byte) (*Certificate, error) {
 	return c, nil
 }
 
-// hasNothingAdded reports whether a parsed certificate consists only of the signed
-// part, the algorithm and the signature. The standard library ignores unused bits of
-// the signature and data after it. With them one certificate could have any number of
-// fingerprints.
+// hasNothingAdded reports whether a certificate in DER has no data after the signature, and
+// no unused bits in the signature. The standard library ignores both. An attacker could
+// change both to give one certificate many fingerprints.
 func hasNothingAdded(der cryptobyte.String) bool {
 	var outer cryptobyte.String
 	var signature []byte
@@ -71,8 +70,8 @@ func hasNothingAdded(der cryptobyte.String) bool {
 // Fingerprint returns the SHA-256 of the certificate in hexadecimal.
 func (c *Certificate) Fingerprint() string { return hex.EncodeToString(c.hash[:]) }
 
-// NameErr returns an *Error if the URNs in the certificate are malformed or differ.
-// It is nil if there is one URN, and if there is none.
+// NameErr returns an *Error if the certificate has a malformed URN, or several different
+// URNs. It returns nil if the certificate has one URN or none.
 func (c *Certificate) NameErr() error {
 	if c.nameErr == nil {
 		return nil
@@ -80,7 +79,8 @@ func (c *Certificate) NameErr() error {
 	return c.nameErr
 }
 
-// Name returns the name of the certificate in messages: its URN or its subject.
+// Name returns a name of the certificate for messages: the URN, or the subject without a
+// URN.
 func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()
@@ -88,8 +88,8 @@ func (c *Certificate) Name() string {
 	return fmt.Sprintf("certificate %q", short(c.Subject.String()))
 }
 
-// readNames reads the subject alternative names from their raw bytes, because
-// net/url would change their case and escapes.
+// readNames reads the subject alternative names from the raw bytes. The standard library
+// parses the names with net/url, which changes case and escapes.
 func (c *Certificate) readNames() {
 	defer c.readSubject()
 	const uriTag = asn1.Tag(6 | 0x80)
@@ -133,12 +133,12 @@ func (c *Certificate) readURI(s string) {
 	}
 }
 
-// setNameErr makes the names of the certificate invalid.
+// setNameErr sets the name error, and removes the URN.
 func (c *Certificate) setNameErr(broken rule.Rule, format string, args ...any) {
 	c.URN, c.nameErr = urn.URN{}, &Error{Reason: NoName, Rule: broken, Certificate: c, Text: fmt.Sprintf(format, args...)}
 }
 
-// cutPrefixFold is strings.CutPrefix that ignores case.
+// cutPrefixFold is like strings.CutPrefix, but ignores case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return "", false

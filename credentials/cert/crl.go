@@ -17,23 +17,23 @@ import (
 const (
 	maxListFile    = 16 << 20
 	maxFileLists   = 1000
-	maxListEntries = 1_000_000 // in a whole folder
+	maxListEntries = 1_000_000 // in all lists of a folder
 	maxSerial      = 64        // bytes; RFC 5280 allows 20
 )
 
-// RevocationList is one CRL: the serial numbers that its issuer has revoked. It is
-// immutable. It applies only to certificates of an issuer that has its subject and
-// has signed it.
+// RevocationList is a CRL, with the serial numbers that its issuer has revoked. It is
+// immutable. It applies to a certificate only if the certificate's issuer has the name of
+// the list's issuer and has signed the list.
 type RevocationList struct {
-	// File is the file it was read from; empty if there was none.
+	// File is the file of the list; "" if there is none.
 	File string
 	// ThisUpdate is the time of the list. NextUpdate is the announced time of the next
-	// list; zero if the list does not state it.
+	// list; zero if the list has no such time.
 	ThisUpdate, NextUpdate time.Time
 
 	issuer    distinguished
 	issuerKey string
-	keyID     string // the identifier of the issuer's key, if the list states it
+	keyID     string // the identifier of the issuer's key; "" if the list has none
 	serials   map[string]struct{}
 	algorithm x509.SignatureAlgorithm
 	digest    []byte // of the signed bytes
@@ -41,7 +41,7 @@ type RevocationList struct {
 	hash      [sha256.Size]byte
 }
 
-// Issuer returns the name of the list's issuer as openssl prints it with -nameopt
+// Issuer returns the name of the list's issuer, in the format of openssl with -nameopt
 // RFC2253.
 func (l *RevocationList) Issuer() string { return l.issuer.String() }
 
@@ -59,14 +59,14 @@ func (l *RevocationList) IsStale(now time.Time) bool {
 	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
 }
 
-// isSignedBy reports whether the key of c signed the list.
+// isSignedBy reports whether the list is signed with the key of a certificate.
 func (l *RevocationList) isSignedBy(c *Certificate) bool {
 	return checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
 }
 
-// revokes reports whether the list contains c and is signed with the key of issuer. The key
-// usage in issuer does not matter: there may be another certificate for the same key, and a
-// client chooses which one it presents.
+// revokes reports whether the list contains the certificate c and is signed with the key of
+// the issuer. The key usage in the issuer's certificate does not matter, since a client can
+// choose among several certificates with the same key.
 func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 	_, listed := l.serials[serialKey(c)]
 	return listed && l.isSignedBy(issuer)
@@ -100,13 +100,12 @@ var listAlgorithms = map[string]x509.SignatureAlgorithm{
 
 var errListShape = errors.New("it cannot be read as a CRL")
 
-// ParseRevocationList reads one CRL in DER, of version 1 or 2. It fails if the CRL is
-// not the complete list of one issuer (but a delta, an indirect list, or a list for some
-// certificates or reasons only), or has a critical extension that is not evaluated
-// here. It does not check the signature.
+// ParseRevocationList reads one CRL in DER, of version 1 or 2. It fails if the CRL is a
+// delta, has entries of other issuers, or covers only some certificates or reasons. It also
+// fails for an unknown critical extension. It does not check the signature.
 //
-// It does not use the parser of the standard library, which cannot read lists of version
-// 1, as openssl writes them by default, and needs ten times the memory.
+// The parser of the standard library is not used: it cannot read lists of version 1, which
+// openssl writes by default, and it needs ten times the memory.
 func ParseRevocationList(der []byte) (*RevocationList, error) {
 	if len(der) > maxListFile {
 		return nil, fmt.Errorf("the CRL has %d bytes; at most %d are read", len(der), maxListFile)
@@ -180,8 +179,8 @@ func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	return nil
 }
 
-// readEntries reads the serial numbers. It ignores the revocation dates: a listed
-// certificate is revoked, whatever its date is.
+// readEntries reads the serial numbers. It ignores the revocation dates, since a listed
+// certificate is revoked in any case.
 func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	var entries cryptobyte.String
 	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {
@@ -205,14 +204,14 @@ func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 				return err
 			}
 		}
-		if serial[0] < 0x80 { // Parse reads no certificate with a negative number
+		if serial[0] < 0x80 { // Parse refuses certificates with negative numbers
 			l.serials[numberKey(serial)] = struct{}{}
 		}
 	}
 	return nil
 }
 
-// entryExtensions refuses extensions of an entry that change its meaning.
+// entryExtensions refuses extensions that change the meaning of an entry.
 func entryExtensions(list, serial cryptobyte.String) error {
 	return eachExtension(list, func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error {
 		switch {
@@ -233,7 +232,7 @@ func entryExtensions(list, serial cryptobyte.String) error {
 	})
 }
 
-// readExtensions sets the key ID of the issuer and refuses lists that are not complete.
+// readExtensions sets the key ID of the issuer, and refuses incomplete lists.
 func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) error {
 	var wrapped, list cryptobyte.String
 	var present bool
@@ -285,7 +284,7 @@ func isTime(s cryptobyte.String) bool {
 	return s.PeekASN1Tag(cbasn1.UTCTime) || s.PeekASN1Tag(cbasn1.GeneralizedTime)
 }
 
-// readTime reads a time in either of the two forms of ASN.1.
+// readTime reads a UTCTime or a GeneralizedTime.
 func readTime(s *cryptobyte.String, t *time.Time) bool {
 	if s.PeekASN1Tag(cbasn1.UTCTime) {
 		return s.ReadASN1UTCTime(t)

@@ -25,23 +25,23 @@ const (
 	maxDeniedLines = 100_000
 )
 
-// Denial is one entry of the deny list. The operator refuses its certificates, and all
-// certificates that these have issued.
+// Denial is an entry of the deny list. A certificate is denied if it matches the entry, or
+// if a matching certificate is above it in the chain.
 type Denial struct {
-	// File and Line are the place of the entry; Text is the entry itself.
+	// File and Line are the place of the entry. Text is the entry.
 	File string
 	Line int
 	Text string
 
 	urn    urn.URN           // of an entry with a URN
 	hash   [sha256.Size]byte // of an entry with a fingerprint
-	serial *string           // of an entry with a serial number, beside issuer or dn
-	issuer urn.URN           // the issuer's URN
+	serial *string           // of an entry with a serial number and an issuer; else nil
+	issuer urn.URN           // zero if dn names the issuer
 	dn     string            // the key of the issuer's name
 }
 
-// parseDenied reads a deny list. An invalid line is a Problem and does not affect the
-// others.
+// parseDenied reads a deny list. It returns a Problem for each invalid line, and the
+// entries in all valid lines.
 func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, byteOrderMark)) {
@@ -101,7 +101,7 @@ func parseDenial(s string) (d Denial, err error) {
 	return d, fmt.Errorf("%s names a %s; only users, tools, slices and authorities have certificates", d.urn, d.urn.Type)
 }
 
-// parseSerial parses the text after the word serial: NUMBER of ISSUER.
+// parseSerial parses the text after the word "serial", which is "NUMBER of ISSUER".
 func (d *Denial) parseSerial(s string) error {
 	number, s, _ := strings.Cut(strings.TrimSpace(s), " ")
 	word, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
@@ -140,10 +140,11 @@ func (d *Denial) parseSerial(s string) error {
 	return nil
 }
 
-// IsSerial reports whether the entry is a serial number of an issuer.
+// IsSerial reports whether the entry has the serial number of a certificate and the
+// certificate's issuer.
 func (d Denial) IsSerial() bool { return d.serial != nil }
 
-// SerialNumber returns the serial number of such an entry, nil for others.
+// SerialNumber returns the serial number, or nil if the entry has none.
 func (d Denial) SerialNumber() *big.Int {
 	if d.serial == nil {
 		return nil
@@ -183,9 +184,9 @@ func (m denials) sorted() []Denial {
 	return slices.SortedFunc(maps.Values(m), func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
 }
 
-// find returns the entry that refuses c itself. issuerName is the key of the issuer's name in
-// c. issuer is the certificate that issued c, or nil if it is unknown. urns are the URNs of
-// the issuer.
+// find returns the entry that matches the certificate c. issuerName is the key of the
+// issuer's name in c. issuer is the certificate that issued c, or nil if unknown. urns are
+// the URNs of the issuer.
 func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, urns []urn.URN) (Denial, bool) {
 	serial := serialKey(c)
 	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
@@ -208,14 +209,14 @@ func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, ur
 	return Denial{}, false
 }
 
-// deniedFile is the state of the deny list after the last reading.
+// deniedFile has the entries in force after the last reading of the deny list.
 type deniedFile struct {
-	known bool // the folder was read before
+	known bool // the trust folder was read before
 	list  []Denial
 }
 
-// load reads the deny list and returns the entries that apply now. It fails if the file
-// cannot be read and the folder was never read before.
+// load reads the deny list, and returns the entries in force and the problems. It fails
+// only if the file cannot be read and the trust folder was never read before.
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {
@@ -229,7 +230,7 @@ func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	}
 	list, problems := parseDenied(file, text)
 	now := newDenials(list)
-	var gone []Denial // entries that the file no longer has
+	var gone []Denial // former entries that are no longer in the file
 	for _, d := range f.list {
 		if _, ok := now[d.key()]; !ok {
 			gone = append(gone, d)

@@ -15,12 +15,12 @@ import (
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// distinguished is a distinguished name: a list of steps, from the top down. Most steps have
-// one attribute.
+// distinguished is a distinguished name. It is a list of steps, the most general step
+// first. Most steps have one attribute.
 type distinguished [][]attribute
 
-// attribute is the type of an attribute with its value. text is set if isText is; der is set
-// if the value was read from DER.
+// attribute is an attribute's type and value. text is the value if isText is true. der is
+// the value in DER; "" if the attribute was not read from DER.
 type attribute struct {
 	oid    string
 	text   string
@@ -112,7 +112,8 @@ func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	return "", false
 }
 
-// key returns a text that is equal for equal names, whatever their string types.
+// key returns a text that is equal for equal names. The string types of the values do not
+// matter.
 func (d distinguished) key() string {
 	var b strings.Builder
 	for _, step := range d {
@@ -130,7 +131,7 @@ func (d distinguished) key() string {
 	return b.String()
 }
 
-// nameKey returns the key of a name in DER; "" if it is malformed.
+// nameKey returns the key of a name in DER, or "" if the name is malformed.
 func nameKey(der []byte) string {
 	d, err := readDN(der)
 	if err != nil {
@@ -152,8 +153,8 @@ func (d distinguished) String() string {
 	return strings.Join(steps, ",")
 }
 
-// String returns type=value. Values of unknown types and values that are not strings
-// are written as DER.
+// String returns type=value. It writes a value in DER if the type is unknown or the value
+// is not a string.
 func (a attribute) String() string {
 	kind, known := attributeNames[a.oid]
 	if !known {
@@ -184,8 +185,7 @@ var (
 	dnHex  = regexp.MustCompile(`^#((?:[0-9A-Fa-f]{2})+)[ \t]*`)
 )
 
-// parseDN parses a name as String writes it. Blanks around types and values are
-// ignored.
+// parseDN parses a name in the format of String. It ignores blanks around types and values.
 func parseDN(s string) (distinguished, error) {
 	var name distinguished
 	var step []attribute
@@ -221,15 +221,15 @@ func parseDN(s string) (distinguished, error) {
 	}
 }
 
-// parseValue parses a value and returns the rest: empty, or a text that begins with
-// a comma or a plus sign.
-func (a *attribute) parseValue(s string) (rest string, err error) {
+// parseValue parses a value at the beginning of a text, and returns the remaining text.
+// This is "", or begins with a comma or a plus sign.
+func (a *attribute) parseValue(s string) (remaining string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
-		if rest = s[len(m[0]):]; !a.read(der) || rest != "" && rest[0] != ',' && rest[0] != '+' {
+		if remaining = s[len(m[0]):]; !a.read(der) || remaining != "" && remaining[0] != ',' && remaining[0] != '+' {
 			return "", fmt.Errorf("%.40q is not a value in hexadecimal", s)
 		}
-		return rest, nil
+		return remaining, nil
 	}
 	a.isText = true
 	var b []byte

@@ -21,11 +21,11 @@ const (
 	maxFileAnchors = 1000
 )
 
-// allAnchors is a file in which other software repeats the certificates of all other files.
+// allAnchors is a file of other software that repeats the certificates of all other files.
 const allAnchors = "CATedCACerts.pem"
 
-// IsTrustFile reports whether a file with that base name is read from a trust folder,
-// or seems to be intended for one.
+// IsTrustFile reports whether a file with the base name belongs in a trust folder. It also
+// returns true for names that are ignored but seem to be mistakes.
 func IsTrustFile(name string) bool {
 	switch filepath.Ext(name) {
 	case ".pem", ".crl", ".authorities":
@@ -34,8 +34,8 @@ func IsTrustFile(name string) bool {
 	return name == DeniedFile || misnamed(name) != ""
 }
 
-// misnamed returns why a file that seems to be intended for a trust folder is ignored,
-// or "" if the file is read or unrelated.
+// misnamed returns the reason why a file is ignored although it seems to belong in a trust
+// folder. It returns "" for files that are read, and for unrelated files.
 func misnamed(name string) string {
 	lower := strings.ToLower(name)
 	ext := filepath.Ext(lower)
@@ -65,8 +65,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
 
-// Folder is a trust folder (see the package's documentation) that can be read again.
-// It remembers the revocations, so that a broken or half-written list does not readmit a
+// Folder is a trust folder, which the package's documentation describes. It keeps the
+// revocations between readings, so that a broken or incomplete list does not readmit a
 // revoked certificate.
 type Folder struct {
 	dir     string
@@ -81,10 +81,10 @@ type Folder struct {
 // a CRL may use.
 func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options: o} }
 
-// Load reads the folder at the time now. It fails if the folder cannot be read, or if
-// the deny list cannot be read the first time. A bad file, certificate or line is a
-// Problem and does not affect the rest. If a CRL file or the deny list becomes bad, its
-// former entries still apply until the file is corrected or removed.
+// Load reads the folder. It fails if the folder cannot be read, or if the first Load cannot
+// read the deny list. For an invalid file, certificate or line it returns a Problem, and
+// continues. If a CRL file or the deny list becomes invalid, its former entries still apply
+// until the file is corrected or removed.
 func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +186,7 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	return list, problems
 }
 
-// isDER reports whether text is a certificate in DER.
+// isDER reports whether a file's content is a certificate in DER.
 func isDER(text []byte) bool {
 	_, err := Parse(text)
 	return err == nil
@@ -195,9 +195,9 @@ func isDER(text []byte) bool {
 // byteOrderMark is the UTF-8 mark that some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile reads a file with up to most bytes. It refuses files that are not regular, since
-// reading a pipe could block forever.
-func readFile(file string, most int) ([]byte, error) {
+// readFile reads a file. It fails if the file has more than limit bytes. It also fails if
+// the file is not regular, since reading a pipe could block forever.
+func readFile(file string, limit int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -208,15 +208,16 @@ func readFile(file string, most int) ([]byte, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("it is larger than %d bytes", most)
+	text, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err == nil && len(text) > limit {
+		err = fmt.Errorf("it is larger than %d bytes", limit)
 	}
 	return text, err
 }
 
-// readAuthorities reads a list of authorities; a missing file is an empty list. One
-// bad line makes the whole list invalid, because the operator did not intend a part of it.
+// readAuthorities reads a list of authorities. If the file is missing, it returns an empty
+// list. It fails if one line is invalid, since a part of the list is not what the operator
+// intended.
 func readAuthorities(file string) ([]string, error) {
 	text, err := readFile(file, maxAnchorFile)
 	if os.IsNotExist(err) {

@@ -6,10 +6,9 @@ import (
 	"encoding/asn1"
 )
 
-// KeyID returns the identifier of the key in ABAC: the SHA-1 of the key's BIT STRING. It
-// does not use the subjectKeyIdentifier in the certificate, because the requester of the
-// certificate may have chosen the identifier of another key. If the key cannot be decoded,
-// which cannot happen in a parsed certificate, KeyID returns the SHA-1 of the whole key.
+// KeyID returns the identifier of the certificate's key in ABAC. This is the SHA-1 of the
+// key's BIT STRING, computed here: the subjectKeyIdentifier in the certificate could be the
+// identifier of another key.
 func (c *Certificate) KeyID() [sha1.Size]byte {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// listFile is the state of a file of CRLs after the last reading.
+// listFile is the result of the last reading of a file with CRLs.
 type listFile struct {
 	sum   [sha256.Size]byte
 	good  bool
 	lists []*RevocationList // the lists that apply
 }
 
-// load reads the file and returns its new state. It does not parse an unchanged file without
-// problems again. If there is a problem, the former lists of the file still apply, in
-// addition to its correct lists. room is the number of entries that the file may have.
+// load reads the file again and returns the new result. It does not parse the file if the
+// content is the same and had no problem. If there is a problem, the former lists still
+// apply, in addition to the valid new lists. room is the number of entries that the file
+// may have.
 func (f listFile) load(file string, o Options, anchors certificatesByName, room int, now time.Time) (listFile, []Problem) {
 	var problems []Problem
 	problem := func(format string, args ...any) {
@@ -70,27 +71,28 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	return got, problems
 }
 
-// replacedNewer returns a former list that l replaces although l is older: it has the same
-// source as l and is no longer in the file, whose lists are now here. It returns nil if there
-// is none, or if l was in the file before.
-func (f listFile) replacedNewer(l *RevocationList, here []*RevocationList) *RevocationList {
+// replacedNewer returns a former list that the older list l replaces. That is a list from
+// the same source as l, which is later than l and not in the current lists. replacedNewer
+// returns nil if there is no such list, or if l was in the file before.
+func (f listFile) replacedNewer(l *RevocationList, current []*RevocationList) *RevocationList {
 	if f.good && hasList(f.lists, l) {
 		return nil
 	}
 	for _, m := range f.lists {
-		if m.sameSource(l) && m.ThisUpdate.After(l.ThisUpdate) && !hasList(here, m) {
+		if m.sameSource(l) && m.ThisUpdate.After(l.ThisUpdate) && !hasList(current, m) {
 			return m
 		}
 	}
 	return nil
 }
 
-// hasList reports whether a list with the same bytes as l is among lists.
+// hasList reports whether one of the lists has the same bytes as l.
 func hasList(lists []*RevocationList, l *RevocationList) bool {
 	return slices.ContainsFunc(lists, func(m *RevocationList) bool { return m.hash == l.hash })
 }
 
-// readList reads one CRL and fails if it cannot be used.
+// readList reads one CRL. It fails if the CRL cannot be used, or has more than room
+// entries.
 func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, error) {
 	l, err := ParseRevocationList(der)
 	switch {
@@ -106,8 +108,8 @@ func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, 
 	return l, nil
 }
 
-// listParts splits a file into CRLs: one in DER, or blocks of PEM. A block that is not
-// base64 becomes empty.
+// listParts returns the CRLs in a file, in DER. The file is one CRL in DER, or contains
+// blocks of PEM. For a block that is not base64, listParts returns an empty part.
 func listParts(text []byte) (parts [][]byte, err error) {
 	if len(text) > 0 && text[0] == 0x30 && !bytes.Contains(text, beginOf(listLabel)) {
 		return [][]byte{text}, nil
@@ -123,9 +125,10 @@ func listParts(text []byte) (parts [][]byte, err error) {
 	return parts, err
 }
 
-// unreplaced returns the former lists that are no longer in the file and have no successor
-// among its valid lists. If a source had several lists, each needs a successor of its own.
-func unreplaced(before, valid, here []*RevocationList) (kept []*RevocationList) {
+// unreplaced returns the former lists that are missing in the current lists and have no
+// successor. A successor is a valid list from the same source. If a source had several
+// lists, every one needs another successor.
+func unreplaced(former, valid, current []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {
 			if l.sameSource(like) {
@@ -134,8 +137,8 @@ func unreplaced(before, valid, here []*RevocationList) (kept []*RevocationList) 
 		}
 		return n
 	}
-	for _, l := range before {
-		if !hasList(here, l) && count(valid, l) < count(before, l) {
+	for _, l := range former {
+		if !hasList(current, l) && count(valid, l) < count(former, l) {
 			kept = append(kept, l)
 		}
 	}

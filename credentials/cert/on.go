@@ -2,8 +2,8 @@
 
 package cert
 
-// readSubject does nothing: the subject is not used as a name, since an issuer may not have
-// checked it.
+// readSubject does nothing. The subject is not used as a name, since the issuer may not
+// have checked it.
 func (c *Certificate) readSubject() {}
 
 // failUntrusted refuses a path that does not lead to an anchor.

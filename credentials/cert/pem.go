@@ -10,7 +10,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxCertificates is the largest number of certificates in one GID or from one TLS peer.
+// MaxCertificates is the maximum number of certificates in a GID, and from a TLS peer.
 const MaxCertificates = 10
 
 // Labels of PEM blocks.
@@ -51,13 +51,13 @@ func ParsePEM(text []byte) ([]*Certificate, error) {
 	return list, nil
 }
 
-// splitPEM returns the base64 text of each certificate in one of the forms of ParsePEM. It
-// fails if there are none, or more than most.
-func splitPEM(text []byte, most int) ([][]byte, error) {
+// splitPEM returns the base64 text of each certificate in a text that ParsePEM accepts. It
+// fails if there is no certificate, or more than limit.
+func splitPEM(text []byte, limit int) ([][]byte, error) {
 	var blocks [][]byte
 	if bytes.Contains(text, beginOf(certificateLabel)) {
 		var err error
-		if blocks, err = splitBlocks(text, certificateLabel, most); err != nil {
+		if blocks, err = splitBlocks(text, certificateLabel, limit); err != nil {
 			return nil, err
 		}
 	} else {
@@ -65,8 +65,8 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 			if part = bytes.TrimSpace(part); len(part) == 0 {
 				continue
 			}
-			if rule.CertificateCount.Broken(len(blocks) == most) {
-				return nil, refuseText(rule.CertificateCount, "more than %d certificates", most)
+			if rule.CertificateCount.Broken(len(blocks) == limit) {
+				return nil, refuseText(rule.CertificateCount, "more than %d certificates", limit)
 			}
 			blocks = append(blocks, part)
 		}
@@ -77,9 +77,9 @@ func splitPEM(text []byte, most int) ([][]byte, error) {
 	return blocks, nil
 }
 
-// splitBlocks returns the base64 text of each block with that label. It fails if a block has
-// no END line, or if there are more than most blocks.
-func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err error) {
+// splitBlocks returns the base64 text of each block with a label. It fails if a block has
+// no END line, or if there are more than limit blocks.
+func splitBlocks(text []byte, label string, limit int) (blocks [][]byte, err error) {
 	begin, end := beginOf(label), []byte("-----END "+label+"-----")
 	for {
 		_, rest, found := bytes.Cut(text, begin)
@@ -90,8 +90,8 @@ func splitBlocks(text []byte, label string, most int) (blocks [][]byte, err erro
 		if !found {
 			return blocks, fmt.Errorf("a %s without END line", label)
 		}
-		if rule.CertificateCount.Broken(len(blocks) == most) {
-			return blocks, refuseText(rule.CertificateCount, "more than %d blocks %s", most, label)
+		if rule.CertificateCount.Broken(len(blocks) == limit) {
+			return blocks, refuseText(rule.CertificateCount, "more than %d blocks %s", limit, label)
 		}
 		blocks, text = append(blocks, block), after
 	}
@@ -106,7 +106,7 @@ func parseBase64(text []byte) (*Certificate, error) {
 	return Parse(der)
 }
 
-// decodeBase64 decodes base64 with white space anywhere.
+// decodeBase64 decodes base64. It ignores white space.
 func decodeBase64(text []byte) ([]byte, error) {
 	text = bytes.Join(bytes.Fields(text), nil)
 	der := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -117,7 +117,7 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return der[:n], nil
 }
 
-// contains reports whether a certificate with the same bytes as c is in the list.
+// contains reports whether the list has a certificate with the same bytes as c.
 func contains(list []*Certificate, c *Certificate) bool {
 	return slices.ContainsFunc(list, func(d *Certificate) bool { return d.hash == c.hash })
 }

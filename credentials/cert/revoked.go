@@ -15,13 +15,13 @@ import (
 // RevokedAnchor is a certificate that would be an anchor if it were not revoked.
 type RevokedAnchor struct {
 	Anchor
-	// File is the CRL or the deny list that revokes it. Line is the line in the deny list;
-	// 0 for a CRL.
+	// File is the CRL or the deny list that revokes the certificate. Line is the line in
+	// the deny list; 0 for a CRL.
 	File string
 	Line int
 }
 
-// revoked is the revocations of one generation of trust.
+// revoked contains the revocations of one generation of trust.
 type revoked struct {
 	lists    []*RevocationList
 	byIssuer map[string][]*RevocationList
@@ -30,8 +30,8 @@ type revoked struct {
 	byHash   map[[sha256.Size]byte]int // certificate → index in anchors
 	files    certificatesByName        // all anchors, including revoked ones
 	aliases  map[string][]urn.URN      // the URNs of all anchors, by name and key
-	// unanchored are the denied serial numbers of issuers that are not anchors, by
-	// the authority of the issuer.
+	// unanchored are the entries with a serial number of an issuer that is not an anchor,
+	// by unanchoredKey.
 	unanchored map[string]Denial
 }
 
@@ -48,12 +48,12 @@ func byName(anchors []Anchor) certificatesByName {
 	return n
 }
 
-// possibleIssuers returns the certificates whose subject c names as its issuer.
+// possibleIssuers returns the certificates whose subject is the name of c's issuer.
 func (n certificatesByName) possibleIssuers(c *Certificate) []*Certificate {
 	return n[nameKey(c.RawIssuer)]
 }
 
-// signersOf returns the certificates whose key signed a list.
+// signersOf returns the certificates with the key that signed a list.
 func (n certificatesByName) signersOf(l *RevocationList) (signers []*Certificate) {
 	for _, c := range n[l.issuerKey] {
 		if l.isSignedBy(c) {
@@ -63,8 +63,8 @@ func (n certificatesByName) signersOf(l *RevocationList) (signers []*Certificate
 	return signers
 }
 
-// signatureProblem returns why a list is not from the issuer that it names; "" if the
-// issuer is unknown or has signed it.
+// signatureProblem returns an error text if the issuer that a list names has not signed the
+// list. It returns "" if the issuer is unknown or has signed the list.
 func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	claimed := n[l.issuerKey]
 	if len(claimed) == 0 || len(n.signersOf(l)) > 0 {
@@ -117,20 +117,20 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 	return r
 }
 
-// hasIssued reports whether the key of issuer signed c.
+// hasIssued reports whether the certificate c is signed with the issuer's key.
 func hasIssued(issuer, c *Certificate) bool {
 	return CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// addRevokedAnchor adds an anchor that a line of a file revokes.
+// addRevokedAnchor adds an anchor with the file and the line that revoke it.
 func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 	r.byHash[a.Certificate.hash] = len(r.anchors)
 	r.anchors = append(r.anchors, RevokedAnchor{a, file, line})
 }
 
-// find reports whether c is revoked, and returns the file and the line that revoke it; the
-// line is 0 for a CRL. issuer is the certificate that issued c, or nil if it is unknown. The
-// caller must verify that issuer signed c.
+// find reports whether the certificate c is revoked. If so, it returns the file and the
+// line of the revocation; the line is 0 for a CRL. issuer is the certificate that issued c,
+// or nil if unknown. The caller must verify that the issuer signed c.
 func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
 	name := nameKey(c.RawIssuer)
 	if d, ok := r.findDenial(c, name, issuer); ok {
@@ -147,11 +147,12 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 	return "", 0, false
 }
 
-// findDenial returns the entry of the deny list for c. An issuer may have several
-// certificates for one key with different URNs, and the client chooses which one it
-// sends. So findDenial tries the URNs of all anchors with the issuer's name and key. The
-// issuer in an entry and the issuer of c also match if neither is an anchor and both have
-// the same authority.
+// findDenial returns the entry of the deny list for the certificate c. The parameter name
+// is the key of the issuer's name in c. An issuer may have several certificates with the
+// same key and different URNs, and the client chooses one. So findDenial tries the URNs of
+// all anchors with the issuer's name and key. An entry with another URN also matches if it
+// has the same authority as the issuer, and neither the entry's issuer nor the issuer of c
+// is an anchor.
 func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
@@ -179,13 +180,13 @@ func unanchoredKey(serial string, issuer urn.URN) string {
 	return urn.URN{Authority: issuer.Authority, Type: urn.Authority, Name: hex.EncodeToString([]byte(serial))}.Key()
 }
 
-// nameAndKey identifies a certificate by its subject and its key.
+// nameAndKey returns the subject and the key of a certificate as one text.
 func nameAndKey(c *Certificate) string {
 	return nameKey(c.RawSubject) + string(c.RawSubjectPublicKeyInfo)
 }
 
-// findAnchor is find for the anchor c. It knows only the name of the issuer, which several
-// certificates may have, so it verifies the signature with the key of each.
+// findAnchor is find for the certificate of an anchor, whose issuer is unknown. It tries
+// every anchor that has the issuer's name and whose key verifies the signature.
 func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	if file, line, ok := r.find(c, nil); ok {
 		return file, line, true
@@ -218,7 +219,7 @@ func (r *revoked) checkChain(path Chain) *Error {
 	return nil
 }
 
-// checkAnchor returns an error if c is a revoked anchor.
+// checkAnchor returns an error if the certificate is a revoked anchor.
 func (r *revoked) checkAnchor(c *Certificate) *Error {
 	i, ok := r.byHash[c.hash]
 	if !ok {
@@ -238,7 +239,7 @@ func (r *revoked) checkIssuers(c *Certificate) *Error {
 }
 
 // refuseRevoked returns the refusal of a revoked certificate. line is 0 for a CRL. The text
-// has only the base name of the file, because callers may be untrusted.
+// has only the base name of the file, since untrusted callers can read the text.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
 		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask the operator for the reason", filepath.Base(file))
@@ -269,26 +270,26 @@ func (a *Anchors) Denials() []Denial { return a.revoked.denied.sorted() }
 // RevokedAnchors returns the certificates that are no anchors because they are revoked.
 func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revoked.anchors) }
 
-// SignersOf returns the certificates among the anchors, including revoked ones, that
-// signed a revocation list. If there is none, the list is for an authority below an
-// anchor, whose certificate clients send with their own.
+// SignersOf returns the anchors, including revoked anchors, that signed a revocation list.
+// If it returns none, the issuer of the list may be an authority below an anchor. Clients
+// send the certificate of such an authority.
 func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.files.signersOf(l) }
 
-// Effect describes the certificates that an entry of the deny list can refuse.
+// Effect describes the effect of an entry of the deny list.
 type Effect struct {
 	// RevokedAnchors are the anchors that the entry revokes.
 	RevokedAnchors []RevokedAnchor
-	// Anchors are the anchors below which there can be a certificate that the entry refuses.
-	// If there are none and no anchor is revoked, the entry has no effect yet. For a
-	// fingerprint these are all anchors.
+	// Anchors are the anchors that can have a denied certificate below them. For a
+	// fingerprint, these are all anchors. If Anchors and RevokedAnchors are empty, the
+	// entry has no effect yet.
 	Anchors []Anchor
 	// IsIntermediate means that the entry names an authority by a URN that no anchor has.
-	// The entry then applies to an authority with that URN below an anchor, and not to
-	// certificates that the Anchors issue themselves.
+	// The entry then applies to an authority with that URN below an anchor. It does not
+	// apply to certificates that an anchor has issued.
 	IsIntermediate bool
 }
 
-// Effect returns a description of the certificates that an entry of the deny list can refuse.
+// Effect returns the effect of an entry of the deny list.
 func (a *Anchors) Effect(d Denial) (r Effect) {
 	for _, s := range a.revoked.anchors {
 		if s.Line == d.Line && s.File == d.File {

@@ -15,7 +15,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// MaxRSABits is the largest RSA key that is used.
+// MaxRSABits is the maximum size of an RSA key in bits.
 const MaxRSABits = 8192
 
 var digests = map[x509.SignatureAlgorithm]crypto.Hash{
@@ -29,10 +29,10 @@ var digests = map[x509.SignatureAlgorithm]crypto.Hash{
 	x509.ECDSAWithSHA512: crypto.SHA512,
 }
 
-// CheckSignature checks a signature over the signed bytes. It supports RSA (PKCS #1
-// v1.5) up to MaxRSABits, and ECDSA on P-256, P-384 or P-521 with the signature in
-// ASN.1. It accepts SHA-1; the caller decides whether that is allowed. Any other key
-// or algorithm is an error.
+// CheckSignature checks a signature over the signed bytes. It supports RSA (PKCS #1 v1.5)
+// up to MaxRSABits, and ECDSA on P-256, P-384 or P-521 with the signature in ASN.1. It also
+// accepts SHA-1, which the caller must refuse if SHA-1 is not allowed. It fails for any
+// other key or algorithm.
 func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) error {
 	hash, ok := digests[alg]
 	if !ok {
@@ -43,7 +43,7 @@ func CheckSignature(key any, alg x509.SignatureAlgorithm, signed, sig []byte) er
 	return checkDigest(key, alg, h.Sum(nil), sig)
 }
 
-// checkDigest is CheckSignature for the digest of the signed bytes.
+// checkDigest is like CheckSignature, but takes the digest of the signed bytes.
 func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error {
 	hash := digests[alg]
 	switch k := key.(type) {
@@ -83,7 +83,7 @@ func isAcceptedCurve(c elliptic.Curve) bool {
 	return c == elliptic.P256() || c == elliptic.P384() || c == elliptic.P521()
 }
 
-// checkKey checks the kind and size of a certificate's own key.
+// checkKey checks the kind and the size of the key in a certificate.
 func checkKey(c *Certificate, o Options) *Error {
 	accepted := false
 	switch k := c.PublicKey.(type) {

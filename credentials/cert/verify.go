@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// DefaultMinRSABits is the smallest RSA key accepted if Options do not set another.
+	// DefaultMinRSABits is the value of Options.MinRSABits if none is set.
 	DefaultMinRSABits = 2048
-	// maxDepth is the longest chain, including leaf and anchor.
+	// maxDepth is the maximum length of a chain, with leaf and anchor.
 	maxDepth = 8
 	// maxChecks limits the signature checks for one leaf.
 	maxChecks = 32
-	// maxClockSkew is how far an issuer's clock may be ahead of ours.
+	// maxClockSkew is the accepted difference by which an issuer's clock is ahead of ours.
 	maxClockSkew = 5 * time.Minute
 )
 
@@ -35,7 +35,8 @@ type Options struct {
 	Budget *Budget
 }
 
-// Chain runs from the leaf to the anchor. It is shared and must not be changed.
+// Chain is a list of certificates from the leaf to the anchor. It is shared and must not be
+// changed.
 type Chain []*Certificate
 
 // Expires returns the earliest expiry of the chain's certificates.
@@ -49,21 +50,20 @@ func (c Chain) Expires() time.Time {
 	return t
 }
 
-// SHA1 reports whether a certificate below the anchor is signed with SHA-1, for the
-// log.
+// SHA1 reports whether a certificate below the anchor is signed with SHA-1.
 func (c Chain) SHA1() bool {
 	below := c[:max(0, len(c)-1)]
 	return slices.ContainsFunc(below, func(x *Certificate) bool { return usesSHA1(x.SignatureAlgorithm) })
 }
 
-// Verify finds a chain from leaf to one of the anchors that is valid at now. It uses
-// certificates in others as issuers where necessary. These may come from any source, since
-// each is verified.
+// Verify returns a chain from the leaf to an anchor. All its certificates are valid at the
+// time now. Verify can use the candidates as issuers between the leaf and the anchor. The
+// candidates may come from any source, since Verify checks each candidate.
 //
-// The error is always an *Error. A leaf without a valid URN is refused, even if it is
-// an anchor.
-func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now time.Time) (Chain, error) {
-	key := cacheKey(leaf, others, o)
+// The error is always an *Error. Verify refuses a leaf without a valid URN, even if the
+// leaf is an anchor.
+func Verify(leaf *Certificate, candidates []*Certificate, a *Anchors, o Options, now time.Time) (Chain, error) {
+	key := cacheKey(leaf, candidates, o)
 	if v, ok := a.verified.Get(key); ok && !now.Before(v.from) && !now.After(v.ends) {
 		return v.chain, nil
 	}
@@ -73,7 +73,7 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	if rule.HasURN.Broken(leaf.URN.IsZero()) {
 		return nil, refuse(NoName, rule.HasURN, leaf, "contains no URN among its alternative names")
 	}
-	s := search{others: others, anchors: a, options: o, now: now, checks: maxChecks}
+	s := search{others: candidates, anchors: a, options: o, now: now, checks: maxChecks}
 	chain := s.extend(leaf, nil)
 	if chain == nil {
 		return nil, s.best
@@ -82,8 +82,7 @@ func Verify(leaf *Certificate, others []*Certificate, a *Anchors, o Options, now
 	return chain, nil
 }
 
-// cacheKey returns a hash of everything that Verify's result depends on, except anchors
-// and time.
+// cacheKey returns a hash of the parameters of Verify, except the anchors and the time.
 func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
 	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
 	b = append(b, leaf.hash[:]...)
@@ -97,19 +96,19 @@ func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]
 	return sha256.Sum256(b)
 }
 
-// search looks for a chain from a leaf to an anchor, depth first.
+// search is the state of a depth-first search for a chain from a leaf to an anchor.
 type search struct {
 	others  []*Certificate
 	anchors *Anchors
 	options Options
 	now     time.Time
 	checks  int    // signature checks left
-	best    *Error // the error of the path that came closest to an anchor
+	best    *Error // the error of the longest path
 	depth   int    // the length of that path
 }
 
-// fail records an error if its path is longer than the paths of all earlier errors. It
-// returns nil. depth is the length of the path.
+// fail records an error if its path is longer than the paths of all earlier errors. depth
+// is the length of the error's path. fail always returns nil.
 func (s *search) fail(depth int, e *Error) Chain {
 	if s.best == nil || depth > s.depth {
 		s.best, s.depth = e, depth
@@ -117,8 +116,8 @@ func (s *search) fail(depth int, e *Error) Chain {
 	return nil
 }
 
-// extend adds c to the path and searches for a complete chain. It returns nil if there is
-// none.
+// extend adds a certificate to the path and searches for a complete chain. It returns nil
+// if it finds none.
 func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.checkSelf(c); e != nil {
 		return s.fail(len(path), e)
@@ -158,8 +157,8 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
 }
 
-// tryIssuer tries issuer as the issuer of the path's last certificate. It returns a complete
-// chain, or nil.
+// tryIssuer searches for a complete chain in which the issuer follows the path. It returns
+// nil if there is none.
 func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	c := path[len(path)-1]
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
@@ -184,7 +183,7 @@ func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	return s.extend(issuer, path)
 }
 
-// checkSelf checks dates, name, extensions and key of a certificate.
+// checkSelf checks the dates, the name, the extensions and the key of a certificate.
 func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
 	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
@@ -202,15 +201,14 @@ func (s *search) checkSelf(c *Certificate) *Error {
 	return checkKey(c, s.options)
 }
 
-// isAnchor reports whether c is an anchor that is not revoked.
+// isAnchor reports whether a certificate is an anchor that is not revoked.
 func (s *search) isAnchor(c *Certificate) bool {
 	_, ok := s.anchors.find(c)
 	return ok
 }
 
-// isEvaluated reports whether a critical extension is supported. Some need no
-// evaluation (key identifiers, extended usage, policies), since GENI sets no limits
-// by them.
+// isEvaluated reports whether a critical extension is supported. Key identifiers, extended
+// key usage and policies are accepted without evaluation, since they limit nothing in GENI.
 func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	switch oid.String() {
 	case "2.5.29.14", // subject key identifier
@@ -225,17 +223,18 @@ func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// checkIssuer checks whether c may issue certificates. below is the number of certificates
-// between c and the leaf. An anchor need not be a CA. Any other issuer must be a CA, which
-// certificates of X.509 versions 1 and 2 cannot state.
-func checkIssuer(c *Certificate, anchor bool, below int) *Error {
+// checkIssuer checks whether a certificate may issue certificates. distance is the number
+// of certificates between this certificate and the leaf. An anchor need not be a CA, since
+// certificates of X.509 versions 1 and 2 cannot be marked as CAs. Every other issuer must
+// be a CA.
+func checkIssuer(c *Certificate, anchor bool, distance int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
 	case rule.IssuerIsCA.Broken(!isCA && !anchor):
 		return refuse(NotIssuer, rule.IssuerIsCA, c, "issued a certificate but is not a CA")
 	case rule.IssuerKeyUsage.Broken(c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0):
 		return refuse(NotIssuer, rule.IssuerKeyUsage, c, "issued a certificate but its key usage does not allow it")
-	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && below > c.MaxPathLen):
+	case rule.PathLength.Broken(isCA && c.MaxPathLen >= 0 && (c.MaxPathLen > 0 || c.MaxPathLenZero) && distance > c.MaxPathLen):
 		return refuse(NotIssuer, rule.PathLength, c, "allows only %d certificates between itself and the last certificate of a chain", c.MaxPathLen)
 	case rule.IssuerIsAuthority.Broken(!c.URN.IsZero() && c.URN.Type != urn.Authority):
 		return refuse(NotIssuer, rule.IssuerIsAuthority, c, "issued a certificate but is not an authority")
@@ -243,9 +242,9 @@ func checkIssuer(c *Certificate, anchor bool, below int) *Error {
 	return nil
 }
 
-// checkNames checks a complete chain down from its anchor: every name must be within
-// the authorities that the certificate above it covers. A certificate without a URN
-// covers the same authorities as the certificate above it.
+// checkNames checks the names in a complete chain. Every name must be within the
+// authorities that the next certificate towards the anchor covers. A certificate without a
+// URN covers the same authorities as the next certificate towards the anchor.
 func checkNames(path Chain, anchor Anchor) *Error {
 	scope := anchor.Covers()
 	for i := len(path) - 2; i >= 0; i-- {
@@ -274,8 +273,7 @@ func usesSHA1(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
 }
 
-// short returns the first 100 bytes of a text for a message, and an ellipsis if the text is
-// longer.
+// short shortens a text for a message: to 100 bytes and an ellipsis.
 func short(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"

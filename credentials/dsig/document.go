@@ -12,20 +12,21 @@ import (
 const nsXML = "http://www.w3.org/XML/1998/namespace"
 
 const (
-	// maxChain is the number of credentials in a chain of parents.
+	// maxChain is the maximum number of nested credentials.
 	maxChain = 5
-	// maxSignatures is the number of signatures in one document.
+	// maxSignatures is the maximum number of signatures in a document.
 	maxSignatures = 16
 )
 
 // document is the structure of a signed credential, before verification.
 type document struct {
 	chain      []*xmltree.Element // outermost credential first
-	ids        []string           // xml:id of each
+	ids        []string           // xml:id of each credential in the chain
 	signatures []*xmltree.Element
 }
 
-// readDocument reads the structure and checks the number of elements, namespaces and ids.
+// readDocument reads the structure. It checks how often each element occurs, the namespaces
+// and the ids.
 func readDocument(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
@@ -36,8 +37,8 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 		}
 		return d, refuse(Malformed, broken, "the document is a %s, not a signed-credential", describe(root))
 	}
-	// A CDATA section does not change the canonical bytes, so anybody could add one to a
-	// signed document. No authority writes one.
+	// A CDATA section does not change the canonical bytes, so an attacker could add a CDATA
+	// section to a signed document. No authority writes CDATA sections.
 	if rule.TextOnly.Broken(bytes.Contains(doc.Source, []byte("<![CDATA["))) {
 		return d, refuse(Malformed, rule.TextOnly, "a signed credential must not contain CDATA")
 	}
@@ -83,7 +84,7 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 	return d, nil
 }
 
-// collectChain adds credential e, the credential in its parent, and so on to the chain.
+// collectChain adds a credential and all credentials nested in it to the chain.
 func (d *document) collectChain(e *xmltree.Element) error {
 	for e != nil {
 		if rule.Chain.Broken(len(d.chain) == maxChain) {
@@ -115,7 +116,7 @@ func (d *document) collectChain(e *xmltree.Element) error {
 }
 
 // concerns reports whether a signature may refer to a credential of the chain. It also
-// returns true for a signature without a reference by id.
+// returns true if the signature has a reference whose target is not clear, or no reference.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -134,8 +135,8 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 	return concerned || !isClear
 }
 
-// checkIDs refuses an id that occurs twice in the document. It considers every attribute
-// that some XML readers treat as an id.
+// checkIDs fails if an id occurs twice in the document. It checks every attribute that some
+// XML reader treats as an id.
 func checkIDs(root *xmltree.Element) error {
 	seen := map[string]bool{}
 	var walk func(e *xmltree.Element) error
@@ -163,11 +164,11 @@ func checkIDs(root *xmltree.Element) error {
 	return walk(root)
 }
 
-// checkLeaves refuses comments and processing instructions inside text.
-// Canonicalization drops comments. So a comment could be added inside a signed name
-// without breaking the signature, and a reader of the original document would see the
-// name in two parts. checkLeaves skips extensions, which are never read, and the parent,
-// which it checks in another call.
+// checkLeaves refuses comments and processing instructions inside text. Canonicalization
+// drops comments, so an attacker could add a comment inside a signed name. The signature
+// would stay valid, but some readers of the document would see only a part of the name.
+// checkLeaves skips extensions, which are never read, and the parent, which another call
+// checks.
 func checkLeaves(e *xmltree.Element) error {
 	isLeaf, hasComment := true, false
 	for _, c := range e.Children {
@@ -190,8 +191,8 @@ func checkLeaves(e *xmltree.Element) error {
 	return nil
 }
 
-// checkBlankText refuses text between the child elements of e. No authority writes such text,
-// and outside of a credential it is not signed.
+// checkBlankText refuses text between the child elements of an element. No authority writes
+// such text, and no signature covers such text outside a credential.
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
@@ -208,22 +209,23 @@ func noNamespace(local string) xmltree.Name { return xmltree.Name{Local: local} 
 // dsName returns a name in the namespace of signatures.
 func dsName(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
 
-// hasName reports whether e has that name.
+// hasName reports whether an element has the name, in the same namespace.
 func hasName(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplacedRule returns the rule that the misplaced element e breaks, where only elements
-// with one of these names in the namespace space are allowed. It is rule.Names if only the
-// namespace of e is wrong, and rule.Cardinality otherwise.
-func misplacedRule(e *xmltree.Element, space string, names ...string) rule.Rule {
-	if e.Space != space && slices.Contains(names, e.Local) {
+// misplacedRule returns the rule that a misplaced element breaks. Only elements with one of
+// the names in the namespace are allowed in its place. The rule is rule.Names if only the
+// element's namespace is wrong, else rule.Cardinality.
+func misplacedRule(e *xmltree.Element, namespace string, names ...string) rule.Rule {
+	if e.Space != namespace && slices.Contains(names, e.Local) {
 		return rule.Names
 	}
 	return rule.Cardinality
 }
 
-// describe returns the shortened name of e for messages, without its namespace.
+// describe returns the name of an element for messages, shortened and without the
+// namespace.
 func describe(e *xmltree.Element) string {
 	name := e.Local
 	if len(name) > 40 {
@@ -236,9 +238,9 @@ func describe(e *xmltree.Element) string {
 	return "<" + name + "> of another namespace"
 }
 
-// atMostOne returns the child of that name, or nil if there is none. It refuses a second
-// child of that name. It also refuses a child with the same local name in another namespace,
-// because another reader could use that child instead.
+// atMostOne returns the child with the name, or nil if there is none. It fails if there are
+// several. It also fails for a child with the same local name in another namespace, since
+// another reader could use that child instead.
 func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	var found *xmltree.Element
 	for _, c := range e.Elements() {
@@ -264,7 +266,7 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 	return c, err
 }
 
-// leafText returns the text of an element that may contain nothing else.
+// leafText returns the text of an element. It fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
 		if _, ok := c.(xmltree.Text); rule.TextOnly.Broken(!ok) {

@@ -6,15 +6,15 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is why a document was refused.
+// Reason is the kind of reason for which a document was refused.
 type Reason int
 
 // The reasons.
 const (
-	Malformed    Reason = iota // not XML, or not the shape of a signed credential
+	Malformed    Reason = iota // not XML, or not the structure of a signed credential
 	Unsigned                   // a credential of the chain has no signature, or two
 	Unsupported                // an algorithm, transform or key outside the profile
-	WeakDigest                 // SHA-1 where the operator does not allow it
+	WeakDigest                 // SHA-1, which the operator does not allow
 	BadSignature               // digest or signature do not match
 )
 
@@ -41,8 +41,8 @@ func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrapError returns the error for a document that another package could not read. Its text
-// begins with what.
-func wrapError(what string, err error) *Error {
-	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: what + ": " + err.Error(), Err: err}
+// wrapError returns the error for a document that another package could not read. The error
+// text begins with the prefix.
+func wrapError(prefix string, err error) *Error {
+	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: prefix + ": " + err.Error(), Err: err}
 }

@@ -16,8 +16,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Pretended is the signer assumed for a credential without a signature while rule.Signed
-// is off.
+// Pretended is the assumed signer of a credential without a signature, while rule.Signed is
+// off.
 var Pretended *cert.Certificate
 
 // Signature methods that are accepted only while rule.Algorithm is off.
@@ -36,7 +36,7 @@ var unlisted = map[string]any{
 	c14n10 + "#WithComments": xmltree.C14N10,
 }
 
-// lookup returns the algorithm of a name and whether it is accepted.
+// lookup returns the algorithm of a name. ok reports whether the algorithm is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	if !ok {
@@ -47,8 +47,8 @@ func lookup[T any](list map[string]T, name string) (T, bool) {
 	return found, ok
 }
 
-// examine checks that s is a signature of e, and returns e as a verified credential. A nil s,
-// which is possible only while rule.Signed is off, is not checked.
+// examine checks that s is a signature of the element e, and returns e as a verified
+// credential. While rule.Signed is off, s may be nil, and nothing is checked.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	if s != nil {
 		return s.check(doc, e, budget)
@@ -57,9 +57,9 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return Signed{Canonical: canonical, Signer: Pretended}, err
 }
 
-// isSignedWith reports whether value is a signature of info with the key of c. While
-// rule.Algorithm is off it also verifies methods outside the list: HMAC uses the public key
-// as its secret.
+// isSignedWith reports whether value is a signature of info with the key of the certificate
+// c. While rule.Algorithm is off, it also accepts the unlisted methods; HMAC uses the
+// public key as the secret.
 func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	if rule.Algorithm.Broken(true) {
 		return cert.CheckSignature(c.PublicKey, method, info, value) == nil

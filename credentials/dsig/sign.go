@@ -25,15 +25,14 @@ import (
 type SignOptions struct {
 	// SHA1 selects rsa-sha1, for software that supports nothing newer.
 	SHA1 bool
-	// Hash is SHA-256, 384 or 512 for an RSA key; 0 means SHA-256. For an ECDSA key the
-	// curve determines the hash.
+	// Hash is SHA-256, SHA-384 or SHA-512 for an RSA key; 0 means SHA-256. It is ignored
+	// for an ECDSA key, since the curve determines the hash.
 	Hash crypto.Hash
 }
 
-// Sign signs the credential with that xml:id and returns the document with a Signature
-// added to <signatures>, which must exist. An RSA key signs with rsa-sha256 unless the
-// options select another hash. An ECDSA key signs with the hash of its curve's size. chain
-// is the certificate of the key, followed by other certificates that a verifier may need.
+// Sign signs the credential that has the xml:id. It returns the document with a new
+// Signature in the element <signatures>, which must exist. chain is the certificate of the
+// key, followed by other certificates that a verifier may need.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
 	if err != nil {
@@ -90,15 +89,15 @@ type method struct {
 	hash              crypto.Hash
 }
 
-// sum returns the digest of b.
+// sum returns the digest of the bytes.
 func (m method) sum(b []byte) []byte {
 	h := m.hash.New()
 	h.Write(b)
 	return h.Sum(nil)
 }
 
-// chooseMethod returns the method for a key. It fails for keys and hashes that Verify
-// does not accept.
+// chooseMethod returns the signature method for a key. It fails if Verify does not accept
+// the key or the hash.
 func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 	sha256 := method{digest: nsEnc + "sha256", hash: crypto.SHA256}
 	switch k := key.Public().(type) {
@@ -138,8 +137,8 @@ type unsignedSignature struct {
 	digest []byte
 }
 
-// element returns the Signature element with this signature value. If value is nil, the
-// element's value is empty; its SignedInfo can then be signed.
+// element returns the Signature element with a signature value. With the value nil, it
+// returns an element whose SignedInfo is to be signed.
 func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)
@@ -166,7 +165,7 @@ func (s unsignedSignature) element(value []byte) []byte {
 	return b.Bytes()
 }
 
-// base64Lines returns raw in base64, in lines of 64 characters, as other signers write it.
+// base64Lines encodes bytes in base64, in lines of 64 characters as in other signers.
 func base64Lines(raw []byte) string {
 	s := base64.StdEncoding.EncodeToString(raw)
 	var b strings.Builder
@@ -191,7 +190,7 @@ func insertSignature(doc, element []byte) ([]byte, error) {
 	return slices.Concat(head, element, []byte("</signatures>"), tail), nil
 }
 
-// cutLast is bytes.Cut at the last sep instead of the first.
+// cutLast is like bytes.Cut, but cuts at the last separator.
 func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	i := bytes.LastIndex(b, sep)
 	if i < 0 {
@@ -200,7 +199,8 @@ func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	return b[:i], b[i+len(sep):], true
 }
 
-// findCredential returns the credential with that xml:id in e; nil if there is none.
+// findCredential returns the credential with an xml:id in an element, or nil if there is
+// none.
 func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 	if have, _ := e.Attr(nsXML, "id"); have == id && e.Name == noNamespace("credential") {
 		return e
@@ -213,8 +213,8 @@ func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 	return nil
 }
 
-// xmlSignature converts an ECDSA signature from ASN.1 to the form of XML signatures: two
-// numbers of size bytes each, one after the other.
+// xmlSignature converts an ECDSA signature from ASN.1 to the format in XML signatures. This
+// is a sequence of two numbers, each with size bytes.
 func xmlSignature(der []byte, size int) ([]byte, error) {
 	in := cryptobyte.String(der)
 	var seq cryptobyte.String

@@ -13,7 +13,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// signature is a Signature element that follows the profile.
+// signature is a Signature element with only supported content.
 type signature struct {
 	info             *xmltree.Element // SignedInfo
 	canonicalization xmltree.Method
@@ -27,7 +27,7 @@ type signature struct {
 	sha1             bool
 }
 
-// readSignature parses a Signature element and refuses everything outside the profile.
+// readSignature parses a Signature element. It fails for content that is not supported.
 func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := checkChildren(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (s *signature) readInfo() error {
 }
 
 // readTransforms sets the canonicalization of the credential, which is Canonical XML 1.0 by
-// default. The transform enveloped-signature may precede it. That transform has no effect,
-// because signatures are outside credentials.
+// default. It ignores a first transform "enveloped-signature", which has no effect since
+// signatures are outside credentials.
 func (s *signature) readTransforms(reference *xmltree.Element) error {
 	s.transform = xmltree.C14N10
 	transforms, err := atMostOne(reference, dsName("Transforms"))
@@ -124,7 +124,7 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	return nil
 }
 
-// readKeys reads the certificates. It ignores keys and key names beside them.
+// readKeys reads the certificates. It ignores other keys and key names.
 func (s *signature) readKeys(keys *xmltree.Element) error {
 	if err := checkBlankText(keys); err != nil {
 		return err
@@ -160,8 +160,8 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 	return nil
 }
 
-// algorithm returns the value in list for the algorithm of the child called name. It refuses
-// parameters, and algorithms that are not in the list.
+// algorithm returns the list's value for the algorithm that a child element names. It fails
+// if the algorithm is not in the list or has parameters.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
 	c, err := exactlyOne(e, dsName(name))
@@ -179,7 +179,7 @@ func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, er
 	return found, nil
 }
 
-// base64Child decodes the text of the only child of that name.
+// base64Child decodes the text of the only child that has the name.
 func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	c, err := exactlyOne(e, dsName(name))
 	if err != nil {
@@ -196,8 +196,8 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	return b, nil
 }
 
-// checkChildren refuses children of e that are not elements of the signature namespace with
-// one of these names.
+// checkChildren fails if an element has a child other than these names in the namespace of
+// signatures.
 func checkChildren(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {
@@ -218,8 +218,9 @@ next:
 	return nil
 }
 
-// asn1Signature converts an ECDSA signature from the form of XML signatures, two numbers
-// of equal length, to the ASN.1 sequence that the standard library reads.
+// asn1Signature converts an ECDSA signature from the format in XML signatures to ASN.1, as
+// the standard library reads it. In XML signatures, it is a sequence of two numbers of
+// equal length.
 func asn1Signature(value []byte) ([]byte, error) {
 	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
 		return nil, refuse(BadSignature, rule.Signature, "the signature value has the wrong length for ECDSA")

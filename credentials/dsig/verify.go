@@ -13,7 +13,7 @@ import (
 
 // Options are the operator's settings and the limits of a document.
 type Options struct {
-	// SHA1 accepts SHA-1 as digest and in the signature.
+	// SHA1 accepts SHA-1 as the digest and in the signature.
 	SHA1 bool
 	// Limits are the limits of the document; a zero field means its value in DefaultLimits.
 	Limits xmltree.Limits
@@ -21,13 +21,13 @@ type Options struct {
 	Budget *cert.Budget
 }
 
-// DefaultLimits are the limits of a signed credential. The time of canonicalization is proportional
-// to the elements and to the square of the namespaces in scope: 10,000 elements and 64
-// namespaces, in 50 kB, took a third of a second. Authorities write some hundred elements
-// and three namespaces, with names of fifty bytes.
+// DefaultLimits are the limits of a signed credential. The time for canonicalization grows
+// with the number of elements, and with the square of the number of namespaces in scope. A
+// document of 50 kB with 10,000 elements and 64 namespaces took a third of a second.
+// Authorities write some hundred elements and three namespaces with names of fifty bytes.
 var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 4000, Attrs: 32, Namespaces: 20, NamespaceBytes: 256}
 
-// limits returns the limits with the defaults filled in.
+// limits returns the limits, with the default value for each zero field.
 func (o Options) limits() xmltree.Limits {
 	l := o.Limits
 	for _, v := range []struct {
@@ -49,12 +49,12 @@ func (o Options) limits() xmltree.Limits {
 type Signed struct {
 	// ID is the credential's xml:id.
 	ID string
-	// Canonical is the credential in the canonical form that was digested, as a document
-	// of its own. The signature covers no other part of the original document.
+	// Canonical is the credential in canonical form, as a separate document. The signature
+	// covers exactly these bytes.
 	Canonical []byte
 	// Signer is the certificate whose key made the signature. It is not yet verified.
 	Signer *cert.Certificate
-	// Others are the other certificates in the signature. They may be the signer's chain.
+	// Others are the other certificates in the signature, such as the signer's chain.
 	Others []*cert.Certificate
 	// SHA1 means that the digest or the signature uses SHA-1.
 	SHA1 bool
@@ -63,9 +63,9 @@ type Signed struct {
 	Signatures int
 }
 
-// Verify checks the signatures of a signed credential. It returns every credential of
-// the chain with the signed bytes, outermost first. It fails unless all of them are
-// signed; the error is always an *Error.
+// Verify checks the signatures of a signed credential. It returns all credentials of the
+// chain, the outermost first. It fails if one of the credentials is not signed. The error
+// is always an *Error.
 func Verify(doc []byte, o Options) ([]Signed, error) {
 	var signed []Signed
 	err := xmltree.Parse(doc, o.limits(), func(d *xmltree.Doc) error {
@@ -82,7 +82,7 @@ func Verify(doc []byte, o Options) ([]Signed, error) {
 	return nil, wrapError("cannot be read", err)
 }
 
-// verify is Verify for a parsed document.
+// verify is like Verify, but takes a parsed document.
 func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	d, err := readDocument(doc)
 	if err != nil {
@@ -90,8 +90,8 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	}
 	signatures := make([]*signature, len(d.chain)) // by credential
 	for _, e := range d.signatures {
-		// A signature over something outside the chain proves nothing and does no harm,
-		// so it is ignored even if it is malformed.
+		// Ignore a signature over other elements, even if it is malformed: it proves
+		// nothing about the chain.
 		if !d.concerns(e) {
 			continue
 		}
@@ -122,7 +122,7 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	return signed, nil
 }
 
-// check verifies that the signature covers exactly the element e, and returns e as a verified
+// check verifies that the signature is for the element e, and returns e as a verified
 // credential.
 func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
@@ -146,7 +146,7 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 }
 
 // findSigner returns the certificate whose key made the signature, and the other
-// certificates. Their order is not specified, so it tries each.
+// certificates. It tries each certificate, since the order in a signature is not specified.
 func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
@@ -183,8 +183,8 @@ func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.C
 	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made with the key of its certificate")
 }
 
-// decodeBase64 decodes base64 with white space anywhere. It requires that the unused bits at
-// the end are zero, so that a value has only one form.
+// decodeBase64 decodes base64 and ignores white space. It fails if unused bits at the end
+// are not zero, so that a value has only one encoding.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {

@@ -1,11 +1,11 @@
 package rule
 
-// Readable is the rule that input can be parsed. It cannot be switched off, since there
-// is nothing to examine otherwise.
+// Readable is the rule that the input can be parsed. It cannot be switched off, since
+// without parsed input there is nothing to examine.
 const Readable Rule = "the input can be parsed"
 
-// Rules for the document's text (package schemas/xmltree). The numbers are the attacks that a
-// rule prevents; the attacks are in the tests of package credentials.
+// Rules for the document's text (package schemas/xmltree). The numbers are those of the
+// attacks that a rule prevents, in the tests of package credentials.
 const (
 	Doctype      Rule = "no document type"                                        // 22
 	Encoding     Rule = "only UTF-8 is declared as encoding"                      // 27
