@@ -10,14 +10,15 @@ import (
 	"patchbay/am/store"
 )
 
-// clockName is the file beside the store that keeps the state of the clock.
+// clockName is the name of the file with the state of the clock. The file is in the folder of the
+// store.
 const clockName = "clock.json"
 
 // ClockFile returns the path of the clock's file.
 func (c *Config) ClockFile() string { return filepath.Join(filepath.Dir(c.State), clockName) }
 
-// OpenClock opens the clock that leases of the site follow. A nil log discards
-// messages; problems are in the clock's State, too.
+// OpenClock opens the clock that leases of the site follow. If log is nil, messages are
+// discarded. The clock's State also shows problems.
 func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -25,7 +26,8 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	return clock.Open(clock.Options{File: c.ClockFile(), Jump: c.ClockJump, Log: log})
 }
 
-// OpenStateReadOnly opens the store of a site that is not served, or a copy of it, read-only.
+// OpenStateReadOnly opens the store of a site that is not served, or a copy of the store. It
+// opens it read-only.
 func (c *Config) OpenStateReadOnly() (*store.Store, error) {
 	readOnly := *c
 	readOnly.readOnly = true
@@ -44,8 +46,8 @@ func (c *Config) OpenState() (*store.Store, error) {
 // ClockAnswer is the state of a served site's clock, and its state before a change.
 type ClockAnswer struct {
 	Before, Now clock.State
-	// Over counts the leases that have ended by the host's clock but not by the site's clock.
-	// They end when the host's clock is trusted.
+	// Over is the number of leases that have ended by the host's clock but not by the site's
+	// clock. These leases end when an operator trusts the host's clock.
 	Over int
 }
 
@@ -53,16 +55,16 @@ type ClockAnswer struct {
 // clock.
 const ClockTrusted = "clock trusted"
 
-// Doubted reports whether, before the change, the host's clock was not trusted or the clock's
-// file was lost.
+// Doubted reports whether the state Before was bad: the host's clock was not trusted, or the
+// clock's file was lost.
 func (a *ClockAnswer) Doubted() bool { return a.Before.Doubt != clock.NoDoubt || a.Before.Lost != "" }
 
-// Summary returns one line for the journal: the new time and the old one.
+// Summary returns one line for the journal, with the new time and the old time.
 func (a *ClockAnswer) Summary() string {
 	return fmt.Sprintf("%s instead of %s", display.Time(a.Now.Host), display.Time(a.Before.Site))
 }
 
-// Count counts the leases that end when the host's clock is trusted.
+// Count adds to Over the leases that end when an operator trusts the host's clock.
 func (a *ClockAnswer) Count(s *store.Store) error {
 	from, to := a.Now.Site, a.Now.Host
 	if !a.Before.Site.IsZero() {

@@ -14,18 +14,16 @@ import (
 	"patchbay/rspec"
 )
 
-// Config is patchbay.yaml: one site. Paths that are not absolute are relative
-// to the folder of the file. Every key can also be given by the environment:
-// leases.provisioned is PATCHBAY_LEASES_PROVISIONED. Times are written 30s,
-// 10m, 24h or 30d.
+// Config is the configuration of one site, the file patchbay.yaml. Relative paths start at the
+// folder of the file. An environment variable can set every key: PATCHBAY_LEASES_PROVISIONED sets
+// leases.provisioned. Durations are written 30s, 10m, 24h or 30d.
 type Config struct {
-	// Authority is the site's name in URNs, a name that no other site of the
-	// federation has; the host's full name is a good one. The aggregate is then
-	// urn:publicid:IDN+AUTHORITY+authority+cm. Never change it: every URN that
-	// was handed out names it.
+	// Authority is the site's name in URNs. It must be unique in the federation; use the host's
+	// full name. The URN of the aggregate is urn:publicid:IDN+AUTHORITY+authority+cm. Never
+	// change it, because all URNs that clients know contain it.
 	Authority string `yaml:"authority"`
-	// Listen is the address and port for clients; :8443 for port 8443 on every
-	// address. Port 0 takes any free one.
+	// Listen is the address and port for clients. :8443 is port 8443 on every address; port 0 is
+	// any free port.
 	Listen string `yaml:"listen"`
 	// PublicURL is the URL of the site for clients, https://HOST:PORT. The default has the
 	// host's full name and the port of Listen.
@@ -35,11 +33,11 @@ type Config struct {
 	Admin string `yaml:"admin"`
 	// Metrics is the listener of /metrics, /readyz and /healthz for monitors on other hosts.
 	Metrics MetricsConfig `yaml:"metrics"`
-	// Keys are the server's certificates and private keys, one pair for each
-	// kind of key. An RSA pair beside an ECDSA one serves old clients.
+	// Keys are the server's certificates and private keys, one pair for each kind of key. Old
+	// clients need an RSA pair in addition to an ECDSA pair.
 	Keys []KeyPair `yaml:"keys"`
-	// Trusted is the folder of trust anchors, the files *.pem. The files *.crl and denied
-	// list revoked certificates and refused users.
+	// Trusted is the folder of trust anchors, the files *.pem. Its files *.crl list revoked
+	// certificates. Its file denied lists refused users and certificates.
 	Trusted string `yaml:"trusted"`
 	// Inventory is the file of the components that this site offers.
 	Inventory string `yaml:"inventory"`
@@ -47,29 +45,28 @@ type Config struct {
 	Providers string `yaml:"providers"`
 	// State is the file with the site's slivers and reservations (its store).
 	State string `yaml:"state"`
-	// JournalKeep is how long the state keeps journal entries; 400d. Entries that the
-	// audit does not have yet stay, and 0s keeps all. The audit is not changed.
+	// JournalKeep is how long the state keeps journal entries; 400d. 0s keeps all entries.
+	// Entries that are not in the audit yet are never removed.
 	JournalKeep time.Duration `yaml:"journal_keep"`
-	// Maintenance is the file of lockdown, drained components and planned maintenance.
-	// Commands write it; it need not exist.
+	// Maintenance is the file of lockdown, drained components and planned maintenance. Commands
+	// write the file. It need not exist.
 	Maintenance string `yaml:"maintenance"`
-	// Policy is the file of rules that limit the resources of users. It need not exist
-	// unless this key is set.
+	// Policy is the file of rules that limit the resources of users. The file must exist if this
+	// key is set.
 	Policy string `yaml:"policy"`
-	// Audit is the file that keeps a line for each call that may change something,
-	// and for each address that a sliver gets or loses. It can be moved away at any
-	// time.
+	// Audit is the file with a line for each call that may change something, and for each address
+	// that a sliver gets or loses. The file can be moved away at any time.
 	Audit string `yaml:"audit"`
 	// AuditRequired refuses calls that would change something while the audit
 	// cannot be written.
 	AuditRequired bool `yaml:"audit_required"`
-	// Credentials says which credentials with old algorithms are accepted.
+	// Credentials limits the accepted credentials and certificates.
 	Credentials CredentialsConfig `yaml:"credentials"`
-	// Leases limit how long slivers live.
+	// Leases limits the leases of slivers.
 	Leases LeasesConfig `yaml:"leases"`
-	// ClockJump is how far the host's clock may jump; 1m. After a larger jump it is not
-	// trusted until an operator confirms it (patchbay clock): leases follow the monotonic
-	// clock until then.
+	// ClockJump is the largest jump of the host's clock that is accepted; 1m. After a larger
+	// jump, leases follow the monotonic clock until an operator trusts the host's clock (patchbay
+	// clock).
 	ClockJump time.Duration `yaml:"clock_jump"`
 	// EmptyDescribe is the answer of Describe, and of ListResources of version 2, for a
 	// slice without slivers: "empty", an empty manifest (jFed expects it), or the error
@@ -78,17 +75,17 @@ type Config struct {
 	// ServicesFailure is the effect of a failed install or execute on its sliver. With
 	// "report" the sliver is ready and has a geni_error; with "fail" it is geni_failed.
 	ServicesFailure string `yaml:"services_failure"`
-	// Orphans says what happens to orphans: resources of a provider that belong to no
-	// sliver. "keep" reports them in the log, in /metrics and in "patchbay nodes", and
-	// their component takes no new slivers while they exist. "remove" also removes an
-	// orphan if this site's journal records that it was released here, at most 20 an
-	// hour. The journal has no record of the resources of another site, and none of resources
-	// made after the backup that was restored: remove these with "patchbay release --orphans".
+	// Orphans is the treatment of orphans, the resources of a provider that belong to no sliver.
+	// "keep" reports orphans in the log, in /metrics and in "patchbay nodes". While an orphan
+	// exists, its component takes no new slivers. "remove" also removes at most 20 orphans an
+	// hour. It removes only orphans whose release is in this site's journal. Remove other orphans
+	// with "patchbay release --orphans": those of another site, and those that were created after
+	// a backup that was restored.
 	Orphans string `yaml:"orphans"`
-	// OrphansAfter is how long an orphan must have existed before it is removed; 10m.
+	// OrphansAfter is the age at which an orphan may be removed; 10m.
 	OrphansAfter time.Duration `yaml:"orphans_after"`
-	// ASCIIManifests writes characters beyond ASCII as references; old omni
-	// fails on them.
+	// ASCIIManifests replaces non-ASCII characters in manifests by character references, because
+	// old versions of omni fail on such characters.
 	ASCIIManifests bool `yaml:"ascii_manifests"`
 	// ManifestExtensions are the extensions of manifests: "sliver-info" adds the creation and
 	// expiry of each sliver, and "vnode" its physical name in Emulab's format.
@@ -99,12 +96,12 @@ type Config struct {
 	Log LogConfig `yaml:"log"`
 	// Limits protect the server from its clients.
 	Limits LimitsConfig `yaml:"limits"`
-	// StopTimeout is how long running calls may continue when the server stops.
+	// StopTimeout is the time in which running calls must end when the server stops.
 	StopTimeout time.Duration `yaml:"stop_timeout"`
 
 	// PollProviders is the interval at which providers are polled. A provider that has not
-	// answered for three times this interval is silent. 0 means 15 seconds; only tests set
-	// it, so it has no key.
+	// answered for three times this interval is silent. 0 means 15 seconds. Only tests set this
+	// field, so it has no key.
 	PollProviders time.Duration
 
 	Origin origin
@@ -124,9 +121,9 @@ const (
 	orphansRemove = "remove"
 )
 
-// MetricsConfig is the listener of /metrics, /readyz and /healthz for monitors on other
-// hosts, over TLS with the server's certificates. Monitors authenticate with a token or a
-// client certificate; if TokenFile and ClientCA are both set, they need both.
+// MetricsConfig is the listener of /metrics, /readyz and /healthz for monitors on other hosts. It
+// uses TLS with the server's certificates. Monitors authenticate with a token or a client
+// certificate. If TokenFile and ClientCA are both set, monitors need both.
 type MetricsConfig struct {
 	// Listen is the address and port; empty for none.
 	Listen string `yaml:"listen"`
@@ -137,7 +134,7 @@ type MetricsConfig struct {
 	ClientCA string `yaml:"client_ca"`
 }
 
-// KeyPair names a certificate and its private key, both PEM.
+// KeyPair has the paths of a certificate and of its private key, both in PEM.
 type KeyPair struct {
 	Certificate string `yaml:"certificate"`
 	Key         string `yaml:"key"`
@@ -145,8 +142,8 @@ type KeyPair struct {
 
 // CredentialsConfig limits the accepted credentials and certificates.
 type CredentialsConfig struct {
-	// SHA1Signatures accepts credentials signed with SHA-1, as many authorities
-	// still sign; true.
+	// SHA1Signatures accepts credentials signed with SHA-1, which many authorities still use;
+	// true.
 	SHA1Signatures bool `yaml:"sha1_signatures"`
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool `yaml:"sha1_certificates"`
@@ -155,15 +152,16 @@ type CredentialsConfig struct {
 	// Signers are names of authorities (the last part of their URNs) that may sign
 	// credentials, in addition to sa, ma, ca, ch and root.
 	Signers []string `yaml:"signers"`
-	// Speakers are the URNs of the tools and authorities that may speak for users with a
-	// credential signed by the user; if there are none, all trusted tools and authorities may.
+	// Speakers are the URNs of the tools and authorities that may speak for users. They still
+	// need a credential signed by the user. If Speakers is empty, all trusted tools and
+	// authorities may speak for users.
 	Speakers []string `yaml:"speakers"`
-	// CacheSize is how many verified credentials are cached.
+	// CacheSize is the maximum number of verified credentials in the cache.
 	CacheSize int `yaml:"cache_size"`
 }
 
-// LeasesConfig limits how long slivers live. A lease never outlives the credential of
-// the call that requested it.
+// LeasesConfig limits the leases of slivers. A lease never outlives the credential of the call
+// that requested it.
 type LeasesConfig struct {
 	// Allocated is the lease of a reservation that is not provisioned; 10m.
 	Allocated time.Duration `yaml:"allocated"`
@@ -175,8 +173,8 @@ type LeasesConfig struct {
 	// ProvisionedMax is the longest lease that Provision and Renew give, counted from the
 	// call; 30d.
 	ProvisionedMax time.Duration `yaml:"provisioned_max"`
-	// Margin is the time between the end of the first lease and the end of the credential,
-	// so that a small renewal still works; 10m.
+	// Margin is the minimum time between the end of the first lease and the end of the
+	// credential, so that a small renewal is possible; 10m.
 	Margin time.Duration `yaml:"margin"`
 }
 
@@ -247,8 +245,8 @@ func (c *Config) ReadOptions(inv *inventory.Inventory) rspec.ReadOptions {
 	return o
 }
 
-// Components returns a function that finds a component's name and provider by its URN in the
-// inventory that inv returns.
+// Components returns a function that looks up a component by its URN in the inventory that inv
+// returns. The function returns the component's name and provider.
 func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provider string, ok bool) {
 	return func(u urn.URN) (string, string, bool) {
 		c, ok := inv().Component(u)
@@ -259,8 +257,8 @@ func Components(inv func() *inventory.Inventory) func(urn.URN) (component, provi
 	}
 }
 
-// Interfaces returns a function that finds an interface's name by its URN in the inventory
-// that inv returns.
+// Interfaces returns a function that returns the name of the interface with a URN; "" if the
+// inventory that inv returns has no such interface.
 func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 	return func(u urn.URN) string {
 		if i, ok := inv().Interface(u); ok {
@@ -271,7 +269,7 @@ func Interfaces(inv func() *inventory.Inventory) func(urn.URN) string {
 }
 
 // New returns the configured log. In JSON, durations are seconds in a key NAME_seconds.
-// Empty strings are left out.
+// Attributes with an empty text are omitted.
 func (l LogConfig) New(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {

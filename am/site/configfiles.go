@@ -14,8 +14,8 @@ import (
 	"patchbay/am/display"
 )
 
-// checkFiles checks that all configured files exist. Its error joins a *ConfigError, with the
-// line of the key, for each missing file.
+// checkFiles checks that all configured files exist. Its error joins a *ConfigError for each
+// mistake.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
 		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
@@ -59,23 +59,23 @@ func (c *Config) CheckFolder(key, path string) error {
 	return nil
 }
 
-// CheckState checks that the store can be created or written. Its folder must be
-// writable too, since other files are created there.
+// CheckState checks that the store can be created or written. The store's folder must be
+// writable, too, because the server creates other files there.
 func (c *Config) CheckState() error { return c.checkWritten("state", c.State, true) }
 
 // CheckAudit checks that the audit can be created or appended to.
 func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
 
-// checkWritten checks that the file of a key can be created, or read and written. If
-// always is set, its folder must be writable even if the file exists.
-func (c *Config) checkWritten(key, path string, always bool) error {
+// checkWritten checks that the file of a key can be created, or read and written. If needsFolder
+// is true, the file's folder must be writable even if the file exists.
+func (c *Config) checkWritten(key, path string, needsFolder bool) error {
 	dir := filepath.Dir(path)
 	if err := c.CheckFolder(key, dir); err != nil {
 		return err
 	}
 	info, err := os.Stat(path)
 	isNew := errors.Is(err, fs.ErrNotExist)
-	if isNew || always {
+	if isNew || needsFolder {
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 			return c.Origin.errorf(key, "%s; or name a file elsewhere", notWritableMessage(dir, err))
 		}
@@ -108,9 +108,9 @@ func notWritableMessage(path string, err error) string {
 
 // missingMessage returns the message for a file or folder that does not exist or cannot be
 // read.
-func missingMessage(what, path string, err error) string {
+func missingMessage(label, path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("the %s %s does not exist; create it, or correct the name", what, path)
+		return fmt.Sprintf("the %s %s does not exist; create it, or correct the name", label, path)
 	}
-	return fmt.Sprintf("the %s cannot be read: %v", what, err)
+	return fmt.Sprintf("the %s cannot be read: %v", label, err)
 }

@@ -9,7 +9,8 @@ import (
 // EnvPrefix begins the names of the environment variables that set keys.
 const EnvPrefix = "PATCHBAY_"
 
-// origin records where the values of a configuration came from, for messages.
+// origin records the places of a configuration's values, for messages. A place is a line of the
+// file or an environment variable.
 type origin struct {
 	File  string
 	lines map[string]int // the line of each key in the file
@@ -19,7 +20,7 @@ type origin struct {
 	warnings *[]*ConfigError // see Config.Warnings
 }
 
-// ConfigError is one mistake in a configuration: where it is, and what to do.
+// ConfigError is one mistake in a configuration. Where is its place, and Msg includes the remedy.
 type ConfigError struct{ Where, Key, Msg string }
 
 func (e *ConfigError) Error() string {
@@ -29,7 +30,7 @@ func (e *ConfigError) Error() string {
 	return e.Where + ": " + e.Key + ": " + e.Msg
 }
 
-// Where returns the variable, or file and line, that a key's value came from.
+// Where returns the place of a key's value: the environment variable, or the file and line.
 func (o origin) Where(key string) string {
 	if o.variables[key] != "" {
 		return "environment " + envName(key)
@@ -42,12 +43,12 @@ func (o origin) Where(key string) string {
 	return o.File
 }
 
-// has reports whether a key was set, by the file or a variable.
+// has reports whether the file or a variable has set a key.
 func (o origin) has(key string) bool {
 	return o.variables[key] != "" || o.lines[key] > 0
 }
 
-// parentKey returns the key of the section that a key belongs to; "" for a top key.
+// parentKey returns the key of the section that contains a key; "" for a key outside of sections.
 func parentKey(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '.'))]
 }
@@ -57,8 +58,8 @@ func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// settingVariables returns the values of the environment variables that set keys, by key.
-// Keys in lists have no variables.
+// settingVariables returns, by key, the values of the environment variables that set keys. Keys
+// in lists have no variables.
 func settingVariables(environ []string) map[string]string {
 	values := make(map[string]string)
 	for _, s := range settings(&Config{}) {
@@ -76,11 +77,11 @@ func (o origin) warn(where, format string, args ...any) {
 	*o.warnings = append(*o.warnings, &ConfigError{Where: where, Msg: fmt.Sprintf(format, args...)})
 }
 
-// Warnings returns a warning for each key or variable that this release ignores, or accepts
-// under an old name. Operators should change these before the next release.
+// Warnings returns a warning for each key or variable that this release ignores, or accepts under
+// an old name.
 func (c *Config) Warnings() []*ConfigError {
 	if c.Origin.warnings == nil {
-		return nil // it was not read from a file
+		return nil // the configuration was not read from a file
 	}
 	return *c.Origin.warnings
 }

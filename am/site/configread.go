@@ -28,8 +28,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// cannotRead returns the error of a configuration file that cannot be read. A
-// permission error names the users that may read it.
+// cannotRead returns the error for a configuration file that cannot be read. If this user may not
+// read the file, the error names the users that may.
 func cannotRead(file string, err error) error {
 	msg := fmt.Sprintf("cannot be read: %v", err)
 	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
@@ -45,11 +45,11 @@ func cannotRead(file string, err error) error {
 	return &ConfigError{Where: file, Msg: msg}
 }
 
-// ReadConfig reads a site's configuration from its file and the environment, adds the
-// defaults and validates it. Errors name the file and line, or the variable, and the remedy.
+// ReadConfig reads a site's configuration from its file and the environment. It adds the defaults
+// and validates all values. An error names the place of the mistake, and the remedy.
 func ReadConfig(file string) (*Config, error) { return readConfig(file, ParseConfig) }
 
-// ReadConfigFile is ReadConfig without the environment.
+// ReadConfigFile is ReadConfig without environment variables.
 func ReadConfigFile(file string) (*Config, error) {
 	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, nil) })
 }
@@ -70,7 +70,7 @@ func readConfig(file string, parse func(file string, text []byte) (*Config, erro
 	return parse(file, text)
 }
 
-// maxConfig limits the bytes of a configuration.
+// maxConfig is the largest size of a configuration file in bytes.
 const maxConfig = 1 << 20
 
 // readConfigText reads a configuration file of at most maxConfig bytes.
@@ -87,13 +87,14 @@ func readConfigText(file string) ([]byte, error) {
 	return text, err
 }
 
-// ParseConfig does what ReadConfig does for the text of a file. Variables of the
-// environment take precedence over the file.
+// ParseConfig is ReadConfig for a file that contains text. Environment variables take precedence
+// over the text.
 func ParseConfig(file string, text []byte) (*Config, error) {
 	return parseConfig(file, text, os.Environ())
 }
 
-// parseConfig is ParseConfig with an environment, in the format of os.Environ.
+// parseConfig is ParseConfig with the environment variables in environ, which has the format of
+// os.Environ.
 func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	c := DefaultConfig()
 	c.Origin = origin{File: file, lines: make(map[string]int), variables: settingVariables(environ), warnings: new([]*ConfigError)}
@@ -122,11 +123,11 @@ func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	return &c, nil
 }
 
-// withoutRepeats returns the errors that err joins, except those about places that have an
-// error in known. A value that cannot be parsed needs no second error.
-func withoutRepeats(err error, known []error) (others []error) {
+// withoutRepeats returns the errors that err joins, except errors about a place of an earlier
+// error. A value that cannot be parsed needs no second error.
+func withoutRepeats(err error, earlier []error) (others []error) {
 	at := map[string]bool{}
-	for _, e := range known {
+	for _, e := range earlier {
 		if x, ok := errors.AsType[*ConfigError](e); ok {
 			at[x.Where] = true
 		}
@@ -183,12 +184,12 @@ func parseSize(s string) (int64, error) {
 // otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
-// warnedIn is the release that ignores removedKeys, and accepts renamedKeys under both names;
-// both cause a warning. In the next release the entries are removed, and the keys are errors.
+// warnedIn is the release that warns of removedKeys and renamedKeys. It ignores removed keys and
+// accepts renamed keys under their old names. In the next release, delete both lists, so that
+// these keys become errors.
 const warnedIn = "0.1"
 
-// removedKeys are the keys of earlier versions that no longer exist, with the value
-// that now always applies.
+// removedKeys are keys of earlier versions, each with the value that now always applies.
 var removedKeys = map[string]string{
 	"limits.max_bodies":                      "64M",
 	"limits.max_answers":                     "256M",
@@ -210,15 +211,15 @@ var removedKeys = map[string]string{
 	"limits.rspec.command":                   "64K",
 }
 
-// renamedKeys are the keys that have a new name, with that name.
+// renamedKeys maps the old names of keys to the new names.
 var renamedKeys = map[string]string{
 	"unpromised":       "orphans",
 	"unpromised_after": "orphans_after",
 }
 
-// checkEnvironment returns an error for each variable whose key is misspelt, renamed or a
-// list, and warns of variables of removed keys. Other PATCHBAY_ variables may belong to
-// other programs and are ignored.
+// checkEnvironment returns an error for each PATCHBAY_ variable whose key is misspelt, renamed or
+// a list. It warns of variables of removed keys. It ignores other PATCHBAY_ variables, because
+// other programs may use them.
 func (o origin) checkEnvironment(environ []string) error {
 	lists := map[string]string{"KEYS": "certificates", "HOOKS": "hooks"}
 	known := slices.Sorted(maps.Keys(lists))
@@ -259,8 +260,7 @@ func (o origin) checkEnvironment(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// document parses the text of a configuration and returns its root; nil for an empty
-// one.
+// document parses the text of a configuration and returns the root; nil for an empty text.
 func (o origin) document(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -280,8 +280,8 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// walk decodes the YAML at n into v, records the line of each key, and adds mistakes to
-// errs. prefix is the full key of n with a trailing dot; "" at the root.
+// walk decodes the YAML node n into v. It records the line of each key, and adds mistakes to
+// errs. prefix is the full key of n with a dot at the end; "" for the root.
 func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
@@ -358,8 +358,8 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 	}
 }
 
-// namesake returns the full key, in any section, whose last part is name; "" if there is
-// none, or more than one.
+// namesake returns the only full key whose last part is name; "" if there is no such key, or
+// several.
 func namesake(name string) (found string) {
 	for _, s := range settings(&Config{}) {
 		if !strings.HasSuffix(s.key, "."+name) {
@@ -379,8 +379,7 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings returns the keys that hold a single value. Lists are left out, because one
-// variable cannot hold them.
+// settings returns the keys that hold a single value, which a variable can set.
 func settings(c *Config) (all []setting) {
 	var walk func(v reflect.Value, prefix string)
 	walk = func(v reflect.Value, prefix string) {
@@ -398,7 +397,7 @@ func settings(c *Config) (all []setting) {
 	return all
 }
 
-// fields iterates over the fields of a struct that have a key, with the key.
+// fields yields each field of a struct that has a key, and the key.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -409,15 +408,14 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// isProviderFile reports whether a document is the YAML file beside a provider. In an
-// inventory, provider is a name instead of a mapping.
+// isProviderFile reports whether a document is the YAML file of a provider. The key provider also
+// occurs in inventories, but its value is a mapping only in the file of a provider.
 func isProviderFile(doc *yaml.Node) bool {
 	var top struct{ Provider, Instance yaml.Node }
 	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
 }
 
-// IsInventory reports whether a document is an inventory, which has other keys than a
-// configuration.
+// IsInventory reports whether a document has a key of inventories.
 func IsInventory(doc *yaml.Node) bool {
 	var top struct {
 		Components  yaml.Node
@@ -437,12 +435,12 @@ func ConfigText(authority, listen, publicURL string) []byte {
 	if err := configTemplate.Execute(&b, map[string]string{
 		"Authority": yamlString(authority), "Listen": yamlString(listen), "PublicURL": yamlString(publicURL),
 	}); err != nil {
-		panic(err) // the template is ours
+		panic(err) // the template is a constant
 	}
 	return b.Bytes()
 }
 
-// yamlString quotes s, which has no control characters, if YAML needs quotes.
+// yamlString returns s, in quotes if YAML needs them. s must have no control characters.
 func yamlString(s string) string {
 	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
 		return fmt.Sprintf("%q", s)

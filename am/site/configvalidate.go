@@ -65,7 +65,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	}
 }
 
-// validateMetrics checks that other hosts cannot read metrics without a token or a
+// validateMetrics checks the settings for monitors on other hosts. They must need a token or a
 // certificate.
 func (c *Config) validateMetrics(wrong wrongFunc) {
 	m := c.Metrics
@@ -84,7 +84,7 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 	}
 }
 
-// validateFiles checks that all necessary files are named, without opening them.
+// validateFiles checks that the paths of all necessary files are set. It does not open the files.
 func (c *Config) validateFiles(wrong wrongFunc) {
 	if len(c.Keys) == 0 {
 		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
@@ -104,7 +104,7 @@ func (c *Config) validateFiles(wrong wrongFunc) {
 	}
 }
 
-// validateCredentials checks the limits for keys, the speakers and the size of the cache.
+// validateCredentials checks the section credentials.
 func (c *Config) validateCredentials(wrong wrongFunc) {
 	if n := c.Credentials.MinRSABits; n < 1024 {
 		wrong("credentials.min_rsa_bits", "%d is less than 1024, and such keys can be broken; write 2048 or more", n)
@@ -133,7 +133,7 @@ func (c *Config) validateTimes(wrong wrongFunc) {
 	}
 }
 
-// validateChoices checks the keys that take one of a few words.
+// validateChoices checks the keys whose value must be one of a few words.
 func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {

@@ -19,8 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// endpoints returns the handlers of the admin socket, except those that package server has
-// itself.
+// endpoints returns the handlers of the admin socket, except those in package server.
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
@@ -69,11 +68,13 @@ func withoutQuery(h http.Handler) http.Handler {
 // backupEndpoint sends the store to one client at a time.
 type backupEndpoint struct {
 	site *Site
-	// part limits the time in which the client must read one part of a backup, and whole the
-	// time for the whole backup. During a backup the store reuses no pages, so it grows.
+	// part is the time in which the client must read one part of a backup, and whole the time for
+	// the whole backup. The times are limited because the store grows during a backup: it reuses
+	// no pages.
 	part, whole time.Duration
-	// wait is how long a request waits for the end of another backup. A client that has just
-	// read a backup may request another one before the server has ended the first request.
+	// wait is the longest time that a request waits for the end of another backup. Without it, a
+	// client that requests two backups in succession could be refused, because the server ends
+	// the first request a moment after the client has read it.
 	wait time.Duration
 	busy chan struct{}
 }
@@ -104,15 +105,15 @@ func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		d.site.log.Info("a backup was made", "state", d.site.config.State)
-	case begun: // the client sees that the answer breaks off
+	case begun: // the client detects an incomplete answer
 		d.site.log.Warn("a backup was not read to its end", "state", d.site.config.State, "error", err)
 	default:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 
-// slowWriter extends the write deadline of an answer with each part that the client
-// reads, until end.
+// slowWriter sets a new write deadline for each part of an answer: part from now, but at most
+// end.
 type slowWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -120,7 +121,8 @@ type slowWriter struct {
 	end     time.Time
 }
 
-// Write writes a part of the answer before its deadline.
+// Write writes a part of the answer. It fails if the client does not read the part before the
+// deadline.
 func (p *slowWriter) Write(b []byte) (int, error) {
 	until := time.Now().Add(p.part)
 	if until.After(p.end) {
@@ -132,8 +134,7 @@ func (p *slowWriter) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// serveStoreCheck answers GET /check-store with the result of a check of the whole
-// store.
+// serveStoreCheck answers GET /check-store: it checks the whole store and sends the report.
 func (s *Site) serveStoreCheck(w http.ResponseWriter, _ *http.Request) {
 	report, err := s.store.Check()
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *Site) serveClock(w http.ResponseWriter, _ *http.Request) {
 	s.writeClock(w, ClockAnswer{Now: s.clock.State()})
 }
 
-// trustClock answers POST /clock, for `patchbay clock --trust`: the site trusts the
+// trustClock answers POST /clock, for `patchbay clock --trust`. It makes the site trust the
 // host's clock again.
 func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	order, ok := readOrder(w, r)
@@ -189,14 +190,14 @@ const (
 	maxOperator  = 100     // bytes
 )
 
-// ServerCommand is an order to a served site, with the operator's name for the audit. The
-// site records the order itself, because the client may end before the order is carried out.
+// ServerCommand is an order to a served site. Operator is the operator's name for the journal.
+// The site writes the journal entry, because the client may end before the order is carried out.
 type ServerCommand struct {
 	Operator string `json:"operator"`
 }
 
-// readOrder reads a ServerCommand from a request. If that fails, it answers the request with
-// an error, and ok is false.
+// readOrder reads a ServerCommand from a request. If that fails, it answers the request with an
+// error and returns ok false.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
 	switch {
@@ -217,8 +218,8 @@ func (s *Site) serveHooks(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, s.hooks.States())
 }
 
-// serveReload answers /reload: POST loads the inventory file, GET reports the changes that
-// this would make.
+// serveReload answers /reload. POST loads the inventory file. GET reports the changes that POST
+// would make.
 func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	var report *ReloadReport
 	var err error
@@ -246,7 +247,7 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, report)
 }
 
-// listOrphans answers GET /orphans with one JSON OrphanRow a line.
+// listOrphans answers GET /orphans with one OrphanRow in each line, as JSON.
 func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
@@ -258,7 +259,7 @@ func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// releaseOrphans answers POST /orphans: it removes the orphans of an OrphanOrder.
+// releaseOrphans answers POST /orphans: it removes the orphans that an OrphanOrder names.
 func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
 	var o OrphanOrder
 	err := operate.ReadOrder(w, r, maxOrphanOrder, &o)
@@ -272,7 +273,8 @@ func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
 		operate.Fail(w, err)
 		return
 	}
-	// Journal first: a removal that is journalled but not done can be ordered again.
+	// Write the journal before the removal. If the removal fails then, the operator can order it
+	// again.
 	err = s.store.Commit(r.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range orphans {
 			text := fmt.Sprintf("%.200s of provider %s on %.100s", display.Printable(u.Name), u.Provider, cmp.Or(display.Printable(u.Component), "an unknown node"))

@@ -15,8 +15,8 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ReplaceFile writes a file atomically: readers see the old or the new content, and no user
-// can read it before it has its mode. It creates the folder.
+// ReplaceFile writes a file atomically: readers get the old or the new content, and no user can
+// read the new content before the file has its mode. It creates the file's folder if necessary.
 func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
 	dir := filepath.Dir(path)
 	return fileowner.As(dir, func() error {
@@ -34,7 +34,7 @@ type File struct {
 	Mode    fs.FileMode
 }
 
-// WriteFiles writes files below dir, each atomically.
+// WriteFiles writes files below dir with ReplaceFile.
 func WriteFiles(dir string, files []File) error {
 	for _, f := range files {
 		if err := ReplaceFile(filepath.Join(dir, f.Name), f.Content, f.Mode); err != nil {
@@ -44,8 +44,8 @@ func WriteFiles(dir string, files []File) error {
 	return nil
 }
 
-// OpenRegular opens a file that an operator named. It refuses anything but a regular
-// file, without waiting for the writer of a pipe.
+// OpenRegular opens a regular file. It fails at once for a file that is not regular; for a pipe
+// it does not wait for a writer.
 func OpenRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -68,8 +68,8 @@ func (kind notRegularError) Error() string {
 	return fmt.Sprintf("it is not a regular file but %s; name a regular file", string(kind))
 }
 
-// SuggestPipe adds a remedy to the error for a pipe or device: the argument -, for standard
-// input. It is for commands that accept this argument. It returns other errors unchanged.
+// SuggestPipe adds a remedy to the error for a pipe or device: the argument "-", which means
+// standard input. It returns other errors unchanged. Call it only in commands that accept "-".
 func SuggestPipe(err error) error {
 	if kind, ok := errors.AsType[notRegularError](err); ok && kind != kindFolder {
 		return fmt.Errorf("%w; or give - and pipe the content in", err)
@@ -77,8 +77,8 @@ func SuggestPipe(err error) error {
 	return err
 }
 
-// maxRegular limits the bytes of a file that ReadRegular reads: the limit of an
-// inventory.
+// maxRegular is the largest size, in bytes, of a file that ReadRegular reads. It is also the
+// limit of an inventory.
 const maxRegular = 64 << 20
 
 // ReadRegular reads a regular file of at most maxRegular bytes.
@@ -112,8 +112,9 @@ func kindOf(m fs.FileMode) string {
 type fileStamp struct {
 	exists   bool
 	modified int64 // modification time (mtime), in ns since 1970
-	// changed is the change time (ctime) of content, owner or mode. Users cannot set it, and
-	// it shows that a file may have become readable.
+	// changed is the time of the last change of content, owner or mode (ctime), in ns since 1970.
+	// Users cannot set it. After a change of owner or mode, a file may be readable that was not
+	// before.
 	changed int64
 	size    int64
 	inode   uint64
@@ -135,13 +136,12 @@ func stampOf(file string) fileStamp {
 	return s
 }
 
-// filePause is the interval at which files are checked. A file is read when two checks in a
-// row have found it unchanged, so that no half-written file is read.
+// filePause is the interval at which files are checked for changes.
 const filePause = 250 * time.Millisecond
 
-// watchFiles polls state until ctx ends. It calls settled at each poll whose state equals
-// the state of the poll before. It also calls settled when the state has changed at maxChanges
-// polls in a row; 0 means no such limit.
+// watchFiles polls state until ctx ends. It calls settled at each poll that returns the same
+// state as the poll before, so that no half-written file is read. If maxChanges is not 0, it also
+// calls settled after maxChanges polls without such a call.
 func watchFiles(ctx context.Context, maxChanges int, state func() string, settled func(state string)) {
 	ticks := time.NewTicker(filePause)
 	defer ticks.Stop()

@@ -16,18 +16,19 @@ import (
 // HookConfig is a receiver of events about slivers. Events arrive at least once, in
 // order within a slice, and never delay a call.
 type HookConfig struct {
-	// Name identifies the hook. Events wait for delivery under this name, so a renamed hook
-	// is a new one and gets only later events.
+	// Name identifies the hook. Events that wait for delivery are stored under this name. So a
+	// renamed hook gets only events after the change.
 	Name string `yaml:"name"`
-	// Command is an executable that gets the event as JSON on standard input; exit
-	// status 0 acknowledges it. It runs with the rights of the server.
+	// Command is an executable that gets each event as JSON on standard input. Exit status 0
+	// acknowledges the event. Command runs with the rights of the server.
 	Command string `yaml:"command"`
-	// URL receives the event by POST, if there is no Command; any 2xx acknowledges it.
+	// URL receives each event by POST. An answer with a status 2xx acknowledges the event. Either
+	// Command or URL must be set.
 	URL string `yaml:"url"`
-	// Events are the delivered events. The default is allocated, ready, failed, expiring,
-	// released and shutdown; renewed, gone and thawed must be named.
+	// Events are the kinds of the delivered events. The default is allocated, ready, failed,
+	// expiring, released and shutdown. Other kinds are renewed, gone and thawed.
 	Events []string `yaml:"events"`
-	// Before is how long before the end of a lease the event expiring is sent; 1h.
+	// Before is the time from the event expiring to the end of the lease; 1h.
 	Before time.Duration `yaml:"before"`
 	// Timeout limits the delivery of one event; 30s.
 	Timeout time.Duration `yaml:"timeout"`
@@ -42,13 +43,13 @@ type HookConfig struct {
 const (
 	// maxHooks is the maximum number of hooks of a site.
 	maxHooks = 32
-	// maxHookTime limits the durations in a hook; every lease is shorter.
+	// maxHookTime is the longest duration that a hook may have.
 	maxHookTime = 365 * 24 * time.Hour
 )
 
 var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// hookPaths returns the paths in the configuration of hooks.
+// hookPaths returns pointers to all paths in the configuration of hooks.
 func hookPaths(hooks []HookConfig) (paths []*string) {
 	for i := range hooks {
 		h := &hooks[i]
@@ -104,7 +105,7 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	return errs
 }
 
-// eventWords lists all events for a message.
+// eventWords returns the kinds of all events, separated by commas.
 func eventWords() string {
 	var list []string
 	for _, w := range hook.Kinds {

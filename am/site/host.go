@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// FullName returns the host's full name in lower case, as hostname -f does; "" if it
-// has none but localhost.
+// FullName returns the host's full name in lower case, like hostname -f. It returns "" if the
+// only name is localhost.
 func FullName(ctx context.Context) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -35,8 +35,8 @@ func FullName(ctx context.Context) string {
 	return strings.ToLower(name)
 }
 
-// PublicURLOf returns the URL of a server that listens at addr (HOST:PORT). If HOST is
-// empty or unspecified, it uses the host's full name.
+// PublicURLOf returns the URL of a server that listens at addr (HOST:PORT). If HOST stands for
+// all addresses, the URL has the host's full name.
 func PublicURLOf(ctx context.Context, addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -50,14 +50,14 @@ func PublicURLOf(ctx context.Context, addr string) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// IsLocalName reports whether a name works only on this host or in its network: a
-// loopback name, or one without a dot.
+// IsLocalName reports whether a name works only on this host or in its network. Such a name is a
+// loopback name or has no dot.
 func IsLocalName(host string) bool {
 	return IsLoopbackName(host) || net.ParseIP(host) == nil && !strings.Contains(host, ".")
 }
 
-// HostNames returns all names and addresses of this host, and those in more.
-func HostNames(ctx context.Context, more ...string) (hosts []string, ips []net.IP) {
+// HostNames returns all names and addresses of this host, and those in others.
+func HostNames(ctx context.Context, others ...string) (hosts []string, ips []net.IP) {
 	add := func(s string) {
 		ip := net.ParseIP(s)
 		switch {
@@ -68,7 +68,7 @@ func HostNames(ctx context.Context, more ...string) (hosts []string, ips []net.I
 			ips = append(ips, ip)
 		}
 	}
-	for _, s := range more {
+	for _, s := range others {
 		add(s)
 	}
 	add(FullName(ctx))
@@ -100,7 +100,7 @@ func CheckPublicURL(s string) error {
 	return nil
 }
 
-// CheckAddress fails unless s is HOST:PORT; HOST may be empty and PORT 0.
+// CheckAddress fails unless s is HOST:PORT. HOST may be empty, and PORT may be 0.
 func CheckAddress(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	switch {
@@ -112,14 +112,15 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// validPort reports whether s may be a port: it returns false for a number that is too large.
-// Other text may be the name of a service, which the system checks.
+// validPort reports whether s may be a port. It returns false only for a number that is too
+// large, because s may also be the name of a service.
 func validPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return !errors.Is(err, strconv.ErrRange)
 }
 
-// IsLoopbackName reports whether a name or address means the local host, on every host.
+// IsLoopbackName reports whether s is a name or address, such as localhost, by which every host
+// means itself.
 func IsLoopbackName(s string) bool {
 	host, _, _ := strings.Cut(strings.ToLower(s), ":")
 	ip := net.ParseIP(s)

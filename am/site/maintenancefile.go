@@ -21,12 +21,12 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// unreadable is the reason that experimenters get if the maintenance file could not be read at
-// the start.
+// unreadable is the text for experimenters if the maintenance file could not be read when the
+// server started.
 const unreadable = "the operators of this aggregate have to repair its settings; please try again later"
 
-// maintenanceFile applies the maintenance file to a served site, and applies it again when it
-// changes.
+// maintenanceFile applies the maintenance file to a served site, at the start and after each
+// change of the file.
 type maintenanceFile struct {
 	file  string
 	inv   func() *inventory.Inventory // returns the current inventory
@@ -34,11 +34,11 @@ type maintenanceFile struct {
 	site  *service.Service
 	log   *slog.Logger
 
-	reading   chan struct{} // held while the file is read; guards the fields below
+	reading   chan struct{} // contains a value while the file is read; guards the fields below
 	seen      fileStamp
 	plan      *maintenance.Plan // the last valid content of the file; nil before the first read
-	lastError error             // of the last read of the file; nil if it succeeded
-	extra     extraPlan         // applies in addition to plan
+	lastError error             // the error of the last read of the file; nil if the read succeeded
+	extra     extraPlan         // the drains and lockdown that apply in addition to plan
 
 	locked atomic.Bool                      // the file locks the site down
 	broken atomic.Bool                      // the file cannot be read
@@ -50,9 +50,9 @@ func newMaintenanceFile(file string, inv func() *inventory.Inventory, st *store.
 	return &maintenanceFile{file: file, inv: inv, store: st, site: site, log: log, reading: make(chan struct{}, 1)}
 }
 
-// lock waits until no other goroutine reads the file; done lets the next one read. It
-// fails when ctx ends.
-func (u *maintenanceFile) lock(ctx context.Context) (done func(), err error) {
+// lock waits until no other goroutine reads the file, or fails when ctx ends. Call unlock to let
+// the next goroutine read.
+func (u *maintenanceFile) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case u.reading <- struct{}{}:
 		return func() { <-u.reading }, nil
@@ -61,8 +61,8 @@ func (u *maintenanceFile) lock(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// read applies the maintenance file if it has changed. A file with mistakes changes nothing;
-// at the first read, it locks the site down.
+// read applies the maintenance file if it has changed. If the file has mistakes, the previous
+// plan still applies. If there is no previous plan, read locks the site down.
 func (u *maintenanceFile) read(ctx context.Context) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -112,8 +112,8 @@ func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	u.logUnknown(p)
 }
 
-// logUnknown logs the component names in the file that the inventory does not have. Operators
-// must know them: a renamed component is in service again, under its new name.
+// logUnknown logs the component names in the file that the inventory does not have. If a
+// component was renamed, its entry in the file has no effect, and the component is in service.
 func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.hasComponent) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so a renamed component takes new slivers; correct the name, or remove the entry",
@@ -121,17 +121,16 @@ func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	}
 }
 
-// countUnknown counts the entries of the file that name a component which the inventory does
-// not have.
+// countUnknown counts the component names in the file that the inventory does not have.
 func (u *maintenanceFile) countUnknown() int { return len(u.shown.Load().Unknown(u.hasComponent)) }
 
-// hasComponent reports whether the inventory has a component of that name.
+// hasComponent reports whether the inventory has a component called name.
 func (u *maintenanceFile) hasComponent(name string) bool {
 	_, ok := u.inv().ComponentNamed(name)
 	return ok
 }
 
-// watch reads the file again when it has changed, until ctx ends.
+// watch calls read when the file has changed, until ctx ends.
 func (u *maintenanceFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -140,8 +139,8 @@ func (u *maintenanceFile) watch(ctx context.Context) {
 	})
 }
 
-// stateJSON returns the MaintenanceState for the admin socket. It reads the file first, so
-// that a command that has written the file learns whether the site uses it.
+// stateJSON returns the MaintenanceState for the admin socket. It reads the file first, so that
+// the state includes a change that a command has just made.
 func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
@@ -163,7 +162,7 @@ func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// changeExtra calls change to change u.extra, and applies the result.
+// changeExtra lets change modify u.extra, and applies the new plan.
 func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPlan)) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -180,8 +179,7 @@ func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPla
 	return u.site.SetPlan(ctx, plan)
 }
 
-// logDrains logs each component that is drained because of orphans since the last change, and
-// each component that is no longer drained.
+// logDrains logs the differences between the old and the new drains because of orphans.
 func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
 		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
@@ -200,19 +198,19 @@ func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 
 // MaintenanceState describes the maintenance of a site, and the slivers that it concerns.
 type MaintenanceState struct {
-	Fingerprint string // of the file's content that applies
+	Fingerprint string // the fingerprint of the plan that applies
 	Lockdown    string // the reason for experimenters; "" for none
 	Wrong       string // error of the file's current content; "" for none
 	Slices      int    // slices with provisioned slivers
 	Slivers     int    // provisioned slivers
-	Reserved    int    // slivers that are only allocated, and will expire
+	Reserved    int    // slivers that are allocated but not provisioned
 	Affected    []AffectedSlice
 }
 
-// AffectedSlice is a slice with slivers on components with planned maintenance. These slivers
-// are frozen, or their leases end after the beginning of the maintenance.
+// AffectedSlice is a slice with slivers that a planned maintenance affects. These slivers are on
+// components of the maintenance, and are frozen or have a lease that ends after its beginning.
 type AffectedSlice struct {
-	Planned int // the window's place in the file, from 0
+	Planned int // the index of the maintenance in Plan.Planned
 	Slice   string
 	Slivers int
 	Until   time.Time // end of the last lease; zero if all these slivers are frozen
@@ -221,7 +219,7 @@ type AffectedSlice struct {
 // maxAffected limits the entries of MaintenanceState.Affected.
 const maxAffected = 1000
 
-// maintenanceState returns the state for the plan p. It counts only the live slivers.
+// maintenanceState returns the MaintenanceState for the plan p. It counts only live slivers.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
 	s := MaintenanceState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
@@ -273,14 +271,14 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	return s
 }
 
-// askMaintenance makes a served site read its maintenance file, and returns its state.
+// askMaintenance makes a served site read its maintenance file, and returns the MaintenanceState.
 func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
 	err = Ask(ctx, c, "/maintenance", &s)
 	return s, err
 }
 
-// ReadMaintenanceState returns the maintenance state of a site, and whether it is served. p is the
-// plan in its file.
+// ReadMaintenanceState returns the MaintenanceState of a site. p is the plan in the maintenance
+// file. served reports whether the site is served.
 func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (s MaintenanceState, served bool, err error) {
 	if s, err = askMaintenance(ctx, c); !errors.Is(err, ErrNotServed) {
 		return s, true, err
@@ -309,21 +307,21 @@ func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (
 	return maintenanceState(p, inv, slivers, now), false, nil
 }
 
-// CheckApplied fails unless the served site with the state s uses the plan p, which a command
-// has written to the maintenance file.
+// CheckApplied fails unless the served site uses the plan p, which a command has written to the
+// maintenance file. s is the state of the site.
 func (s *MaintenanceState) CheckApplied(p *maintenance.Plan, c *Config) error {
 	switch {
 	case s.Fingerprint == p.Fingerprint:
 		return nil
 	case changedSince(p, c):
-		return nil // another operator has written the file since, and their command checks it
+		return nil // another command has changed the file since, and checks its own change
 	case s.Wrong != "":
 		return fmt.Errorf("the served site cannot read the written file: %s", s.Wrong)
 	}
 	return fmt.Errorf("the served site does not read %s, because it was started with another configuration; restart the server", c.Maintenance)
 }
 
-// changedSince reports whether the maintenance file now differs from p.
+// changedSince reports whether the maintenance file now has another plan than p.
 func changedSince(p *maintenance.Plan, c *Config) bool {
 	now, err := maintenance.Read(c.Maintenance)
 	return err == nil && now.Fingerprint != p.Fingerprint
@@ -350,7 +348,7 @@ func (h extraPlan) equal(o extraPlan) bool {
 	})
 }
 
-// DrainText returns a drain in one line.
+// DrainText describes a drain in one line.
 func DrainText(d *maintenance.Drain) string {
 	text := strings.Join(d.Components, " ")
 	if d.Text != "" {
@@ -359,7 +357,8 @@ func DrainText(d *maintenance.Drain) string {
 	return text
 }
 
-// UnknownComponent returns the error for a name that no component has, with a suggestion.
+// UnknownComponent returns the error for a name that no component has. The error suggests a
+// similar name.
 func UnknownComponent(inv *inventory.Inventory, name string) error {
 	near := ""
 	if n := suggest.Word(name, componentNames(inv)); n != "" {
@@ -368,7 +367,7 @@ func UnknownComponent(inv *inventory.Inventory, name string) error {
 	return fmt.Errorf("the inventory has no component %q%s", name, near)
 }
 
-// WindowText returns the components of a window as the maintenance file names them.
+// WindowText returns the components of a window in the notation of the maintenance file.
 func WindowText(w *maintenance.Window) string {
 	if len(w.Components) == 0 {
 		return "the whole site"

@@ -17,14 +17,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// callFailures counts the calls of providers that failed as a whole. The zero value is
-// ready.
+// callFailures counts the calls of providers that failed as a whole. The zero value is ready for
+// use.
 type callFailures struct {
 	mu     sync.Mutex
 	counts map[[2]string]int64 // by provider and action
 }
 
-// count adds n failures. An n of 0 creates the metric before the first failure.
+// count adds n failures. With n 0 it only creates the metric.
 func (f *callFailures) count(provider, action string, n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -34,7 +34,7 @@ func (f *callFailures) count(provider, action string, n int64) {
 	f.counts[[2]string{provider, action}] += n
 }
 
-// numbers passes each count to add, with provider and action.
+// numbers calls add with each count and the labels provider and action.
 func (f *callFailures) numbers(add func(float64, ...string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,11 +43,11 @@ func (f *callFailures) numbers(add func(float64, ...string)) {
 	}
 }
 
-// countsMaxAge is how long the numbers of slivers, tasks and components are cached, so
-// that one answer of /metrics reads the store once.
+// countsMaxAge is the time for which storeCounts are cached, so that one request of /metrics
+// reads the store once.
 const countsMaxAge = time.Second
 
-// storeCounts counts the records of the store and the components.
+// storeCounts has the numbers of records in the store, and of components.
 type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
@@ -66,7 +66,7 @@ type countsCache struct {
 	last *storeCounts
 }
 
-// storeCounts returns the cached counts, or new ones if they are older than countsMaxAge.
+// storeCounts returns the cached counts. It counts again if they are older than countsMaxAge.
 func (s *Site) storeCounts() *storeCounts {
 	s.countsCache.mu.Lock()
 	defer s.countsCache.mu.Unlock()
@@ -162,9 +162,9 @@ func (s *Site) numbers() []server.Number {
 	})
 }
 
-// number is 1 for true and 0 for false.
-func number(is bool) float64 {
-	if is {
+// number returns 1 for true and 0 for false.
+func number(flag bool) float64 {
+	if flag {
 		return 1
 	}
 	return 0
@@ -193,8 +193,8 @@ func (s *Site) providerNumbers() []server.Number {
 	}
 }
 
-// storeNumbers returns the metrics of slivers, tasks and components. They have no values
-// while the store cannot be read, which store_broken reports.
+// storeNumbers returns the metrics of slivers, tasks and components. While the store cannot be
+// read, these metrics have no values.
 func (s *Site) storeNumbers() []server.Number {
 	values := func(of func(n *storeCounts, add func(float64, ...string))) func(func(float64, ...string)) {
 		return func(add func(float64, ...string)) {
@@ -258,8 +258,8 @@ func (s *Site) fileNumbers() []server.Number {
 	}
 }
 
-// certificateExpiry passes to add the earliest expiry of the certificates in each file of the
-// server and of the trust folder.
+// certificateExpiry calls add for each file with certificates of the server or of the trust
+// folder. The value is the earliest expiry of the certificates in the file.
 func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	ends := map[string]time.Time{}
 	for _, x := range s.anchors.Load().List() {
@@ -275,14 +275,15 @@ func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	s.addTimes(add, ends)
 }
 
-// keepEarliest stores t as the time of a file unless an earlier time is stored or t is zero.
+// keepEarliest stores t as the time of a file, unless the stored time is earlier or t is zero.
 func keepEarliest(times map[string]time.Time, file string, t time.Time) {
 	if was, ok := times[file]; !t.IsZero() && (!ok || t.Before(was)) {
 		times[file] = t
 	}
 }
 
-// addTimes passes the time of each file to add, with paths relative to the site's folder.
+// addTimes calls add with the time of each file. The label is the path of the file, relative to
+// the site's folder if the file is in it.
 func (s *Site) addTimes(add func(float64, ...string), times map[string]time.Time) {
 	for file, t := range times {
 		if name, err := filepath.Rel(filepath.Dir(s.config.Origin.File), file); err == nil && filepath.IsLocal(name) {

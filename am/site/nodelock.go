@@ -18,8 +18,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// lockWait is how long a starting server waits for a lock. A program that a killed
-// server was starting may hold it for a moment.
+// lockWait is the longest time that a starting server waits for a lock. After a server was
+// killed, a program that it was about to start may hold the lock for a moment.
 const lockWait = time.Second
 
 // flock locks a file for this process. It waits at most patience, and then fails with
@@ -33,8 +33,8 @@ func flock(f *os.File, patience time.Duration) error {
 	}
 }
 
-// lockProviders locks the folder of providers, so that no other server acts on their nodes.
-// The lock lasts until the returned file is closed or this process ends.
+// lockProviders locks the folder of providers, so that no other server uses these providers. The
+// lock lasts until the returned file is closed or this process ends.
 func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -50,8 +50,8 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// lockHolder describes the process that has locked a file, with a leading blank for use in a
-// message; "" if this user cannot see it.
+// lockHolder describes the process that has locked a file, for a message. The text begins with a
+// blank. It is "" if this user cannot see the process.
 func lockHolder(f *os.File) string {
 	info, err := f.Stat()
 	if err != nil {
@@ -68,8 +68,8 @@ func lockHolder(f *os.File) string {
 	return ""
 }
 
-// lockedBy returns the id of the process that has locked the file with an inode on a
-// device ("" for any device), from /proc/locks; "" for none.
+// lockedBy returns the id of the process that has locked a file, by /proc/locks; "" for none. The
+// file has the number inode on device; "" means any device.
 func lockedBy(device string, inode uint64) string {
 	locks, _ := os.ReadFile("/proc/locks")
 	for line := range strings.Lines(string(locks)) {
@@ -82,15 +82,15 @@ func lockedBy(device string, inode uint64) string {
 	return ""
 }
 
-// processName returns a process's id and command line, in brackets.
+// processName returns the id and the command line of a process, in brackets.
 func processName(pid string) string {
 	command, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 	words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder describes the process of this host that has locked the store with this inode
-// number; "" if this user can see no such process.
+// StoreHolder describes the process that has locked the store with this inode number; "" if this
+// user can see no such process on this host.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {
@@ -109,15 +109,15 @@ func StoreHolder(inode uint64) string {
 	return ""
 }
 
-// busyError says that another server acts on the nodes of a local testbed.
+// busyError is the error for a local testbed that another server has locked.
 type busyError struct{ provider, instance, holder string }
 
 func (e *busyError) Error() string {
 	return fmt.Sprintf("another server%s acts on the nodes of the local testbed %s of the provider %s; stop that server, or give this site another instance in its settings", e.holder, e.instance, e.provider)
 }
 
-// lockAll locks all testbeds. It fails if another server has locked one. A testbed that
-// does not run is locked when it is first used.
+// lockAll locks all testbeds. It fails if another server has locked one of them. A testbed that
+// does not run is locked when the server first uses it.
 func (r *testbeds) lockAll() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +132,7 @@ func (r *testbeds) lockAll() error {
 	return nil
 }
 
-// whileLocked wraps find, so that the runner uses a local testbed only while this
-// server has locked it.
+// whileLocked returns a function that locks the local testbed of a provider and then calls find.
 func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) func(name string) (work.Provider, error) {
 	return func(name string) (work.Provider, error) {
 		if err := r.lockProvider(name); err != nil {
@@ -143,8 +142,8 @@ func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) fu
 	}
 }
 
-// lockProvider locks the local testbed of a provider. It does nothing for another kind of
-// provider.
+// lockProvider locks the local testbed of a provider. It does nothing for a provider without a
+// local testbed.
 func (r *testbeds) lockProvider(provider string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,10 +155,10 @@ func (r *testbeds) lockProvider(provider string) error {
 	return nil
 }
 
-// lockTestbed locks a testbed unless this server has locked it already; r.mu is held.
-// It returns nil without a lock if the lock's file does not exist: the testbed has not run
-// since the host booted, or is of an earlier version. It does the same if this user cannot
-// open the file, because then the testbed does not answer this user either.
+// lockTestbed locks a testbed unless this server has locked it already. The caller must hold
+// r.mu. lockTestbed returns nil without a lock if the lock's file does not exist: then the
+// testbed has not run since the host booted, or is of an earlier version. It also returns nil if
+// this user cannot open the lock's file, because the testbed then refuses this user's requests.
 func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	path := local.SiteLock(r.socket(t.Instance))
 	if t.lock != nil {
@@ -189,7 +188,7 @@ func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	return nil
 }
 
-// unlock releases all locks.
+// unlock releases the locks of all testbeds.
 func (r *testbeds) unlock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,15 +29,15 @@ import (
 	"patchbay/inventory"
 )
 
-// Open opens all parts of a site in the order of their dependencies. After an error,
-// which names the file and the remedy, everything is closed again.
+// Open opens all parts of a site in the order of their dependencies. If a part fails, it closes
+// all parts and returns an error that names the file and the remedy.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	c.LogWarnings(log)
 	s := &Site{config: c, log: log}
 	for _, open := range []func(context.Context) error{
 		s.openInventory, // components and providers
 		s.openTrust,     // clock, trust anchors, TLS
-		s.listen,        // before anything is changed: the port may be in use
+		s.listen,        // before the site is changed, since the port may be in use
 		s.listenMetrics,
 		s.openRecords, // store, audit, hooks
 		s.openPolicy,
@@ -56,8 +56,8 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	return s, nil
 }
 
-// openRunner creates the runner, which reconciles slivers with their desired state, and
-// finds and locks the local testbeds that it uses.
+// openRunner creates the runner, which reconciles slivers with their desired state. It also finds
+// and locks the local testbeds.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
 	needed, err := s.usedProviders()
@@ -79,7 +79,7 @@ func (s *Site) openRunner(context.Context) error {
 		Interfaces: Interfaces(s.index.Inventory),
 		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // before the first calls of providers, which would fail
+			s.testbeds.start(ctx) // start before the first calls of providers, which would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -135,7 +135,8 @@ func (s *Site) openInventory(context.Context) error {
 	return err
 }
 
-// openPolicy reads the policy, and starts to count the resources that users and projects hold.
+// openPolicy reads the policy. It registers the index of free capacity and the policy's Usage
+// with the store.
 func (s *Site) openPolicy(context.Context) error {
 	c, inv := s.config, s.index.Inventory()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
@@ -163,12 +164,12 @@ func (s *Site) openRecords(context.Context) (err error) {
 }
 
 // logBroken logs the reason why the store accepts no more changes.
-func (s *Site) logBroken(why error) {
-	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", why)
+func (s *Site) logBroken(reason error) {
+	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", reason)
 }
 
-// openMaintenance reads the maintenance file. It locks the site down if the site is read-only
-// or was restored.
+// openMaintenance reads the maintenance file. It locks the site down if the site is read-only or
+// has just been restored.
 func (s *Site) openMaintenance(ctx context.Context) error {
 	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
@@ -219,7 +220,7 @@ func (s *Site) listenMetrics(context.Context) (err error) {
 	return err
 }
 
-// listenTCP listens at addr, the value of key. Its errors say what to do.
+// listenTCP listens at addr, the value of key. Its errors name the remedy.
 func listenTCP(addr, key string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -235,7 +236,7 @@ func listenTCP(addr, key string) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
 }
 
-// portInUseError says that another program uses a port; it wraps syscall.EADDRINUSE.
+// portInUseError is the error for a port that another program uses.
 type portInUseError struct{ addr, key string }
 
 func (e *portInUseError) Error() string {
@@ -298,8 +299,8 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 	return s.aggregate.ManifestOf(u)
 }
 
-// openSocket opens the admin socket. It is last, because only the process that has opened the
-// store may replace the socket. Without a socket the site still serves calls.
+// openSocket opens the admin socket. Open calls it last, because only the process that has opened
+// the store may replace the socket. If openSocket fails, the site still serves calls.
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
 		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)

@@ -24,13 +24,14 @@ type OrphanRow struct {
 	Resource  string `json:"resource"`
 	Component string `json:"component,omitempty"` // as the provider reports it
 	Sliver    string `json:"sliver,omitempty"`    // as the provider reports it
-	// Since is when the orphan was first seen after the start of the server.
+	// Since is the time at which the server first found the orphan after the server's start.
 	Since time.Time `json:"since"`
 	// Released means that the orphan belonged to a sliver that this site has released.
 	Released bool `json:"released_here"`
 	// Holds means that the orphan's component takes no new slivers while the orphan exists.
 	Holds bool `json:"holds"`
-	// RemovalRequested is when the removal of the orphan was last requested.
+	// RemovalRequested is the time at which the removal of the orphan was last requested; zero
+	// for never.
 	RemovalRequested time.Time `json:"ordered,omitzero"`
 }
 
@@ -49,18 +50,20 @@ type OrphanResult struct {
 }
 
 const (
-	// maxOrphanNames limits the names in an order, and maxOrphanOrder its bytes.
+	// maxOrphanNames is the maximum number of names in an order, and maxOrphanOrder the maximum
+	// size of an order in bytes.
 	maxOrphanNames = 100
 	maxOrphanOrder = 1 << 20
-	// orphanRemovalWait is how long an order waits for the removal of the orphans. It is less
-	// than askTimeout, so that the client gets an answer.
+	// orphanRemovalWait is the longest wait for the removal of the orphans in an order. It is
+	// less than askTimeout, so that the client gets an answer.
 	orphanRemovalWait = 15 * time.Second
-	// eventReleaseOrphan is the event of such an order in the journal. It has an older word
-	// for orphan, because existing journals contain it.
+	// eventReleaseOrphan is the event in the journal for the removal of an orphan. Its text is
+	// older than the word orphan, and existing journals contain it.
 	eventReleaseOrphan = "release unpromised"
 )
 
-// orphanCounts returns the number of orphans by the names of provider and component.
+// orphanCounts returns the number of orphans. The key is the names of the provider and the
+// component.
 func (s *Site) orphanCounts() map[[2]string]int {
 	n := map[[2]string]int{}
 	for _, o := range s.runner.Orphans() {
@@ -69,9 +72,10 @@ func (s *Site) orphanCounts() map[[2]string]int {
 	return n
 }
 
-// blockedComponent returns the component of an orphan. ok reports whether the component takes
-// no new slivers while the orphan exists: if the component is exclusive, or if the orphan looks
-// like a sliver of this site. Slivers of other sites do not block shared components.
+// blockedComponent returns the component of an orphan. ok reports whether the orphan blocks the
+// component: the component takes no new slivers while the orphan exists. Any orphan blocks an
+// exclusive component. Only an orphan that looks like a sliver of this site blocks a shared
+// component.
 func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Component, ok bool) {
 	if c, ok = inv.ComponentNamed(o.Component); !ok || c.Provider != o.Provider {
 		return nil, false
@@ -80,9 +84,9 @@ func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Co
 	return c, c.Exclusive || o.HasSliverName() && (err != nil || strings.EqualFold(reported.Authority, inv.Manager.Authority))
 }
 
-// drainOrphaned drains the components that orphans block. After a restore it also ends the
-// lockdown when all providers have listed their resources. Then it makes the runner compare
-// all slivers with their resources, to find resources lost since the backup.
+// drainOrphaned drains the components that orphans block. When all providers have listed their
+// resources after a restore, it also ends the lockdown. Then the runner compares all slivers with
+// the resources of providers, to find resources that were removed after the backup.
 func (s *Site) drainOrphaned(ctx context.Context) {
 	err := s.maintenance.changeExtra(ctx, func(h *extraPlan) {
 		h.drains = s.orphanDrains()
@@ -100,7 +104,7 @@ func (s *Site) drainOrphaned(ctx context.Context) {
 	}
 }
 
-// orphanDrains returns a drain for each component that orphans block, sorted by name.
+// orphanDrains returns a drain for each component that orphans block, sorted by component.
 func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 	type found struct {
 		names []string
@@ -143,8 +147,8 @@ func (s *Site) allListed() bool {
 	return true
 }
 
-// findOrdered checks an order and returns the orphans that it names, each once. It fails if
-// a name matches no orphan or several orphans.
+// findOrdered checks an order and returns the orphans that the order names, without duplicates.
+// It fails if a name matches no orphan or several orphans.
 func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
 	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
 		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
@@ -178,8 +182,8 @@ func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error
 	return orphans, nil
 }
 
-// removeOrphans asks the providers to remove orphans, all providers at the same time, and
-// waits for at most orphanRemovalWait.
+// removeOrphans asks all providers at the same time to remove orphans. It waits for at most
+// orphanRemovalWait.
 func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []OrphanResult {
 	ctx, cancel := context.WithTimeout(ctx, orphanRemovalWait)
 	defer cancel()
@@ -220,15 +224,15 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 	return results
 }
 
-// restoredWait is the maximum time, from its start, in which a restored site takes no new
-// work. The time is shorter if all providers list their resources.
+// restoredWait is the longest lockdown of a restored site after its start. The lockdown ends
+// earlier when all providers have listed their resources.
 const restoredWait = 30 * time.Second
 
-// restoredText is the reason that experimenters get while a restored site is locked down.
+// restoredText is the text for experimenters while a restored site is locked down.
 const restoredText = "it was restored from a backup and checks which resources exist; please try again in a minute"
 
-// lockRestored locks a restored site down at its start, since the backup does not know of
-// newer slivers. It fails if the mark of a restore cannot be read.
+// lockRestored locks the site down if it has the mark of a restore: the store lacks slivers that
+// are newer than the backup. It fails if the mark cannot be read.
 func (s *Site) lockRestored() error {
 	switch _, err := os.Lstat(restoredMark(s.config)); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -263,8 +267,8 @@ func (s *Site) unlockRestored(ctx context.Context) {
 	}
 }
 
-// removeRestoreMark removes the mark of a restore (restoredMark), when all providers have
-// listed their resources.
+// removeRestoreMark removes the mark of a restore. Call it when all providers have listed their
+// resources.
 func (s *Site) removeRestoreMark() {
 	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove the file", "error", err)

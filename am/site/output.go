@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Output is the output of a command. It remembers the first write error, so that no
-// command needs to check each write. Its methods may be called concurrently.
+// Output is the output of a command. It stores the first write error, so that commands need not
+// check each write. Its methods may be called concurrently.
 type Output struct {
 	To  io.Writer
 	mu  sync.Mutex
@@ -37,7 +37,8 @@ func (o *Output) WriteError() error {
 	return o.err
 }
 
-// FileOf returns the file that w writes to, if it is one.
+// FileOf returns the file that w writes to. The second result is false if w writes to something
+// else.
 func FileOf(w io.Writer) (*os.File, bool) {
 	if o, ok := w.(*Output); ok {
 		w = o.To

@@ -19,12 +19,13 @@ import (
 	"patchbay/inventory"
 )
 
-// policyRetry is the interval at which a policy with errors is read again. The error may be
-// in a list file that only the new rules name, and such a file is not watched.
+// policyRetry is the interval at which a policy with errors is read again. The error may be in a
+// list that the new policy names but the old one does not. Changes of such a list are not
+// noticed.
 const policyRetry = time.Second
 
-// policyFile applies the files of the policy to a served site, and applies them again when
-// they change.
+// policyFile applies the policy and the lists that it names to a served site, at the start and
+// after each change of these files.
 type policyFile struct {
 	file   string
 	policy *policy.Policy
@@ -32,12 +33,12 @@ type policyFile struct {
 
 	mu        sync.Mutex // guards the fields below; held during a whole read
 	site      policy.Site
-	seen      string    // state of the files when they were last read
-	tried     time.Time // when they were last read
-	lastError string    // the error of that read; "" for none
+	seen      string    // the result of state at the last read
+	tried     time.Time // the time of the last read
+	lastError string    // the error of the last read; "" for none
 }
 
-// PolicySite returns the names that rules may use at a site with that inventory.
+// PolicySite returns the names that rules may use at a site with the inventory inv.
 func PolicySite(inv *inventory.Inventory) policy.Site {
 	s := policy.Site{Components: make([]string, len(inv.Components)), SliverTypes: make([]string, len(inv.SliverTypes))}
 	for i, c := range inv.Components {
@@ -67,8 +68,8 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// apply replaces the rules by those that load returns. It calls load again, a few times at
-// most, if the files changed meanwhile, or if the new rules name other files.
+// apply replaces the rules by the result of load. It repeats this, at most four times, if the
+// files have changed during load, or if the new rules name other files.
 func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +91,8 @@ func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	return nil
 }
 
-// state returns a text that differs when a file of the policy has changed.
+// state returns a text about the versions of the policy's files. It changes when one of the files
+// changes.
 func (p *policyFile) state() string {
 	var b strings.Builder
 	files := p.policy.Rules().Files()
@@ -103,8 +105,8 @@ func (p *policyFile) state() string {
 	return b.String()
 }
 
-// read loads the files and replaces the rules. After an error the old rules stay, and it logs
-// the error unless its text equals logged, the error that was logged before.
+// read loads the files and replaces the rules. After an error the old rules stay. read logs the
+// error unless its text equals logged, the text of the error that was logged before.
 func (p *policyFile) read(logged string) {
 	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != logged {
@@ -112,7 +114,8 @@ func (p *policyFile) read(logged string) {
 	}
 }
 
-// load reads the policy's files for a served site.
+// load reads the policy and its lists. It returns nil if the file does not exist and there were
+// no rules before.
 func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	if _, err := os.Lstat(p.file); errors.Is(err, fs.ErrNotExist) && p.policy.Rules() == nil {
 		return nil, nil
@@ -120,10 +123,10 @@ func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	return policy.Load(p.file, site)
 }
 
-// reloadFor reads the files for a new inventory, and calls use, which replaces the inventory.
-// use must call its argument setRules at the same time, so that rules and inventory change
+// reloadFor reads the files for a new inventory and calls replace, which must replace the
+// inventory. replace must call setRules in the same decision, so that rules and inventory change
 // together. After an error the old rules stay.
-func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(setRules func()) error) error {
+func (p *policyFile) reloadFor(inv *inventory.Inventory, replace func(setRules func()) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	site, before := PolicySite(inv), p.state()
@@ -131,7 +134,7 @@ func (p *policyFile) reloadFor(inv *inventory.Inventory, use func(setRules func(
 	if err != nil {
 		return err
 	}
-	if err := use(func() { p.policy.SetRules(rules) }); err != nil {
+	if err := replace(func() { p.policy.SetRules(rules) }); err != nil {
 		return err
 	}
 	p.site, p.seen, p.tried, p.lastError = site, before, time.Now(), ""
@@ -157,8 +160,8 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 	}
 }
 
-// heldAnswer returns, as JSON, the resources that a user holds and the resources held in a
-// slice and its project; slice may be "".
+// heldAnswer returns, as JSON, the resources that a user, a slice and the slice's project hold.
+// slice may be "" for none.
 func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
@@ -186,11 +189,12 @@ func (p *policyFile) watch(ctx context.Context) {
 	})
 }
 
-// ErrNothingHeld says that the site has no store, so nothing is held.
+// ErrNothingHeld means that the site has no store, so no user holds anything.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
-// Held returns the resources that a user holds, and those held in a slice and its project. It
-// asks the served site, or reads the store. It fails with ErrNothingHeld if there is no store.
+// Held returns the resources that a user, a slice and the slice's project hold. It asks the
+// served site. If the site is not served, Held reads the store. It fails with ErrNothingHeld if
+// there is no store.
 func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
 		return h, ErrNothingHeld

@@ -13,14 +13,15 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Checker prints its findings, and counts errors.
+// Checker prints findings and counts the errors among them.
 type Checker struct {
 	Out      io.Writer
-	Err      io.Writer    // messages of providers
-	Config   *site.Config // of the site, nil for none
+	Err      io.Writer    // receives the messages of providers
+	Config   *site.Config // of the checked site; nil for none
 	NodeTest NodeTest
 	wrong    int
-	// counted means that all errors are in one document, and its report has their number.
+	// counted means that all errors are in one document. The report about the document has their
+	// number.
 	counted         bool
 	printed         []string                      // the text of each error
 	usableProviders map[string]*provider.Provider // by name

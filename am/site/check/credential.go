@@ -12,8 +12,8 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// credential prints the content of a credential and whether its signature is intact.
-// Only a server with its trust folder knows whether the signers are trusted.
+// credential prints the content of a credential and whether its signature is intact. It does not
+// check whether the signers are trusted: each aggregate decides that by its own trust folder.
 func (k *Checker) credential(name string, text []byte) {
 	text = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))) // as the server does
 	chain, err := dsig.Verify(text, dsig.Options{SHA1: k.credentials().SHA1Signatures})
@@ -36,7 +36,7 @@ func (k *Checker) credential(name string, text []byte) {
 	}
 }
 
-// credentialInfo is one credential of a chain and its signer.
+// credentialInfo holds one credential of a chain, and its signer.
 type credentialInfo struct {
 	Type    string `xml:"type"`
 	Owner   string `xml:"owner_gid"`
@@ -52,10 +52,10 @@ type credentialInfo struct {
 	expires time.Time
 }
 
-// credentialChain are the credentials of a chain, the outermost first.
+// credentialChain holds the credentials of a delegation chain, the outermost first.
 type credentialChain []credentialInfo
 
-// readChain reads the credentials of a delegation chain, in its order.
+// readChain parses the credentials of a delegation chain and keeps their order.
 func readChain(chain []dsig.Signed) (credentialChain, error) {
 	list := make(credentialChain, len(chain))
 	for i, signed := range chain {
@@ -95,7 +95,8 @@ func (l credentialChain) end() time.Time {
 	return end
 }
 
-// describe returns a text about the rights that a chain grants; "" if it grants none.
+// describe returns a text about the rights that a chain grants; "" for an ABAC credential that
+// grants no right.
 func (l credentialChain) describe() string {
 	w := l[0]
 	switch role := strings.TrimSpace(w.Role); {
@@ -113,7 +114,7 @@ func (l credentialChain) describe() string {
 	return text
 }
 
-// remedy returns a text about how to get a new chain.
+// remedy returns the advice for an expired chain.
 func (l credentialChain) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":

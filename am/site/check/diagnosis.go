@@ -21,7 +21,7 @@ type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
-	errorAt          map[[2]int]bool // places of errors, including errors that addProblems has merged
+	errorAt          map[[2]int]bool // line and column of each error, before addProblems has merged errors
 	errors, warnings int
 }
 
@@ -55,8 +55,8 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// addProblems adds the problems of the request itself. It merges problems that differ only in
-// the name of a node, link or interface, and adds them at the place of the first one.
+// addProblems adds the problems that the parser has found. It merges problems that differ only in
+// the name of a node, link or interface. A merged problem has the place of the first one.
 func (r *diagnosis) addProblems(list []rspec.Problem) {
 	type key struct {
 		isError bool
@@ -83,7 +83,7 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 }
 
-// notice is an error or warning about a node or link of a request.
+// notice is an error or warning about a node or link of a request, or about the whole request.
 type notice struct {
 	kind, clientID, what, text string
 	line                       int // of the node or link
@@ -91,8 +91,8 @@ type notice struct {
 }
 
 // addNotices adds errors and warnings about nodes and links. It merges notices with the same
-// text, and adds them at the place of the first one, with all names. It skips places that
-// have an error already.
+// text. A merged notice has the place of the first one and the names of all. addNotices skips a
+// notice if there is already an error at its place.
 func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	type key struct {
 		kind, text string
@@ -127,7 +127,7 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	}
 }
 
-// noticesOf converts reasons why nodes and links cannot be allocated.
+// noticesOf converts the binder's reasons to notices.
 func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	for _, x := range list {
 		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
@@ -135,12 +135,13 @@ func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	return all
 }
 
-// checkSlice returns the URN of the invented slice in which a request is checked.
+// checkSlice returns the URN of a slice that does not exist. Requests are checked as if they were
+// for this slice.
 func checkSlice(inv *inventory.Inventory) urn.URN {
 	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
 }
 
-// place returns LINE or LINE:COLUMN.
+// place returns LINE:COLUMN, or LINE if the column is unknown.
 func (d diagnostic) place() string {
 	if d.column == 0 {
 		return strconv.Itoa(d.line)
@@ -148,10 +149,10 @@ func (d diagnostic) place() string {
 	return fmt.Sprintf("%d:%d", d.line, d.column)
 }
 
-// excerpts prints lines of a text with a mark below a column.
+// excerpts quotes lines of a text, with a mark below a column.
 type excerpts struct {
 	text []byte
-	line int // of text[0]
+	line int // the number of the line with which text begins
 }
 
 // newExcerpts returns excerpts of a text.
@@ -159,11 +160,11 @@ func newExcerpts(text []byte) *excerpts {
 	return &excerpts{bytes.TrimPrefix(text, []byte("\ufeff")), 1}
 }
 
-// excerptWidth is how many characters of a line are shown.
+// excerptWidth is the maximum number of characters that at returns of a line.
 const excerptWidth = 100
 
-// at returns one line, indented and numbered, with a mark below it if column is not 0.
-// Ask for lines in ascending order. It returns "" for a line that does not exist.
+// at returns one line, indented and numbered. If column is not 0, a mark is below that column. at
+// returns "" for a line that does not exist. Calls must be in ascending order of lines.
 func (x *excerpts) at(line, column int) string {
 	for ; x.line < line; x.line++ {
 		end := bytes.IndexByte(x.text, '\n')

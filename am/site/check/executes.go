@@ -12,18 +12,18 @@ import (
 	"patchbay/am/site"
 )
 
-// hostImage is the image of nodes that have the programs of this host.
+// hostImage is the name of the image with which nodes share the programs of this host.
 const hostImage = "host"
 
-// debianPackages maps programs that experimenters often use, and that a small host may lack,
-// to their Debian packages. Ping and sudo are in every node.
+// debianPackages maps programs to their Debian packages. They are programs that experimenters
+// often use and that a small host may lack.
 var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
 }
 
-// addMissingPrograms warns of programs in executes that nodes of the local testbed will lack,
-// because this host, whose /usr they share, lacks them.
+// addMissingPrograms warns of programs in executes that nodes of a local testbed will lack. Nodes
+// with hostImage share the folder /usr of this host, whose path is usr.
 func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) {
 	reported := map[string]bool{}
 	local := map[string]bool{}
@@ -51,7 +51,7 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 	}
 }
 
-// hasProgram reports whether usr/bin or usr/sbin has a program.
+// hasProgram reports whether the folder bin or sbin of usr has a program.
 func hasProgram(usr, name string) bool {
 	return slices.ContainsFunc([]string{"bin", "sbin"}, func(dir string) bool {
 		_, err := os.Stat(filepath.Join(usr, dir, name))

@@ -18,10 +18,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// standardInput is the name of the file - in messages.
+// standardInput is the name that messages use for the file "-".
 const standardInput = "standard input"
 
-// File checks one file or folder; it detects the type from the content.
+// File checks one file or folder. It detects the type by the name or the content.
 func (k *Checker) File(ctx context.Context, name string) {
 	if name == "-" {
 		text, err := io.ReadAll(io.LimitReader(os.Stdin, maxDocument))
@@ -61,10 +61,10 @@ func (k *Checker) File(ctx context.Context, name string) {
 		return
 	}
 	if program := strings.TrimSuffix(name, ".yaml") + provider.Suffix; program != name+provider.Suffix && fileExists(program) {
-		k.testProvider(ctx, program) // the file has the metadata and settings of this provider
+		k.testProvider(ctx, program) // the file name has the metadata and settings of this provider
 		return
 	}
-	if site.IsRevocationFile(name) { // it can only be checked with the certificates beside it
+	if site.IsRevocationFile(name) { // the check needs the certificates in the same folder
 		k.trustFolder(filepath.Dir(name))
 		return
 	}
@@ -76,7 +76,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 	k.text(ctx, name, text)
 }
 
-// text checks the content of a file; it detects the type.
+// text checks the content of a file. It detects the type by the content.
 func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -96,8 +96,8 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml detects configurations, inventories, policies and maintenance files by their
-// keys, and checks them.
+// yaml checks a configuration, inventory, policy or maintenance file. It detects the type by the
+// keys.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

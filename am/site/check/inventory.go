@@ -27,7 +27,7 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 	r, served, err := c.ReloadEffect(ctx, inv, k.usableFunc(c.Providers))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return // it has not served yet
+		return // the site has not been served yet
 	case err != nil:
 		k.warn(c.Inventory, "its effect on existing slivers cannot be determined: %v", err)
 		return
@@ -37,7 +37,7 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 		command = "reload"
 	}
 	for _, line := range r.Wrong {
-		if !slices.Contains(k.printed, line) { // the checks before have printed most of these errors
+		if !slices.Contains(k.printed, line) { // earlier checks have printed most of these errors
 			k.bad("", "%s would refuse: %s", command, line)
 		}
 	}
@@ -71,8 +71,8 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 	}
 }
 
-// usableFunc returns a function that returns an error for a provider that cannot be used. The
-// function uses the result of the check of the providers.
+// usableFunc returns a function that fails for the name of a provider that cannot be used. It
+// needs usableProviders, so call it after the check of the providers.
 func (k *Checker) usableFunc(dir string) func(name string) error {
 	return func(name string) error {
 		if k.usableProviders[name] != nil {
@@ -121,7 +121,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 		return
 	}
 	if p.Fingerprint == "" {
-		return // there is none
+		return // there is no such file
 	}
 	if l := p.Lockdown; l != nil {
 		k.warn(file, "the site is locked down, and takes no new work: %s", l.Text)
@@ -151,8 +151,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 }
 
-// isMaintenance reports whether a document is a maintenance file, which has other keys
-// than a configuration.
+// isMaintenance reports whether a document has a key of maintenance files.
 func isMaintenance(doc *yaml.Node) bool {
 	var top struct{ Lockdown, Planned, Drained yaml.Node }
 	return doc.Decode(&top) == nil && (top.Lockdown.Kind != 0 || top.Planned.Kind != 0 || top.Drained.Kind != 0)

@@ -19,10 +19,12 @@ import (
 	"patchbay/inventory"
 )
 
-// Subject is the user whose rights are explained, and the slice.
+// Subject is the user whose rights Explain describes, and a slice; Slice is "" for no particular
+// slice.
 type Subject struct{ User, Slice string }
 
-// policy prints each rule of a site as a sentence, and the mistakes in them.
+// policy prints each rule of a site as a sentence. It prints mistakes in the policy as errors or
+// warnings.
 func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	rules, err := c.LoadPolicy(inv)
 	if err != nil {
@@ -41,8 +43,8 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	}
 }
 
-// policyFile checks a file as the policy of the configured site, because rules name components
-// of an inventory.
+// policyFile checks a file as if it were the policy of the configured site. Without a site it
+// fails, because rules name components of an inventory.
 func (k *Checker) policyFile(name string) {
 	if k.Config == nil {
 		k.bad(name, "this is a policy, which is checked with its site; name the site with --config")
@@ -55,15 +57,14 @@ func (k *Checker) policyFile(name string) {
 	}
 }
 
-// isPolicy reports whether a document is a policy, which has other keys than a
-// configuration.
+// isPolicy reports whether a document has a key of policies.
 func isPolicy(doc *yaml.Node) bool {
 	var top struct{ Rules, Otherwise yaml.Node }
 	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
 }
 
-// authorities returns the authorities that the trust folder covers. Each also stands for the
-// authorities below it.
+// authorities returns the authorities that the trust folder covers, without their
+// sub-authorities, which it also covers.
 func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
@@ -133,7 +134,8 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	k.reportHeld(c, slice, h, err)
 }
 
-// warnUnknownUser warns of a user of the site's trial authority that does not exist.
+// warnUnknownUser warns if the trial authority has no such user. It does nothing for a user of
+// another authority.
 func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	a, err := trial.Open(dir)
@@ -142,7 +144,8 @@ func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 	}
 }
 
-// warnUnknownSlice warns of a slice of the site's trial authority that does not exist.
+// warnUnknownSlice warns if the trial authority has no such slice. It does nothing for a slice of
+// another authority.
 func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
@@ -154,8 +157,7 @@ func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	}
 }
 
-// leaseLimits returns a text about the configured lease limits, which apply in addition to the
-// limits of rules.
+// leaseLimits returns a text about the configured lease limits.
 func leaseLimits(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("lease limits for all users: a reservation lasts %s, with Renew up to %s; the first lease lasts %s, a renewed one up to %s; no lease outlives the credential",
@@ -172,7 +174,7 @@ func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	return false
 }
 
-// names returns the URNs of the user and the slice. A name that is not a URN belongs to the
+// names returns the URNs of the user and the slice. Such a name may be a URN, or a name in the
 // trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
@@ -195,8 +197,8 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// reportHeld prints the resources that the user, the slice and its project hold now, or the
-// error of reading them.
+// reportHeld prints h, the resources that the user, the slice and the slice's project hold now.
+// err is the error from reading h.
 func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, because %v", err)

@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// testProvider runs the test suite for authors of providers. With --life, the suite also
-// creates a node.
+// testProvider runs the test suite for authors of providers. If k.NodeTest names a component, the
+// suite also creates a node there.
 func (k *Checker) testProvider(ctx context.Context, file string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
@@ -59,11 +59,10 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	}
 }
 
-// testNode returns the node to create, and reserves its component, which must have no other
-// node if it is exclusive; done releases the component. An error says why no node can be
-// created, and what to do.
-func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, done func(), err error) {
-	done = func() {}
+// testNode returns the node to create, and holds the node's component until release is called. It
+// fails if no node can be created, for example because the component is exclusive and in use.
+func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, release func(), err error) {
+	release = func() {}
 	node = provider.Resource{provider.AttrComponent: k.NodeTest.Component}
 	alone := true
 	config, err := k.siteOf(p)
@@ -92,7 +91,7 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 		if t.DefaultImage != nil {
 			node[provider.AttrImage] = t.DefaultImage.Name
 		}
-		if done, err = HoldComponent(config, c); err != nil {
+		if release, err = HoldComponent(config, c); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -102,14 +101,14 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 		}
 	}
 	if err := requireFree(ctx, p, k.NodeTest.Component, alone); err != nil {
-		done()
+		release()
 		return nil, nil, err
 	}
-	return node, done, nil
+	return node, release, nil
 }
 
-// siteOf returns the site of a provider: the site whose folder contains the provider, else the
-// site of --config; nil if there is neither.
+// siteOf returns the site whose folder contains the provider, or else the site of --config. It
+// returns nil if there is neither.
 func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
 		return k.Config, nil
@@ -128,8 +127,8 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// componentOf returns the component of a provider by its name. An error suggests another name,
-// or a correction of the inventory.
+// componentOf returns the component called name. It fails if the inventory has no such component,
+// or has it at another provider than p.
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
 	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
 	if i < 0 {
@@ -149,16 +148,15 @@ func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*
 	return inv.Components[i], nil
 }
 
-// HoldComponent prevents a site from allocating c until done is called. It opens the site's
-// store, so that no server can run meanwhile. The key drained: true would not suffice, because
-// a running server may use an older inventory than the file. HoldComponent fails if c is
-// exclusive and has a sliver.
-func HoldComponent(config *site.Config, c *inventory.Component) (done func(), err error) {
+// HoldComponent prevents a site from allocating c until release is called. It opens the site's
+// store, so that no server can run until then. It fails if a server runs, or if c is exclusive
+// and has a sliver.
+func HoldComponent(config *site.Config, c *inventory.Component) (release func(), err error) {
 	s, err := config.OpenState() // created if the site has no store yet
 	if err != nil {
 		return nil, fmt.Errorf("its site could allocate %s meanwhile; stop the server first: %w", c.Name, err)
 	}
-	done = func() { s.Close() } // until then the site cannot be served
+	release = func() { s.Close() } // until then the site cannot be served
 	slivers, err := s.Slivers()
 	if err == nil {
 		i := slices.IndexFunc(slivers, func(x am.Sliver) bool { return x.Component.Equal(c.URN) })
@@ -167,14 +165,14 @@ func HoldComponent(config *site.Config, c *inventory.Component) (done func(), er
 		}
 	}
 	if err != nil {
-		done()
+		release()
 		return nil, err
 	}
-	return done, nil
+	return release, nil
 }
 
-// requireFree fails if the component can have only one node (alone), and the provider reports
-// a node there.
+// requireFree fails if alone is true and the provider reports a node on the component. alone
+// means that the component can have only one node.
 func requireFree(ctx context.Context, p *provider.Provider, component string, alone bool) error {
 	all, err := p.Get(ctx, nil)
 	if err != nil || !alone {

@@ -30,7 +30,7 @@ import (
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := validate(text)
 	if err != nil || kind == schemas.Request {
-		k.request(ctx, name, text, findings) // it reports errors more precisely
+		k.request(ctx, name, text, findings) // request reports errors more precisely
 		return
 	}
 	r := diagnosis{name: name, text: text}
@@ -43,12 +43,12 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	k.good(name, "a valid %s", kind)
 }
 
-// maxDocument limits the bytes of an advertisement or manifest that is checked. Requests have
-// the limits of the site.
+// maxDocument is the largest size, in bytes, of a checked advertisement or manifest. Requests
+// have the limits of the site.
 const maxDocument = 256 << 20
 
-// validate validates a document against the schema of its kind, which the root element
-// names.
+// validate validates a document against the schema of its kind. The root element determines the
+// kind.
 func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
 	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
 	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
@@ -60,8 +60,8 @@ func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err e
 	return kind, findings, err
 }
 
-// request reads a request like the site. It checks whether the request would fit on the
-// components in service if there were no other slivers. It runs the dry runs that Allocate
+// request checks a request by the rules of the site. It also checks whether the request would fit
+// on the components in service if the site had no slivers, and runs the dry runs that Allocate
 // would run.
 func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site, links to other aggregates are accepted
@@ -109,9 +109,10 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	}
 }
 
-// bind checks whether a request would fit on a site without slivers. It uses only components
-// that the plan leaves in service and that allowed permits. It adds the errors, or else the
-// warnings about parts of the request that would be ignored or done differently.
+// bind binds a request as if the site had no slivers. It uses only components that are in service
+// by the plan and that allowed contains. If the request does not fit, bind adds errors and
+// returns ok false. Else it adds warnings about parts of the request that the site would ignore
+// or fulfil in another way.
 func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, allowed binder.Permit) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
@@ -139,7 +140,8 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	return b, true
 }
 
-// exclusiveWarnings returns warnings about nodes that would occupy a whole shared component.
+// exclusiveWarnings returns a warning for each shared component that an exclusive node would take
+// as a whole.
 func exclusiveWarnings(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
@@ -158,9 +160,9 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 	return all
 }
 
-// report prints a diagnosis in the order of the file, with the line of the file below each
-// finding, and the number of findings. It prints a warning that occurs at several places once,
-// at the first place.
+// report prints the findings of a diagnosis in the order of the file, and then their number.
+// Below each finding it prints the line of the file. It prints a warning that occurs at several
+// places only once, at the first place.
 func (k *Checker) report(r *diagnosis) {
 	k.printFindings(r)
 	if len(r.list) > 0 {
@@ -204,7 +206,7 @@ func (k *Checker) printFindings(r *diagnosis) {
 	}
 }
 
-// alsoAt returns a text that lists further places; of many places, only the first five.
+// alsoAt returns a text that lists at most five further places.
 func alsoAt(places []string) string {
 	const most = 5
 	switch more := len(places) - most; {
@@ -216,10 +218,10 @@ func alsoAt(places []string) string {
 	return "; also at " + strings.Join(places, ", ")
 }
 
-// dryRun asks the providers whose metadata say probe: true whether they could create the nodes
-// of the binding. It adds an error for a node that a provider can never create. It adds a
-// warning for a node that a provider cannot create now, and for a missing answer. If there are
-// neither errors nor warnings, it returns the names of the providers.
+// dryRun asks the providers that want dry runs whether they could create the nodes of the
+// binding. It adds an error for a node that a provider can never create. It adds a warning for a
+// node that a provider cannot create now, and for a missing answer. Without errors and warnings,
+// it returns the names of these providers.
 func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (asked []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site

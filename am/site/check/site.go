@@ -23,7 +23,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// slowGet is the longest duration of a get that causes no remark.
+// slowGet is the longest duration of a provider's get without a remark.
 const slowGet = time.Second
 
 // Site checks a configuration and all files that it names.
@@ -87,8 +87,8 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.hooks(ctx, c)
 }
 
-// trialAuthority warns if the trial authority has another name than the site: its users would
-// not be trusted.
+// trialAuthority warns if the trial authority has another name than the site, because the site
+// would not trust the users of the trial authority.
 func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
 	switch {
@@ -126,7 +126,7 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	}
 }
 
-// provider checks a provider by a get of a resource that does not exist.
+// provider checks a provider: a get of a resource that does not exist must report that.
 func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
@@ -153,8 +153,8 @@ func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	}
 }
 
-// detail returns an error with the provider's details, which the error text for
-// experimenters omits.
+// detail returns the text of an error with the provider's details. The text for experimenters
+// omits these.
 func detail(err error) string {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Detail()

@@ -17,14 +17,14 @@ import (
 type SliceRequest struct {
 	Name string // for messages
 	Text []byte
-	// User owns the slice. Zero values skip the policy.
+	// User is the owner of Slice. If both are zero, the policy is not checked.
 	User, Slice urn.URN
 }
 
-// SliceRequest prints the warnings about a request. If deciding is true, it also prints the
-// errors: the reasons why the site would refuse the request by its policy, or even without
-// other slivers. It reports whether there are no errors. If the caller may not read the site's
-// files, it checks nothing and returns true.
+// SliceRequest checks a request and prints the warnings about it. Errors are the reasons why the
+// site would refuse the request by its policy, or even if the site had no other slivers. If
+// deciding is true, SliceRequest also prints the errors. It reports whether there are no errors.
+// If the process cannot read the site's files, it checks nothing and returns true.
 func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding bool) bool {
 	inv, err := inventory.Load(k.Config.Inventory, k.Config.Authority)
 	if err != nil {
@@ -38,7 +38,7 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 	_, problems := rspec.Check(x.Text, options)
 	r := diagnosis{name: x.Name, text: x.Text}
 	r.addProblems(problems)
-	options.Stored = true // reads a request with problems, too
+	options.Stored = true // read a request with problems, too
 	if req, err := rspec.ParseRequest(x.Text, options); err == nil {
 		k.decide(ctx, &r, x, req, inv, plan)
 	}
@@ -52,7 +52,7 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 	return r.errors == 0
 }
 
-// decide adds the reasons why the inventory or the policy would refuse the request.
+// decide adds the reasons for which the site would refuse the request by its inventory or policy.
 func (k *Checker) decide(ctx context.Context, r *diagnosis, x SliceRequest, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) {
 	var allowed binder.Permit
 	rules, err := k.Config.LoadPolicy(inv)

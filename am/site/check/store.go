@@ -16,7 +16,7 @@ import (
 	"patchbay/am/store"
 )
 
-// store checks the whole store: directly, or through the server of the site.
+// store checks the whole store. If a server runs, the server checks it.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.FilesBesideState(site.LeftMarks); err == nil && len(left) > 0 {
 		k.warn(c.State, "a killed process has left these files: %s; remove them, unless a process still uses them", strings.Join(left, ", "))
@@ -66,7 +66,7 @@ func (k *Checker) store(ctx context.Context, c *site.Config) {
 // largeAudit is the size in bytes above which check suggests to move the audit away.
 const largeAudit = 1 << 30
 
-// Audit checks that the audit can be written, and prints since when it has lines.
+// Audit checks that the audit can be written, and prints the time of the oldest line.
 func (k *Checker) Audit(c *site.Config) {
 	if err := c.CheckAudit(); err != nil {
 		k.Errors(err)
@@ -107,8 +107,8 @@ func (k *Checker) Audit(c *site.Config) {
 	}
 }
 
-// clock checks the site's clock. If leases do not follow the host's clock, it prints the time
-// that they follow.
+// clock checks the site's clock. If the host's clock is not trusted, it prints the time that
+// leases follow.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.bad("", "%v", err)

@@ -15,17 +15,18 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// testbed checks the settings and the process of a local testbed. It returns false if the
-// testbed does not answer: then a check of its provider would only repeat the error.
-func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, wrong error) bool {
-	if mistakes, ok := errors.AsType[*yamlfile.Error](wrong); ok {
+// testbed checks the settings and the process of a local testbed. mistake is the error from
+// opening the testbed; nil for none. testbed returns false if the testbed cannot be used. Then a
+// check of the testbed's provider would only repeat the error.
+func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, mistake error) bool {
+	if mistakes, ok := errors.AsType[*yamlfile.Error](mistake); ok {
 		for _, p := range mistakes.Problems {
 			k.bad(display.Place(t.Settings, p.Line), "%s", p.Msg)
 		}
 		return false
 	}
-	if wrong != nil {
-		k.bad(t.Settings, "%v", wrong)
+	if mistake != nil {
+		k.bad(t.Settings, "%v", mistake)
 		return false
 	}
 	if !fileExists(t.Settings) {
@@ -54,8 +55,8 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 }
 
 // missingImages returns the images that the inventory offers on components of a provider, but
-// that its testbed does not have. existing are the images of the testbed. If existing is
-// empty, the testbed does not list its images, and missingImages returns none.
+// that are not in existing, the images of the provider's testbed. If existing is empty, the
+// testbed does not list its images, and missingImages returns none.
 func missingImages(provider string, inv *inventory.Inventory, existing []string) (missing []string) {
 	if inv == nil || len(existing) == 0 {
 		return nil
@@ -104,8 +105,8 @@ func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inv
 	}
 }
 
-// maxNodes returns how many nodes of a provider can be reserved at one time. Only slots limit
-// this number. Ports do not, because an allocated node has no port yet.
+// maxNodes returns the number of a provider's nodes that can be reserved at one time. Only slots
+// limit this number.
 func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	for _, c := range inv.Components {
 		if c.Provider != provider {
@@ -122,8 +123,8 @@ func maxNodes(provider string, inv *inventory.Inventory) (most int64) {
 	return most
 }
 
-// settingLines holds the line numbers of the keys in a YAML file, and of the names in the
-// lists of these keys.
+// settingLines holds line numbers of a YAML file. The keys of lines are the keys in the file, and
+// "KEY NAME" for a name in the list of a key.
 type settingLines struct {
 	file  string
 	lines map[string]int
@@ -157,7 +158,8 @@ func readSettingLines(file string) settingLines {
 	return s
 }
 
-// at returns FILE:LINE of a key, or of a name in its list; FILE alone if there is none.
+// at returns FILE:LINE of a key, or of a name in the key's list. It returns FILE if the line is
+// unknown.
 func (s settingLines) at(key string, name ...string) string {
 	line := s.lines[key]
 	if len(name) > 0 && s.lines[key+" "+name[0]] > 0 {

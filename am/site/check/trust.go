@@ -16,8 +16,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// credentials returns the settings about accepted credentials: those of the checked site, or
-// the defaults if there is no site.
+// credentials returns the credential settings of the checked site, or the defaults if there is no
+// site.
 func (k *Checker) credentials() site.CredentialsConfig {
 	if k.Config != nil {
 		return k.Config.Credentials
@@ -25,8 +25,8 @@ func (k *Checker) credentials() site.CredentialsConfig {
 	return site.DefaultConfig().Credentials
 }
 
-// trustFolder checks a trust folder: it prints each anchor with the authorities that it
-// covers and its end, the CRLs, and the deny list.
+// trustFolder checks a trust folder. It prints each anchor, each CRL, and each line of the deny
+// list.
 func (k *Checker) trustFolder(dir string) {
 	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
@@ -46,7 +46,7 @@ func (k *Checker) trustFolder(dir string) {
 	k.warnUnusedFiles(dir)
 	for _, x := range a.List() {
 		if len(x.Covers()) == 0 && x.Certificate.URN.IsZero() {
-			continue // the problems above include it
+			continue // a problem above is about this anchor
 		}
 		k.anchor(x)
 	}
@@ -61,7 +61,7 @@ func (k *Checker) trustFolder(dir string) {
 	}
 }
 
-// revocationList prints the issuer and age of a CRL.
+// revocationList prints the issuer and the dates of a CRL.
 func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	issuer := l.Issuer()
 	made := false
@@ -86,7 +86,7 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	}
 }
 
-// denial prints which certificates a line of the deny list concerns.
+// denial prints the effect of a line of the deny list.
 func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := display.Place(d.File, d.Line)
 	effect := a.Effect(d)

@@ -18,12 +18,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// serverCertificateLife is the validity of the certificates that Site makes. It is
-// long, because clients register them.
+// serverCertificateLife is the validity of the server certificates. It is long, because users
+// must register a new certificate in their clients.
 const serverCertificateLife = 10 * 365 * 24 * time.Hour
 
-// newServerCertificate makes a key of kind "ecdsa" or "rsa" and a self-signed certificate for it,
-// both PEM.
+// newServerCertificate creates a private key and a self-signed certificate, both in PEM. kind is
+// "ecdsa" or "rsa".
 func newServerCertificate(kind string, manager urn.URN, hosts []string, ips []net.IP, now time.Time) (certificate, key []byte, err error) {
 	var signer crypto.Signer
 	usage := x509.KeyUsageDigitalSignature
@@ -44,13 +44,14 @@ func newServerCertificate(kind string, manager urn.URN, hosts []string, ips []ne
 	if err != nil {
 		return nil, nil, err
 	}
-	// Java clients look up trusted certificates by subject. Two with one subject and
-	// different keys give them a misleading error.
+	// Java clients look up trusted certificates by subject. If two certificates have the same
+	// subject but different keys, these clients show a misleading error. So the subject contains
+	// the kind of the key.
 	name := pkix.Name{CommonName: hosts[0], OrganizationalUnit: []string{strings.ToUpper(kind)}}
 	template := &x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),
 		Subject:               name,
-		NotBefore:             now.Add(-time.Hour).UTC(), // earlier, for clients whose clock is slow
+		NotBefore:             now.Add(-time.Hour).UTC(), // an hour ago, for clients whose clock is slow
 		NotAfter:              now.Add(serverCertificateLife).UTC(),
 		KeyUsage:              usage,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

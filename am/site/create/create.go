@@ -22,7 +22,7 @@ const (
 	Local     = "local"
 )
 
-// Options describe the site to make.
+// Options describe a new site.
 type Options struct {
 	Dir       string // the folder, new or empty
 	Authority string
@@ -33,7 +33,7 @@ type Options struct {
 	Program   string // the path of patchbay-local
 }
 
-// Site makes a site, and returns a description of the site's offer.
+// Site creates a site and returns a description of its offer.
 func Site(ctx context.Context, o Options) (Offer, error) {
 	offer, err := o.offer(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func RequireEmpty(dir string) error {
 	return fmt.Errorf("%s %s and was not changed; name a new folder", dir, what)
 }
 
-// write writes the files of the site: those in offer, a trial authority, the server's
-// certificates and the configuration.
+// write creates the trial authority and writes the files of the site: the files in offer, the
+// server's certificates and the configuration.
 func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {

@@ -24,7 +24,7 @@ func describeHost(ctx context.Context) inventory.Host {
 	}
 }
 
-// componentName returns the first label of a host's name, or host1.
+// componentName returns the first label of a host's name; "host1" if that is no component name.
 func componentName(host string) string {
 	label, _, _ := strings.Cut(strings.ToLower(host), ".")
 	if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || label[0] == '-' {

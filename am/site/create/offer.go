@@ -18,19 +18,19 @@ import (
 	"patchbay/inventory/simulated"
 )
 
-// sampleRequest requests a machine and a virtual machine. It does not suit a site that has
-// only shared hosts, because its exclusive="true" would take a whole host.
+// sampleRequest requests a machine and a virtual machine. It does not suit a site that has only
+// shared hosts, because the attribute exclusive="true" would take a whole host.
 //
 //go:embed request.xml
 var sampleRequest []byte
 
-// SamplePolicy has no rules, but explains how to write them. localPolicy adds one.
+// SamplePolicy is a policy file without rules that explains the syntax of rules.
 //
 //go:embed policy.yaml
 var SamplePolicy []byte
 
-// Offer describes the resources of a new site, its policy and its sample request, in texts for
-// the operator.
+// Offer has texts for the operator about a new site: its resources, its policy and its sample
+// request.
 type Offer struct {
 	Inventory, Request, Policy string
 
@@ -68,9 +68,9 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 </rspec>
 `
 
-// localOffer returns the files for a local testbed, whose nodes are containers of this host.
-// The SSH endpoints of the nodes have the host name of the public URL, and listen at the
-// address at which the server listens.
+// localOffer returns the offer of a site with a local testbed, whose nodes are containers of this
+// host. The SSH endpoints of the nodes have the host name of the public URL. They listen at the
+// same address as the server.
 func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	public := o.PublicURL
 	if public == "" {
@@ -100,7 +100,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localPolicy returns SamplePolicy with one active rule, so that no user takes the whole host.
+// localPolicy returns SamplePolicy with one rule, so that no user can take the whole host.
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
@@ -108,7 +108,8 @@ func localPolicy(host inventory.Host) []byte {
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 
-// hostRule is the rule of localPolicy: nodes, and GiB of disk, for each user.
+// hostRule is the format of the rule in localPolicy. Its arguments are the nodes and the GiB of
+// disk for each user.
 const hostRule = `  # This rule applies: each user may have at most half of the nodes of this host, and
   # three quarters of the disk that was free when this file was created (or the disk of
   # ten nodes, if that is more); a container takes 4G. Change the numbers as you like. If
@@ -119,8 +120,8 @@ const hostRule = `  # This rule applies: each user may have at most half of the 
 #
 `
 
-// instanceName returns the name of a site's testbed. It is unique, so that two sites on
-// one host never interfere.
+// instanceName returns a name for the testbed of a site. It has a random part, so that two sites
+// on one host have different names.
 func instanceName(authority string) string {
 	const most = 11
 	label, _, _ := strings.Cut(topAuthority(authority), ".")
