@@ -102,11 +102,12 @@ type Thaw struct {
 	Operator       string `json:"operator"`
 }
 
-// Release releases the slivers of an order, all or none. Providers remove the resources
+// Release releases the slivers of an order, all or none. Of several slices it skips those of
+// which only removals remain. Providers remove the resources
 // afterwards; until they confirm, components stay held. With Preview nothing is
 // changed. Release fails with a *RefusedError or an error of the store.
 func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
-	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
+	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, true, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
 			return refuse("slice %s was shut down at %s by %s, and is kept for inspection; release it with --frozen, or thaw it", t.slice, t.record.Shutdown.Format(time.RFC3339), t.record.ShutdownBy)
 		}
@@ -135,7 +136,7 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 // sets for a reservation. Renew also restarts a lease that is over, if the sliver still exists,
 // because then the sliver still holds its component. Renew fails like Release.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
-	return d.act(ctx, o.Targets, o.Operator, o.Text, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
+	return d.act(ctx, o.Targets, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
 		until, err := o.at(now)
 		if err != nil {

@@ -114,6 +114,24 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestReleaseSkipsWhatIsBeingRemoved proves that the slices whose users have deleted their
+// slivers do not refuse the release of others.
+func TestReleaseSkipsWhatIsBeingRemoved(t *testing.T) {
+	s := newSite(t)
+	release := func(targets ...string) (operate.Result, error) {
+		return s.Release(t.Context(), operate.Release{Targets: targets, Operator: "dora"})
+	}
+	if _, err := release("exp-a"); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := release("exp-a", twice.String()); err != nil || len(done.Slices) != 1 || done.Slices[0].Slice.Name != "exp-b" {
+		t.Errorf("%v, %v", done, err)
+	}
+	if _, err := release("exp-a", twice.String()); err == nil || !strings.Contains(err.Error(), "are being removed already") {
+		t.Errorf("nothing to release: %v", err)
+	}
+}
+
 func TestRenew(t *testing.T) {
 	until := func(d time.Duration) operate.End { return operate.End{Until: now.Add(d)} }
 	for _, c := range []struct {

@@ -60,6 +60,8 @@ func New(c Config) *Operations {
 type RefusedError struct {
 	Text      string
 	malformed bool // the request is malformed, so its content was not checked
+	// beingRemoved means that all slivers of the slice are being removed already.
+	beingRemoved bool
 }
 
 func (e *RefusedError) Error() string { return e.Text }

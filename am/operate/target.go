@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -60,8 +61,10 @@ type target struct {
 }
 
 // act applies f to each slice that targets name. It adds a journal entry for each slice. All
-// changes are made in one decision. A preview commits nothing and returns errPreview.
-func (d *Operations) act(ctx context.Context, targets []string, operator, text string, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
+// changes are made in one decision. A preview commits nothing and returns errPreview. If
+// skipRemoved is true, act skips the slices whose slivers are all being removed, unless this
+// holds for all slices.
+func (d *Operations) act(ctx context.Context, targets []string, operator, text string, skipRemoved bool, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
 	if err := checkOperator(operator, text); err != nil {
 		return done, err
 	}
@@ -71,9 +74,15 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 	}
 	err = d.commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		done = Result{At: v.Now().UTC()}
-		preview := false
+		preview, skipped := false, 0
 		for _, n := range all {
 			t, err := n.resolve(v)
+			if e, ok := errors.AsType[*RefusedError](err); ok && e.beingRemoved && skipRemoved {
+				skipped++
+				if skipped < len(all) {
+					continue
+				}
+			}
 			if err == nil {
 				err = f(v, &cs, &t, &done)
 			}
@@ -200,7 +209,7 @@ func (n *named) resolve(v *store.View) (t target, err error) {
 		}
 		switch {
 		case err == nil && len(t.slivers) == 0 && len(all) > 0:
-			err = refuse("all slivers (%d) of slice %s are being removed already", len(all), n.slice)
+			err = &RefusedError{Text: fmt.Sprintf("all slivers (%d) of slice %s are being removed already", len(all), n.slice), beingRemoved: true}
 		case err == nil && len(t.slivers) == 0:
 			err = refuse("slice %s has no slivers", n.slice)
 		}

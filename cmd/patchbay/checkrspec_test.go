@@ -186,7 +186,7 @@ func TestProvidersAreAskedAboutRequests(t *testing.T) {
 		want                  string
 	}{
 		{"nothing against it", bound, "components: []\n", 0, "the request fits when enough resources are free; a dry run of simulated succeeded\n"},
-		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: nothing like that`},
+		{"cannot be made", bound, refuse("unsupported"), 1, `some.xml:2:1: error: node "a": on pc1 it cannot be made: pc1 does not support this request; this refusal is simulated`},
 		{"cannot be had now", bound, refuse("forbidden"), 0, `some.xml:2:1: warning: node "a": pc1 is not available: `},
 		{"another can", any, refuse("unsupported"), 0, "the request fits when enough resources are free; a dry run of simulated succeeded\n"},
 	} {

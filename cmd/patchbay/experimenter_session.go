@@ -147,6 +147,9 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	defer unlock()
 	name = cmp.Or(name, "alice")
 	isNew := !exists(folderOfUser(t.dir, name))
+	if users := userNamesIn(filepath.Join(t.dir, site.UsersDir)); isNew && s.own == nil && s.flags.User != "" && len(users) > 0 {
+		return "", fmt.Errorf("there is no user %s here; %screate it with: %s", name, suggestNames(name, users), display.CommandAt(config.Origin.File, "user", name))
+	}
 	u, _, err := t.writeUser(name, false, time.Now())
 	if err != nil {
 		return "", err
