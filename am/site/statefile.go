@@ -172,7 +172,7 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	}
 	dir, err := os.MkdirTemp("", "patchbay-read-only-")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%w; set TMPDIR to another folder", err)
 	}
 	readOnly := *c
 	readOnly.readOnly = true
@@ -183,7 +183,7 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 		err = errors.Join(store.Backup(c.State, f), f.Close())
 	}
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to read it: %w; set TMPDIR to another folder", err), os.RemoveAll(dir))
+		return nil, nil, errors.Join(fmt.Errorf("cannot copy the store to %s, to read it there: %w", dir, err), os.RemoveAll(dir))
 	}
 	return &readOnly, func() { os.RemoveAll(dir) }, nil
 }

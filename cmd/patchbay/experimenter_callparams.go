@@ -48,10 +48,10 @@ var shapes = map[int]map[string]shape{
 	3: {
 		"GetVersion":               {params: "O"},
 		"ListResources":            {params: "CO", format: true, options: "geni_available geni_compressed geni_rspec_version"},
-		"Describe":                 {params: "uCO", format: true, options: "geni_compressed geni_rspec_version"},
+		"Describe":                 {params: "uCO", format: true, options: "geni_best_effort geni_compressed geni_rspec_version"},
 		"Allocate":                 {params: "sCrO", options: "geni_end_time geni_start_time"},
 		"Provision":                {params: "uCO", format: true, users: true, options: "geni_best_effort geni_end_time geni_rspec_version geni_users"},
-		"Status":                   {params: "uCO"},
+		"Status":                   {params: "uCO", options: "geni_best_effort"},
 		"PerformOperationalAction": {params: "uCaO", options: "geni_best_effort geni_users"},
 		"Renew":                    {params: "uCtO", options: "geni_best_effort geni_extend_alap"},
 		"Delete":                   {params: "uCO", options: "geni_best_effort"},
