@@ -65,8 +65,8 @@ var plainLogin = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 // LoginName derives a login from the name of a user's URN, in lower case and cut to
 // maxLogin characters. In a name that is not a valid login, each run of other characters
 // than letters and digits becomes a hyphen. A login that would begin with a digit gets the
-// prefix u. A login that is reserved, or for which taken returns true, gets a number.
-func LoginName(user urn.URN, taken func(string) bool) string {
+// prefix u. A login that is reserved, or for which isTaken returns true, gets a number.
+func LoginName(user urn.URN, isTaken func(string) bool) string {
 	base := strings.ToLower(user.Name)
 	if !plainLogin.MatchString(base) {
 		base = label(user.Name, "user", 28)
@@ -76,7 +76,7 @@ func LoginName(user urn.URN, taken func(string) bool) string {
 	}
 	base = base[:min(len(base), maxLogin)]
 	for n, name := 1, base; ; n++ {
-		if !slices.Contains(reservedLogins, name) && !taken(name) {
+		if !slices.Contains(reservedLogins, name) && !isTaken(name) {
 			return name
 		}
 		number := strconv.Itoa(n + 1)

@@ -7,8 +7,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Interface holds the resources of one interface of a sliver. Links are not slivers:
-// the interfaces at the ends of a link hold its share of the network.
+// Interface holds the resources of one interface of a sliver. A link is not a sliver: the
+// interfaces at its ends hold its network resources.
 type Interface struct {
 	ClientID string
 	// Link is the client_id of the interface's link; empty if it has none.

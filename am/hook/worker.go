@@ -219,8 +219,8 @@ func (w *worker) failed(e entry, failures int, err error) {
 	}
 }
 
-// recovered ends the failing state after a delivery. It logs that if the delivery was a
-// repetition.
+// recovered ends the failing state after a successful delivery. It logs the recovery if the
+// delivery was a repetition.
 func (w *worker) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *worker) current() State {
 	return s
 }
 
-// wake puts a value into c unless it holds one.
+// wake puts a value into c unless c is full.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -15,7 +15,7 @@ type draft struct {
 	slivers map[string][]am.Sliver // the slivers that the set stores, by slice
 }
 
-// draftOf returns the draft of cs, whose records replace those of v.
+// draftOf returns the draft of cs. Records in cs replace the records in v.
 func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	d := &draft{v: v, deleted: map[store.Key]bool{}, put: map[string]am.Slice{}, slivers: map[string][]am.Sliver{}}
 	for _, k := range cs.Delete {

@@ -9,10 +9,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// Release adds to cs the changes that release slivers, which must be the records in v. e is
-// am.EventDelete or am.EventExpire; request is the id of the call, for the log. If the
-// table of transitions refuses one sliver, Release returns its *am.Error, and cs is
-// unchanged.
+// Release adds to cs the changes that release slivers. The slivers must be the records in v. e
+// is am.EventDelete or am.EventExpire; request is the id of the call, for the log. If am.Next
+// refuses the event for a sliver, Release returns this *am.Error and leaves cs unchanged.
 //
 // Call Release with all slivers of the decision at once, and after all other changes to
 // their slices, because it may delete records that cs stores.

@@ -8,12 +8,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// Thaw adds to cs the changes that end the shutdown of a slice, and returns its slivers. The
-// slivers stay switched off until their users start them. Their leases apply again, and
-// leases that end before the time extend are prolonged to it. The runner's next check
-// releases slivers whose lease is over. Thaw returns store.ErrNotFound for an
-// unknown slice, and an *am.Error for a slice that is not shut down.
-func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) ([]am.Sliver, error) {
+// Thaw adds to cs the changes that end the shutdown of a slice, and returns the slivers. The
+// slivers stay switched off until their users start them. Their leases apply again. A lease
+// that ends before minEnd gets the end minEnd. The runner's next check releases slivers whose
+// lease is over. Thaw returns store.ErrNotFound for an unknown slice, and an *am.Error for a
+// slice that is not shut down.
+func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) ([]am.Sliver, error) {
 	rec, _, err := v.Slice(slice)
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, extend time.Time) (
 	for i := range slivers {
 		x := &slivers[i]
 		x.Frozen = false
-		if x.Status.Allocation != am.Unallocated && x.Expires.Before(extend) {
-			x.Expires = extend.UTC().Truncate(time.Second)
+		if x.Status.Allocation != am.Unallocated && x.Expires.Before(minEnd) {
+			x.Expires = minEnd.UTC().Truncate(time.Second)
 			if x.Status.Allocation == am.Allocated {
 				x.Granted = x.Expires
 			}

@@ -30,9 +30,9 @@ type Draft struct {
 	top  *yaml.Node // the mapping of the file
 }
 
-// Change edits a file atomically, or creates it, and returns the new plan. Concurrent Changes
-// wait for each other; a reader sees the old or the new content. Change fails, and changes
-// nothing, if edit returns an error, or if the file is invalid before or after the edit.
+// Change edits a file atomically, or creates it, and returns the new plan. Concurrent calls
+// wait for each other; a reader sees the old or the new content. If edit returns an error, or
+// if the file is invalid before or after the edit, Change fails and leaves the file unchanged.
 func Change(file string, edit func(*Draft) error) (*Plan, error) {
 	folder := fileowner.Folder(file)
 	if real, err := filepath.EvalSymlinks(file); err == nil {
@@ -155,16 +155,16 @@ func (d *Draft) append(key string, entry *yaml.Node) {
 	list.Content = append(list.Content, entry)
 }
 
-// filter removes the entries under a key for which keep returns false. It removes the key
-// if no entry is left.
-func (d *Draft) filter(key string, keep func(i int, n *yaml.Node) bool) {
+// filter removes an entry of the list under a key if accept returns false for the entry. It
+// removes the key if no entry is left.
+func (d *Draft) filter(key string, accept func(i int, n *yaml.Node) bool) {
 	list := d.list(key)
 	if list == nil {
 		return
 	}
 	var kept []*yaml.Node
 	for i, n := range list.Content {
-		if keep(i, n) {
+		if accept(i, n) {
 			kept = append(kept, n)
 		}
 	}
@@ -183,8 +183,8 @@ func (d *Draft) list(key string) *yaml.Node {
 	return nil
 }
 
-// find returns the index of a key in a mapping, which precedes its value; -1 if it is
-// missing.
+// find returns the index of a key in the content of a mapping; -1 if the key is missing. The
+// next index is that of the value.
 func find(m *yaml.Node, key string) int {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -194,7 +194,7 @@ func find(m *yaml.Node, key string) int {
 	return -1
 }
 
-// flow returns a list on one line.
+// flow returns a YAML list on one line.
 func flow(items []string) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 	for _, x := range items {
@@ -224,7 +224,7 @@ func (d *Draft) set(key string, value *yaml.Node) {
 	}
 }
 
-// mapping returns a YAML mapping of keys and their values, which alternate in fields.
+// mapping returns a YAML mapping. fields contains each key, followed by its value.
 func mapping(fields ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	for i := 0; i < len(fields); i += 2 {

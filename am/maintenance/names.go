@@ -45,21 +45,21 @@ func isName(name string) bool {
 }
 
 // Spread returns the names that an entry of a list stands for: one component, or a range
-// such as pc1..pc20 or pc001..pc100. It fails if there are more names than room.
-func Spread(written string, room int) ([]string, error) {
+// such as pc1..pc20 or pc001..pc100. It fails for more than limit names.
+func Spread(written string, limit int) ([]string, error) {
 	if len(written) > maxName {
 		return nil, fmt.Errorf("the name %.40q… is longer than %d bytes", written, maxName)
 	}
 	r, isRange := nameset.Parse(written)
 	switch {
-	case !isRange && (written == "" || room < 1 || strings.ContainsFunc(written, func(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f })):
+	case !isRange && (written == "" || limit < 1 || strings.ContainsFunc(written, func(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f })):
 		return nil, fmt.Errorf("%q is not the name of one component; write a list such as [pc1, pc2], or a range such as pc1..pc4", written)
 	case !isRange:
 		return []string{written}, nil
 	case r.Len() == 0:
 		return nil, fmt.Errorf("%q is not a range; write its first and its last name, such as pc1..pc20", written)
-	case r.Len() > room:
-		return nil, fmt.Errorf("%q makes %d names, and the limit allows %d more; name fewer", written, r.Len(), max(room, 0))
+	case r.Len() > limit:
+		return nil, fmt.Errorf("%q makes %d names, and the limit allows %d more; name fewer", written, r.Len(), max(limit, 0))
 	}
 	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names()), nil
 }

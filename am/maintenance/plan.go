@@ -32,7 +32,7 @@ type Lockdown struct {
 	Since time.Time
 }
 
-// Window is a planned maintenance from From until before Until.
+// Window is a planned maintenance. It begins at the time From and has ended at Until.
 type Window struct {
 	// Components are names, and ranges such as pc1..pc4, as they are written. If there
 	// are none, the window applies to the whole site.
@@ -53,7 +53,8 @@ type Drain struct {
 	Components []string
 	// Text is one line for operators; it may be empty.
 	Text string
-	// Since is the time and By the user of the drain, if the file contains them.
+	// Since is the beginning of the drain, and By the user that drained. The file may lack
+	// both.
 	Since time.Time
 	By    string
 	// Line is the drain's line in the file.
@@ -70,14 +71,14 @@ func NewOrphanDrain(component, text string, since time.Time) *Drain {
 	return &Drain{Components: []string{component}, Text: text, Since: since, Orphaned: true, names: []string{component}}
 }
 
-// With returns a copy of p with the additional drains more, and with the lockdown l if p has
-// none. If a component is drained twice, the drain of p applies. With returns p itself if
-// nothing is added.
-func (p *Plan) With(l *Lockdown, more []*Drain) *Plan {
-	if l == nil && len(more) == 0 {
+// With returns a copy of p with the extra drains. If p has no lockdown, the copy has the
+// lockdown l. If a component is drained twice, the drain of p applies. Without l and extra
+// drains, With returns p itself.
+func (p *Plan) With(l *Lockdown, extra []*Drain) *Plan {
+	if l == nil && len(extra) == 0 {
 		return p
 	}
-	q := &Plan{Lockdown: cmp.Or(p.Lockdown, l), Planned: p.Planned, Drained: slices.Concat(p.Drained, more), Fingerprint: p.Fingerprint}
+	q := &Plan{Lockdown: cmp.Or(p.Lockdown, l), Planned: p.Planned, Drained: slices.Concat(p.Drained, extra), Fingerprint: p.Fingerprint}
 	q.prepare()
 	return q
 }
@@ -153,9 +154,9 @@ func (p *Plan) NextWindow(component string, now time.Time) (found *Window) {
 }
 
 // Windows returns all windows of a component, past and future.
-func (p *Plan) Windows(component string) (all []*Window) {
-	p.eachWindow(component, func(w *Window) { all = append(all, w) })
-	return all
+func (p *Plan) Windows(component string) (windows []*Window) {
+	p.eachWindow(component, func(w *Window) { windows = append(windows, w) })
+	return windows
 }
 
 // eachWindow calls f with each window of a component.
@@ -170,35 +171,35 @@ func (p *Plan) eachWindow(component string, f func(*Window)) {
 	}
 }
 
-// StablePeriod returns the period around now in which no window begins or ends. A zero from or
-// until means that the period is unlimited on that side.
-func (p *Plan) StablePeriod(now time.Time) (from, until time.Time) {
+// StablePeriod returns the period around now in which no window begins or ends. A zero start
+// or end means that the period is unlimited on that side.
+func (p *Plan) StablePeriod(now time.Time) (start, end time.Time) {
 	if p == nil {
-		return from, until
+		return start, end
 	}
 	i, found := slices.BinarySearchFunc(p.moments, now, time.Time.Compare)
 	if found {
 		i++
 	}
 	if i > 0 {
-		from = p.moments[i-1]
+		start = p.moments[i-1]
 	}
 	if i < len(p.moments) {
-		until = p.moments[i]
+		end = p.moments[i]
 	}
-	return from, until
+	return start, end
 }
 
-// Unknown checks the names of all entries with have, which reports whether a component has
-// the name. It returns the first unknown name of each entry.
-func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
+// Unknown returns the first unknown name of each entry. exists reports whether a component has
+// a name.
+func (p *Plan) Unknown(exists func(name string) bool) (unknown []Unknown) {
 	if p == nil {
 		return nil
 	}
 	addFirst := func(line int, names []string) {
 		for _, name := range names {
-			if !have(name) {
-				all = append(all, Unknown{line, name})
+			if !exists(name) {
+				unknown = append(unknown, Unknown{line, name})
 				return
 			}
 		}
@@ -209,12 +210,12 @@ func (p *Plan) Unknown(have func(name string) bool) (all []Unknown) {
 	for _, d := range p.Drained {
 		addFirst(d.Line, d.names)
 	}
-	return all
+	return unknown
 }
 
-// DrainedWithout returns the drained names for which have returns false, each once, in the
-// order of the file. It returns at most limit names.
-func (p *Plan) DrainedWithout(have func(name string) bool, limit int) (names []string) {
+// DrainedWithout returns the drained names for which exists returns false: each name once, in
+// the order of the file. It returns at most limit names.
+func (p *Plan) DrainedWithout(exists func(name string) bool, limit int) (names []string) {
 	if p == nil {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (p *Plan) DrainedWithout(have func(name string) bool, limit int) (names []s
 			if len(names) == limit {
 				return names
 			}
-			if !seen[name] && !have(name) {
+			if !seen[name] && !exists(name) {
 				names, seen[name] = append(names, name), true
 			}
 		}

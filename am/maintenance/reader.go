@@ -74,11 +74,11 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 }
 
 // entries returns the entries of a list. It records a mistake for a value that is not a list
-// and for more than maxWindows entries.
-func (r *reader) entries(n *yaml.Node, key, of string) []*yaml.Node {
+// and for more than maxWindows entries. fields describes an entry for the message.
+func (r *reader) entries(n *yaml.Node, key, fields string) []*yaml.Node {
 	switch {
 	case n.Kind != yaml.SequenceNode && !yamlfile.IsNull(n):
-		r.Wrong(n, "%s must be a list of %s", key, of)
+		r.Wrong(n, "%s must be a list of %s", key, fields)
 		return nil
 	case len(n.Content) > maxWindows:
 		r.Wrong(n, "%s has %d entries; the limit is %d, so remove those that have ended", key, len(n.Content), maxWindows)
@@ -211,11 +211,11 @@ func (r *reader) text(n *yaml.Node) string {
 // The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
-// time reads a time with its zone. what is its name in messages.
-func (r *reader) time(n *yaml.Node, what string) time.Time {
+// time reads a time with its zone. key is the name of the field for the message.
+func (r *reader) time(n *yaml.Node, key string) time.Time {
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if t = t.UTC().Truncate(time.Second); n.Kind != yaml.ScalarNode || err != nil || t.Year() < firstYear || t.Year() > lastYear {
-		r.Wrong(n, "%s must be a time such as 2030-01-31T12:00:00Z, with its zone", what)
+		r.Wrong(n, "%s must be a time such as 2030-01-31T12:00:00Z, with its zone", key)
 		return time.Time{}
 	}
 	return t

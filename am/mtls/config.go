@@ -25,19 +25,19 @@ type Config struct {
 	// curves need the RSA pair.
 	Keys []KeyPair
 
-	// SHA1Handshakes admits clients too old to sign the handshake with anything
-	// but SHA-1 (OpenSSL's security level 0 instead of 2). With either value, the package
-	// accepts RSA keys of 1024 bits or more, and does not check the signatures on the
-	// clients' certificates.
+	// SHA1Handshakes admits old clients that can sign the handshake only with SHA-1
+	// (OpenSSL's security level 0 instead of 2). With either value, the package accepts RSA
+	// keys of 1024 bits or more, and does not check the signatures on the clients'
+	// certificates.
 	SHA1Handshakes bool
 
 	// HandshakeTimeout limits the time from Accept to the end of the handshake, even if the
 	// deadlines of the connection are later; 0 for no limit.
 	HandshakeTimeout time.Duration
 
-	// OnHandshakeError, if not nil, is called for every connection that ended
-	// before its handshake was done, with an error that wraps an *Error, a
-	// net.Error or io.EOF. Connections call it, several at once.
+	// OnHandshakeError, if not nil, is called for each connection that ended before its
+	// handshake was done. The error wraps an *Error, a net.Error or io.EOF. Calls may be
+	// concurrent.
 	OnHandshakeError func(remote net.Addr, err error)
 }
 

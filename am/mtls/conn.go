@@ -13,9 +13,8 @@ const (
 	maxRecord = 16 << 10
 	// maxWrite is the largest number of bytes that are encrypted at once.
 	maxWrite = maxRecord
-	// maxReplies limits, for one connection, the bytes of TLS messages that the server sends
-	// in reply to TLS messages: to key updates and offers of a renegotiation. Honest peers
-	// cause a few dozen bytes.
+	// maxReplies limits the bytes that the server sends on one connection in reply to key
+	// updates and offers of a renegotiation. Honest peers cause a few dozen bytes.
 	maxReplies = 4 << 10
 	// closeNotifyTimeout limits the time in which Close tries to send its close_notify.
 	closeNotifyTimeout = 5 * time.Second
@@ -126,11 +125,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite sends a close_notify. Afterwards Read continues and Write returns net.ErrClosed.
-// net/http calls CloseWrite so that an answer arrives before it drops the rest of a request's
-// body.
+// net/http calls CloseWrite so that the client gets an answer before net/http drops the rest
+// of the request.
 func (c *Conn) CloseWrite() error { return c.sendCloseNotify() }
 
-// Close sends a close_notify, unless a writer is active or the peer does not receive it within
+// Close sends a close_notify, unless a writer is active. It tries this for at most
 // closeNotifyTimeout. Then it closes the inner connection, which ends every Read and Write, and
 // frees the memory in OpenSSL. A second Close returns net.ErrClosed.
 func (c *Conn) Close() error {
@@ -180,8 +179,8 @@ func (c *Conn) handshake() error {
 }
 
 // pump repeats op until op is done. It passes the peer's bytes to op, and sends the bytes that
-// op has for the peer. It returns result.n of the last op. If line is not nil, each op that has
-// bytes of the peer waits for its turn there.
+// op has for the peer. It returns result.n of the last op. If line is not nil, each op with
+// bytes of the peer waits for a turn in the line.
 func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (int, error) {
 	var in []byte
 	var buf *inBuffer
@@ -226,7 +225,7 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (
 	}
 }
 
-// inTurn is do with a turn in the line.
+// inTurn waits for a turn in the line, and then calls do.
 func (c *Conn) inTurn(l *line, op func(session) (result, error)) (result, error) {
 	l.enter(c.source)
 	defer l.leave()
@@ -248,8 +247,8 @@ func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	return r, err
 }
 
-// flush sends waiting bytes. It does nothing while a writer is active, which sends them with
-// its next record.
+// flush sends waiting bytes. It does nothing while a writer is active, because the writer
+// sends these bytes with its next record.
 func (c *Conn) flush() error {
 	if !c.outMu.TryLock() {
 		return nil

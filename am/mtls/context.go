@@ -95,9 +95,9 @@ func (c *Context) report(remote net.Addr, err error) {
 	}
 }
 
-// Listener returns a listener that accepts connections from l and returns each as a *Conn. A
-// listener that limits connections belongs inside, as l, because http.Server.ConnContext must
-// see the *Conn. Conn.NetConn returns the connection of l.
+// Listener returns a listener that accepts connections from l and returns each as a *Conn. Do
+// not wrap the result in another listener, because http.Server.ConnContext must see the *Conn;
+// wrap l instead. Conn.NetConn returns the connection of l.
 func (c *Context) Listener(l net.Listener) net.Listener { return &listener{l, c} }
 
 type listener struct {

@@ -34,7 +34,7 @@ func (d *deadlines) lift(raw net.Conn) {
 	raw.SetWriteDeadline(d.write)
 }
 
-// within returns t, or the limit if that is earlier. The caller holds mu.
+// within returns the deadline t, or bound if that is earlier. The caller holds mu.
 func (d *deadlines) within(t time.Time) time.Time {
 	if !d.bound.IsZero() && (t.IsZero() || d.bound.Before(t)) {
 		return d.bound

@@ -26,9 +26,9 @@ func readCertificates(file string) ([]byte, error) {
 	return readPEM(file, func(os.FileMode) error { return nil })
 }
 
-// readPEM reads a regular file whose mode allow accepts. It checks the mode of the open
-// file, so that it is the mode of the file that is read.
-func readPEM(file string, allow func(os.FileMode) error) ([]byte, error) {
+// readPEM reads a regular file. It fails if checkMode returns an error for the file's mode. It
+// checks the open file, because another file may replace it at any time.
+func readPEM(file string, checkMode func(os.FileMode) error) ([]byte, error) {
 	// A FIFO must not hold up the start: it opens at once and is then refused.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -42,7 +42,7 @@ func readPEM(file string, allow func(os.FileMode) error) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file", file)
 	}
-	if err := allow(info.Mode()); err != nil {
+	if err := checkMode(info.Mode()); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))

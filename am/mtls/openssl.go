@@ -89,7 +89,7 @@ func (k keyring) add(p KeyPair) (C.int, error) {
 	return 0, fmt.Errorf("cannot use the private key in %s: %s", p.KeyFile, why)
 }
 
-// free releases the SSL_CTX, which is freed when its last session is freed.
+// free releases the SSL_CTX. OpenSSL frees the SSL_CTX when its last session is freed.
 func (k keyring) free() { C.mtls_context_free(k.ctx) }
 
 // session is an SSL object with its two memory BIOs. It is not safe for concurrent use,
@@ -122,8 +122,8 @@ const (
 // result is the outcome of an operation that did not fail.
 type result struct {
 	state   state
-	n       int // bytes of the caller's buffer that were filled or sent
-	out     int // bytes for the peer in the buffer out
+	n       int // bytes of plain text that were read or written
+	out     int // bytes for the peer that are now in the given buffer
 	pending int // bytes for the peer that still wait in the session
 }
 
@@ -141,32 +141,33 @@ func goResult(op string, r C.mtls_result) (result, error) {
 // check accepts such an address only if the expression &p[0] is an argument of the call
 // itself. in and out are buffers of this package.
 
-// handshake continues the handshake with the bytes in from the peer.
-func (s session) handshake(in []byte) (result, error) {
-	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
+// handshake continues the handshake with bytes received from the peer.
+func (s session) handshake(received []byte) (result, error) {
+	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(received)), C.int(len(received))))
 }
 
-// read passes the bytes in from the peer to OpenSSL, and decrypts into p, which is not empty.
-func (s session) read(p, in []byte) (result, error) {
+// read passes bytes received from the peer to OpenSSL, and decrypts into p. p must not be
+// empty.
+func (s session) read(p, received []byte) (result, error) {
 	return goResult("read", C.mtls_read(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxRecord)),
-		unsafe.Pointer(unsafe.SliceData(in)), C.int(len(in))))
+		unsafe.Pointer(unsafe.SliceData(received)), C.int(len(received))))
 }
 
-// write encrypts the beginning of p, which is not empty, into out.
-func (s session) write(p, out []byte) (result, error) {
+// write encrypts the beginning of p into buf. p must not be empty.
+func (s session) write(p, buf []byte) (result, error) {
 	return goResult("write", C.mtls_write(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxWrite)),
-		unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+		unsafe.Pointer(unsafe.SliceData(buf)), C.int(len(buf))))
 }
 
-// shutdown writes a close_notify into out.
-func (s session) shutdown(out []byte) result {
-	r, _ := goResult("", C.mtls_shutdown(s.ssl, unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+// shutdown writes a close_notify into buf.
+func (s session) shutdown(buf []byte) result {
+	r, _ := goResult("", C.mtls_shutdown(s.ssl, unsafe.Pointer(unsafe.SliceData(buf)), C.int(len(buf))))
 	return r
 }
 
-// drain moves bytes for the peer into out.
-func (s session) drain(out []byte) result {
-	r, _ := goResult("", C.mtls_drain(s.ssl, unsafe.Pointer(unsafe.SliceData(out)), C.int(len(out))))
+// drain moves bytes for the peer into buf.
+func (s session) drain(buf []byte) result {
+	r, _ := goResult("", C.mtls_drain(s.ssl, unsafe.Pointer(unsafe.SliceData(buf)), C.int(len(buf))))
 	return r
 }
 

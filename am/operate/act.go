@@ -53,7 +53,7 @@ type Release struct {
 	Operator string `json:"operator"`
 }
 
-// Renew is an order to set the end of leases, earlier or later than now.
+// Renew is an order to set a new end of leases. It may be earlier than the current end.
 type Renew struct {
 	Targets []string `json:"targets"`
 	End
@@ -132,9 +132,9 @@ func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 }
 
 // Renew sets the end of leases, all or none. The site's limits for experimenters do not apply;
-// the result has a warning if the end exceeds one. A later Provision keeps the end that Renew
-// sets for a reservation. Renew also restarts a lease that is over, if the sliver still exists,
-// because then the sliver still holds its component. Renew fails like Release.
+// an end beyond a limit only causes a warning. A later Provision keeps the end that Renew sets
+// for a reservation. Renew also restarts a lease that is over, as long as the sliver exists,
+// because the sliver still holds its component. Renew fails like Release.
 func (d *Operations) Renew(ctx context.Context, o Renew) (Result, error) {
 	return d.act(ctx, o.Targets, o.Operator, o.Text, false, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		now := v.Now()
@@ -176,34 +176,34 @@ const maxLease = 100 * 365 * 24 * time.Hour
 // maxWarnings limits the warnings of a result; further warnings are dropped.
 const maxWarnings = 20
 
-// warn adds warnings to done if the new end of the lease of x, until, exceeds the limit for
-// experimenters or lies after the beginning of a maintenance.
-func (d *Operations) warn(done *Result, x *am.Sliver, until, now time.Time) {
+// warn adds a warning to result if the new end of the lease of x exceeds the limit for
+// experimenters. It adds another if a maintenance of the component begins before the end.
+func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
-		if len(done.Warnings) < maxWarnings && !slices.Contains(done.Warnings, text) {
-			done.Warnings = append(done.Warnings, text)
+		if len(result.Warnings) < maxWarnings && !slices.Contains(result.Warnings, text) {
+			result.Warnings = append(result.Warnings, text)
 		}
 	}
 	longest, key := d.cfg.ProvisionedMax, "leases.provisioned_max"
 	if x.Status.Allocation == am.Allocated {
 		longest, key = d.cfg.AllocatedMax, "leases.allocated_max"
 	}
-	if longest > 0 && until.After(now.Add(longest)) {
+	if longest > 0 && end.After(now.Add(longest)) {
 		note("experimenters of slice %s could renew until %s at most (%s)", x.Slice.Name, now.Add(longest).UTC().Format(time.RFC3339), key)
 	}
 	name := x.Component.Name
 	if c, ok := d.cfg.Inventory().ComponentOf(x); ok {
 		name = c.Name
 	}
-	if w := d.cfg.Plan().NextWindow(name, now); w != nil && until.After(w.From) {
+	if w := d.cfg.Plan().NextWindow(name, now); w != nil && end.After(w.From) {
 		note("maintenance of %s begins at %s: %s", name, w.From.Format(time.RFC3339), w.Text)
 	}
 }
 
-// Thaw lifts the shutdown of a slice: its users can use its nodes again, which are switched
-// off, and its leases run again. Thaw refuses the order if a lease is over, because the node
-// would be released at once, unless the order extends the lease or sets ReleaseExpired.
+// Thaw lifts the shutdown of a slice. The nodes are switched off, but users can start them,
+// and the leases run again. A node whose lease is over would be released at once. So Thaw
+// refuses the order in this case, unless the order extends the lease or sets ReleaseExpired.
 // Thaw fails like Release.
 func (d *Operations) Thaw(ctx context.Context, o Thaw) (done Result, err error) {
 	if err := checkOperator(o.Operator, o.Text); err != nil {

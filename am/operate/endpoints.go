@@ -55,14 +55,14 @@ type listServer struct {
 	slots      chan struct{}
 }
 
-// list answers a GET of the list called what.
-func (c *listServer) list(w http.ResponseWriter, r *http.Request, what string) {
+// list answers a GET of the list with the given name.
+func (c *listServer) list(w http.ResponseWriter, r *http.Request, name string) {
 	q, err := ReadQuery(r)
 	var f Filter
 	if err == nil {
 		f, err = ParseFilter(q)
 	}
-	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.listLines(what, f) })
+	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.listLines(name, f) })
 }
 
 // inspect answers GET /inspect.
@@ -76,12 +76,12 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
 }
 
-// answer sends the result of text. If the request has a mistake, wrong, it sends that instead.
-// The result is complete before it is sent, so a slow client does not hold the store. If the
-// client does not read all of it within slowReader, the connection is closed.
-func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, wrong error, text func() ([]byte, error)) {
-	if wrong != nil {
-		Fail(w, wrong)
+// answer sends the result of read. If requestErr is not nil, it sends this error instead. The
+// result is complete before it is sent, so a slow client does not block the store. If the
+// client does not read the whole result within slowReader, the connection is closed.
+func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, requestErr error, read func() ([]byte, error)) {
+	if requestErr != nil {
+		Fail(w, requestErr)
 		return
 	}
 	select {
@@ -90,7 +90,7 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 	case <-r.Context().Done():
 		return
 	}
-	all, err := text()
+	all, err := read()
 	if err != nil {
 		Fail(w, err)
 		return
@@ -101,16 +101,16 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 	w.Write(all) // the client may have closed the connection
 }
 
-// orderHandler returns a handler that reads an order, carries it out and answers with its
+// orderHandler returns a handler that reads an order, calls run with it, and answers with the
 // result.
-func orderHandler[T any](do func(*http.Request, T) (Result, error)) http.Handler {
+func orderHandler[T any](run func(*http.Request, T) (Result, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o T
 		if err := ReadOrder(w, r, maxOrder, &o); err != nil {
 			Fail(w, err)
 			return
 		}
-		done, err := do(r, o)
+		done, err := run(r, o)
 		if err != nil {
 			Fail(w, err)
 			return

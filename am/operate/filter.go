@@ -111,11 +111,11 @@ const maxSuggested = 100
 
 // didYouMean returns a suggestion for a misspelt word, to append to a message; "" for
 // none.
-func didYouMean(word string, have []string) string {
+func didYouMean(word string, known []string) string {
 	if len(word) > maxSuggested {
 		return ""
 	}
-	if near := suggest.Word(word, have); near != "" && near != word {
+	if near := suggest.Word(word, known); near != "" && near != word {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
 	return ""
@@ -164,9 +164,9 @@ func newComponents(text string) (all patterns) {
 func newSlices(text string) (all patterns) {
 	for _, p := range newPatterns(text) {
 		if slice, node, one := strings.Cut(p.original, "/"); one && !p.isURN {
-			of := newPattern(node)
+			clientID := newPattern(node)
 			p = newPattern(slice)
-			p.node = &of
+			p.node = &clientID
 		}
 		all = append(all, p)
 	}

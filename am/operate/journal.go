@@ -34,8 +34,8 @@ func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	})
 }
 
-// matchesEntry reports whether a journal entry matches. The user is the caller or the
-// operator; the state is the event.
+// matchesEntry reports whether a journal entry matches. The filter's user applies to the
+// caller, the speaker and the operator; its state applies to the event.
 func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	first := e.At
 	if !e.Since.IsZero() {

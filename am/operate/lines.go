@@ -17,8 +17,8 @@ const maxList = 64 << 20
 
 // WriteList writes a list, one JSON object a line, in ASCII without control characters. It
 // reads everything before it writes. It fails like Slices, or with the error of w.
-func (d *Operations) WriteList(what string, f Filter, w io.Writer) error {
-	text, err := d.listLines(what, f)
+func (d *Operations) WriteList(name string, f Filter, w io.Writer) error {
+	text, err := d.listLines(name, f)
 	if err == nil {
 		_, err = w.Write(text)
 	}
@@ -26,10 +26,10 @@ func (d *Operations) WriteList(what string, f Filter, w io.Writer) error {
 }
 
 // listLines returns the lines of a list.
-func (d *Operations) listLines(what string, f Filter) ([]byte, error) {
+func (d *Operations) listLines(name string, f Filter) ([]byte, error) {
 	var text bytes.Buffer
 	var err error
-	switch what {
+	switch name {
 	case "slices":
 		err = d.Slices(f, lineEncoder[Slice](&text))
 	case "slivers":
@@ -43,7 +43,7 @@ func (d *Operations) listLines(what string, f Filter) ([]byte, error) {
 	case "usage":
 		err = d.Usage(f, lineEncoder[Usage](&text))
 	default:
-		err = refuse("there is no list %.40q%s", what, didYouMean(what, slices.Clone(ListNames)))
+		err = refuse("there is no list %.40q%s", name, didYouMean(name, slices.Clone(ListNames)))
 	}
 	return text.Bytes(), err
 }

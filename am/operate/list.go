@@ -30,16 +30,16 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// queryRows calls each with a view of the store and a page. The page passes each row that is
-// added to it to the function row. queryRows refuses a filter that names something unknown. It
-// fails with a *RefusedError, or with an error of row or of the store.
-func queryRows[T any](d *Operations, f Filter, row func(T) error, each func(*parsedFilter, *store.View, *page[T]) error) error {
+// queryRows calls fill, which adds rows to a page. The page passes these rows to the function
+// row. queryRows refuses a filter that names an unknown slice or component. It fails with a
+// *RefusedError, or with an error of row or of the store.
+func queryRows[T any](d *Operations, f Filter, row func(T) error, fill func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
 	return d.cfg.Store.Read(func(v *store.View) error {
 		if err := w.requireKnown(v); err != nil {
 			return err
 		}
-		err := each(w, v, p)
+		err := fill(w, v, p)
 		return cmp.Or(p.err, err)
 	})
 }
@@ -53,8 +53,7 @@ type parsedFilter struct {
 	plan                                     *maintenance.Plan
 }
 
-// parseFilter returns a filter with its patterns parsed, and the inventory and plan in
-// force.
+// parseFilter parses the patterns of a filter, and adds the current inventory and plan.
 func (d *Operations) parseFilter(f Filter) *parsedFilter {
 	return &parsedFilter{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
 }
@@ -118,10 +117,10 @@ func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (m
 // of row or of the store.
 func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Slice]) error {
-		of := *w
-		of.Since, of.Until = time.Time{}, time.Time{} // both apply to the slice's creation
+		cond := *w
+		cond.Since, cond.Until = time.Time{}, time.Time{} // both apply to the slice's creation
 		return w.eachSlice(v, func(s am.Slice, all []am.Sliver) (bool, error) {
-			if !w.inPeriod(s.Created) || w.selectsSlivers() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return of.matchesSliver(&x, v.Now()) }) {
+			if !w.inPeriod(s.Created) || w.selectsSlivers() && !slices.ContainsFunc(all, func(x am.Sliver) bool { return cond.matchesSliver(&x, v.Now()) }) {
 				return true, nil
 			}
 			return p.add(sliceRow(&s, all, v.Now())), nil
@@ -130,10 +129,10 @@ func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 }
 
 // sliceRow returns the row of a slice with counts of all its slivers.
-func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
+func sliceRow(s *am.Slice, slivers []am.Sliver, now time.Time) Slice {
 	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, States: map[string]int{}}
-	for i := range all {
-		x := &all[i]
+	for i := range slivers {
+		x := &slivers[i]
 		r.States[StateOf(x, now)]++
 		r.Users = addUser(r.Users, x.Creator)
 		if !x.Live(now) {
@@ -150,7 +149,7 @@ func sliceRow(s *am.Slice, all []am.Sliver, now time.Time) Slice {
 	return r
 }
 
-// Slivers lists slivers by the URN of their slice, and within it in the order of
+// Slivers lists slivers by the URN of their slice, and within a slice in the order of
 // reservation. It fails like Slices.
 func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Sliver]) error {
@@ -202,8 +201,8 @@ func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 // the beginning of a task. Tasks fails like Slices.
 func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 	return queryRows(d, f, row, func(w *parsedFilter, v *store.View, p *page[Task]) error {
-		of := *w
-		of.state, of.Since, of.Until = nil, time.Time{}, time.Time{} // these apply to the task
+		cond := *w
+		cond.state, cond.Since, cond.Until = nil, time.Time{}, time.Time{} // these apply to the task
 		var failed error
 		err := v.Tasks(func(t am.Task) bool {
 			if !w.state.matchAll() && !w.state.matchName(string(t.Goal)) || !w.inPeriod(t.Since) {
@@ -218,7 +217,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 				failed = err
 				return false
 			}
-			if !of.matchesSliver(&x, v.Now()) {
+			if !cond.matchesSliver(&x, v.Now()) {
 				return true
 			}
 			r.Slice, r.ClientID, r.Error = x.Slice, x.ClientID, x.Error
@@ -232,7 +231,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 // maxNames limits the names that are searched for a similar name.
 const maxNames = 10_000
 
-// requireKnown refuses a filter that names, without wildcards, something that does not exist.
+// requireKnown refuses a filter that names an unknown slice or component without wildcards.
 func (w *parsedFilter) requireKnown(v *store.View) error {
 	for _, p := range w.slice {
 		if p.hasWildcard || p.text == "" {
@@ -256,7 +255,7 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 		return err
 	}
 	if span := missing[0].inRange; span != "" {
-		of := func(all patterns) (n int) {
+		count := func(all patterns) (n int) {
 			for _, p := range all {
 				if p.inRange == span {
 					n++
@@ -264,7 +263,7 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 			}
 			return n
 		}
-		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].original, of(w.component), span, of(missing))
+		return refuse("there is no component %s; of the %d in %s, %d are missing, so correct the range", missing[0].original, count(w.component), span, count(missing))
 	}
 	return noComponent(w.inv, missing[0].original)
 }

@@ -54,8 +54,9 @@ func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 }
 
 // Nodes lists the components in the order of the inventory, then missing components that have
-// slivers, then drained names that no component has: a renamed component is in service again.
-// Conditions on slices and users select nodes with a matching sliver. Nodes fails like Slices.
+// slivers, then drained names that no component has. Such a name may be the former name of a
+// component that is no longer drained. Conditions on slices and users select nodes with a
+// matching sliver. Nodes fails like Slices.
 func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	var orphans map[[2]string]int
 	if d.cfg.Orphans != nil {
@@ -66,8 +67,8 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 		if err != nil {
 			return err
 		}
-		of := w.sliverFilter()
-		asks := of.selectsSlivers() || !of.slice.matchAll()
+		cond := w.sliverFilter()
+		asks := cond.selectsSlivers() || !cond.slice.matchAll()
 		for _, r := range w.nodes(loads, v.Now()) {
 			l := loads[r.Component.Key()]
 			if asks && (l == nil || !l.matched) || !w.wantsNode(&r) {
@@ -82,17 +83,17 @@ func (d *Operations) Nodes(f Filter, row func(Node) error) error {
 	})
 }
 
-// sliverFilter returns the conditions of a filter for nodes that apply to their slivers.
+// sliverFilter returns the part of a filter for nodes that applies to the slivers of a node.
 func (w *parsedFilter) sliverFilter() *parsedFilter {
-	of := *w
-	of.state, of.Since, of.Until = nil, time.Time{}, time.Time{}
-	of.component, of.provider = nil, nil
-	return &of
+	f := *w
+	f.state, f.Since, f.Until = nil, time.Time{}, time.Time{}
+	f.component, f.provider = nil, nil
+	return &f
 }
 
 // loads returns the load of each component that has slivers, by the key of its URN.
 func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
-	loads, of := map[string]*componentLoad{}, w.sliverFilter()
+	loads, cond := map[string]*componentLoad{}, w.sliverFilter()
 	err := v.Slivers(func(x am.Sliver) bool {
 		on := x.Component
 		if c, ok := w.inv.ComponentOf(&x); ok {
@@ -104,7 +105,7 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 			loads[on.Key()] = l
 		}
 		l.addSliver(&x, v.Now())
-		l.matched = l.matched || of.matchesSliver(&x, v.Now())
+		l.matched = l.matched || cond.matchesSliver(&x, v.Now())
 		return true
 	})
 	return loads, err
