@@ -91,7 +91,8 @@ func (a *API) SetReading(reading rspec.ReadOptions) {
 type Request struct {
 	// ID identifies the call in logs, journal and the text of internal errors.
 	ID string
-	// Chain holds the caller's certificates in DER, leaf first, as TLS verified them.
+	// Chain holds the caller's certificates in DER, leaf first. TLS has verified only that
+	// the caller has the key of the leaf.
 	Chain [][]byte
 	Body  []byte
 	// AcceptGzip means that the client accepts a gzip body.

@@ -175,8 +175,8 @@ var tables = map[int][]method{
 	},
 }
 
-// methods are the rows of tables by name. mutating contains the methods of all versions:
-// its value is true for methods that change something.
+// methods are the rows of tables, by version and name. mutating contains the methods of all
+// versions: its value is true for methods that change something.
 var methods, mutating = func() (map[int]map[string]method, map[string]bool) {
 	all, changes := make(map[int]map[string]method), make(map[string]bool)
 	for version, rows := range tables {

@@ -39,7 +39,7 @@ type parsedOptions struct {
 	hasUsers                                            bool
 }
 
-// flagKind describes the type of flags.
+// flagKind describes the type of boolean options.
 const flagKind = "boolean, 0 or 1; also as a string"
 
 var (

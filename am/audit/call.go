@@ -26,7 +26,7 @@ type Call struct {
 	Slice   urn.URN
 	// Slivers is the number of slivers of the call.
 	Slivers int
-	// Credentials are SHA-256 sums.
+	// Credentials are the SHA-256 fingerprints of the credentials.
 	Credentials []string
 	// Code is the geni_code; for a Fault the fault's code.
 	Code   int

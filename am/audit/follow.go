@@ -12,7 +12,7 @@ import (
 // entry waits until the call is answered; all others are written immediately.
 type follower struct {
 	log    *Log
-	staged []am.JournalEntry // owned by the committer
+	staged []am.JournalEntry // only the committer uses it
 }
 
 // Stage collects the journal entries of a change set.

@@ -342,7 +342,7 @@ func (l *Log) Lines() (written, unwritten int64) {
 }
 
 // flush writes the waiting lines, and a line with the number of lost lines if there are any.
-// It returns false if it cannot. The caller holds the lock.
+// It returns false if writing fails. The caller holds the lock.
 func (l *Log) flush() bool {
 	if !l.checkFile() {
 		return false

@@ -66,7 +66,7 @@ func (l *Log) recover() error {
 type tail struct {
 	found bool
 	Mark
-	// have contains the journal entries after settled that have a line.
+	// have contains the journal entries after Settled that have a line.
 	have map[string]bool
 	// enough means that earlier lines are not needed.
 	enough bool

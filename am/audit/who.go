@@ -44,8 +44,8 @@ type Answer struct {
 	More int `json:"more,omitempty"`
 	// Shared means that a port would distinguish the holders.
 	Shared bool `json:"shared,omitempty"`
-	// Before and After are the last holder before the time and the first holder after it, if
-	// there is no holder at the time.
+	// Before and After are the last holder before At and the first holder after At. Both are
+	// nil if there is a holder at the time At.
 	Before *Holder `json:"before,omitempty"`
 	After  *Holder `json:"after,omitempty"`
 	// From and To are the times of the first and the last line.
@@ -76,7 +76,7 @@ type query struct {
 	Answer
 	place Place
 	at    time.Time
-	last  time.Time // end of the requested second, or at
+	last  time.Time // the end of the second that begins at the time at, or the same as at
 	// open are the holders at the time of the current line.
 	open map[string]*Holder
 	// kept are the holders for the answer, by start and sliver.
@@ -198,7 +198,7 @@ func (q *query) addHolder(h *Holder) {
 // holders by time.
 func (q *query) finish() {
 	for _, h := range q.open {
-		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // and no line shows that the site was alive
+		if h.Seen.IsZero() && q.at.Sub(q.To) > 2*silence { // no line shows that the site was alive
 			h.Seen = q.To
 		}
 		q.classify(h)

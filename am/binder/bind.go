@@ -154,7 +154,7 @@ type binding struct {
 type claim struct {
 	amount  am.Amount
 	slivers int32
-	traffic amount // the traffic of nodes that must use a given physical link
+	traffic amount // the traffic of nodes that have a required physical link
 }
 
 // node is a node of the request during a Bind.
@@ -241,7 +241,7 @@ func (b *binding) bindNamed() {
 	}
 }
 
-// bindTo binds n to component c, or refuses it with the reason.
+// bindTo binds n to component c, or refuses n with the reason.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
 	if !b.permit.component(int32(c.Index)) {
 		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.permit.NoComponent)

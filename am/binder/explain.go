@@ -156,8 +156,9 @@ func (b *binding) refuseMaintained(n *node, components string, w *maintenance.Wi
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", components, w.Until.Format(time.RFC3339), w.Text, remedy)
 }
 
-// maintenanceOf returns the maintenance of the first member of a class that is not drained.
-// It returns nil if a member is in service, or if none is under maintenance.
+// maintenanceOf returns the maintenance of a class: that of the first member that is under
+// maintenance and not drained. It returns nil if a member is in service, or if there is no
+// such member.
 func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	if c.serving > 0 || c.away == 0 {
 		return nil
@@ -173,7 +174,7 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	return b.awayCache[c]
 }
 
-// refuseUnbound records why no component in class c has room for n, which names no
+// refuseUnbound records why no component in class c has room for n. The node n names no
 // component.
 func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.within != nil { // only a try: its reasons are not shown
@@ -355,8 +356,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
-// maxSearched limits how many names are compared with one wrong name. maxSearches limits for
-// how many wrong names of a request this is done. All commits wait meanwhile.
+// maxSearched limits how many known names are compared with a wrong name. maxSearches limits
+// how many wrong names of a request are compared. All commits wait during the comparison.
 const (
 	maxSearched = 100
 	maxSearches = 5

@@ -6,8 +6,8 @@ import (
 	"patchbay/am/maintenance"
 )
 
-// stablePeriod is a period in which the plan changes nothing. A zero from or until means that
-// it is unlimited on that side.
+// stablePeriod is a period in which the plan changes nothing. A zero time means that the period
+// is unlimited on that side.
 type stablePeriod struct{ from, until time.Time }
 
 // contains reports whether t is in the period.
@@ -42,7 +42,7 @@ func (x *Index) applyOutages(now time.Time) {
 	from, until := x.plan.StablePeriod(now)
 	x.applyPlan(x.plan, now)
 	x.stable.Store(&stablePeriod{from, until})
-	if len(x.undo) == 0 { // else Publish or Rollback of the staged changes does it
+	if len(x.undo) == 0 { // else Publish or Rollback of the staged changes does this
 		x.publishTouched()
 	}
 }

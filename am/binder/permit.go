@@ -13,11 +13,11 @@ type Permit struct {
 	// Components are the permitted components, as ascending indexes in the inventory; nil
 	// permits all.
 	Components []int32
-	// NoComponent is the reason for refusing other components, for experimenters.
+	// NoComponent is the text for experimenters when another component is refused.
 	NoComponent string
 	// SliverTypes are the names of the permitted sliver types; nil permits all.
 	SliverTypes []string
-	// NoSliverType is the reason for refusing other sliver types.
+	// NoSliverType is the text for experimenters when another sliver type is refused.
 	NoSliverType string
 }
 

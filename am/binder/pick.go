@@ -58,8 +58,8 @@ func (b *binding) pick(n *node) int32 {
 }
 
 // forbidden refuses n and returns true if only the Permit prevents the binding of n or its
-// group. This is so if no component of class c is permitted, or if a component has room that
-// is not permitted.
+// group. This is so if no component of class c is permitted, or if a component that is not
+// permitted has room.
 func (b *binding) forbidden(n *node, c *class, w want, minimum int32, suits func(*inventory.Component) bool) bool {
 	if b.permit.Components == nil || n.within != nil {
 		return false
@@ -185,9 +185,9 @@ func (b *binding) find(c *class, w want, minimum int32, suits func(*inventory.Co
 	return -1
 }
 
-// nextComponent returns the first place of a kind at which minimum slivers fit, and its
-// component. It begins at start. A negative place means none. For the kind ownHosts it does
-// not check the minimum.
+// nextComponent returns the first place of a kind at which at least minimum slivers fit, and
+// the component there. The search begins at start. A negative place means none. For the kind
+// ownHosts the minimum is not checked.
 func (b *binding) nextComponent(c *class, kind, start int, minimum int32) (int, int32) {
 	var t *tree
 	switch kind {

@@ -57,17 +57,18 @@ func (x *Index) Version() uint64 { return x.version.Load() }
 // Inventory returns the inventory of the index.
 func (x *Index) Inventory() *inventory.Inventory { return x.available.Load().inv }
 
-// SetInventory changes to the inventory v. Slivers keep their holds, even on a component that v
-// does not have: these holds count again when a later inventory has the component.
+// SetInventory switches to the inventory v. Slivers keep their holds, even on a component that
+// v does not have: these holds count again when a later inventory has the component.
 func (x *Index) SetInventory(v *inventory.Inventory) {
 	apply, _ := x.Prepare(v)
 	apply()
 }
 
-// Prepare prepares the inventory v and returns two functions: apply changes to v, and drop
-// discards v. Call exactly one of them soon. The slow work happens in Prepare while the
-// index is in use; Bind waits only for apply. A decision of Store.Commit may use the index
-// more than once, so do not call apply during a decision.
+// Prepare prepares the index for the inventory v. It returns the function apply, which
+// switches to v, and the function drop, which discards v. Call exactly one of both soon. The
+// slow work happens in Prepare while the index is in use; Bind waits only for apply. A
+// decision of Store.Commit may use the index more than once, so do not call apply during a
+// decision.
 func (x *Index) Prepare(v *inventory.Inventory) (apply, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()

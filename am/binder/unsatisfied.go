@@ -16,7 +16,7 @@ type UnsatisfiedError struct {
 	Reasons []Reason
 }
 
-// Reason is the reason why one node cannot be bound, or one link not created.
+// Reason is the reason why a node cannot be bound, or why a link cannot be created.
 type Reason struct {
 	Kind     string // "node" or "link"
 	ClientID string

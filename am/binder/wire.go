@@ -15,7 +15,7 @@ type wire struct {
 	*rspec.Link
 	ends  []end
 	flows []flow
-	// shared is the VLAN it joins, nil for none. A tunnel uses no physical links.
+	// shared is the VLAN that the link joins; nil for none. A tunnel uses no physical links.
 	shared *inventory.SharedVLAN
 	tunnel bool
 	routed bool // it runs over a physical link
@@ -133,8 +133,8 @@ func (b *binding) readSharedVLAN(w *wire) {
 	}
 }
 
-// amounts returns the capacity that each end takes. Traffic within a component takes none, so
-// all nodes must have components.
+// amounts returns the capacity that each end takes. Call it when all nodes have components,
+// because traffic within a component takes no capacity.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }

@@ -10,7 +10,7 @@ import (
 type Credential struct {
 	// Type is geni_sfa or geni_abac; empty means geni_sfa.
 	Type string
-	// Version of the type; empty means 3.
+	// Version is the version of Type; empty means 3.
 	Version string
 	// Text is the signed document.
 	Text string

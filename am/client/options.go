@@ -18,15 +18,15 @@ type Options struct {
 	Compressed bool
 	// Users are the accounts to create or to change.
 	Users []User
-	// End is the end of the lease that Allocate and Provision request.
+	// End is the end of leases, for Allocate and Provision.
 	End time.Time
 }
 
 // Time formats t as the API requires: UTC, whole seconds.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// wire returns the options argument. withRSpec adds geni_rspec_version, which some
-// methods require.
+// wire returns the options argument. If withRSpec is true, the argument has the member
+// geni_rspec_version, which some methods require.
 func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	s := xmlrpc.Struct{}
 	if withRSpec {

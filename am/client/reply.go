@@ -23,8 +23,8 @@ type Reply struct {
 	Took time.Duration
 }
 
-// Err returns nil for a success, and otherwise an *am.Error with the code, the detail if
-// AMType is Patchbay's, and a message that begins with the code's name.
+// Err returns nil for a success, and otherwise an *am.Error. The error has the code, and a
+// message that begins with the code's name. It has the detail only if AMType is Patchbay's.
 func (r Reply) Err() error {
 	if r.Code == am.Success {
 		return nil

@@ -10,7 +10,7 @@ import (
 
 // Version describes an aggregate: a part of the answer of GetVersion.
 type Version struct {
-	// API is the version spoken at this URL.
+	// API is the version of the API at the client's URL.
 	API int
 	// URN is the URN of the aggregate; "" if the answer has none.
 	URN string

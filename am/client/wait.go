@@ -15,8 +15,8 @@ import (
 // error.
 type StatusFunc func(context.Context) ([]Sliver, error)
 
-// StatusOf returns a StatusFunc that calls Status about urns. The code SEARCHFAILED
-// means that there are no slivers.
+// StatusOf returns a StatusFunc that calls Status for urns. The function returns no slivers
+// for the code SEARCHFAILED.
 func (c *Client) StatusOf(urns []string, creds []Credential) StatusFunc {
 	return func(ctx context.Context) ([]Sliver, error) {
 		a, _, err := c.Status(ctx, urns, creds, Options{})
@@ -27,8 +27,8 @@ func (c *Client) StatusOf(urns []string, creds []Credential) StatusFunc {
 	}
 }
 
-// Wanted is the condition for which Wait waits: each sliver must be in one of these
-// operational states. If the list is empty, no sliver must exist any more.
+// Wanted is a condition for Wait: each sliver is in one of these operational states. An
+// empty list means that no sliver exists any more.
 type Wanted []am.OperationalState
 
 // Conditions for Wait.

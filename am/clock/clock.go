@@ -190,7 +190,7 @@ func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 }
 
 // isTrusted reports whether the host's clock is trusted although it differs from the site's
-// time by more than Options.Jump.
+// time by more than Options.Jump. ahead is the difference; steady is the time since the boot.
 func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	if c.doubt == Booted {
 		return ahead > 0 && (steady >= settleTime || c.opt.Host.Synced())

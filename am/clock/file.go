@@ -25,7 +25,7 @@ type record struct {
 	Since  time.Time     `json:"since,omitzero"`
 }
 
-// latest is later than any time of a site.
+// latest is the latest valid time in a file.
 var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // parse parses a record. It fails for values that a Clock never writes.

@@ -121,11 +121,11 @@ type batch struct {
 // created now. It returns an error for each sliver, in the same order. The error is nil if
 // the sliver's provider can create the sliver or wants no dry runs.
 //
-// SearchFailed, Refused, Unsupported, TooBig and ErrorCode concern that sliver alone: its
-// provider answered unknown, forbidden, unsupported, full or another error, and Msg is the
-// provider's text. ServerError and TimedOut mean that the provider did not answer; all
-// slivers of that provider have the error. For the next minute, Probe returns the same code
-// immediately for all slivers on the same components, and the text names the end of that
+// The codes SearchFailed, Refused, Unsupported, TooBig and ErrorCode are about one sliver: the
+// provider answered unknown, forbidden, unsupported, full or another error. Msg is the
+// provider's text. The codes ServerError and TimedOut mean that the provider did not answer;
+// all slivers of that provider have the error. For the next minute, Probe returns the same
+// code immediately for all slivers on the same components. Then Msg contains the end of that
 // minute.
 //
 // isChanged reports whether another call has changed a sliver meanwhile. Then its resource

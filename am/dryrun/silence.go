@@ -16,8 +16,8 @@ import (
 // such components must not be probed again and again.
 const quiet = time.Minute
 
-// noAnswer records that a dry run with a component had no answer. Before the end of quiet, it
-// is also the error of further dry runs with that component.
+// noAnswer records that a dry run with a component had no answer. Until quiet has passed, it is
+// also the error of further dry runs with that component.
 type noAnswer struct {
 	component urn.URN
 	err       error
@@ -40,8 +40,8 @@ func (p *Prober) Unanswering() (components []urn.URN) {
 	return components
 }
 
-// refuseSilent writes an error into out for each sliver whose component is not probed
-// now. It reports whether there is such a sliver.
+// refuseSilent stores an error in errs for each sliver whose component is not probed now. It
+// reports whether there is such a sliver.
 func (p *Prober) refuseSilent(b *batch, errs []*am.Error) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

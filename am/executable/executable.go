@@ -169,7 +169,7 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 		cmd := exec.Command(c.Path, c.Args...)
 		cmd.Dir, cmd.Env, cmd.WaitDelay = c.Dir, c.environment(), DrainTimeout
 		// The executable is killed when the server ends in any way: otherwise the next server
-		// could start a second one. It does not share the server's terminal.
+		// could start it a second time. It does not share the server's terminal.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.Credential}
 		if c.Stdin != nil {
 			cmd.Stdin = bytes.NewReader(c.Stdin)

@@ -69,7 +69,7 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 }
 
 // Clear deletes the slivers that a plan replaces or removes, and waits until they no longer
-// exist. The remaining slivers are the same in the old and the new request.
+// exist. Call it before Apply.
 func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
 		return e.Delete(ctx, urns)
@@ -77,9 +77,10 @@ func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// Apply carries out a plan for a request after Clear. It allocates the new slivers, then
-// provisions and starts all slivers of the slice that need it. It returns when all are ready.
-// If end is zero, the aggregate chooses the end of leases.
+// Apply carries out the rest of a plan after Clear. request is the new request of the plan.
+// Apply allocates the new slivers. Then it provisions and starts all slivers of the slice that
+// need it, and returns when all are ready. If end is zero, the aggregate chooses the end of
+// leases.
 func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
 	if p.Has(Add, Replace) {
 		text, err := request.Only(p.allocates)
@@ -164,8 +165,8 @@ func urnsWhere(list []client.Sliver, match func(client.Sliver) bool) (urns []str
 	return urns
 }
 
-// Delete deletes slivers, or the whole slice if urns is its URN, and waits until they no
-// longer exist. Slivers that do not exist are not an error.
+// Delete deletes slivers, and waits until they no longer exist. If urns contains the URN of the
+// slice, Delete deletes all its slivers. Slivers that do not exist are not an error.
 func (e *Experiment) Delete(ctx context.Context, urns []string) error {
 	e.Progress(Deleting, nil)
 	_, _, err := e.Client.Delete(ctx, urns, e.Credentials, client.Options{})
@@ -188,8 +189,8 @@ func (e *Experiment) Renew(ctx context.Context, until time.Time) ([]client.Slive
 // Request is a request as ParseRequest reads it.
 type Request = rspec.Request
 
-// ParseRequest reads a request for the aggregate with that URN. It fails if the request is
-// malformed or has no node for the aggregate; the aggregate checks the rest.
+// ParseRequest reads a request. aggregate is the URN of the aggregate. ParseRequest fails if the
+// request is malformed or has no node for the aggregate; the aggregate checks the rest.
 func ParseRequest(text []byte, aggregate string) (*rspec.Request, error) {
 	r, err := parseFor(text, aggregate, false)
 	if err != nil {
@@ -216,8 +217,8 @@ func ParseStored(text []byte, aggregate string) *rspec.Request {
 	return r
 }
 
-// parseFor reads a request for the aggregate with that URN. stored means that the aggregate
-// has accepted the request before.
+// parseFor reads a request for the aggregate with the given URN. stored means that the
+// aggregate has accepted the request before.
 func parseFor(text []byte, aggregate string, stored bool) (*rspec.Request, error) {
 	u, err := urn.Parse(aggregate)
 	if err != nil {

@@ -75,7 +75,7 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 
 // chooseLogin chooses the login of a node, with its gateway: the first login of user, or
 // else the first of any account. It skips a login at the gateway itself. notSafe is a login
-// with a special meaning to OpenSSH; "" if login is set.
+// that safeLogin refuses; "" if login is set.
 func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
 	gateways := map[string]Login{}
 	var behind []draw.Proxy

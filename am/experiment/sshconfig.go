@@ -20,7 +20,7 @@ type Host struct {
 // Hosts returns the nodes of a slice with names for OpenSSH. Characters that a host name
 // cannot have become hyphens, and equal names get a number.
 func Hosts(slice string, nodes []Node) []Host {
-	taken := map[string]int{} // for each name that is taken, the number in the last name derived from it
+	taken := map[string]int{} // for each name in use, the last number that was appended to the name
 	hosts := make([]Host, len(nodes))
 	for i, n := range nodes {
 		base := label(n.Name)

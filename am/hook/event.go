@@ -25,8 +25,8 @@ const (
 	// Shutdown: the slice is frozen.
 	Shutdown Kind = "shutdown"
 
-	// Renewed: the lease of the sliver ends at another time, later or earlier; the
-	// first long lease, which Provision gives, does not count.
+	// Renewed: the lease of the sliver has got another end, later or earlier. The change by
+	// Provision does not count.
 	Renewed Kind = "renewed"
 	// Gone: the resource of a released sliver has been removed, and its component is free.
 	Gone Kind = "gone"

@@ -12,7 +12,7 @@ import (
 
 // Config holds the parts and settings of a Runner.
 type Config struct {
-	// Store has the Outbox of the same hooks in its Options.
+	// Store must have been opened with the Outbox of the same hooks in its Options.
 	Store *store.Store
 	Hooks []Hook
 	// Log receives a line when a hook does not take events, once a minute at most, and
@@ -50,8 +50,8 @@ func New(c Config) (*Runner, error) {
 // Waiting returns the number of events that some hook has yet to take.
 func (r *Runner) Waiting() int { return int(r.waiting.Load()) }
 
-// Lost returns the number of events dropped since the start, because too many waited or
-// for too long.
+// Lost returns the number of events dropped since the start, because too many events waited
+// or an event waited too long.
 func (r *Runner) Lost() int { return int(r.lost.Load()) }
 
 // Failing returns the number of hooks that did not take their last event.
@@ -120,7 +120,7 @@ type watcher struct {
 	staged bool // there are staged messages; only the committer uses it
 }
 
-// Stage notes whether a change set has messages.
+// Stage records whether a change set has messages.
 func (w *watcher) Stage(cs store.ChangeSet) {
 	for _, x := range cs.Put {
 		w.staged = w.staged || x.Key.Kind == store.Events

@@ -9,9 +9,10 @@ import (
 	"patchbay/am/urn"
 )
 
-// Release adds to cs the changes that release slivers. The slivers must be the records in v. e
-// is am.EventDelete or am.EventExpire; request is the id of the call, for the log. If am.Next
-// refuses the event for a sliver, Release returns this *am.Error and leaves cs unchanged.
+// Release adds to cs the changes that release slivers, which must be the records in v. The
+// event e is am.EventDelete or am.EventExpire; request is the id of the call, for the log. If
+// am.Next refuses the event for a sliver, Release returns this *am.Error and leaves cs
+// unchanged.
 //
 // Call Release with all slivers of the decision at once, and after all other changes to
 // their slices, because it may delete records that cs stores.
@@ -48,9 +49,9 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 	return nil
 }
 
-// Forget adds to cs the deletions of the records and tasks of slivers that have no resource
-// left. It also deletes documents that no other sliver needs, and slices that have no other
-// sliver and are not shut down.
+// Forget deletes slivers that have no resource left: it adds to cs the deletion of their
+// records and tasks. It also deletes documents that no other sliver needs, and slices that have
+// no other sliver and are not shut down.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	remove(cs, keysOf(gone))
 	if err := count(v, cs, gone); err != nil {

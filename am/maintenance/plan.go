@@ -53,7 +53,7 @@ type Drain struct {
 	Components []string
 	// Text is one line for operators; it may be empty.
 	Text string
-	// Since is the beginning of the drain, and By the user that drained. The file may lack
+	// Since is the beginning of the drain, and By the name of the operator. The file may lack
 	// both.
 	Since time.Time
 	By    string

@@ -51,7 +51,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.raw.SetDeadline(d.within(t))
 }
 
-// SetReadDeadline bounds reads, and the handshake. A Read that timed out may be repeated.
+// SetReadDeadline limits reads, and the handshake. A Read that timed out may be repeated.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	d := &c.dates
 	d.mu.Lock()
@@ -60,7 +60,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.raw.SetReadDeadline(d.within(t))
 }
 
-// SetWriteDeadline bounds writes. After a Write that timed out all later writes fail.
+// SetWriteDeadline limits writes. After a Write that timed out all later writes fail.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	d := &c.dates
 	d.mu.Lock()

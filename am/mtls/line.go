@@ -45,7 +45,7 @@ func (l *line) enter(source netip.Addr) {
 	<-turn
 }
 
-// leave passes the turn to the next one in line.
+// leave passes the turn to the next waiting handshake.
 func (l *line) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

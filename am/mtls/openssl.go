@@ -139,7 +139,7 @@ func goResult(op string, r C.mtls_result) (result, error) {
 // In the following, p comes from the caller of a net.Conn and may be a part of
 // a struct that holds pointers (net/http reads single bytes into one). The runtime's pointer
 // check accepts such an address only if the expression &p[0] is an argument of the call
-// itself. in and out are buffers of this package.
+// itself. The other arguments are buffers of this package.
 
 // handshake continues the handshake with bytes received from the peer.
 func (s session) handshake(received []byte) (result, error) {

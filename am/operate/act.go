@@ -32,11 +32,11 @@ type SliceResult struct {
 	Nodes int `json:"nodes,omitempty"`
 	// Removing counts slivers that their providers still have to remove.
 	Removing int `json:"removing,omitempty"`
-	// Expires is the earliest end of a lease of these slivers; Release omits it.
+	// Expires is the earliest end of a lease of the counted slivers; Release omits it.
 	Expires time.Time `json:"expires,omitzero"`
 	// Shutdown means that the slice was shut down, and remains shut down.
 	Shutdown bool `json:"shutdown,omitempty"`
-	// ClientIDs are the names of these slivers' nodes; only a preview has them.
+	// ClientIDs are the node names of the counted slivers; only a preview has them.
 	ClientIDs []string `json:"client_ids,omitempty"`
 }
 
@@ -94,7 +94,7 @@ func (e End) at(now time.Time) (time.Time, error) {
 // Thaw is an order to lift the shutdown of a slice.
 type Thaw struct {
 	Slice string `json:"slice"`
-	// Extend prolongs leases that end earlier to this time; zero changes none.
+	// Extend is the new end of leases that end earlier; zero changes none.
 	Extend End `json:"extend,omitzero"`
 	// ReleaseExpired releases slivers whose leases are over and not extended.
 	ReleaseExpired bool   `json:"release_expired,omitempty"`

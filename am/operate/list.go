@@ -90,8 +90,8 @@ func (w *parsedFilter) selectsSlivers() bool {
 	return !w.sliver.matchAll() || !w.user.matchAll() || !w.component.matchAll() || !w.provider.matchAll() || w.slice.selectSlivers() || !w.state.matchAll() || !w.EndsBefore.IsZero()
 }
 
-// eachSlice calls f with each matching slice and all its slivers, earliest first, until f
-// returns false or an error.
+// eachSlice calls f with each matching slice and all its slivers, until f returns false or an
+// error. The slivers are sorted by their creation.
 func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
