@@ -21,8 +21,8 @@ const (
 	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
 )
 
-// verifyABAC reads a rule as the permission to speak for its signer. It refuses all other
-// rules, because ABAC is used for nothing else.
+// verifyABAC verifies a speaks-for credential in the ABAC form. Its rule must let one
+// tool speak for the user that signed it.
 func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
@@ -47,8 +47,8 @@ func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	return w.verifyUser(l, s)
 }
 
-// verifySpeaksFor reads the older form: the owner is the tool, and the target is the user,
-// who signed it.
+// verifySpeaksFor verifies a speaks-for credential in the older form. The owner is the
+// tool. The target is the user, who must be the signer.
 func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 	tool, user := l.owner[0], l.target[0]
 	if err := l.checkNames(); err != nil {
@@ -87,8 +87,8 @@ func (w *certificateVerifier) verifyUser(l level, s *statement) error {
 	return nil
 }
 
-// speakingFor returns the user named by the option geni_speaking_for; zero if the
-// caller acts in their own name.
+// speakingFor returns the user in the option geni_speaking_for. It returns the zero URN
+// if the caller acts in their own name.
 func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
@@ -137,8 +137,8 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	return denied
 }
 
-// checkCall checks whether the permission is for this user, and for the caller c with this
-// key. These checks are made on every call, also for a cached credential.
+// checkCall fails unless the permission is for this user, and for the caller c with this
+// key. Every call needs this check, also when the credential is cached.
 func (s *permission) checkCall(c Caller, key keyID, user urn.URN) error {
 	switch {
 	case rule.PermissionOfUser.Broken(!s.user.Equal(user)):

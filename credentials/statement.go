@@ -11,17 +11,18 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// statement is the content of one verified credential, with its period of validity. It
-// is cached, so it must not refer to the document: one string would keep all of it in
-// memory.
+// statement is the content of one verified credential, with its period of validity.
+// Statements are cached, so their strings must be copies: a substring would keep the
+// whole document in memory.
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
 	// permission is the content of a speaks-for credential, which has no target and no
 	// privileges; nil for other credentials.
 	permission *permission
-	// issuers are the verified certificates between the anchor and the owner, or between
-	// the anchor and the user that lets a tool speak.
+	// issuers are the verified certificates between the anchor and the owner. In a
+	// speaks-for credential, which has no owner, they are those between the anchor and
+	// the user.
 	issuers []*cert.Certificate
 	// since is the time of verification. until is the earliest expiry of the
 	// credential, its parents and all certificates of their chains.
@@ -42,7 +43,7 @@ func (s *statement) privilegeNames() []string {
 	return list
 }
 
-// mismatch returns the text of the refusal if slice is not the target.
+// mismatch returns the text of the refusal for a slice that is not the target.
 func (s *statement) mismatch(slice urn.URN) string {
 	if s.target.Type != urn.Slice {
 		return "it is on the " + s.target.Type + " " + s.target.String() + "; present the credential of the slice " + slice.String()
@@ -50,15 +51,16 @@ func (s *statement) mismatch(slice urn.URN) string {
 	return "it is for the slice " + s.target.String() + ", not for " + slice.String()
 }
 
-// level is one credential of a delegation chain; without delegation there is one.
+// level is one credential of a delegation chain. A credential without delegation is a
+// chain of one level.
 type level struct {
 	dsig.Signed
 	content
 }
 
-// verify makes all checks of a credential that do not depend on the call. The certificates
-// in beside may be issuers.
-func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certificate) (*statement, error) {
+// verify makes all checks of a credential that do not depend on the call. candidates are
+// possible issuers, in addition to the certificates in the document.
+func (z *Authorizer) verify(x examination, document []byte, candidates []*cert.Certificate) (*statement, error) {
 	signatures := z.signatures
 	signatures.Budget = x.budget
 	chain, err := dsig.Verify(document, signatures)
@@ -87,7 +89,7 @@ func (z *Authorizer) verify(x examination, document []byte, beside []*cert.Certi
 			w.others = slices.Concat(w.others, c.target[1:], c.owner[1:])
 		}
 	}
-	w.others = append(w.others, beside...)
+	w.others = append(w.others, candidates...)
 	if err := checkKinds(levels); err != nil {
 		return nil, err
 	}
@@ -147,8 +149,8 @@ func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s 
 	return nil
 }
 
-// certificateVerifier verifies the certificates of one document. It uses the certificates in
-// others as possible issuers.
+// certificateVerifier verifies the certificates of one document. others are possible
+// issuers.
 type certificateVerifier struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors
@@ -189,20 +191,20 @@ func (l level) checkNames() error {
 	return checkName("target", l.targetURN, l.target[0])
 }
 
-// checkName compares written, the credential's name for a role, with the certificate c of
-// that role.
-func checkName(role, written string, c *cert.Certificate) error {
+// checkName checks the certificate c of a role. It must contain a URN, which must equal
+// the URN in the credential, name. An empty name is accepted.
+func checkName(role, name string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)
 	}
 	if rule.HasURN.Broken(c.URN.IsZero()) {
 		return refuse(rule.HasURN, am.CredentialInvalid, "the certificate of its %s contains no URN", role)
 	}
-	if written == "" {
+	if name == "" {
 		return nil
 	}
-	if u, err := urn.Parse(written); rule.MatchingName.Broken(err != nil || !u.Equal(c.URN)) {
-		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate names %s", role, written, c.URN)
+	if u, err := urn.Parse(name); rule.MatchingName.Broken(err != nil || !u.Equal(c.URN)) {
+		return refuse(rule.MatchingName, am.CredentialMismatch, "its %s_urn is %.100q, but the certificate names %s", role, name, c.URN)
 	}
 	return nil
 }

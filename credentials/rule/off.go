@@ -10,14 +10,14 @@ import (
 // off are the rules that are switched off.
 var off atomic.Pointer[[]Rule]
 
-// Broken reports whether the rule is broken: found, unless the rule is switched off.
+// Broken reports whether the input breaks the rule. It returns found, but false while the
+// rule is switched off.
 func (r Rule) Broken(found bool) bool {
 	list := off.Load()
 	return found && (list == nil || !slices.Contains(*list, r))
 }
 
-// Without calls f while these rules, and no others, are switched off. Calls must not
-// overlap.
+// Without switches off only these rules while f runs. Calls must not overlap.
 func Without(f func(), rules ...Rule) {
 	off.Store(&rules)
 	defer off.Store(nil)

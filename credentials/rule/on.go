@@ -2,5 +2,5 @@
 
 package rule
 
-// Broken reports whether the rule is broken: it returns found.
+// Broken returns found, which reports whether the input breaks the rule.
 func (r Rule) Broken(found bool) bool { return found }

@@ -25,8 +25,8 @@ type Authority struct {
 	mu   sync.Mutex // held while files are checked and created
 }
 
-// Create creates the folder dir and an authority in it. If there is one already, it
-// fails with fs.ErrExist and changes nothing.
+// Create creates the folder dir and an authority in it. If dir contains an authority
+// already, Create fails with fs.ErrExist and changes nothing.
 func Create(dir, authority string, now time.Time) (*Authority, error) {
 	if err := checkAuthority(authority); err != nil {
 		return nil, err

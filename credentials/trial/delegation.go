@@ -18,12 +18,13 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-// Delegate delegates a credential of the user from to another user or to a tool. to is the
-// certificate chain of the new owner, in PEM. The user signs the new credential. It contains
-// the privileges that may be delegated, but the new owner cannot delegate them further. It
-// is valid until expires; zero means the expiry of the delegated credential.
-func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byte, error) {
-	parent, err := readParent(credential, from)
+// Delegate delegates a credential of a user to a new owner, which is another user or a
+// tool. chain is the new owner's certificate chain in PEM. The user signs the new
+// credential. It contains only the privileges that may be delegated, and the new owner
+// cannot delegate them further. expires must not be after the expiry of the delegated
+// credential; zero means the same expiry.
+func Delegate(credential []byte, user User, chain []byte, expires time.Time) ([]byte, error) {
+	parent, err := readParent(credential, user)
 	if err != nil {
 		return nil, fmt.Errorf("cannot delegate: %w", err)
 	}
@@ -33,7 +34,7 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	if expires.After(parent.expires) {
 		return nil, fmt.Errorf("cannot delegate: the credential itself expires earlier, %s", parent.expires.Format(time.RFC3339))
 	}
-	list, err := cert.ParsePEM(to)
+	list, err := cert.ParsePEM(chain)
 	if err != nil {
 		return nil, fmt.Errorf("cannot delegate: the certificate of the new owner: %w", err)
 	}
@@ -61,10 +62,10 @@ func Delegate(credential []byte, from User, to []byte, expires time.Time) ([]byt
 	b.Write(credential[parent.start:parent.end])
 	b.WriteString("</parent></credential>")
 	b.Write(credential[parent.end:])
-	return from.sign(b.Bytes(), id)
+	return user.sign(b.Bytes(), id)
 }
 
-// parent is the content of a credential that is needed to delegate it.
+// parent holds the parts of a credential that a delegation needs.
 type parent struct {
 	TargetGID  string `xml:"target_gid"`
 	TargetURN  string `xml:"target_urn"`
@@ -77,10 +78,10 @@ type parent struct {
 
 	expires    time.Time
 	ids        []string
-	start, end int64 // where its element begins and ends in the document
+	start, end int64 // byte offsets of its element in the document
 }
 
-// readParent reads a credential that owner wants to delegate. It fails unless the credential
+// readParent reads a credential that its owner delegates. It fails unless the credential
 // is signed and belongs to owner.
 func readParent(document []byte, owner User) (parent, error) {
 	chain, err := dsig.Verify(document, dsig.Options{SHA1: true})
@@ -104,8 +105,8 @@ func readParent(document []byte, owner User) (parent, error) {
 	return p, err
 }
 
-// findCredential returns the position of the outermost credential, whose bytes must not
-// change.
+// findCredential returns the byte offsets of the outermost credential. A delegation
+// copies these bytes unchanged, since their signature must stay valid.
 func findCredential(document []byte) (start, end int64, err error) {
 	d := xml.NewDecoder(bytes.NewReader(document))
 	depth := 0

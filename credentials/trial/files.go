@@ -28,7 +28,8 @@ func encodeChain(list []*cert.Certificate) []byte {
 	return b
 }
 
-// encodeKey returns an RSA key in the old form that old clients need.
+// encodeKey returns an RSA key in PEM. It uses PKCS #1, because old clients read nothing
+// else.
 func encodeKey(k *rsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
 }
@@ -68,18 +69,18 @@ func parseKey(text []byte) (*rsa.PrivateKey, error) {
 	return x509.ParsePKCS1PrivateKey(block.Bytes)
 }
 
-// writeNew writes a new file completely or not at all. It fails if the file exists.
-func writeNew(file string, content []byte, mode fs.FileMode) error {
-	return fileowner.As(filepath.Dir(file), func() error { return createFile(file, content, mode) })
+// writeNew writes a new file completely or not at all. It fails if path exists.
+func writeNew(path string, content []byte, mode fs.FileMode) error {
+	return fileowner.As(filepath.Dir(path), func() error { return createFile(path, content, mode) })
 }
 
-// createFile writes a temporary file and then links it to the name file. It fails if that
-// name exists.
-func createFile(file string, content []byte, mode fs.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+// createFile writes a temporary file, and then makes path a hard link to it. It fails if
+// path exists.
+func createFile(path string, content []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
@@ -89,5 +90,5 @@ func createFile(file string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return os.Link(f.Name(), file)
+	return os.Link(f.Name(), path)
 }

@@ -21,8 +21,8 @@ const (
 	// lifetime is the lifetime of the authority's certificate. The certificates that it
 	// issues expire at the same time.
 	lifetime = 10 * 365 * 24 * time.Hour
-	// predating is how long before now certificates become valid, for servers whose clock
-	// is slow.
+	// predating is how long before its creation a certificate's validity begins. It
+	// allows for servers whose clock is slow.
 	predating = time.Hour
 )
 
@@ -34,8 +34,9 @@ type subject struct {
 	ca    bool
 }
 
-// issue issues a certificate for h, signed with key, the key of the issuer. It expires when
-// the issuer's certificate expires. A nil issuer means that the certificate is self-signed.
+// issue issues a certificate for the subject h. key is the issuer's private key. The
+// certificate expires together with the issuer's. If issuer is nil, the certificate is
+// self-signed and expires after lifetime.
 func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
@@ -68,8 +69,8 @@ func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Ti
 	return cert.Parse(der)
 }
 
-// commonName returns a common name of at most 64 characters, which only people read: the
-// parts of u, or id if they are too long.
+// commonName returns a common name, which only people read. It is made of the parts of u,
+// or is id if these have more than 64 characters together.
 func commonName(u urn.URN, id string) string {
 	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
 		return name

@@ -51,8 +51,8 @@ func CheckSlice(name string) error {
 	return nil
 }
 
-// emailDomain returns the part of an authority's name that is valid as the domain of an
-// email address.
+// emailDomain returns the part of an authority's name before the first colon, as the
+// domain of an email address.
 func emailDomain(authority string) string {
 	top, _, _ := strings.Cut(authority, ":")
 	return top

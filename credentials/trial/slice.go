@@ -19,10 +19,10 @@ type Slice struct {
 	Expires    time.Time
 }
 
-// Slice returns the slice of that name, with a new credential for owner, an existing user.
-// It creates the slice if necessary. The credential is valid until expires, which must not
-// be after the authority's own expiry. A slice may have several owners. CheckSlice says which
-// names are allowed.
+// Slice returns the slice of that name with a new credential for owner, who must be an
+// existing user. It creates the slice if necessary. A slice may have several owners. The
+// credential is valid until expires, which must not be after the authority's own expiry.
+// CheckSlice defines the allowed names.
 func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
 	if err := CheckSlice(name); err != nil {
 		return Slice{}, err

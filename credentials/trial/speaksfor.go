@@ -7,8 +7,8 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// SpeaksFor issues a credential, signed by the user, that lets a tool act for the user until
-// expires. tool is the tool's certificate in PEM.
+// SpeaksFor returns a speaks-for credential that the user signed. Until expires, it lets
+// a tool act for the user. tool is the tool's certificate in PEM.
 func SpeaksFor(user User, tool []byte, expires time.Time) ([]byte, error) {
 	chain, err := cert.ParsePEM(user.Certificate)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // Tool is a program, such as a portal, that acts for users.
 type Tool struct {
 	URN urn.URN
-	// Certificate is the chain in PEM, the tool's own first; Key is its key.
+	// Certificate is the certificate chain in PEM, beginning with the tool's own
+	// certificate. Key is the tool's private key in PEM.
 	Certificate, Key []byte
 }
 

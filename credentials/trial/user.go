@@ -26,25 +26,27 @@ const userCredential = 365 * 24 * time.Hour
 // User is everything that a user needs to call an aggregate manager.
 type User struct {
 	URN urn.URN
-	// Certificate is the chain in PEM, the user's own first; Key is its key.
+	// Certificate is the certificate chain in PEM, beginning with the user's own
+	// certificate. Key is the user's private key in PEM.
 	Certificate, Key []byte
 	// Credential is the user credential, a signed XML document.
 	Credential []byte
-	// SSHPublicKey has one line for each public key of the user's logins. SSHKey is the
+	// SSHPublicKey has one line for each of the user's public SSH keys. SSHKey is the
 	// private key in OpenSSH's form; it is empty if the user supplied the public keys.
 	SSHKey, SSHPublicKey []byte
 }
 
-// User returns the user of that name with a new credential that is valid for one year. If
-// there is no such user, it creates one with an SSH key. CheckUser says which names are
-// allowed.
+// User returns the user of that name with a new credential, which is valid for at most
+// one year. If there is no such user, User creates it with an SSH key. CheckUser defines
+// the allowed names.
 func (a *Authority) User(name string, now time.Time) (User, error) {
 	return a.UserWithKeys(name, nil, now)
 }
 
-// UserWithKeys is User for users that supply their own SSH keys: public keys, one on each
-// line, as ParseSSHKeys returns them. They replace the user's former keys. If keys is empty,
-// an existing user keeps the former keys, and a new user gets a generated key.
+// UserWithKeys is like User, for users that supply their own SSH keys. keys contains
+// public keys in the format of ParseSSHKeys, which replace the user's former keys. If
+// keys is empty, an existing user keeps the former keys, and a new user gets a generated
+// key.
 func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User, error) {
 	if err := CheckUser(name); err != nil {
 		return User{}, err
@@ -87,8 +89,8 @@ func (a *Authority) HasUser(name string) bool {
 }
 
 // ParseSSHKeys reads public SSH keys, one on each line, and returns a normalized line for
-// each. It skips empty lines and comments. It fails if the text contains no key, or any other
-// line.
+// each. It skips empty lines and comments. It fails if another line is not a public key
+// without options, or if there is no key.
 func ParseSSHKeys(text []byte) (lines []byte, err error) {
 	if bytes.Contains(text, []byte("PRIVATE KEY-----")) {
 		return nil, errors.New("it is a private key; give the public half, whose file ends in .pub")
@@ -133,7 +135,7 @@ func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
-// sign signs the credential with that xml:id, using the user's key.
+// sign signs the credential whose xml:id is id in a document. It uses the user's key.
 func (u User) sign(document []byte, id string) ([]byte, error) {
 	key, err := parseKey(u.Key)
 	if err != nil {
@@ -146,8 +148,9 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// ensureUser creates the user if it does not exist, and stores keys, the user's SSH keys. It
-// writes the certificate last, so a user whose certificate exists is complete.
+// ensureUser creates a user, or replaces the SSH keys of an existing user unless keys is
+// empty. It writes the certificate of a new user last, so a user with a certificate is
+// complete.
 func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !isMissing(err) {
