@@ -12,11 +12,11 @@ import (
 // maxClashes is the number of clashes reported.
 const maxClashes = 20
 
-// CheckClash returns a *yamlfile.Error for file if v would give one machine to two slices.
-// Patchbay finds the component of a sliver by its component_id, but the provider knows the
-// machine by the name that the component had when the sliver was created. While the sliver exists, that
-// name must not move to another component_id of the same provider. The names of the
-// sliver's interfaces must not move to other interfaces of the component either.
+// CheckClash returns a *yamlfile.Error about file if v could give one machine to two
+// slices. Patchbay finds a sliver's component by its component_id. The provider finds the
+// machine by the component's name at the creation of the sliver. While the sliver exists,
+// that name must not move to another component of the same provider. Likewise, the names
+// of the sliver's interfaces must not move to other interfaces of the component.
 func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 	var found []yamlfile.Problem
 	more := 0
@@ -59,11 +59,11 @@ func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 	return &yamlfile.Error{Problems: found}
 }
 
-// HasRenamed reports whether v uses the name of a component or interface in was for
-// another component_id. If it does not, slivers reserved under was cannot clash with v.
-func (v *Inventory) HasRenamed(was *Inventory) bool {
+// HasRenamed reports whether a component or interface name has one component_id in v and
+// another one in previous. If not, slivers reserved under previous cannot clash with v.
+func (v *Inventory) HasRenamed(previous *Inventory) bool {
 	return slices.ContainsFunc(v.Components, func(c *Component) bool {
-		old, ok := was.ComponentNamed(c.Name)
+		old, ok := previous.ComponentNamed(c.Name)
 		if !ok {
 			return false
 		}

@@ -18,11 +18,11 @@ import (
 type Change struct {
 	// Kind is "component", "sliver type", "image" and the like, or "the site".
 	Kind string
-	// Names are the things with this change: at most twenty names and ranges such as
-	// pc1..pc12.
+	// Names are the names of the things with this change, folded into ranges such as
+	// pc1..pc12. They have at most maxNames elements.
 	Names []string `json:",omitempty"`
-	// Count is the number of things with this change, up to maxCounted. More counts the
-	// names and ranges that Names leaves out, and the things beyond maxCounted.
+	// Count is the number of things with this change, at most maxCounted. More is the
+	// number of omitted elements of Names, plus the number of things beyond maxCounted.
 	Count int
 	More  int `json:",omitempty"`
 	Text  string
@@ -54,8 +54,8 @@ func (c Change) String() string {
 	return head + ": " + c.Text
 }
 
-// Compare returns the differences between was and now. Things with the same difference share
-// one Change.
+// Compare returns the changes that lead from the inventory was to the inventory now.
+// Things with the same change share one Change.
 func Compare(was, now *Inventory) []Change {
 	d := &differences{places: map[[2]string]int{}}
 	d.components(was, now)

@@ -22,20 +22,19 @@ type Component struct {
 	// SliverTypes are the types that the component offers, at least one; the first is its
 	// default.
 	SliverTypes []*SliverType
-	// Capacity is the limit for the sum of the slivers' needs; one slot for an exclusive
-	// component.
+	// Capacity limits the sum of the slivers' needs. An exclusive component has one slot.
 	Capacity am.Amount
 	Location *Location // nil if unknown
 	// Provider is the name of the provider instance that creates slivers on it.
 	Provider string
 	Gateway  *Gateway // nil if its nodes are reached directly
-	// Interfaces are those listed in the inventory.
+	// Interfaces are the interfaces in the inventory; a provider may have others.
 	Interfaces []*Interface
 	// Drained components keep their slivers and accept no new ones.
 	Drained bool
 	// Settings are passed to the provider.
 	Settings map[string]string
-	// Line is the first line of its entry in the file.
+	// Line is the first line of the component's entry in the file.
 	Line int
 }
 

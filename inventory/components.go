@@ -146,8 +146,9 @@ func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	}
 }
 
-// checkCapacity reports whether the capacity of a shared component has room for at least one
-// sliver of each of its types, and limits their number. If not, it records a mistake.
+// checkCapacity reports whether the capacity of a shared component is valid: for each
+// sliver type, it has room for at least one sliver and limits their number. Otherwise it
+// records a mistake.
 func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
@@ -162,8 +163,8 @@ func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-// addComponent adds c with that name and the interfaces in ports. If another component has
-// the name or the URN, it records a mistake instead.
+// addComponent adds c under that name, with the interfaces in ports. If another component
+// has the same name or URN, it records a mistake instead.
 func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []interfaceEntry) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
@@ -186,11 +187,12 @@ func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []inte
 // short form pc1-20 can also be a correct single name.
 var looksLikeRange = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 
-// expandRange returns the names of a range, pc1..pc20 or pc001..pc100. A text without ..
-// is one name. A text that is probably a mistyped range or list is a mistake. only reports
-// whether n is the only entry under names; then pc1-20 is also a mistake.
-func (s *site) expandRange(n *yaml.Node, only bool) []string {
-	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && only) {
+// expandRange returns the names of a range, such as pc1..pc20 or pc001..pc100. A text
+// without ".." is one name. A text that is probably a mistyped range or list is a
+// mistake. If single is true, n is the only entry under "names", and then pc1-20 is also
+// a mistake.
+func (s *site) expandRange(n *yaml.Node, single bool) []string {
+	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && single) {
 		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
 		return nil
 	}
@@ -233,7 +235,7 @@ func (s *site) settings(n *yaml.Node) map[string]string {
 	return m
 }
 
-// namesOf returns the names of the things in list, as name returns them.
+// namesOf returns the result of name for each element of list.
 func namesOf[T any](list []T, name func(T) string) []string {
 	names := make([]string, len(list))
 	for i, x := range list {

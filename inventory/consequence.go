@@ -18,18 +18,18 @@ import (
 type Consequence struct {
 	// Warning reports whether an operator should act or decide.
 	Warning bool
-	// What is the subject, such as names of components and ranges of them. Line is the
-	// line of the first of them in the file; 0 if the file does not contain it.
+	// What is the subject, such as a list of names and ranges of components. Line is the
+	// first subject's line in the file; 0 if the file does not contain it.
 	What string
 	Line int
 	Text string
-	// Slice is the slivers' slice, and Slivers their number. Leaving is the number of those
-	// that are being removed, Frozen of those that are shut down.
+	// Slivers is the number of affected slivers of Slice. Leaving counts the slivers
+	// among them that are being removed, and Frozen those that are shut down.
 	Slice   string
 	Slivers int
 	Leaving int
 	Frozen  int
-	// Until is the end of the last lease; zero if all slivers are leaving or frozen.
+	// Until is the latest expiry of the other slivers; zero if there are none.
 	Until time.Time `json:",omitzero"`
 }
 
@@ -52,9 +52,9 @@ func (c Consequence) String() string {
 	return s + ")"
 }
 
-// Consequences returns the differences between v and existing slivers, which may have been
-// reserved under other inventories. The slivers themselves do not change. The result is
-// sorted by the lines of v's file.
+// Consequences compares existing slivers with the inventory v, and returns the
+// differences. The slivers may have been reserved under other inventories. The result is
+// sorted by line.
 func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	m := &consequenceBuilder{
 		v: v, held: make(map[*Component]load), taken: make(map[*Interface][2]int64), found: make(map[consequenceKey]*sliceNote),
@@ -149,13 +149,13 @@ type sliceNote struct {
 	last  *am.Sliver // the last sliver that was counted
 }
 
-// note records a text about a sliver.
-func (m *consequenceBuilder) note(x *am.Sliver, warning bool, what string, line int, format string, args ...any) {
+// note records a text about a subject of a sliver.
+func (m *consequenceBuilder) note(x *am.Sliver, warning bool, subject string, line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	key := consequenceKey{what, x.Slice.Key()}
+	key := consequenceKey{subject, x.Slice.Key()}
 	c := m.found[key]
 	if c == nil {
-		c = &sliceNote{Consequence: Consequence{What: what, Line: line, Slice: x.Slice.String()}}
+		c = &sliceNote{Consequence: Consequence{What: subject, Line: line, Slice: x.Slice.String()}}
 		m.found[key] = c
 		m.order = append(m.order, c)
 	}
@@ -274,8 +274,8 @@ func (m *consequenceBuilder) noteTypes(x *am.Sliver, c *Component) {
 	}
 }
 
-// noteCapacity records that the slivers of a component exceed its capacity, and that its
-// exclusive use has changed.
+// noteCapacity records that the slivers of a component exceed its capacity, or that the
+// component has become exclusive or shared.
 func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	all := m.held[c]
 	switch {
@@ -295,8 +295,8 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 }
 
-// exceeds reports whether used is more than capacity; a capacity of 0 is unlimited.
-func exceeds(capacity, used int64) bool { return capacity > 0 && used > capacity }
+// exceeds reports whether amount is greater than capacity. A capacity of 0 is unlimited.
+func exceeds(capacity, amount int64) bool { return capacity > 0 && amount > capacity }
 
 // noteNetwork records changes of interfaces, links and VLANs of a sliver; c is nil if
 // its component is missing.

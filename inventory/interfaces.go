@@ -14,8 +14,8 @@ import (
 type interfaceEntry struct {
 	Interface
 	at *yaml.Node
-	// single is the value of a key that is allowed only for one component; nil if there
-	// is none. what is the name of that key.
+	// single is the value of a key that is allowed only in an entry of one component; nil
+	// without such a key. The field what is that key.
 	single *yaml.Node
 	what   string
 }

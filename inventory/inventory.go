@@ -23,8 +23,8 @@ const (
 	Share Choice = "share"
 	// Copy ignores an unsupported element, with a notice, and keeps it in the manifest.
 	Copy Choice = "copy"
-	// InPercent and AsFraction are units of packet loss: in InPercent "1" means 1 per cent, in
-	// AsFraction "0.01" does.
+	// InPercent and AsFraction are the units of packet loss: a loss of 1 per cent is "1"
+	// in InPercent and "0.01" in AsFraction.
 	InPercent  Choice = "percent"
 	AsFraction Choice = "fraction"
 	// Yes, No and Unknown say whether nodes reach the outside network.

@@ -35,14 +35,13 @@ const (
 // Slots returns the number of containers that a new site offers.
 func (h Host) Slots() int { return 50 * max(h.Cores, 1) }
 
-// DiskPerUser returns the disk space that one user of a new site may use, in bytes: three
-// quarters of the free space, so that one user cannot fill the disk, but at least the
-// space of ten containers.
+// DiskPerUser returns the disk space in bytes that one user of a new site may use. It is
+// three quarters of the free space, so that one user cannot fill the disk. The minimum is
+// the space of ten containers.
 func (h Host) DiskPerUser() int64 { return max(h.Disk/4*3, 10*containerDisk<<20) }
 
-// NodesPerUser returns the number of nodes that one user of a new site may have: half of
-// the slots, but at most the number of containers of the usual size for which DiskPerUser
-// is enough.
+// NodesPerUser returns the number of nodes that one user of a new site may have. It is
+// half of the slots, but at most the number of containers that fit into DiskPerUser.
 func (h Host) NodesPerUser() int { return min(h.Slots()/2, int(h.DiskPerUser()/(containerDisk<<20))) }
 
 // LocalText returns the inventory.yaml of a new site whose nodes are containers of the

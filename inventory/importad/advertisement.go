@@ -132,7 +132,7 @@ func readRoot(root *xmltree.Element) (*advertisement, error) {
 	return ad, nil
 }
 
-// attr returns the value of the first of these attributes that the element has; "" if it
+// attr returns the value of the first attribute in names that the element has; "" if it
 // has none. ProtoGENI's versions use different names for one attribute.
 func attr(e *xmltree.Element, names ...string) string {
 	for _, n := range names {
@@ -198,8 +198,8 @@ func readDisk(e *xmltree.Element) disk {
 	}
 }
 
-// slots returns the largest number of free slots that a hardware type states; 0 if it
-// states none or they are unlimited.
+// slots returns the largest number of free slots in the hardware types of a node. It
+// returns 0 if they have no number, or no limit.
 func slots(e *xmltree.Element) (most int64) {
 	texts := []string{attr(e, "type_slots")}
 	for _, c := range e.Elements() {
@@ -215,7 +215,7 @@ func slots(e *xmltree.Element) (most int64) {
 	return most
 }
 
-// readWire reads a <link>. Of several capacities from one interface the largest counts.
+// readWire reads a <link>. If an interface has several capacities, it takes the largest.
 func readWire(e *xmltree.Element) *wire {
 	w := &wire{id: attr(e, "component_id", "component_urn", "component_uuid"), rate: map[string]int64{}}
 	if m := attr(e, "component_manager_id", "component_manager_uuid"); m != "" {

@@ -98,8 +98,8 @@ func (d *draft) readNodes(ad *advertisement) {
 	}
 }
 
-// addNode adds a component for a node. typed reports whether any node has sliver types; if
-// so, a node without one is drained.
+// addNode adds a component for a node. typed reports whether any node has sliver types.
+// If it is true, a node without sliver types is drained.
 func (d *draft) addNode(n *node, typed bool) {
 	u, err := urn.Parse(n.id)
 	switch {

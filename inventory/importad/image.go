@@ -9,8 +9,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// addSliverType adds a sliver type that a node offers, or the node's images to the known
-// type of that name. It returns nil for a type without a name.
+// addSliverType adds a sliver type that a node offers. If the type is known, it adds the
+// node's images to that type. It returns nil for a type without a name.
 func (d *draft) addSliverType(o offer) *sliverType {
 	if oneLine(o.name) == "" {
 		d.remarks.add("sliver types without a name, left out", "", 1)

@@ -23,9 +23,10 @@ type Options struct {
 
 // Result is the result of reading an advertisement.
 type Result struct {
-	// Text is an inventory.yaml, which loads for a site of Authority.
+	// Text is an inventory.yaml for a site whose authority is Authority.
 	Text []byte
-	// Authority is the authority in the URNs, Manager the URN of the aggregate in its nodes.
+	// Authority is the authority in the URNs. Manager is the URN of the aggregate manager
+	// that the nodes name.
 	Authority string
 	Manager   urn.URN
 	// Components, Interfaces, Links, SliverTypes and Images count the entries of the text.
@@ -72,7 +73,7 @@ func Read(text []byte, o Options) (*Result, error) {
 }
 
 // chooseManager selects the manager whose nodes are read: that of Options.Authority, or
-// the only one. Everything else becomes a remark.
+// the only one. The nodes of other managers become a remark.
 func (d *draft) chooseManager(ad *advertisement) error {
 	type manager struct {
 		urn   urn.URN
@@ -133,8 +134,9 @@ func (d *draft) chooseManager(ad *advertisement) error {
 	return nil
 }
 
-// managerOf returns the URN of the manager that a node names. A node without one belongs to
-// the manager "cm" of the authority in its component_id. ok is false for an invalid URN.
+// managerOf returns the URN of the manager that a node names. A node that names none
+// belongs to the manager "cm" of the authority in its component_id. ok is false for an
+// invalid URN.
 func managerOf(n *node) (manager urn.URN, ok bool) {
 	if n.manager != "" {
 		u, err := urn.Parse(n.manager)

@@ -46,16 +46,16 @@ type usedNames struct {
 	next  map[string]int
 }
 
-// unique returns want if it is unused, or else want with the first unused number, as in
-// want-2.
-func (n *usedNames) unique(want string) string {
+// unique returns base if that name is unused. Otherwise it appends a number, as in
+// base-2.
+func (n *usedNames) unique(base string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}
 	}
-	name := want
+	name := base
 	for n.taken[name] {
-		n.next[want]++
-		name = fmt.Sprintf("%s-%d", want, n.next[want]+1)
+		n.next[base]++
+		name = fmt.Sprintf("%s-%d", base, n.next[base]+1)
 	}
 	n.taken[name] = true
 	return name

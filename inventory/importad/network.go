@@ -46,8 +46,8 @@ func join(a, b *interfaceDraft) {
 	}
 }
 
-// addLinks adds links for wires: all wires that meet at one interface, or at the interfaces
-// of one switch, become one link.
+// addLinks makes links from wires. All wires that meet at one interface, or at the
+// interfaces of one switch, become one link.
 func (d *draft) addLinks(wires []*wire) {
 	byKey, isSwitch := map[string]*interfaceDraft{}, map[*interfaceDraft]string{}
 	for _, c := range d.components {
@@ -74,7 +74,8 @@ func (d *draft) addLinks(wires []*wire) {
 			p.rate = max(p.rate, w.rate[id])
 		}
 	}
-	for _, real := range []bool{true, false} { // name a link after a switch, else after another component that joins wires
+	// A link gets the name of a real switch, or else of another component that joins wires.
+	for _, real := range []bool{true, false} {
 		for _, c := range d.components {
 			if c.isSwitch() && len(c.ports) > 0 && (!real || slices.Contains(c.hardware, "switch")) {
 				root := c.ports[0].root()
@@ -111,8 +112,8 @@ func (d *draft) addLinks(wires []*wire) {
 // since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// removeIfUnusable removes the link from its interfaces if none of them can carry traffic of
-// experiments. It reports whether it did.
+// removeIfUnusable removes a link from its interfaces if none of them can carry traffic
+// of experiments. It reports whether it removed the link.
 func (d *draft) removeIfUnusable(l *link) bool {
 	carries := func(p *interfaceDraft) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
@@ -125,8 +126,8 @@ func (d *draft) removeIfUnusable(l *link) bool {
 	return true
 }
 
-// nameLinks sets the name, capacity and type of each link. A link made from exactly one
-// link of the advertisement keeps its component_id as name.
+// nameLinks sets the name, capacity and type of each link. A link made from one wire
+// keeps the wire's component_id as its name, if that is a unique URN of a link.
 func (d *draft) nameLinks() {
 	var given usedNames
 	keys := map[string]bool{}

@@ -20,17 +20,17 @@ type remark struct {
 // maxExamples is the number of examples in a remark.
 const maxExamples = 5
 
-// add adds n to the count of the remark with the subject what. example is the name of one of
-// the things; "" for none.
-func (r *remarks) add(what, example string, n int) {
-	x := r.by[what]
+// add adds n to the count of the remark about subject. example is the name of one of the
+// counted things, or "".
+func (r *remarks) add(subject, example string, n int) {
+	x := r.by[subject]
 	if x == nil {
 		if r.by == nil {
 			r.by = map[string]*remark{}
 		}
 		x = &remark{}
-		r.by[what] = x
-		r.order = append(r.order, what)
+		r.by[subject] = x
+		r.order = append(r.order, subject)
 	}
 	x.count += n
 	if example != "" && len(x.examples) <= maxExamples {
@@ -40,9 +40,9 @@ func (r *remarks) add(what, example string, n int) {
 
 // lines returns one line for each remark: its subject, its count and the examples.
 func (r *remarks) lines() (list []string) {
-	for _, what := range r.order {
-		x := r.by[what]
-		line := fmt.Sprintf("%s: %d", what, x.count)
+	for _, subject := range r.order {
+		x := r.by[subject]
+		line := fmt.Sprintf("%s: %d", subject, x.count)
 		if len(x.examples) > maxExamples {
 			x.examples[maxExamples] = "…"
 		}

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is an inventory in the form in which yamlText writes it. The other types with this
-// prefix are its entries.
+// file is an inventory in the form in which yamlText writes it. The types fileLocation,
+// fileImage and so on are its entries.
 type file struct {
 	Provider          string          `yaml:"provider"`
 	DefaultSliverType string          `yaml:"default_sliver_type"`
@@ -142,8 +142,8 @@ var keyComments = map[string]string{
 	"links":               "Physical links and switches. Capacities are in kbit/s. If links need VLAN tags, add\nvlans with the tags that they may have.",
 }
 
-// yamlText writes the inventory. Texts of the advertisement are written by the YAML
-// library, or in one line of a comment, so that they cannot add keys.
+// yamlText writes the inventory. The YAML library escapes the texts of the advertisement,
+// and comments contain them on one line, so they cannot add keys.
 func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	var b bytes.Buffer
 	d.writeHeader(&b, remarks)

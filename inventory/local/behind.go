@@ -19,50 +19,50 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// RunBehind runs one call of the provider called name in dir. This provider stands in
-// front of another one, the executable other, which creates the nodes. Users reach
-// these nodes through the gateway of a local testbed. The key instance of NAME.yaml is
-// the name of the testbed; the other keys are settings of other. RunBehind returns an
-// error only if it cannot write an answer.
+// RunBehind runs one call of the provider called name in the folder dir. This provider
+// stands in front of another provider, which creates the nodes. executable is the other
+// provider. Users reach the nodes through the gateway of a local testbed. In NAME.yaml,
+// the key instance is the name of the testbed. The other keys are settings of the other
+// provider. RunBehind returns an error only if it cannot write an answer.
 //
-// The action describe returns the metadata of other, with the attributes users, login,
-// proxy and message added. get replaces the logins of each node by its endpoints. set
-// stores the users of the endpoints, and passes them on to other if other declares the
-// attribute users.
-func RunBehind(dir, name, other, argument string, in io.Reader, out io.Writer) error {
+// The action describe returns the metadata of the other provider, and adds the attributes
+// users, login, proxy and message. The action get replaces the logins of each node by its
+// endpoints. The action set stores the users of the endpoints. It also sends the users to
+// the other provider, if that declares the attribute users.
+func RunBehind(dir, name, executable, argument string, stdin io.Reader, stdout io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr, behind: true}
-	return c.runBehind(other, argument, in, out)
+	return c.runBehind(executable, argument, stdin, stdout)
 }
 
-func (c *client) runBehind(other, argument string, in io.Reader, out io.Writer) error {
+func (c *client) runBehind(executable, argument string, stdin io.Reader, stdout io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit(action))
 	defer cancel()
-	b := &behind{client: c, other: other}
+	b := &behind{client: c, other: executable}
 	err = b.describe(ctx)
 	switch {
 	case action == "describe" && err == nil:
-		return b.writeMetadata(out)
+		return b.writeMetadata(stdout)
 	case action == "describe":
 		return err
 	case err != nil:
 		fmt.Fprintf(c.stderr, "error: %v\n", err)
-		return write(out, failed("this provider is not set up; ask the operators of the site to look into the log"))
+		return write(stdout, failed("this provider is not set up; ask the operators of the site to look into the log"))
 	}
-	input, err := readInput(in)
+	input, err := readInput(stdin)
 	if errors.Is(err, errTooLarge) {
-		return write(out, failed(err.Error()))
+		return write(stdout, failed(err.Error()))
 	}
 	if err != nil {
 		return err
 	}
 	if action == ActionGet {
-		return b.get(ctx, input, out)
+		return b.get(ctx, input, stdout)
 	}
-	return b.set(ctx, input, out)
+	return b.set(ctx, input, stdout)
 }
 
 // behind is one call of a provider that stands in front of another one, see RunBehind.
@@ -73,10 +73,11 @@ type behind struct {
 	users    bool           // the other provider declares users
 }
 
-// maxOther is the most bytes that the other provider may write.
+// maxOther is the maximum number of bytes that the other provider may write.
 const maxOther = MaxAnswer
 
-// otherDelay is how long the other provider's output may stay open after it has ended.
+// otherDelay is how long the other provider's output may stay open after the provider has
+// ended.
 const otherDelay = time.Second
 
 // call runs one action of the other provider and returns its standard output.
@@ -107,9 +108,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// describe sets b.metadata and b.users. It takes the other provider's metadata from that
-// provider's companion file, else from NAME.yaml, else from its describe action. Then it
-// adds the attributes that the gateway provides.
+// describe sets b.metadata and b.users. It takes the other provider's metadata from the
+// companion file of the executable. If there is none, it takes them from NAME.yaml, or
+// else from the answer to the action describe. It adds the attributes that the gateway
+// provides.
 func (b *behind) describe(ctx context.Context) error {
 	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
 	if !filepath.IsAbs(companion) {

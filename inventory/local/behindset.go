@@ -103,11 +103,11 @@ func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err 
 	return a, err
 }
 
-// addUsers adds the changes of users to the answer of a provider that does not declare
-// the attribute users. The maps have the names of nodes as keys: users holds the
-// requested users, was the earlier users, and refused the reason why the testbed could
-// not set the node's endpoint.
-func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, refused map[string]string) {
+// addUsers adds changes of the attribute users to the answer of a provider that does not
+// declare it. The keys of the maps are names of nodes. users contains the requested
+// users, and previous the earlier ones. refused contains the reasons why the testbed
+// could not set endpoints.
+func (b *behind) addUsers(a *setAnswer, users, previous map[string]json.RawMessage, refused map[string]string) {
 	byName := map[string]entry{}
 	for _, c := range a.Changes {
 		byName[c.text(provider.AttrName)] = c
@@ -127,7 +127,7 @@ func (b *behind) addUsers(a *setAnswer, users, was map[string]json.RawMessage, r
 		case refused[name] != "":
 			c.set("error", object{"message": refused[name], "kind": provider.Failed})
 		default:
-			before := was[name]
+			before := previous[name]
 			if before == nil {
 				before = json.RawMessage("null")
 			}

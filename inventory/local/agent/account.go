@@ -19,7 +19,7 @@ const (
 	groupFile  = "/etc/group"
 )
 
-// Limits of reading a node's files, which root of the node can fill.
+// Limits for reading the node's files, which the node's root can make arbitrarily large.
 const (
 	fileLimit = 4 << 20 // bytes
 	maxGroups = 256     // of one account
@@ -136,8 +136,8 @@ func readFile(path string, limit int64) ([]byte, error) {
 	if !stat.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	// The whole buffer is allocated at once, since growing leaves garbage. Files in /proc
-	// report no size.
+	// The whole buffer is allocated at once, since growing it leaves garbage. Files in /proc
+	// report a size of 0.
 	text := make([]byte, 0, min(max(stat.Size(), 511), limit)+1)
 	for {
 		n, err := f.Read(text[len(text):cap(text)])

@@ -16,16 +16,16 @@ const (
 	recordsFile = "/var/lib/patchbay/accounts"
 )
 
-// User ids: images use them from 1000 on. The testbed uses them from 10000 on, so that the
-// users of a node can add accounts of their own.
+// User ids of accounts. Images use ids from 1000 on. The testbed uses ids from 10000 on,
+// so that smaller ids stay free for accounts that the users of the node add.
 const (
 	firstUserID    = 1000
 	firstManagedID = 10000
 	lastManagedID  = 59999
 )
 
-// accountRecord is an account that the testbed once added. Its id is never used again, so
-// that no other account gets its files.
+// accountRecord is an account that the testbed once added. Its id is never given to
+// another account, which would then own its files.
 type accountRecord struct {
 	login   string
 	uid     uint32
@@ -41,10 +41,10 @@ type accountFiles struct {
 	noShadow bool              // the image has no shadow file
 }
 
-// setAccounts adds the wanted accounts, except system accounts of the image, and
-// removes accounts of the testbed that are no longer wanted. It returns the wanted
-// accounts that exist, and the removed ones, which may still have processes.
-func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []accountRecord, err error) {
+// setAccounts adds the listed accounts, except those whose login is a system account of
+// the image. It removes the testbed's other accounts. present are the listed accounts
+// that exist. The accounts in removed may still have processes.
+func setAccounts(accounts []Account, facts *Facts) (present []Account, removed []accountRecord, err error) {
 	unlock := lockAccounts()
 	defer unlock()
 	files, err := readAccountFiles()
@@ -52,7 +52,7 @@ func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []a
 		return nil, nil, err
 	}
 	keep := make(map[string]bool)
-	for _, w := range wanted {
+	for _, w := range accounts {
 		keep[w.Login] = true
 		if w.Login != root.name {
 			err := files.addAccount(w.Login)
@@ -75,7 +75,7 @@ func setAccounts(wanted []Account, facts *Facts) (present []Account, removed []a
 	return present, removed, files.save()
 }
 
-// errSystem means that the image has a system account of that name.
+// errSystem means that the login is a system account of the image.
 var errSystem = errors.New("is a system account of the image; choose another login")
 
 // markRemoved records that the processes of removed accounts have ended.
@@ -146,9 +146,9 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount adds an account unless it exists. An account that users of the node have added
-// is taken over unchanged. addAccount fails with errSystem for a system account of the
-// image.
+// addAccount adds an account to the files and to the records. It does not change an
+// account that users of the node have added. It fails with errSystem for a system account
+// of the image.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")
@@ -231,7 +231,8 @@ func (files *accountFiles) isUsedByOther(uid uint32, login string) bool {
 	return false
 }
 
-// freeID returns the first managed id that no account, group or record uses.
+// freeID returns the first id, from firstManagedID on, that no account, group or record
+// uses.
 func (files *accountFiles) freeID() (uint32, error) {
 	used := make(map[uint32]bool)
 	for line := range bytes.Lines(files.passwd) {

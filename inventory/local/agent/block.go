@@ -18,33 +18,35 @@ func isMark(line string) bool {
 	return line == beginMark || line == endMark
 }
 
-// setBlock replaces the testbed's block in text with lines: at the first block, or at the
-// end if there is none. Without lines the block is removed. All other lines are kept. A mark
-// without its partner is removed.
+// setBlock replaces the testbed's block in text by a block with these lines. The new
+// block has the place of the first old block, or is at the end. Without lines, setBlock
+// only removes the old blocks. It keeps all other lines, but removes a mark without its
+// partner.
 func setBlock(text []byte, lines []string) []byte {
-	before, after := splitAtBlock(text)
+	head, tail := splitAtBlock(text)
 	if len(lines) == 0 {
-		return append(before, after...)
+		return append(head, tail...)
 	}
-	if len(before) > 0 && before[len(before)-1] != '\n' {
-		before = append(before, '\n')
+	if len(head) > 0 && head[len(head)-1] != '\n' {
+		head = append(head, '\n')
 	}
-	room := len(beginMark+endMark) + 2 + len(after)
+	room := len(beginMark+endMark) + 2 + len(tail)
 	for _, line := range lines {
 		room += len(line) + 1
 	}
-	before = append(slices.Grow(before, room), beginMark+"\n"...)
+	head = append(slices.Grow(head, room), beginMark+"\n"...)
 	for _, line := range lines {
-		before = append(append(before, line...), '\n')
+		head = append(append(head, line...), '\n')
 	}
-	before = append(before, endMark+"\n"...)
-	return append(before, after...)
+	head = append(head, endMark+"\n"...)
+	return append(head, tail...)
 }
 
-// splitAtBlock returns the text before and after the first block. It removes all blocks.
-func splitAtBlock(text []byte) (before, after []byte) {
-	before, after = []byte{}, []byte{}
-	kept := &before
+// splitAtBlock returns the text up to the first block, and the text after it without
+// further blocks.
+func splitAtBlock(text []byte) (head, tail []byte) {
+	head, tail = []byte{}, []byte{}
+	kept := &head
 	for len(text) > 0 {
 		var line []byte
 		line, text = cutLine(text)
@@ -52,17 +54,17 @@ func splitAtBlock(text []byte) (before, after []byte) {
 			*kept = append(*kept, line...)
 			continue
 		}
-		kept = &after
+		kept = &tail
 		if strings.TrimSpace(string(line)) == beginMark {
 			text = skipBlock(text)
 		}
 	}
-	return before, after
+	return head, tail
 }
 
-// skipBlock returns the part of text after the end mark of a block; text starts after
-// its begin mark. If the end mark is missing before the next begin mark, skipBlock
-// returns all of text.
+// skipBlock returns the rest of text after the end mark of a block. text begins after the
+// begin mark of that block. If the end mark is missing before the next begin mark,
+// skipBlock returns all of text.
 func skipBlock(text []byte) []byte {
 	for rest := text; len(rest) > 0; {
 		var line []byte

@@ -33,7 +33,7 @@ type children struct {
 	ends map[int]chan Exit // by process id
 }
 
-// newChildren returns children that moves each program into the cgroups of jobs, which
+// newChildren returns a children that moves each program into the cgroups of jobs. jobs
 // are descriptors of cgroup.procs files.
 func newChildren(jobs []int) *children {
 	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
@@ -43,9 +43,9 @@ func newChildren(jobs []int) *children {
 // ptrace works per thread.
 func (c *children) starter() {
 	runtime.LockOSThread()
-	// This thread keeps its P while it waits for a fork, and killStopped needs another
-	// one. The call also keeps the runtime from changing the number later, such as
-	// after taskset, since a change stops all threads.
+	// A thread that waits for a fork occupies one of the runtime's processors (Ps), and
+	// killStopped needs another one. The explicit call also prevents later changes of the
+	// number by the runtime, for which it would have to stop all threads.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
@@ -54,8 +54,8 @@ func (c *children) starter() {
 	}
 }
 
-// start starts a program in its own session. The program runs in the cgroup of jobs from
-// its first instruction on. The channel reports its end.
+// start starts a program in a session of its own. The program runs in the cgroup of jobs
+// from its first instruction on. The channel end reports the program's exit.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
 	c.startOnce.Do(func() { go c.starter() }) // started late, since most nodes are idle and a thread takes memory
 	done := make(chan struct{})
@@ -103,16 +103,16 @@ func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int
 	return pid, end, nil
 }
 
-// gcThreshold is a heap size, in bytes, below which no garbage collection has started: the
-// runtime starts one only above twice this size.
+// gcThreshold is a heap size in bytes. While the heap is smaller, no garbage collection
+// has begun, because the first one begins at more than twice this size.
 const gcThreshold = 512 << 10
 
 // pauseGC prevents garbage collections until resume is called. The kernel blocks the
-// forking thread until the child executes its program. A collection would wait for this
-// thread and stop all others, killStopped too; a user who stops the child could then
-// keep the node from starting programs. SetGCPercent prevents new collections, and GC
-// returns when a running one has ended. In most nodes no collection ever runs. There
-// pauseGC does not call GC, which costs memory.
+// forking thread until the child executes its program. A collection would wait for the
+// forking thread, and meanwhile stop all other threads, also that of killStopped. Then a
+// user could stop the child, and so keep the node from starting programs. SetGCPercent
+// prevents new collections. The call of GC returns when a running collection has ended.
+// It costs memory, so pauseGC calls it only if a collection can have begun.
 func pauseGC() (resume func()) {
 	percent := debug.SetGCPercent(-1)
 	figures := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/memory/classes/heap/objects:bytes"}}
@@ -149,7 +149,7 @@ func (c *children) resume(pid int) (*Exit, error) {
 			return nil, fmt.Errorf("cannot move a new process into the node's cgroup: %w", err)
 		}
 	}
-	// PID 1 is exempt from the kernel's OOM killer; its children are not.
+	// PID 1 is exempt from the kernel's OOM killer; its children must not inherit that.
 	if err := os.WriteFile("/proc/"+string(text)+"/oom_score_adj", []byte("0"), 0); err != nil {
 		return nil, err
 	}
@@ -208,9 +208,9 @@ func exitOf(s unix.WaitStatus) *Exit {
 	return nil
 }
 
-// killStopped kills children that a signal of their user stopped between fork and exec.
-// No other process could resume them, while the forking thread waits for them in the kernel
-// and blocks all further starts.
+// killStopped kills children that their user has stopped by a signal between fork and
+// exec. No process could resume such a child, and meanwhile the kernel blocks the forking
+// thread, and thus all further starts.
 func killStopped(done <-chan struct{}) {
 	tick := time.NewTicker(stuckTime)
 	defer tick.Stop()

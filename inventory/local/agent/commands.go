@@ -84,14 +84,15 @@ func RunCommand(name string, args []string) {
 	os.Exit(0)
 }
 
-// unavailable returns a command that fails with why. If works accepts the arguments, it runs
-// the image's own program instead, if there is one.
-func unavailable(name, why string, works func(args []string) bool) nodeCommand {
+// unavailable returns a command that fails with reason. If isImageCommand accepts the
+// arguments, the command first tries to run the image's own program of that name.
+// isImageCommand may be nil.
+func unavailable(name, reason string, isImageCommand func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
-		if works != nil && works(args) {
+		if isImageCommand != nil && isImageCommand(args) {
 			execImageProgram(name, args)
 		}
-		return errors.New(why)
+		return errors.New(reason)
 	}
 }
 
@@ -121,7 +122,8 @@ func nproc(args []string, out io.Writer) error {
 	return err
 }
 
-// freeTime limits the time that free waits for the testbed, which may be restarting.
+// freeTime is how long the command free waits for an answer of the testbed, which may be
+// restarting.
 const freeTime = 3 * time.Second
 
 // free prints the node's memory in the format of procps' free.
@@ -146,7 +148,8 @@ func free(args []string, out io.Writer) error {
 	return u.print(out, unit)
 }
 
-// print prints the memory in a unit; with 0, each number in the largest unit that fits.
+// print prints the memory in a unit, given in bytes. With unit 0 it prints each number in
+// the largest unit that fits.
 func (u Usage) print(out io.Writer, unit int64) error {
 	total, files := u.Memory, min(u.MemoryFiles, u.MemoryUsed)
 	left := max(total-u.MemoryUsed, 0)

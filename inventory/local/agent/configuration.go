@@ -21,11 +21,11 @@ type Account struct {
 // previous Configuration completely.
 type Configuration struct {
 	Hostname string
-	// Accounts are added, with the rights of root through sudo, and root gets all their
-	// keys. An account of the previous Configuration that is not listed any more is
-	// removed, and its processes are killed. Its files stay, and it gets the same user
-	// id when it is listed again. The only system account that may be listed is root,
-	// for its keys.
+	// Accounts are added to the node. They get the rights of root through sudo, and root
+	// gets all their keys. An account of the previous Configuration that is not listed
+	// any more is removed, and its processes are killed. Its files stay. If it is listed
+	// again later, it gets the same user id. The only system account that may be listed
+	// is root, for its keys.
 	Accounts []Account
 	// Key is the experiment's private key (PEM), and PublicKey its public line. Each
 	// account gets both as ~/.ssh/id_rsa unless it has such a file.
@@ -34,14 +34,14 @@ type Configuration struct {
 	Hosts, KnownHosts []string
 	// Motd are lines for /etc/motd, which logins at a terminal show.
 	Motd []string
-	// NameServer is the address of the name server; empty means the one of the image.
+	// NameServer is the address of the name server; "" means the image's own setting.
 	NameServer string
 }
 
 // Facts is the agent's report about a configuration.
 type Facts struct {
-	// Problems describe errors that are not fatal, such as those in homes: a user who
-	// breaks a home must not break the node. There are at most 100.
+	// Problems describe errors that are not fatal, at most 100. Errors in homes are not
+	// fatal, so that a user who breaks a home does not break the node.
 	Problems []string
 }
 

@@ -82,7 +82,7 @@ func withRoot(accounts []Account) []Account {
 	return append(others, all)
 }
 
-// problem adds an error to the problems that are reported, at most maxProblems.
+// problem adds an error to Problems, unless there are maxProblems already.
 func (f *Facts) problem(where string, err error) {
 	if len(f.Problems) < maxProblems {
 		f.Problems = append(f.Problems, printable(where+": "+err.Error()))
@@ -90,7 +90,8 @@ func (f *Facts) problem(where string, err error) {
 }
 
 // setHostname writes the host name to its file and sets it in the running node. If the
-// kernel refuses the latter, the name is set at the next start of the node.
+// kernel refuses to set it, setHostname fails, but the next start of the node uses the
+// new name.
 func setHostname(name string) error {
 	old, err := readIfExists(hostnameFile)
 	if err != nil {
@@ -164,8 +165,8 @@ func setSudo(accounts []Account) error {
 
 // HasSudo reports whether the node's image has a setuid sudo that reads sudoersFile.
 func HasSudo() bool {
-	// A node can execute sudo only if it can read the file, so this opens it. Fedora's
-	// sudo has mode 4111, so it cannot be used.
+	// A node can execute sudo only if it can read the file, so this opens the file. That
+	// fails for Fedora's sudo, whose mode is 4111.
 	program, err := os.Open("/usr/bin/sudo")
 	if err != nil {
 		return false

@@ -50,8 +50,9 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
-// listen opens a listener inside the node for the host. Port 22 and the socket of geni-get
-// stay open in the agent: a later request of root gets the same listener.
+// listen opens a listener inside the node for the host. The agent keeps the listeners of
+// port 22 and of geni-get open, and returns the same listener for a later request of
+// root.
 func (a *agent) listen(r request) ([]*os.File, error) {
 	user, err := accountOrRoot(r.User)
 	if err != nil {
@@ -167,9 +168,9 @@ func listenTCP(address string, user account) (*os.File, bool, error) {
 	return f, port == loginPort, err
 }
 
-// listenAt opens a listener at an address; at all addresses if it is missing or
-// unspecified. Package net does the same, but allocates 64 KiB to read the maximal backlog,
-// which the kernel applies anyway.
+// listenAt opens a listener at an address, or at all addresses if ip is zero or
+// unspecified. Package net would allocate 64 KiB to read the maximal backlog, which the
+// kernel applies anyway.
 func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	all := !ip.IsValid() || ip.IsUnspecified()
 	family := unix.AF_INET6
@@ -193,23 +194,23 @@ func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	return f, nil
 }
 
-// bindListener binds and listens with the socket fd. With all, it listens at all addresses,
-// of IPv4 too.
-func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
+// bindListener binds the socket fd and makes it a listener. If anyAddress is true, it
+// listens at all addresses, and an IPv6 socket at those of IPv4 too.
+func bindListener(fd, family int, ip netip.Addr, port uint16, anyAddress bool) error {
 	var at unix.Sockaddr
 	if family == unix.AF_INET {
 		v4 := &unix.SockaddrInet4{Port: int(port)}
-		if !all {
+		if !anyAddress {
 			v4.Addr = ip.As4()
 		}
 		at = v4
 	} else {
 		v6 := &unix.SockaddrInet6{Port: int(port)}
-		if !all {
+		if !anyAddress {
 			v6.Addr = ip.As16()
 		}
 		only := 1
-		if all {
+		if anyAddress {
 			only = 0
 		}
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only); err != nil {
@@ -226,9 +227,9 @@ func bindListener(fd, family int, ip netip.Addr, port uint16, all bool) error {
 	return os.NewSyscallError("listen", unix.Listen(fd, backlogTCP))
 }
 
-// socketAs creates a Unix socket with the rights of an account, and calls act to connect it
-// or to listen at path.
-func socketAs(user account, path string, act func(fd int, path string, user account) error) (*os.File, error) {
+// socketAs creates a Unix socket with the rights of an account. It calls connectOrListen,
+// which connects the socket to path or listens there.
+func socketAs(user account, path string, connectOrListen func(fd int, path string, user account) error) (*os.File, error) {
 	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q is not a path of a Unix socket: it must be absolute and have at most %d bytes", printable(path), pathLimit)
 	}
@@ -237,7 +238,7 @@ func socketAs(user account, path string, act func(fd int, path string, user acco
 		if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 			return err
 		}
-		return act(fd, filepath.Clean(path), user)
+		return connectOrListen(fd, filepath.Clean(path), user)
 	})
 	if err != nil {
 		if fd >= 0 {
@@ -248,19 +249,19 @@ func socketAs(user account, path string, act func(fd int, path string, user acco
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// connectUnix connects to the socket at path. While its listener has too many waiting
-// connections, it retries for dialTime.
+// connectUnix connects to the socket at path. While the listener's backlog is full, it
+// retries for dialTime.
 func connectUnix(fd int, path string, _ account) error {
 	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-		if err != unix.EAGAIN || time.Now().After(until) { // the listener's backlog is full
+		if err != unix.EAGAIN || time.Now().After(until) { // EAGAIN: the backlog is full
 			return err
 		}
 	}
 }
 
-// listenUnix listens at path. Only the account can connect. An existing socket at path is
-// replaced.
+// listenUnix listens at path, and replaces an existing socket there. Only the account can
+// connect.
 func listenUnix(fd int, path string, user account) error {
 	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err
@@ -277,9 +278,8 @@ func listenUnix(fd int, path string, user account) error {
 	return unix.Listen(fd, backlog)
 }
 
-// makeFolder creates a folder below /tmp. It fails if the folder belongs to another
-// account, since any account could have created it. Other folders are not created: they
-// must exist.
+// makeFolder creates path if it is below /tmp. It fails if another account owns path,
+// since every account can create folders in /tmp. Folders outside /tmp must exist.
 func makeFolder(path string, user account) error {
 	if !strings.HasPrefix(path, "/tmp/") {
 		return nil

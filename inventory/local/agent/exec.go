@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// hangUpTime is how long a command may keep its terminal after SIGHUP when its client
-// has disconnected.
+// hangUpTime is how long a command may keep its terminal after SIGHUP, which it gets when
+// its client has disconnected.
 const hangUpTime = time.Second
 
 // exec starts a command and reports its start and its end. files are its standard
@@ -66,9 +66,9 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	if err != nil {
 		return err
 	}
-	// The command's files are closed here, so that their readers see its end. The
-	// master stays open until the command has received SIGHUP: if a shell's terminal is
-	// closed earlier, the shell reads the end of its input, and does not end its jobs.
+	// The command's files are closed here, so that their readers see the command's end.
+	// The master stays open until the command has received SIGHUP. If it were closed
+	// earlier, a shell would read the end of its input, and would not end its jobs.
 	closeAll(files)
 	files = nil
 	c.SetDeadline(time.Now().Add(requestTime))

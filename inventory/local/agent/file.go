@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updateFile replaces the content of a file, old, by text if they differ. The file keeps
-// its mode, and its owner if root writes it. A file that does not exist is created with
-// mode, unless text is empty.
-func updateFile(path string, old, text []byte, mode fs.FileMode) error {
+// updateFile replaces the content of a file by text, unless the present content, current,
+// is the same. The file keeps its mode, and its owner if root writes it. A missing file
+// is created with mode, unless text is empty.
+func updateFile(path string, current, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
 	there := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if bytes.Equal(old, text) && (there || len(text) == 0) {
+	if bytes.Equal(current, text) && (there || len(text) == 0) {
 		return nil
 	}
 	uid, gid := os.Geteuid(), os.Getegid()

@@ -14,8 +14,9 @@ import (
 )
 
 // GeniSocket is the socket of geni-get inside the node. A request is one line with the
-// arguments, separated by single spaces. The answer is a line with "ok" or "error" and a
-// length, and then that many bytes; then the connection is closed.
+// arguments, separated by single spaces. An answer is a line with "ok" or "error" and a
+// length in bytes, and then a text of that length. Then the testbed closes the
+// connection.
 const GeniSocket = "/run/patchbay/geni"
 
 // Limits of geni-get.
@@ -32,9 +33,9 @@ func GeniGet(args []string, out io.Writer) error {
 	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// askGeni sends a request to the socket at path, and prints the answer to out. It waits for
-// the answer for at most patience.
-func askGeni(path string, args []string, out io.Writer, patience time.Duration) error {
+// askGeni sends a request to the socket at path, and prints the answer to w. timeout
+// limits the time for the request and its answer.
+func askGeni(path string, args []string, w io.Writer, timeout time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
 		return err
@@ -44,7 +45,7 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 		return fmt.Errorf("the testbed does not answer; try again in a minute, or ask its operator: %w", err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(timeout))
 	if _, err := io.WriteString(c, question+"\n"); err != nil {
 		return fmt.Errorf("cannot send the request to the testbed: %w", err)
 	}
@@ -55,7 +56,7 @@ func askGeni(path string, args []string, out io.Writer, patience time.Duration) 
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(text, '\n')
 	}
-	_, err = out.Write(text)
+	_, err = w.Write(text)
 	return err
 }
 
@@ -92,10 +93,10 @@ func checkQuestion(line string) error {
 	return nil
 }
 
-// ServeGeni answers the request of one process of the node and closes conn. answer gets the
-// arguments and the process's user id on the host: the node's first id plus the id in the
-// node. answer's error is sent to the process, so it must contain nothing confidential.
-// ServeGeni's own error is for the log.
+// ServeGeni answers the request of one process of the node and closes conn. It calls
+// answer with the arguments and the process's user id on the host, which is the node's
+// first id plus the id in the node. An error of answer is sent to the process, so it must
+// contain nothing confidential. The error that ServeGeni returns is for the log.
 func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, error)) error {
 	defer conn.Close()
 	u, ok := conn.(*net.UnixConn)

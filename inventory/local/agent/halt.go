@@ -47,8 +47,8 @@ func (a *agent) killUser(uid uint32) error {
 	}
 }
 
-// killUserOnce kills all processes of a user in one system call, so that no fork escapes.
-// Only a process of that user can make the call, so one is started.
+// killUserOnce kills all processes of a user in one system call, so that none can fork
+// and escape. Only a process of that user can make the call, so killUserOnce starts one.
 func (a *agent) killUserOnce(uid uint32) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

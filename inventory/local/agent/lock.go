@@ -13,8 +13,8 @@ const (
 )
 
 // lockAccounts prevents useradd and similar programs from writing the account files until
-// unlock is called. It waits for the lock up to lockTime and then continues without, since
-// root of the node could hold the lock forever.
+// unlock is called. If it does not get the lock within lockTime, it continues without the
+// lock, since the node's root could hold it forever.
 func lockAccounts() (unlock func()) {
 	f, err := os.OpenFile(lockFile, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if err != nil {

@@ -120,17 +120,17 @@ func (a *agent) accept(l *net.UnixListener) {
 	}
 }
 
-// isFromHost reports whether the client is outside of this node. Processes inside have a
-// process id here, others have 0. The host decides which of its users may connect, by the
-// modes of the socket and its folder.
+// isFromHost reports whether the client is outside of this node. Only a process inside
+// has a process id here; for others the kernel reports 0. On the host, the modes of the
+// socket and its folder decide which users may connect.
 func isFromHost(c *fdsocket.Conn) bool {
 	peer, err := c.Peer()
 	return err == nil && peer.Pid == 0
 }
 
 // hideMemory prevents other processes of the node from reading this one's memory and
-// descriptors. It must be called again after a change of user ids in any thread, which may
-// undo it.
+// descriptors. A change of user ids in any thread may undo this, so hideMemory must be
+// called again after it.
 func hideMemory() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide the memory of PID 1 from other processes: %w", err)
@@ -138,13 +138,14 @@ func hideMemory() error {
 	return nil
 }
 
-// ignoreSignals makes signals harmless and returns a channel that reports ended
-// children. Most signals are caught and discarded. Signals that the runtime would take
-// for its own faults are ignored, so that only a real fault ends PID 1. The kernel
-// discards the signals that the runtime does not handle, unless the first thread blocks
-// them at that moment. It would do so in a signal handler, so it blocks all other
-// signals and runs no handler. Started programs get all defaults: exec drops handlers,
-// and the runtime restores the signals that it handled.
+// ignoreSignals prevents signals from ending PID 1, and returns a channel that reports
+// ended children. Most signals are caught and discarded. Signals that the runtime would
+// take for its own faults are ignored, so that only a real fault ends PID 1. The kernel
+// discards the signals 32 to 34, which the runtime does not handle, unless the first
+// thread blocks them when they arrive. The thread would block them while it runs a signal
+// handler. So it blocks all other signals, and never runs a handler. Started programs get
+// the default actions of all signals: exec removes handlers, and the runtime restores the
+// actions that it changed.
 func ignoreSignals() (<-chan os.Signal, error) {
 	signal.Notify(make(chan os.Signal, 1)) // the full channel drops all signals
 	ended := make(chan os.Signal, 1)
@@ -156,7 +157,7 @@ func ignoreSignals() (<-chan os.Signal, error) {
 			return nil, err
 		}
 	}
-	// The runtime does not handle these signals. The parent may have set them to be ignored.
+	// The parent may have set these signals to be ignored.
 	mask := ^uint64(0)
 	for _, s := range []unix.Signal{32, 33, 34} {
 		if err := setSignalAction(s, defaults); err != nil {

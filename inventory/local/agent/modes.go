@@ -59,7 +59,8 @@ var modeFlags = [...]uint32{
 	70: unix.OPOST, unix.OLCUC, unix.ONLCR, unix.OCRNL, unix.ONOCR, unix.ONLRET,
 }
 
-// flagsOf returns the flag word of a terminal that an opcode belongs to.
+// flagsOf returns the word of the terminal's settings that contains the flag of an
+// opcode.
 func flagsOf(t *unix.Termios, code byte) *uint32 {
 	switch {
 	case code < 50:

@@ -15,7 +15,7 @@ import (
 type Command struct {
 	// User is an account in the node's /etc/passwd.
 	User string
-	// Line is run by the account's shell with -c; empty: a login shell.
+	// Line is a command for the account's shell; "" starts a login shell.
 	Line string
 	// SFTP starts the testbed's SFTP server instead of Line.
 	SFTP bool
@@ -25,9 +25,9 @@ type Command struct {
 	// depends on the node's files. The first argument selects the program in this
 	// executable.
 	Self []string `json:",omitempty"`
-	// Env is added to the account's environment: NAME=value.
+	// Env are variables, as NAME=value, that are added to the account's environment.
 	Env []string
-	// Terminal describes the command's pseudo-terminal; nil: the command gets three
+	// Terminal describes the command's pseudo-terminal; nil for a command with three
 	// files.
 	Terminal *Terminal
 }
@@ -43,21 +43,21 @@ type Terminal struct {
 // Exit is the result of a command.
 type Exit struct {
 	Status int
-	// Signal is the signal that ended it, or 0.
+	// Signal is the signal that ended the command, or 0.
 	Signal int
 }
 
 // Process is a started command.
 type Process struct {
-	// Terminal is the master of its pseudo-terminal, nil without one.
+	// Terminal is the master of the command's pseudo-terminal; nil without one.
 	Terminal *os.File
 
 	c *fdsocket.Conn
 }
 
-// Exec starts a command. stdio are its three files, nil for a command with a terminal.
-// The caller must close them. They are passed in blocking mode, since programs expect
-// that. The end of ctx stops only the start, not the command.
+// Exec starts a command. stdio are its three files; nil for a command with a terminal.
+// The caller must close them. They are passed in blocking mode, which programs expect.
+// The end of ctx cancels only the start, not the running command.
 func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	p, err := start(ctx, c, cmd, stdio)
 	if err != nil {

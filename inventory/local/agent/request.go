@@ -52,11 +52,11 @@ type answer struct {
 	Exit  *Exit  `json:",omitempty"`
 }
 
-// call sends a request and reads its answer, with at most want files. An error in the
-// answer, or the end of ctx, is returned as an error.
-func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+// call sends a request and reads its answer, with at most maxFiles files. It fails if the
+// answer contains an error, or if ctx ends.
+func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answer, []*os.File, error) {
 	defer applyContext(ctx, c)()
-	a, got, err := exchange(c, r, files, want)
+	a, got, err := exchange(c, r, files, maxFiles)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -71,14 +71,14 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, wa
 }
 
 // exchange sends a request and receives its answer. An agent that refuses a request may
-// close the connection before it has read all. So a failed send is an error only if no
-// answer follows.
-func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, []*os.File, error) {
+// close the connection before it has read the whole request. So a failed send is an error
+// only if no answer follows.
+func exchange(c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {
 		return answer{}, nil, err
 	}
-	a, got, failed := receive(c, want)
+	a, got, failed := receive(c, maxFiles)
 	if err != nil && errors.Is(failed, io.EOF) {
 		failed = err
 	}
@@ -86,9 +86,9 @@ func exchange(c *fdsocket.Conn, r request, files []*os.File, want int) (answer, 
 }
 
 // receive reads one answer.
-func receive(c *fdsocket.Conn, want int) (answer, []*os.File, error) {
+func receive(c *fdsocket.Conn, maxFiles int) (answer, []*os.File, error) {
 	var a answer
-	got, err := c.Receive(&a, answerLimit, want)
+	got, err := c.Receive(&a, answerLimit, maxFiles)
 	if err != nil {
 		return answer{}, nil, err
 	}

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runAs runs f with the effective identity of an account: its user and groups, and without
-// capabilities unless it is root. The real and saved ids stay root's, so that processes of
-// the account cannot signal the thread. f can open only files that the account may open,
-// and its new files belong to the account. Goroutines of f would run as root again, so it
-// must not start any.
+// runAs runs f with the effective identity of an account: its user, its groups and,
+// unless it is root, no capabilities. f can open only files that the account may open,
+// and the account owns its new files. The real and saved ids stay root's, so that
+// processes of the account cannot signal the thread. f must not start goroutines, since
+// they would run as root again.
 func runAs(user account, f func() error) error {
 	done := make(chan error, 1)
 	go func() {

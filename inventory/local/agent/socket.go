@@ -13,9 +13,9 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Dial connects to an address from inside the node; network is tcp or unix. It connects to a
-// Unix socket with the rights of the account user, root if empty, so that a login gives no
-// more access than the account has. The result is a stream socket of that network.
+// Dial connects to an address from inside the node. network is "tcp" or "unix". It
+// connects to a Unix socket with the rights of the account user, so that a login gives no
+// more access than its account has. An empty user means root.
 func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) (net.Conn, error) {
 	f, err := requestSocket(ctx, c, request{Op: opDial, Network: network, Address: address, User: user}, 0)
 	if err != nil {
@@ -25,12 +25,13 @@ func Dial(ctx context.Context, c *fdsocket.Conn, network, address, user string) 
 	return net.FileConn(f)
 }
 
-// Listen opens a listener inside the node; network is tcp or unix. A Unix socket belongs to
-// the account owner, root if empty, replaces an existing socket, and only the owner can
-// connect to it. Missing folders below /tmp are created. Ports below 1024 need root.
+// Listen opens a listener inside the node. network is "tcp" or "unix". A Unix socket
+// belongs to the account owner, and only this account can connect to it. An empty owner
+// means root. Listen replaces an existing socket, and creates missing folders below /tmp.
+// Ports below 1024 need root.
 //
-// The socket GeniSocket is open to all accounts. The agent keeps it and port 22 open, so that
-// a repeated call gets the same listener with its pending connections.
+// All accounts can connect to the socket GeniSocket. The agent keeps it and port 22 open,
+// so that a repeated call gets the same listener with its pending connections.
 func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error) {
 	f, err := requestSocket(ctx, c, request{Op: opListen, Network: network, Address: address, User: owner}, 1)
 	if err != nil {

@@ -167,8 +167,8 @@ func parseSudo(args []string) (*sudoOptions, error) {
 	return o, nil
 }
 
-// parseLetters parses the options of one argument, without its hyphen. The value of the last
-// option may be the first of args. It returns the remaining args.
+// parseLetters parses the options in one argument, which is given without its hyphen. The
+// last option may take its value from args. parseLetters returns the remaining args.
 func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
@@ -294,11 +294,12 @@ func escaped(command []string) string {
 // sudoKept are the variables that are preserved without -E, in addition to LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
-// environment returns the environment of the command: the preserved variables of old, those
-// that describe the target and the caller, and those of the command line.
-func (o *sudoOptions) environment(old []string, caller, target account, argv []string) []string {
+// environment returns the environment of the command. It contains the preserved variables
+// of inherited, variables that describe the target and the caller, and the variables of
+// the command line.
+func (o *sudoOptions) environment(inherited []string, caller, target account, argv []string) []string {
 	var env []string
-	for _, v := range old {
+	for _, v := range inherited {
 		name, _, _ := strings.Cut(v, "=")
 		kept := o.keepAll && !o.login || strings.HasPrefix(name, "LC_")
 		for _, k := range append(o.keep, sudoKept...) {

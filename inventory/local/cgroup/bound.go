@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// All nodes of the host together are limited to most of its memory and processes. So a
-// node loses a process, or cannot start one, before a program outside does. The rest is
-// for the host and the programs that make nodes.
+// A part of the host's memory and processes is reserved for the host and for the programs
+// that make nodes. All nodes together are limited to the rest. So when resources run out, a
+// node loses a process, or cannot start one, before a program outside of nodes does.
 const (
-	memoryPart  = 8         // an eighth of the memory is reserved for the host,
+	memoryPart  = 8         // an eighth of the memory is reserved,
 	memoryLeast = 512 << 20 // and at least this much, up to half of the memory
-	pidsPart    = 4         // a fourth of the processes is reserved for the host
+	pidsPart    = 4         // a fourth of the processes is reserved
 )
 
-// sharedLimits returns the limits of all nodes together on a host of this size.
+// sharedLimits returns the limits of all nodes together, on a host with this memory in
+// bytes and this number of processes.
 func sharedLimits(memory, pids int64) Limits {
 	back := min(max(memory/memoryPart, memoryLeast), memory/2)
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}

@@ -13,7 +13,7 @@ type Limits struct {
 	CPUs   float64 // processors; 0 means no limit
 	Memory int64   // bytes, with swap included; 0 means no limit
 	PIDs   int     // processes and threads; 0 means no limit
-	// Weight is the group's share of a busy processor, as a multiple of other groups'
+	// Weight is the group's share of a busy processor, as a multiple of the default
 	// share; 0 means 1.
 	Weight int
 }
@@ -28,8 +28,8 @@ type Usage struct {
 // period is the CPU quota period in microseconds.
 const period = 100_000
 
-// In version 1, which counts the memory of sockets separately, sockets may use another
-// 1/socketShare of a group's memory limit.
+// Version 1 counts the memory of sockets separately. There, the limit for sockets is
+// 1/socketShare of the group's memory limit, in addition to that limit.
 const socketShare = 4
 
 // reserve returns how many of a node's processes are reserved for PID 1, which has up

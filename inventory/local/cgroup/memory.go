@@ -65,8 +65,8 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled returns Memory.Stalled. It reads the value in the hierarchy of version 2,
-// which has it even if the memory controller is in one of version 1.
+// stalled returns Memory.Stalled. It reads the value in the hierarchy of version 2, which
+// has it even if a hierarchy of version 1 has the memory controller.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {

@@ -70,9 +70,8 @@ func (t *Tree) Join(id string, pid int) error {
 }
 
 // Jobs returns files through which PID 1 of id moves processes to the groups of its jobs.
-// PID 1 writes the pid of a process to each file before the process has a second thread.
-// The files of version 1 are for threads: a thread that writes 0 moves itself, which is
-// fast, and its children start in its groups.
+// PID 1 writes the pid of a process to each file. It must do so before the process has a
+// second thread, since in version 1 this moves only the first one.
 func (t *Tree) Jobs(id string) ([]*os.File, error) {
 	var files []*os.File
 	for _, h := range t.all {

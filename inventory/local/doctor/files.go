@@ -35,9 +35,9 @@ func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// mountShifted mounts path a second time, read-only, at the folder to. The user
-// namespace in descriptor 3 maps the owners of the files there.
-func mountShifted(path, to string) *trouble {
+// mountShifted mounts path a second time, read-only, at the folder target. There, the
+// user namespace in descriptor 3 maps the owners of the files.
+func mountShifted(path, target string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
 		remedy := container
@@ -58,7 +58,7 @@ func mountShifted(path, to string) *trouble {
 		}
 		return failedTo("shift the owners of "+path, err, remedy)
 	}
-	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return failedTo("mount "+path+" with other owners", err, container)
 	}
 	return nil

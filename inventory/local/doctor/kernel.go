@@ -19,7 +19,8 @@ func tryKernel(context.Context, *resources) (string, *trouble) {
 	return checkKernel(limits, os.Geteuid() == 0)
 }
 
-// meanings are the consequences when a limit whose name contains part is exhausted.
+// meanings describe what happens when a limit is exhausted. part is a part of the limit's
+// name, and words is the description.
 var meanings = []struct{ part, words string }{
 	{"kernel.", "processes: if one node uses them up, no other node can start one, nor can this host"},
 	{"file-max", "open files: if one node uses them up, no other node can open one, nor can users of this host other than root"},
@@ -29,7 +30,7 @@ var meanings = []struct{ part, words string }{
 }
 
 // checkKernel succeeds if the command "up" can raise all limits that are too low. root
-// means that this process is root.
+// reports whether this process is root.
 func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {

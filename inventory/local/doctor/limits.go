@@ -64,13 +64,14 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	return words, nil
 }
 
-// cgroupRemedy returns the remedy for read-only groups if err means that they are
-// read-only, and otherwise other. It adds the remedy for containers.
-func cgroupRemedy(err error, other string) string {
+// cgroupRemedy returns the remedy for read-only groups if err means that groups cannot be
+// written. For other errors it returns fallback. It always adds the remedy for
+// containers.
+func cgroupRemedy(err error, fallback string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
-		other = "mount -o remount,rw /sys/fs/cgroup"
+		fallback = "mount -o remount,rw /sys/fs/cgroup"
 	}
-	return other + "; " + container
+	return fallback + "; " + container
 }
 
 // group is a cgroup for testing limits.
@@ -116,7 +117,7 @@ func (g group) checkNumber(ctx context.Context) *trouble {
 	if t != nil {
 		return t
 	}
-	// The limit also works if the probe failed: it could not even start its own threads.
+	// A probe that fails could not even start its own threads, so the limit works.
 	if words, _, err := c.wait(); err == nil && words != refused {
 		return &trouble{fmt.Sprintf("a group limited to %d processes took %d", tryPIDs, 4*tryPIDs), disabled}
 	}
@@ -135,7 +136,8 @@ func (g group) checkTime(ctx context.Context) *trouble {
 		return &trouble{"a process in a group failed: " + err.Error(), container}
 	}
 	took := time.Since(began)
-	// The kernel counts in periods of 100 ms.
+	// The kernel enforces the limit for each period of 100 ms, so a process may exceed it
+	// for a moment.
 	allowed := time.Duration(1.5*tryCPUs*float64(took)) + 50*time.Millisecond
 	if used := c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime(); used > allowed {
 		return &trouble{fmt.Sprintf("a group limited to %.1f processors took %v in %v", tryCPUs, used.Round(time.Millisecond), took.Round(time.Millisecond)), "use a kernel with CONFIG_CFS_BANDWIDTH, such as Debian's"}

@@ -32,8 +32,9 @@ func tryOutside(ctx context.Context, _ *resources) (string, *trouble) {
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
 }
 
-// remedyFor returns the remedy for containers if the error text says that permissions are
-// missing, and otherwise module, the command that loads a module.
+// remedyFor returns the remedy for a failed probe. words is the text of its error. If
+// words reports missing permissions, the remedy is that for containers. Otherwise it is
+// module, the command that loads a kernel module.
 func remedyFor(words, module string) string {
 	for _, e := range []error{unix.EPERM, unix.EACCES} {
 		if strings.Contains(words, e.Error()) {
@@ -51,18 +52,19 @@ func probeLinks([]string) (string, *trouble) {
 	return "bridges and pairs of network devices work: nodes can be linked", nil
 }
 
-// probeMechanism returns the probe of a mechanism of links. what is the mechanism's
-// name in fabric.Features.Missing, words the message of a success, module the command
-// that loads its kernel module, and without the consequence of its absence.
-func probeMechanism(what, words, module, without string) func([]string) (string, *trouble) {
+// probeMechanism returns the probe of a mechanism of links. feature is its name in
+// fabric.Features.Missing. words is the message if the probe succeeds, and module the
+// command that loads the kernel module. consequence is what sites miss without the
+// mechanism.
+func probeMechanism(feature, words, module, consequence string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())
-		why := a.Missing[what]
+		why := a.Missing[feature]
 		if err != nil {
 			why = err.Error()
 		}
 		if why != "" {
-			return "", &trouble{why, remedyFor(why, module) + "; " + without}
+			return "", &trouble{why, remedyFor(why, module) + "; " + consequence}
 		}
 		return words, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a probe process. It begins when its parent calls wait, and is killed when
-// its parent dies.
+// child is the process of a probe. The probe begins when the parent calls wait. The child
+// is killed when its parent ends.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -66,9 +66,8 @@ type answer struct {
 	Trouble *trouble
 }
 
-// probe runs a probe until its end, but at most as long as patience. It locks its
-// goroutine to the thread meanwhile, since the kernel kills the child when the thread
-// that started it ends.
+// probe runs a probe until its end, but at most as long as patience. The kernel kills the
+// child when the thread that started it ends, so probe keeps its goroutine on one thread.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()

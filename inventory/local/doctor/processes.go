@@ -66,8 +66,8 @@ var kinds = [...]struct {
 	{unix.CLONE_NEWCGROUP, "cgroup", "max_cgroup_namespaces"},
 }
 
-// inNamespaces returns the attributes of a process in these namespaces, with the ids of probes
-// if a user namespace is among them.
+// inNamespaces returns the attributes of a process in new namespaces of these kinds. In a
+// new user namespace, the process has the ids of probes.
 func inNamespaces(flags uintptr) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: flags}
 	if flags&unix.CLONE_NEWUSER != 0 {
@@ -89,7 +89,6 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	if t == nil {
 		return words, nil
 	}
-	// Find the kind of namespace that fails.
 	for _, k := range kinds {
 		if _, one := probe(ctx, inNamespaces(k.flag), nil, "namespaces", k.name); one == nil {
 			continue
@@ -102,8 +101,9 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	return "", t
 }
 
-// probeNamespaces runs in new namespaces of a node, and checks what works there. With
-// an argument it checks nothing, because only the start of the process is the test.
+// probeNamespaces checks what works in new namespaces of the kinds that a node has, where
+// it runs. With an argument it checks nothing: then only the start of the process is the
+// test.
 func probeNamespaces(args []string) (string, *trouble) {
 	if len(args) > 0 {
 		return "", nil

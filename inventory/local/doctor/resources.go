@@ -18,7 +18,7 @@ import (
 // then calls ChildMain.
 const Argv0 = "patchbay-doctor"
 
-// base is the first id of probes, in a range that nodes never use.
+// base is the first user id of probes. Nodes never use ids of this range.
 const base = 0x7ffe0000
 
 // patience limits the time of one probe.
@@ -26,7 +26,8 @@ const patience = 20 * time.Second
 
 const scratchPrefix = ".patchbay-doctor-"
 
-// groups is the name under which examinations create cgroups, in place of a testbed's.
+// groups is the name under which examinations create cgroups, as a testbed does under its
+// own name.
 const groups = "doctor"
 
 var serial atomic.Int64
@@ -38,7 +39,8 @@ type resources struct {
 	dir   string // temporary folder; empty until scratch creates it
 }
 
-// processName returns a name that only this process has on this host, even after its end.
+// processName returns a name for this process. No other process gets the same name before
+// the next boot of this host.
 func processName() string {
 	pid := os.Getpid()
 	return strconv.Itoa(pid) + "-" + started(pid)

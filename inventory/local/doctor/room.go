@@ -155,11 +155,11 @@ func built() time.Time {
 	return i.ModTime()
 }
 
-// checkClock checks that now is after 2024, and at most two days before past.
-func checkClock(now, past time.Time) (string, *trouble) {
-	// A file may come from a host whose clock is slightly ahead.
-	if now.Year() < 2025 || now.Before(past.Add(-48*time.Hour)) {
-		return "", &trouble{fmt.Sprintf("the clock says %s, and this program is from %s", now.UTC().Format(time.RFC3339), past.UTC().Format(time.RFC3339)),
+// checkClock checks that now is after 2024, and not more than two days before buildTime.
+func checkClock(now, buildTime time.Time) (string, *trouble) {
+	// The program may come from a host whose clock is slightly ahead.
+	if now.Year() < 2025 || now.Before(buildTime.Add(-48*time.Hour)) {
+		return "", &trouble{fmt.Sprintf("the clock says %s, and this program is from %s", now.UTC().Format(time.RFC3339), buildTime.UTC().Format(time.RFC3339)),
 			"set it (timedatectl set-ntp true, or date -s): leases, certificates and logs depend on it"}
 	}
 	return "it is " + now.UTC().Format(time.RFC3339), nil

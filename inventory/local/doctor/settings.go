@@ -23,9 +23,9 @@ func (p *Place) requests(name string) bool {
 	return false
 }
 
-// addAlternative returns the remedy of a failed check that the settings request,
-// together with the alternative to change the settings. It cuts off the part of the
-// remedy that is for sites with other settings.
+// addAlternative returns the remedy of a failed check of a feature that the settings
+// request. It adds the alternative, which is to change the settings. It removes the part
+// of the remedy that is for sites that do not request the feature.
 func (p *Place) addAlternative(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)

@@ -18,16 +18,17 @@ func NodeNetwork() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byt
 // MaxNumber is the largest number of a node; the smallest is 1.
 const MaxNumber = 256*254 - 1
 
-// Address returns the address of the node with a number, 1 to MaxNumber. No address
-// ends in 0 or 255, because old programs reject these.
+// Address returns the address of the node with that number, 1 to MaxNumber. No address
+// ends in 0 or 255, because old programs reject such addresses.
 func Address(number int) netip.Addr {
 	return netip.AddrFrom4([4]byte{100, 64, byte(number / 254), byte(number%254 + 1)})
 }
 
-// MAC returns the MAC address of Interface in the node with a number.
+// MAC returns the MAC address of Interface in the node with that number.
 func MAC(number int) net.HardwareAddr { return hardware(4, number) }
 
-// numberOf returns the number of the node with an address, or 0.
+// numberOf returns the number of the node whose address is a. It returns 0 if a is not
+// the address of a node.
 func numberOf(a netip.Addr) int {
 	b := a.As4()
 	n := int(b[2])*254 + int(b[3]) - 1
@@ -43,9 +44,10 @@ const MaxUplinks = 2 * perRange
 // perRange is how many /30 networks a /16 network contains.
 const perRange = 1 << 14
 
-// uplink returns the networks of an uplink's two ends, on the host and in the egress
-// namespace. They are /30 networks: the first perRange uplinks use 198.19.0.0/16, which
-// is for device tests, the others 100.127.0.0/16, which is for providers' own use.
+// uplink returns the addresses of the two ends of uplink n, on the host and in the egress
+// namespace, with their common /30 network. The first perRange uplinks use 198.19.0.0/16,
+// which is for device tests. The others use 100.127.0.0/16, which is for providers' own
+// use.
 func uplink(n uint32) (host, exit netip.Prefix) {
 	b := uint32(198<<24 | 19<<16)
 	if n >= perRange {

@@ -38,10 +38,10 @@ const (
 	waitingQuestions = 4 << 20
 )
 
-// dnsProxy is the DNS proxy: it copies nodes' queries to the servers, and replies back,
-// without parsing them. Sockets to nodes are in the egress namespace. Sockets to servers
-// are on the host, since a server may be at its loopback; each query has its own socket
-// with a random port.
+// dnsProxy is the DNS proxy. It copies nodes' queries to the servers, and the replies to
+// the nodes, without parsing them. Sockets to nodes are in the egress namespace. Sockets
+// to servers are on the host, since a server may listen only at the host's loopback
+// address. Each query has its own socket with a random port.
 type dnsProxy struct {
 	e       *Router
 	udp     *net.UDPConn
@@ -58,8 +58,8 @@ type dnsProxy struct {
 	owners    map[int]string // by node number
 }
 
-// shares count the queries, or the TCP connections, in progress: in all, for each node and
-// for each owner.
+// shares count the queries in progress, or the TCP connections: in total, for each node
+// and for each owner.
 type shares struct {
 	all    int
 	each   map[netip.Addr]int
@@ -69,9 +69,9 @@ type shares struct {
 // newShares returns shares with nothing in progress.
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// acquire reports whether the limits allow another query of the node with address a and
-// of its owner, which may be empty. If so, it counts the query, and the caller must
-// call release at its end.
+// acquire reports whether the limits allow one more query of the node with the address a.
+// owner is the owner of the node; "" for none. If acquire returns true, it has counted
+// the query. The caller must then call release at the end of the query.
 func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
@@ -146,8 +146,8 @@ func (n *dnsProxy) close() {
 	n.work.Wait()
 }
 
-// reread updates the list of servers: those in the settings or, if there are none,
-// those of the host.
+// reread updates the list of servers. It takes the servers in the settings or, if there
+// are none, those of the host.
 func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
@@ -201,26 +201,27 @@ func (n *dnsProxy) inOrder() []netip.AddrPort {
 }
 
 // answered records the server that replied last.
-func (n *dnsProxy) answered(by netip.AddrPort) {
-	if i := slices.Index(*n.servers.Load(), by); i >= 0 {
+func (n *dnsProxy) answered(server netip.AddrPort) {
+	if i := slices.Index(*n.servers.Load(), server); i >= 0 {
 		n.first.Store(uint32(i))
 	}
 }
 
-// admit reports whether the limits in s allow a new query or TCP connection from a
-// node's address. If so, it counts the query, and the caller must call done at its end.
-func (n *dnsProxy) admit(s *shares, from netip.Addr, most, mostEach int) (done func(), ok bool) {
-	number := numberOf(from)
+// admit reports whether the limits in s allow a new query or TCP connection of the node
+// with this address. If so, admit counts it, and the caller must call release when the
+// query or connection ends.
+func (n *dnsProxy) admit(s *shares, node netip.Addr, most, mostEach int) (release func(), ok bool) {
+	number := numberOf(node)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	owner := n.owners[number]
-	if number == 0 || !s.acquire(from, owner, most, mostEach) {
+	if number == 0 || !s.acquire(node, owner, most, mostEach) {
 		return nil, false
 	}
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		s.release(from, owner)
+		s.release(node, owner)
 	}, true
 }
 
@@ -316,8 +317,8 @@ func (n *dnsProxy) accept() {
 	}
 }
 
-// proxyStream copies between a node's TCP connection and the first server that accepts
-// one.
+// proxyStream copies between a node's TCP connection and the first server that accepts a
+// connection.
 func (n *dnsProxy) proxyStream(c *net.TCPConn) {
 	for _, server := range n.inOrder() {
 		ctx, cancel := context.WithTimeout(n.ctx, serverTime)

@@ -31,7 +31,7 @@ const (
 const meterTime = time.Minute
 
 // guards is the name of an nftables set. It contains the devices on which only Routers
-// have switched on forwarding.
+// have switched on forwarding, so that only replies to nodes may be forwarded from them.
 const guards = "guarded"
 
 // Devices of the egress namespace.
@@ -104,9 +104,9 @@ func exitTable(number uint32, blocked []netip.Prefix, connections uint32) (*rule
 }
 
 // hostTable returns the nftables table of the host. device is the uplink's device on the
-// host, and behind the address of its other end. The caller must fill the returned set
-// with the devices on which forwarding is on only for replies to nodes.
-func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
+// host, and exit the address of the uplink's other end. The caller must fill the returned
+// set, which is named by guards.
+func hostTable(table, device string, exit netip.Addr, blocked []netip.Prefix, connections uint32) (*ruleset, *nftables.Set) {
 	r := newRuleset(table)
 	block := r.set(nftables.Set{Name: "blocked", KeyType: nftables.TypeIPAddr, Interval: true}, intervals(blocked)...)
 	guarded := r.set(nftables.Set{Name: guards, KeyType: nftables.TypeIFName})
@@ -117,7 +117,7 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	// The destination is checked again here, because a rule of the host may have changed
 	// it (DNAT).
 	forward := r.chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, early, nftables.ChainPolicyAccept)
-	r.rule(forward, from(device), isNot(source, behind), drop())
+	r.rule(forward, from(device), isNot(source, exit), drop())
 	r.rule(forward, from(device), toAny(devicePrefix), drop())
 	r.rule(forward, from(device), isIn(destination, block), drop())
 	r.rule(forward, from(device), state(expr.CtStateBitNEW), moreInAll(connections), drop())
@@ -126,9 +126,9 @@ func hostTable(table, device string, behind netip.Addr, blocked []netip.Prefix, 
 	r.rule(forward, fromOneOf(guarded), notToAny(devicePrefix), drop())
 
 	last := r.chain("last", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, *nftables.ChainPriorityNATSource, nftables.ChainPolicyAccept)
-	r.rule(last, is(source, behind), notTo(device), translate())
+	r.rule(last, is(source, exit), notTo(device), translate())
 	after := r.chain("after", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, afterNAT, nftables.ChainPolicyAccept)
-	r.keepBlocks(after, notTo(device), behind)
+	r.keepBlocks(after, notTo(device), exit)
 	return r, guarded
 }
 

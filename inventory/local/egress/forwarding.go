@@ -38,8 +38,8 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// readChanges reads the changes that were made since the host was booted. If folder is
-// empty, no changes are stored.
+// readChanges reads the changes since the boot of the host. If folder is "", there are
+// none.
 func readChanges(folder string) (c changes, err error) {
 	none := changes{Boot: bootID()}
 	if folder == "" {
@@ -77,23 +77,24 @@ func isForwarding(device string) bool {
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
-// setForwarding sets forwarding of a device to "0" or "1". A missing device is no error.
-func setForwarding(device, to string) error {
-	err := os.WriteFile(forwardingFile(device), []byte(to), 0)
+// setForwarding sets the forwarding of a device to value, which is "0" or "1". A missing
+// device is no error.
+func setForwarding(device, value string) error {
+	err := os.WriteFile(forwardingFile(device), []byte(value), 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the device does not exist any more
 	}
 	if err != nil {
-		return fmt.Errorf("cannot set forwarding of %s to %s: %w", device, to, err)
+		return fmt.Errorf("cannot set forwarding of %s to %s: %w", device, value, err)
 	}
 	return nil
 }
 
-// forward switches on forwarding for the devices ways, which receive replies from
-// outside. Before that it records each change, and adds the device to the set of
-// guards, so that a rule drops all forwarded packets from the device that do not go to
-// nodes. It does not change devices that forward already.
-func (e *Router) forward(ways []string) error {
+// forward switches on forwarding for devices that receive replies from outside. It does
+// not change devices that forward already. Before each change, it records the change and
+// adds the device to the set of guards. A rule drops all packets that are forwarded from
+// guarded devices, except those to nodes.
+func (e *Router) forward(devices []string) error {
 	c, err := readChanges(e.options.Folder)
 	if err != nil {
 		return err
@@ -101,16 +102,16 @@ func (e *Router) forward(ways []string) error {
 	before := slices.Clone(c.Forwarding)
 	var off []string
 	if isForwarding("all") {
-		c.Forwarding = nil // another program has enabled it since
+		c.Forwarding = nil // another program has enabled forwarding since
 	} else {
-		for _, way := range ways {
-			is := isForwarding(way)
-			if !is {
-				off = append(off, way)
+		for _, device := range devices {
+			isOn := isForwarding(device)
+			if !isOn {
+				off = append(off, device)
 			}
-			// If another testbed enabled it, the last testbed that ends must undo it.
-			if !slices.Contains(c.Forwarding, way) && (!is || guardedByOthers(e.hostTable.table.Name, way)) {
-				c.Forwarding = append(c.Forwarding, way)
+			// If another testbed enabled forwarding, the last testbed that ends must undo that.
+			if !slices.Contains(c.Forwarding, device) && (!isOn || guardedByOthers(e.hostTable.table.Name, device)) {
+				c.Forwarding = append(c.Forwarding, device)
 			}
 		}
 	}
@@ -126,18 +127,18 @@ func (e *Router) forward(ways []string) error {
 			return fmt.Errorf("cannot record the changes of the host: %w", err)
 		}
 	}
-	for _, way := range off {
-		if err := setForwarding(way, "1"); err != nil {
+	for _, device := range off {
+		if err := setForwarding(device, "1"); err != nil {
 			return err
 		}
-		e.options.Log.Info("forwarding enabled for replies to nodes only; clean undoes it", "set", "net.ipv4.conf."+way+".forwarding=1")
+		e.options.Log.Info("forwarding enabled for replies to nodes only; clean undoes it", "set", "net.ipv4.conf."+device+".forwarding=1")
 	}
 	return nil
 }
 
 // guardedByOthers reports whether another testbed of this host has switched on forwarding
-// of a device. own is the name of this testbed's table.
-func guardedByOthers(own, device string) bool {
+// of a device. table is the name of this testbed's nftables table.
+func guardedByOthers(table, device string) bool {
 	c, err := nftables.New()
 	if err != nil {
 		return false
@@ -147,7 +148,7 @@ func guardedByOthers(own, device string) bool {
 		return false
 	}
 	for _, t := range tables {
-		if !strings.HasPrefix(t.Name, tableName("")) || t.Name == own {
+		if !strings.HasPrefix(t.Name, tableName("")) || t.Name == table {
 			continue
 		}
 		s, err := c.GetSetByName(t, guards)
@@ -170,8 +171,9 @@ func hasOtherUplinks(device string) bool {
 }
 
 // undo switches off the forwarding that is recorded in folder, and removes the record.
-// It leaves forwarding on if the host now forwards on all devices, or if another
-// testbed, which has its own record, runs here. device is this testbed's uplink.
+// Forwarding stays on if the host now forwards on all devices. It also stays on if the
+// host has an uplink other than device, because then another testbed runs, with its own
+// record.
 func undo(folder, device string) error {
 	c, err := readChanges(folder)
 	if err != nil {

@@ -23,10 +23,10 @@ const Interface = "eth0"
 // Interface.
 var ErrOccupied = errors.New("the node has another device " + Interface + " already")
 
-// Attach connects a running node with the Internet. The node gets the address that
-// belongs to its number. node is the node's network namespace. A repeated call changes
-// nothing, even if root of the node has changed the interface. Attach replaces a pair
-// of devices that leads to another namespace, such as that of the node's previous run.
+// Attach connects a running node with the Internet. node is the node's network namespace,
+// and number determines the node's address. A repeated call changes nothing, even if the
+// node's root has changed the interface. If the node's device leads to another namespace,
+// such as that of the node's previous run, Attach replaces it.
 func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	if number < 1 || number > MaxNumber {
 		return fmt.Errorf("invalid node number %d; use 1 to %d", number, MaxNumber)
@@ -123,8 +123,8 @@ func setNode(h *netlink.Handle, number int) error {
 	return addRoute(h, l, netlink.Route{Gw: Gateway().AsSlice()})
 }
 
-// ready is the alias of a complete device. It is set last, so a device without it is
-// incomplete and is created again.
+// ready is the alias of a complete device. The alias is set last. A device without it is
+// incomplete, and is created again.
 const ready = "ready"
 
 // setPort configures a node's device in the egress namespace.
@@ -183,9 +183,10 @@ type forgetBatch struct {
 	err       error
 }
 
-// add adds an address to the next batch, and waits until do has handled that batch. The
-// first caller of a batch calls do; all of its callers return the error of do.
-func (f *forgetBatches) add(a netip.Addr, do func(map[netip.Addr]bool) error) error {
+// add adds an address to the next batch, and waits until that batch has been handled. The
+// first caller of a batch calls handle with all of its addresses. All callers of the
+// batch return the error of that call.
+func (f *forgetBatches) add(a netip.Addr, handle func(map[netip.Addr]bool) error) error {
 	f.mu.Lock()
 	b := f.next
 	first := b == nil
@@ -200,7 +201,7 @@ func (f *forgetBatches) add(a netip.Addr, do func(map[netip.Addr]bool) error) er
 		f.mu.Lock()
 		f.next = nil // later callers begin the next batch
 		f.mu.Unlock()
-		b.err = do(b.addresses)
+		b.err = handle(b.addresses)
 		f.turn.Unlock()
 		close(b.done)
 	}
@@ -208,8 +209,8 @@ func (f *forgetBatches) add(a netip.Addr, do func(map[netip.Addr]bool) error) er
 	return b.err
 }
 
-// forget removes the conntrack entries of connections from the addresses, in the network
-// namespace of the calling thread.
+// forget removes the conntrack entries of connections from these addresses. It works in
+// the network namespace of the calling thread.
 func forget(from sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
 		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)
@@ -226,14 +227,14 @@ func (s sources) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	return ok && s[a.Unmap()]
 }
 
-// Sweep detaches all nodes for which keep returns false.
-func (e *Router) Sweep(keep func(number int) bool) error {
+// Sweep detaches all nodes for which isUsed returns false.
+func (e *Router) Sweep(isUsed func(number int) bool) error {
 	var numbers []int
 	err := netlinkIn(e.space, func(h *netlink.Handle) error {
 		all, err := links(h)
 		for _, l := range all {
 			text, ours := strings.CutPrefix(l.Attrs().Name, nodePrefix)
-			if n, err := strconv.Atoi(text); ours && err == nil && !keep(n) {
+			if n, err := strconv.Atoi(text); ours && err == nil && !isUsed(n) {
 				numbers = append(numbers, n)
 			}
 		}

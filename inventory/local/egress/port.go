@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each node has a block of ports for all its outgoing connections. So the owner of an
-// address and port can be found later without a log of each connection.
+// Each node has a block of ports for all its outgoing connections. So the operator can find
+// the node that used an address and port without a log of each connection.
 const (
 	blockSize  = 128               // ports
 	firstBlock = 10240 / blockSize // lower ports are for services
@@ -26,8 +26,8 @@ const (
 // PortBlocks. Nodes with larger numbers share a block with another node.
 const PortBlocks = 430
 
-// Ports returns the host's ports for connections of the node with a number. The node can
-// have that many connections to one port of one address at the same time.
+// Ports returns the host's ports for connections of the node with that number. Their
+// number limits the node's simultaneous connections to one port of one address.
 func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.options.Number, number) }
 
 // SourceAddresses returns the public source addresses and ports of a node's connections,
@@ -44,17 +44,17 @@ func (e *Router) SourceAddresses(number int) (all []string) {
 	return all
 }
 
-// portsOf is Ports for the router whose uplink has the number uplink.
+// portsOf returns the ports of a node for the router whose uplink has the number uplink.
 func portsOf(uplink uint32, number int) (first, last uint16) {
 	a := Address(number).As4()
 	return block(uplink, int(a[2])<<8|int(a[3]))
 }
 
-// block returns the first and the last port of a mark's block. The testbeds of one host
-// start at distant blocks, because two nodes with the same block would conflict at a
-// common destination.
+// block returns the first and the last port in the block of a mark. On one host, two
+// nodes with the same block would conflict at a common destination. So the blocks of
+// different uplinks begin far from each other.
 func block(uplink uint32, mark int) (first, last uint16) {
-	const far = 267 // of 432: the golden section spreads the starts
+	const far = 267 // 0.618 of all 432 blocks: the golden ratio spreads the blocks evenly
 	n := firstBlock + (mark%marks+int(uplink%blocks)*far)%blocks
 	return uint16(n * blockSize), uint16(n*blockSize + blockSize - 1)
 }
@@ -75,9 +75,9 @@ const (
 )
 
 // translateNodes adds the rule of the egress namespace that translates the sources of
-// connections: the address to by, and the port to one of the node's block. p selects the
+// connections. The new source is address, with a port of the node's block. p selects the
 // packets.
-func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplink uint32) {
+func (r *ruleset) translateNodes(c *nftables.Chain, p part, address netip.Addr, uplink uint32) {
 	var firsts, lasts []nftables.SetElement
 	for mark := range marks {
 		first, last := block(uplink, mark)
@@ -91,7 +91,7 @@ func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplin
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: source + 2, Len: 2},
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: twoBytes(marks - 1), Xor: make([]byte, 2)},
 		find(r.portMap("first-ports", firsts), firstPort), find(r.portMap("last-ports", lasts), lastPort),
-		&expr.Immediate{Register: ownSource, Data: by.AsSlice()},
+		&expr.Immediate{Register: ownSource, Data: address.AsSlice()},
 		&expr.NAT{
 			Type: expr.NATTypeSourceNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: ownSource,
 			RegProtoMin: firstPort, RegProtoMax: lastPort, Specified: true,
@@ -99,11 +99,12 @@ func (r *ruleset) translateNodes(c *nftables.Chain, p part, by netip.Addr, uplin
 	})
 }
 
-// keepBlocks adds the rules of the host that drop a packet if the host's translation moved
-// its source port to another block. The host does so if another process uses the same port
-// to the same destination; the connection would then be attributed to another node. The
-// node's client retries from another port.
-func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
+// keepBlocks adds rules of the host, which drop a packet if the host has moved its source
+// port to another block. The host does this if another process already uses the port for
+// the same destination. The connection would then be attributed to another node. A
+// dropped client retries from another port. exit is the source address of the packets
+// before their translation.
+func (r *ruleset) keepBlocks(c *nftables.Chain, out part, exit netip.Addr) {
 	same := r.set(nftables.Set{Name: "same-block", KeyType: nftables.MustConcatSetType(nftables.TypeInetService, nftables.TypeInetService), Concatenation: true}, pairs()...)
 	r.unread = c
 	const was, is = unix.NFT_REG32_00, unix.NFT_REG32_01 // adjacent registers
@@ -113,7 +114,7 @@ func (r *ruleset) keepBlocks(c *nftables.Chain, out part, behind netip.Addr) {
 	for _, kind := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		r.rule(c, out, part{
 			&expr.Ct{Register: 1, Key: expr.CtKeySRC, Direction: 0},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: behind.AsSlice()},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: exit.AsSlice()},
 		}, protocol(kind), part{
 			&expr.Ct{Register: was, Key: expr.CtKeyPROTOSRC, Direction: 0}, masked(was),
 			&expr.Payload{DestRegister: is, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 2}, masked(is),

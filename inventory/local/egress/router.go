@@ -75,8 +75,9 @@ const pinFile = "space"
 
 const defaultInterval = 2 * time.Second
 
-// Open creates the egress namespace, or repairs an existing one. Until Close, the
-// Router checks the namespace and the host's side every few seconds, and repairs them.
+// Open creates the egress namespace, or repairs an existing one. Until Close is called,
+// the Router checks the networks of the namespace and of the host every few seconds, and
+// repairs them.
 func Open(o Options) (*Router, error) {
 	if o.Number >= MaxUplinks {
 		return nil, fmt.Errorf("invalid uplink number %d; use 0 to %d", o.Number, MaxUplinks-1)
@@ -91,14 +92,14 @@ func Open(o Options) (*Router, error) {
 	return start(o, space)
 }
 
-// start sets up the egress in the namespace space, and closes space after an error.
+// start configures the namespace space for egress. It closes space after an error.
 func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Router{options: o, device: device(o.Instance), blocked: slices.Concat(PrivateNetworks(), o.Block), space: space, hostSetEmpty: true, guardSetEmpty: true}
 	e.mtu.Store(mostMTU)
-	_, behind := uplink(o.Number)
+	_, exit := uplink(o.Number)
 	err := netlinkIn(space, prepare)
 	if err != nil {
 		err = fmt.Errorf("cannot set up the egress namespace: %w", err)
@@ -106,7 +107,7 @@ func start(o Options, space *os.File) (*Router, error) {
 		err = e.onHost(func() error {
 			most := mostConnections()
 			e.table, e.own = exitTable(e.options.Number, e.blocked, most)
-			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, behind.Addr(), e.blocked, most)
+			e.hostTable, e.guards = hostTable(tableName(o.Instance), e.device, exit.Addr(), e.blocked, most)
 			for _, o := range Obstacles() {
 				e.options.Log.Warn(o.Message+", so nodes may not reach the outside network", "remedy", o.Remedy)
 			}
@@ -126,8 +127,8 @@ func start(o Options, space *os.File) (*Router, error) {
 	return e, nil
 }
 
-// Close stops the repairs and the DNS proxy. Nodes still reach the Internet, but cannot
-// resolve names.
+// Close stops the DNS proxy and the checks of the network. Nodes still reach the
+// Internet, but cannot resolve names.
 func (e *Router) Close() error {
 	e.stop()
 	e.names.close()
@@ -179,8 +180,8 @@ func (e *Router) repair() error {
 	err := netspace.Inside(e.space, func() error {
 		was, err := e.table.install()
 		e.hostSetEmpty = e.hostSetEmpty || !was
-		// Connections that no side closes are forgotten after two hours. Each namespace has
-		// its own timeouts.
+		// The kernel forgets connections that are idle for two hours. Each namespace has its
+		// own timeouts.
 		_ = setSysctls([2]string{"netfilter/nf_conntrack_tcp_timeout_established", "7200"})
 		return err
 	})
@@ -252,7 +253,7 @@ func mostConnections() uint32 {
 	}
 	n, bad := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || bad != nil || n < 4 {
-		return most / 4 // conntrack is not loaded before the first rule
+		return most / 4 // the kernel loads conntrack only with the first rule
 	}
 	return uint32(min(n/4, most))
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// part is a part of an nftables rule. Most parts load a field of a packet into register 1;
-// only if the field matches does the kernel continue with the next part of the rule.
+// part is a part of an nftables rule. Most parts load a field of a packet into register 1
+// and compare it. If it does not match, the kernel skips the rest of the rule.
 type part = []expr.Any
 
 // meta matches a property of the packet other than its content, such as its device.
@@ -33,8 +33,8 @@ func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNe
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny compare the start of the name of the device through which a packet
-// will leave with a prefix.
+// toAny and notToAny compare the name of the device through which a packet will leave.
+// toAny matches if the name begins with prefix, and notToAny if it does not.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
@@ -52,17 +52,17 @@ func load(offset uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
 }
 
-// is matches if the address at an offset of the header is a.
+// is matches if the address at an offset of the IPv4 header equals a.
 func is(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a.AsSlice()}}
 }
 
-// isNot matches if the address at an offset of the header is not a.
+// isNot matches if the address at an offset of the IPv4 header differs from a.
 func isNot(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: a.AsSlice()}}
 }
 
-// isOutside matches if the address at an offset of the header is outside network p.
+// isOutside matches if the address at an offset of the IPv4 header is not in network p.
 func isOutside(offset uint32, p netip.Prefix) part {
 	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
 	return part{
@@ -72,7 +72,7 @@ func isOutside(offset uint32, p netip.Prefix) part {
 	}
 }
 
-// isIn matches if the address at an offset of the header is in a set.
+// isIn matches if the address at an offset of the IPv4 header is in set s.
 func isIn(offset uint32, s *nftables.Set) part {
 	return part{load(offset), &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
@@ -129,14 +129,14 @@ func state(bits uint32) part {
 // known are the states of packets that belong to an existing connection.
 const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 
-// faster matches if more than rate packets of a source address reach this part per
-// second. s holds the present rates.
+// faster matches if more than rate packets per second from one source address reach this
+// part. s holds the present rate of each address.
 func faster(s *nftables.Set, rate uint64) part {
 	return each(s, above(rate), unix.NFT_DYNSET_OP_UPDATE)
 }
 
 // more matches if a source address has more than count connections. s holds the present
-// numbers.
+// number for each address.
 func more(s *nftables.Set, count uint32) part {
 	return each(s, &expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}, unix.NFT_DYNSET_OP_ADD)
 }
@@ -148,19 +148,20 @@ func fasterDevice(s *nftables.Set, rate uint64) part {
 	}}
 }
 
-// above matches the packets that exceed rate packets per second. A burst of twice as
-// many packets is allowed.
+// above returns a limit that matches the packets in excess of rate packets per second. It
+// allows bursts of twice as many packets.
 func above(rate uint64) *expr.Limit {
 	return &expr.Limit{Type: expr.LimitTypePkts, Rate: rate, Over: true, Unit: expr.LimitTimeSecond, Burst: uint32(2 * rate)}
 }
 
-// each applies e separately to each source address. It stores the state of e in s.
+// each applies e to each source address separately. s holds the state of e for each
+// address.
 func each(s *nftables.Set, e expr.Any, operation uint32) part {
 	return part{load(source), &expr.Dynset{SrcRegKey: 1, SetName: s.Name, SetID: s.ID, Operation: operation, Exprs: part{e}}}
 }
 
-// moreInAll matches if more than count of the connections that have reached this part are
-// open.
+// moreInAll counts the open connections whose packets have reached this part. It matches
+// if there are more than count of them.
 func moreInAll(count uint32) part {
 	return part{&expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}}
 }

@@ -67,8 +67,8 @@ func SelfTest() error {
 // tryTime limits one step of SelfTest.
 const tryTime = 3 * time.Second
 
-// joinSpaces connects the namespaces of a host and an Internet by a pair of devices, with
-// the addresses ours and theirs.
+// joinSpaces connects the namespaces of a host and an Internet by a pair of devices. The
+// address of the host is ours, that of the Internet theirs.
 func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {

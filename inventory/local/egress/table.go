@@ -16,17 +16,18 @@ import (
 )
 
 // ruleset is an nftables table of this package. It is installed in one transaction. The
-// table has an empty chain whose name is the version of the rules. If that chain
-// exists, the next install leaves the table with its counters.
+// table contains an empty chain whose name is the version of its rules. If an installed
+// table already contains this chain, install does not replace the table, so that its
+// counters continue.
 type ruleset struct {
 	table  *nftables.Table
 	sets   []*nftables.Set
 	fixed  map[*nftables.Set][]nftables.SetElement
 	chains []*nftables.Chain
 	rules  []*nftables.Rule
-	// unread is a chain that the library can write but not read, because it decodes the
-	// direction of a connection as four bytes, while the kernel sends one byte. So an
-	// error while reading this chain means that its rules exist.
+	// unread is a chain that the library can write but cannot read. The library decodes
+	// the direction of a connection as four bytes, while the kernel sends one. So an
+	// error while the chain is read means that it has rules.
 	unread *nftables.Chain
 }
 
@@ -55,10 +56,9 @@ func (r *ruleset) meter(name string, expires bool) *nftables.Set {
 	return r.set(s)
 }
 
-// chain adds a chain. at is its priority, and otherwise its policy for packets without
-// a verdict.
-func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, at nftables.ChainPriority, otherwise nftables.ChainPolicy) *nftables.Chain {
-	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &at, Policy: &otherwise}
+// chain adds a chain. policy is the verdict for packets that no rule decides about.
+func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority nftables.ChainPriority, policy nftables.ChainPolicy) *nftables.Chain {
+	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &priority, Policy: &policy}
 	r.chains = append(r.chains, c)
 	return c
 }
@@ -99,8 +99,8 @@ func openNFTables() (*nftables.Conn, error) {
 	return c, nil
 }
 
-// install installs the table in the network namespace of the calling thread. It changes
-// nothing, and reports true, if an intact table of the same version exists.
+// install installs the table in the network namespace of the calling thread. If an intact
+// table of the same version exists, it changes nothing and returns true.
 func (r *ruleset) install() (was bool, err error) {
 	c, err := openNFTables()
 	if err != nil {

@@ -25,8 +25,8 @@ func device(instance string) string {
 	return devicePrefix + hex.EncodeToString(sum[:5])
 }
 
-// IsFree reports whether the addresses of an uplink are unused on this host: they have no
-// route except the default one.
+// IsFree reports whether the addresses of uplink n are unused on this host. They are
+// unused if only the default route leads to them.
 func IsFree(n uint32) bool {
 	own, other := uplink(n)
 	for _, a := range []netip.Addr{own.Masked().Addr(), own.Addr(), other.Addr()} {
@@ -163,8 +163,9 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete reports whether the uplink is complete: ours, the uplink's device on the
-// host, is on and has the right address, and the other end is in the egress namespace.
+// isComplete reports whether the uplink is complete. ours is the uplink's device on the
+// host, which must be switched on and have the right address. The other end must be in
+// the egress namespace.
 func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -184,26 +185,26 @@ func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
 	return err == nil && there
 }
 
-// configure gives a device the address own, switches it on, and adds the neighbour entry of
-// its other end, which has the address other and the MAC address at.
-func configure(h *netlink.Handle, name string, own netip.Prefix, other netip.Addr, at net.HardwareAddr) error {
+// configure sets the address of a device and switches the device on. It adds a neighbour
+// entry for the other end, which has the address peer and the MAC address peerMAC.
+func configure(h *netlink.Handle, name string, address netip.Prefix, peer netip.Addr, peerMAC net.HardwareAddr) error {
 	l, err := mustLink(h, name)
 	if err != nil {
 		return err
 	}
-	if err := h.AddrReplace(l, &netlink.Addr{IPNet: netspace.IPNet(own)}); err != nil {
-		return fmt.Errorf("cannot give the device %s the address %s: %w", name, own, err)
+	if err := h.AddrReplace(l, &netlink.Addr{IPNet: netspace.IPNet(address)}); err != nil {
+		return fmt.Errorf("cannot give the device %s the address %s: %w", name, address, err)
 	}
 	if err := switchOn(h, l); err != nil {
 		return err
 	}
-	return neighbour(h, l, other, at)
+	return neighbour(h, l, peer, peerMAC)
 }
 
 // neighbour adds a permanent neighbour entry for the other end of a device. Permanent
 // entries do not count towards the limit of neighbour entries, which all namespaces share.
-func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, at net.HardwareAddr) error {
-	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: at})
+func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, mac net.HardwareAddr) error {
+	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac})
 	if err != nil {
 		return fmt.Errorf("cannot add the neighbour entry of %s for %s: %w", l.Attrs().Name, a, err)
 	}

@@ -42,9 +42,9 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 
 // attachEnd is AttachEnd for the end with index i of a link.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
-	// The id of the node's namespace does not change while the namespace exists. A port
-	// to a namespace that the kernel is removing has no such id, so it is not taken for
-	// the port to this node.
+	// The kernel's id of the node's namespace does not change while the namespace exists.
+	// A port to a namespace that the kernel is removing has no such id, so a port with the
+	// same id leads to this node.
 	number, err := s.net.number(node)
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	return s.placePort(m, i, p)
 }
 
-// number returns the id by which the kernel names another namespace within this one. It
-// lets the kernel assign one if there is none.
+// number returns the id that the kernel uses for another namespace in this one. If there
+// is none, the kernel assigns one.
 func (n *network) number(other Namespace) (int, error) {
 	fd := int(other.Fd())
 	number, err := n.nl.GetNetNsIdByFd(fd)
@@ -133,8 +133,8 @@ func deleteInterface(node Namespace, name string) error {
 	return nil
 }
 
-// configureInterface sets the addresses of a node's side of a veth pair, by interface
-// index, and switches it on. It reads nothing in the node.
+// configureInterface sets the addresses of a node's side of a veth pair and switches it
+// on. index is its interface index. configureInterface reads nothing in the node.
 func configureInterface(node Namespace, index int, e *End) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {

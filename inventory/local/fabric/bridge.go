@@ -79,10 +79,10 @@ func (n *network) limitsLearning(name string) (bool, error) {
 	return len(body) >= 4 && binary.NativeEndian.Uint32(body) == maxLearned, nil
 }
 
-// segmentBetween connects two bridges by a veth pair, a and b, which splits large
-// segments from a to b into single packets. first and second describe how a and b join
-// their bridges.
-func (n *network) segmentBetween(a, b string, mtu int, first, second joining) error {
+// segmentBetween connects two bridges by a veth pair of the devices a and b. The pair
+// splits large segments from a to b into single packets. joinA and joinB describe how the
+// two devices join their bridges.
+func (n *network) segmentBetween(a, b string, mtu int, joinA, joinB joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
 	}
@@ -102,20 +102,20 @@ func (n *network) segmentBetween(a, b string, mtu int, first, second joining) er
 	if err := n.awaitReady(b); err != nil {
 		return err
 	}
-	first.index, second.index = near.index, far.index
-	if err := n.join(second); err != nil {
+	joinA.index, joinB.index = near.index, far.index
+	if err := n.join(joinB); err != nil {
 		return err
 	}
-	return n.join(first)
+	return n.join(joinA)
 }
 
-// smallPiece is the size in bytes above which a segment is split, whatever number of
-// packets its sender declares. The kernel accepts no value below the size of all headers,
-// which is less than 400.
+// smallPiece is the size in bytes above which a segment is split, regardless of the
+// number of packets that its sender declares. The kernel accepts no value below the size
+// of all headers, which is less than 400.
 const smallPiece = 512
 
-// pair creates two connected devices. Data from a to b is split into single packets,
-// whatever offloads root of a node enables.
+// pair creates two connected devices. It splits data from a to b into single packets,
+// even if the root of a node enables offloads.
 func (n *network) pair(a, b string, mtu int) error {
 	v := veth(a, b, localMAC(b), mtu)
 	v.GSOMaxSegs, v.GSOMaxSize = 1, smallPiece

@@ -7,9 +7,9 @@ import (
 )
 
 // Counters returns the counters of a slice's attached ends, by the end's id. The counters
-// of a new interface start at zero. When a link changes, Dropped starts again at zero,
-// except for the frames over the inflow limit. Those frames and Overruns are counted for
-// as long as the link has the end.
+// of a new interface start at zero. A change of the link resets Dropped, except for the
+// frames over the inflow limit. These frames and Overruns are counted for as long as the
+// link has the end.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {

@@ -36,24 +36,23 @@ type port struct {
 // those contain no spaces.
 const uplink = "shared VLAN"
 
-// decide returns the plan of a link that check has accepted. can are the features of
-// this host, and forced is the emulator in the settings. The error is an
-// *UnsupportedError.
-func decide(l Link, can Features, forced string) (plan, error) {
+// decide returns the plan of a valid link. features are the features of this host, and
+// forced is the emulator in the settings. The error is an *UnsupportedError.
+func decide(l Link, features Features, forced string) (plan, error) {
 	if err := checkRanges(l); err != nil {
 		return plan{}, err
 	}
 	m := newMatrix(l)
 	s := m.sum()
 	p := plan{ports: make([]port, m.ports)}
-	means, err := s.choose(can, forced)
+	means, err := s.choose(features, forced)
 	if err != nil {
 		return plan{}, err
 	}
 	words := []string{"bridge"}
 	if s.rate && s.ratePort {
-		if !can.TBF {
-			return plan{}, &UnsupportedError{"capacity", can.reason("tbf"), "load the module sch_tbf"}
+		if !features.TBF {
+			return plan{}, &UnsupportedError{"capacity", features.reason("tbf"), "load the module sch_tbf"}
 		}
 		words = append(words, "tbf")
 		for j := range p.ports {
@@ -84,16 +83,17 @@ func decide(l Link, can Features, forced string) (plan, error) {
 }
 
 // choose returns the emulator for latency, for loss, and for capacities that differ
-// between pairs. It returns "" if none of these is requested.
-func (s *sum) choose(can Features, forced string) (string, error) {
+// between pairs. It returns "" if the link needs no emulator for them. features and
+// forced are those of decide.
+func (s *sum) choose(features Features, forced string) (string, error) {
 	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil
 	}
-	single := s.ratePort && s.restPort // the ports of the ends suffice
-	if forced != VSwitch && single && can.Netem {
+	single := s.ratePort && s.restPort // it suffices to shape each port
+	if forced != VSwitch && single && features.Netem {
 		return Netem, nil
 	}
-	if forced != Netem && can.VSwitch {
+	if forced != Netem && features.VSwitch {
 		return VSwitch, nil
 	}
 	// property is the requested property that makes the link impossible.
@@ -105,16 +105,16 @@ func (s *sum) choose(can Features, forced string) (string, error) {
 		property = "packet_loss"
 	}
 	const differ = "it differs between the other interfaces of the link, and this testbed cannot shape pairs of interfaces separately"
-	reason, remedy := can.reason("netem")+", and "+can.reason("vswitch"), "load the module sch_netem or tun"
+	reason, remedy := features.reason("netem")+", and "+features.reason("vswitch"), "load the module sch_netem or tun"
 	switch {
 	case forced == VSwitch:
-		reason, remedy = can.reason("vswitch"), "load the module tun, or set emulator: auto"
+		reason, remedy = features.reason("vswitch"), "load the module tun, or set emulator: auto"
 	case forced == Netem && single:
-		reason, remedy = can.reason("netem"), "load the module sch_netem, or set emulator: auto"
+		reason, remedy = features.reason("netem"), "load the module sch_netem, or set emulator: auto"
 	case forced == Netem:
 		reason, remedy = differ, "set emulator: auto"
 	case !single:
-		reason, remedy = differ+", but "+can.reason("vswitch"), "load the module tun"
+		reason, remedy = differ+", but "+features.reason("vswitch"), "load the module tun"
 	}
 	return "", &UnsupportedError{property, reason, remedy}
 }

@@ -24,11 +24,11 @@ type Features struct {
 }
 
 // reason returns why a feature is missing.
-func (a Features) reason(what string) string {
-	if why := a.Missing[what]; why != "" {
+func (a Features) reason(feature string) string {
+	if why := a.Missing[feature]; why != "" {
 		return why
 	}
-	return "this host has no " + what
+	return "this host has no " + feature
 }
 
 // Probe detects the features in a temporary namespace. It returns an error only if this

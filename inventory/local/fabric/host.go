@@ -157,9 +157,9 @@ type slice struct {
 	net     *network // nil until it is needed
 	links   map[string]*made
 	manager *vswitch.Manager
-	// own holds the MAC address of each port's interface, as the inflow limit has
-	// stored it, by port. It is nil after a restart.
-	own map[string]string // see readOwn
+	// own holds the MAC addresses that the inflow limit has stored in nftables, by port.
+	// It is nil after a restart, until readOwn reads them.
+	own map[string]string
 }
 
 // made is a link that SetLink has created.

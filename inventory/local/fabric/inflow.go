@@ -156,8 +156,9 @@ func (n *network) readOwn() (map[string]string, error) {
 // portName returns the port in a key of portKey or ownKey.
 func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
 
-// updateOwn changes the set own in one transaction: add and remove hold addresses by port.
-// It also removes the counters of the ports in gone.
+// updateOwn changes the set own in one transaction. The keys of add and remove are ports,
+// and the values are MAC addresses. updateOwn also removes the counters of the ports in
+// gone.
 func (n *network) updateOwn(add, remove map[string]string, gone []string) error {
 	c, err := n.nftables()
 	if err != nil {
@@ -282,14 +283,14 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 	return nil
 }
 
-// portsWithout returns the device names of the ports that m has and other does not
-// have. Both may be nil, which means a link without ports.
-func (m *made) portsWithout(other *made) (names []string) {
+// portsWithout returns the device names of the ports that m has and newer does not have.
+// Both may be nil, which means a link without ports.
+func (m *made) portsWithout(newer *made) (names []string) {
 	if m == nil {
 		return nil
 	}
 	for _, e := range m.link.Ends {
-		if other == nil || other.end(e.ID) < 0 {
+		if newer == nil || newer.end(e.ID) < 0 {
 			names = append(names, m.device(kindPort, e.ID))
 		}
 	}
