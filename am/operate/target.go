@@ -107,7 +107,7 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 // errPreview ends the decision of a preview without changes.
 var errPreview = errors.New("preview")
 
-// find returns the slices and slivers that the arguments name, each slice once.
+// find returns one named for each slice that targets name.
 func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:

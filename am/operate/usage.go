@@ -26,8 +26,8 @@ type Usage struct {
 	// Nodes counts the nodes that were held at some time in the period.
 	Nodes     int     `json:"nodes"`
 	NodeHours float64 `json:"node_hours"`
-	// Incomplete counts the nodes whose Provision the journal no longer has. They count from
-	// the first entry of the journal on.
+	// Incomplete counts the nodes whose Provision the journal no longer has. Such a node counts
+	// from the first journal entry on.
 	Incomplete int `json:"incomplete,omitempty"`
 }
 

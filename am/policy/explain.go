@@ -90,7 +90,7 @@ func (r *Rules) UnmatchedPatterns(authorities []string) []yamlfile.Problem {
 	return all
 }
 
-// Sentences describes each rule in one line, and then the users that match no rule.
+// Sentences returns one line about each rule, and a last line about users that match no rule.
 func (r *Rules) Sentences() []string {
 	if r == nil {
 		return nil
@@ -171,7 +171,7 @@ func (m maxima) sentences(unit string) (all []string) {
 
 // Explanation describes what a user may do in a slice.
 type Explanation struct {
-	// Rule is the name of the rule that decides; "" for none.
+	// Rule is the name of the rule that decides; "" for Rules.otherwise and for no rule.
 	Rule string
 	Line int // of the rule; 0 for none
 	// May are sentences about what the user may reserve.

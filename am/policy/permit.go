@@ -10,8 +10,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// Policy holds the rules in force and the resources held. All methods may be called concurrently.
-// A nil Policy allows everything.
+// Policy holds the rules in force and an index of the held resources. All methods may be called
+// concurrently. A nil Policy allows everything.
 type Policy struct {
 	rules atomic.Pointer[Rules]
 	usage *Usage
@@ -24,13 +24,13 @@ func New(r *Rules) *Policy {
 	return p
 }
 
-// Usage returns the index of the resources held, which observes the store.
+// Usage returns the index of the held resources, which the store updates.
 func (p *Policy) Usage() *Usage { return p.usage }
 
 // Rules returns the rules in force.
 func (p *Policy) Rules() *Rules { return p.rules.Load() }
 
-// SetRules replaces the rules, for the next decision.
+// SetRules replaces the rules. The next decision uses the new rules.
 func (p *Policy) SetRules(r *Rules) { p.rules.Store(r) }
 
 // For returns the permit of user in slice; nil if no rule applies.
@@ -153,8 +153,8 @@ func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
 	return nil
 }
 
-// Components returns the indexes of the allowed components in ascending order, and the
-// reason why others are refused. list is nil if all are allowed.
+// Components returns the indexes of the allowed components in ascending order, and the text of a
+// refusal of other components. list is nil if all components are allowed.
 func (p *Permit) Components() (list []int32, refusal string) {
 	if p == nil || p.rule.components == nil {
 		return nil, ""
@@ -162,8 +162,8 @@ func (p *Permit) Components() (list []int32, refusal string) {
 	return p.rule.components.list, p.rule.noComponent
 }
 
-// SliverTypes returns the names of the allowed sliver types, and the reason why others are
-// refused. list is nil if all are allowed.
+// SliverTypes returns the names of the allowed sliver types, and the text of a refusal of other
+// types. list is nil if all types are allowed.
 func (p *Permit) SliverTypes() (list []string, refusal string) {
 	if p == nil || p.rule.types == nil {
 		return nil, ""

@@ -112,7 +112,8 @@ func (u *Usage) Rollback() {
 	u.undo = nil
 }
 
-// set counts a sliver. The user and the slice of a sliver never change.
+// set counts a sliver in place of its previous share. It compares only amounts, since the user
+// and the slice of a sliver never change.
 func (u *Usage) set(id string, s *am.Sliver) {
 	if s.Status.Allocation == am.Unallocated {
 		u.remove(id)

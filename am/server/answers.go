@@ -6,9 +6,9 @@ import "sync"
 // connection's own buffers take about as much memory.
 const smallAnswer = 16 << 10
 
-// answerMemory counts the bytes of answers that are being sent, because a client that
-// does not read keeps them in memory. A body that is sent to many clients, such as an
-// advertisement, counts once in total and once for each caller.
+// answerMemory counts the bytes of answers that are being sent. An answer stays in memory until
+// its client has read it. A body that is sent to many clients, such as an advertisement, counts
+// once in total and once for each caller.
 type answerMemory struct {
 	max, perCaller int64
 

@@ -22,7 +22,7 @@ const (
 )
 
 // admit counts a call of the peer until release is called. If the call would exceed a limit,
-// admit returns the limit's name and no release. Call admit before the body is read.
+// admit returns the limit's name and a nil release. Call admit before the body is read.
 func (s *Server) admit(p *peer) (release func(), limit string) {
 	switch {
 	case p.tracked != nil && p.cert != nil && !s.limiter.addCertificate(p.tracked, *p.cert):

@@ -15,11 +15,11 @@ const (
 	limitPerCertificate = "max_connections_per_certificate"
 )
 
-// connLimiter limits the number of connections: in total, per address and per
-// certificate. When a limit is reached, it closes one waiting connection to accept the new
-// one. It selects the address with the most waiting connections, and closes the connection
-// from there that has waited longest. So a client that floods the server loses its own
-// connections, and other clients can still connect.
+// connLimiter limits the number of connections: in total, per address and per certificate. When a
+// limit is reached, it closes one waiting connection to accept the new one. It selects the
+// address with the most waiting connections. Of the connections from this address, it closes the
+// one that has waited longest. So a client that floods the server loses its own connections, and
+// other clients can still connect.
 //
 // A connection waits during its handshake, until its header and body have arrived, and
 // between calls. A connection with a call in progress is never closed. A new connection
@@ -95,7 +95,7 @@ func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	return in
 }
 
-// closeRemoved closes a connection that was removed because of a limit.
+// closeRemoved closes the connection out, which was removed because of a limit. out may be nil.
 func (g *connLimiter) closeRemoved(out *trackedConn, limit string) {
 	if out != nil {
 		out.Conn.Close()

@@ -45,10 +45,10 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 	return s.opt.API.Serve(ctx, version, r)
 }
 
-// recoverCall handles a panic outside the API; it must be deferred. It answers with an
-// internal error: an envelope, or an HTTP error if the API version is not known yet. If an
-// answer has begun, it closes the connection instead, so that the client does not mistake
-// the answer for a complete one.
+// recoverCall handles a panic outside the API. Call it with defer. It answers with an internal
+// error: an envelope, or an HTTP error if the API version is not known yet. If an answer has
+// begun, it closes the connection instead, so that the client does not mistake the answer for a
+// complete one.
 func (s *Server) recoverCall(w *writer, e *event) {
 	p := recover()
 	if p == nil {

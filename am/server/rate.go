@@ -12,7 +12,7 @@ type rates struct {
 	burst    int
 
 	mu sync.Mutex
-	// full is the time at which each caller may make a whole burst again.
+	// full has, for each caller, the time at which the caller may make a whole burst again.
 	full map[string]time.Time
 	// sweepAt is the size of full at which allow removes the callers that may make a whole
 	// burst again.

@@ -56,9 +56,8 @@ type Options struct {
 	Manifest func(sliver string) ([]byte, error)
 	// Maintenance reads the maintenance file again and returns the plan in JSON.
 	Maintenance func(context.Context) ([]byte, error)
-	// Held returns, in JSON, the resources that a user holds and, unless slice is "", the
-	// resources held in that slice and in its project. It returns an am.Error for invalid
-	// names.
+	// Held returns, in JSON, the resources that a user, a slice and the slice's project hold.
+	// slice is "" for no slice. Held returns an am.Error for invalid names.
 	Held func(user, slice string) ([]byte, error)
 	// SocketHandlers are further handlers at the socket; the keys are patterns of
 	// http.ServeMux. Only the site's own user can reach the socket.
@@ -152,9 +151,8 @@ const (
 	localIdleTimeout    = 10 * time.Second
 )
 
-// limitLocal limits the connections of a local listener. At the limit, it closes the
-// connection that has waited longest to accept a new one. name is the limit's name in the
-// metrics.
+// limitLocal limits the connections of a local listener. At the limit, a new connection replaces
+// the connection that has waited longest. name is the limit's name in the metrics.
 func (s *Server) limitLocal(l net.Listener, name string, perAddress int) net.Listener {
 	return s.limit(l, newConnLimiter(maxLocalConnections, perAddress, maxLocalConnections, func(_ string, source netip.Prefix) { s.connectionClosed(name, source) }))
 }

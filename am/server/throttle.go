@@ -62,8 +62,9 @@ func (s *logThrottle) count(kind, source string, line func(source string, times 
 	}
 }
 
-// due returns a function that writes the line of c, and resets c. It returns nil if there is
-// no event to log, or if it is too early for the next line and atOnce is false.
+// due resets c and returns a function that writes the line of c. If c has no event to log, it
+// returns nil and does not reset c. If the last line was less than throttlePause ago, it does the
+// same, unless atOnce is true.
 func (c *counted) due(source string, now time.Time, atOnce bool) func() {
 	if c.times == 0 || !atOnce && !c.last.IsZero() && now.Sub(c.last) < throttlePause {
 		return nil

@@ -264,8 +264,8 @@ func isSameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// hosts returns the IPv4 addresses of a sliver: its public address, or else the addresses
-// that its provider reports. Clients use the first one to reach the node.
+// hosts returns the IPv4 addresses of a sliver: its public address, or else the addresses that
+// its provider reports. Clients use the first address to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
 		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}

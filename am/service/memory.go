@@ -41,18 +41,19 @@ const (
 	memoryPerElement = 300
 )
 
-// spareFactor times an amount must be free after the amount is taken, or the budget's reserve if
-// that is less. So large amounts are refused long before small ones.
+// spareFactor determines how much memory must stay free: after an amount is taken, spareFactor
+// times this amount, or the budget's reserve if that is less. So large amounts are refused long
+// before small ones.
 const spareFactor = 4
 
 // Memory returns the site's memory budget. Code that calls Memory.Parse must first reserve
 // memory for the request with Hold or HoldText.
 func (s *Service) Memory() *Memory { return s.memory }
 
-// newMemory returns a budget of twice the memory of the largest request that limits allow.
-// One caller may hold three quarters of the budget: the largest request, and the records of
-// its slivers, which count for at most half as much. So a quarter always stays free for other
-// callers.
+// newMemory returns a budget of twice the memory of the largest request that limits allow. One
+// caller may hold three quarters of the budget. This suffices for the largest request and the
+// records of its slivers, which count for at most half as much. A quarter always stays free for
+// other callers.
 func newMemory(limits rspec.Limits) *Memory {
 	size, elements := limits.PerSlice()
 	largest := memoryOf(size, elements)

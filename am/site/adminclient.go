@@ -430,7 +430,7 @@ func askError(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("the served site cannot be reached at %s: %w; try again, and read its log", path, noAnswerReason(ctx, err))
 }
 
-// noAnswerReason returns the reason why no answer arrived. "it" in the text is the site.
+// noAnswerReason returns the reason why no answer arrived. In its text, "it" means the site.
 func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -26,8 +26,8 @@ func (c *Config) OpenClock(log *slog.Logger) (*clock.Clock, error) {
 	return clock.Open(clock.Options{File: c.ClockFile(), Jump: c.ClockJump, Log: log})
 }
 
-// OpenStateReadOnly opens the store of a site that is not served, or a copy of the store. It
-// opens it read-only.
+// OpenStateReadOnly opens a store for reading only: the store of a site that is not served, or a
+// copy of a store.
 func (c *Config) OpenStateReadOnly() (*store.Store, error) {
 	readOnly := *c
 	readOnly.readOnly = true

@@ -15,8 +15,9 @@ import (
 )
 
 // Config is the configuration of one site, the file patchbay.yaml. Relative paths start at the
-// folder of the file. An environment variable can set every key: PATCHBAY_LEASES_PROVISIONED sets
-// leases.provisioned. Durations are written 30s, 10m, 24h or 30d.
+// folder of the file. Each key that is not a list has an environment variable:
+// PATCHBAY_LEASES_PROVISIONED sets leases.provisioned. Durations are written 30s, 10m, 24h or
+// 30d.
 type Config struct {
 	// Authority is the site's name in URNs. It must be unique in the federation; use the host's
 	// full name. The URN of the aggregate is urn:publicid:IDN+AUTHORITY+authority+cm. Never
@@ -36,8 +37,8 @@ type Config struct {
 	// Keys are the server's certificates and private keys, one pair for each kind of key. Old
 	// clients need an RSA pair in addition to an ECDSA pair.
 	Keys []KeyPair `yaml:"keys"`
-	// Trusted is the folder of trust anchors, the files *.pem. Its files *.crl list revoked
-	// certificates. Its file denied lists refused users and certificates.
+	// Trusted is the folder of trust anchors, the files *.pem. In this folder, the files *.crl
+	// list revoked certificates, and the file "denied" lists refused users and certificates.
 	Trusted string `yaml:"trusted"`
 	// Inventory is the file of the components that this site offers.
 	Inventory string `yaml:"inventory"`

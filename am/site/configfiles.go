@@ -35,7 +35,7 @@ func (c *Config) CheckKeyFiles() error {
 	return errors.Join(errs...)
 }
 
-// CheckFile checks that the path of a key is an existing file.
+// CheckFile checks that path, the value of key, is an existing file.
 func (c *Config) CheckFile(key, path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -47,7 +47,7 @@ func (c *Config) CheckFile(key, path string) error {
 	return nil
 }
 
-// CheckFolder checks that the path of a key is an existing folder.
+// CheckFolder checks that path, the value of key, is an existing folder.
 func (c *Config) CheckFolder(key, path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -20,7 +20,8 @@ type origin struct {
 	warnings *[]*ConfigError // see Config.Warnings
 }
 
-// ConfigError is one mistake in a configuration. Where is its place, and Msg includes the remedy.
+// ConfigError is one mistake in a configuration. The field Where is the place of the mistake, and
+// Msg includes the remedy.
 type ConfigError struct{ Where, Key, Msg string }
 
 func (e *ConfigError) Error() string {

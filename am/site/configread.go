@@ -397,7 +397,7 @@ func settings(c *Config) (all []setting) {
 	return all
 }
 
-// fields yields each field of a struct that has a key, and the key.
+// fields yields the key and the value of each field with a key.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {

@@ -65,8 +65,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	}
 }
 
-// validateMetrics checks the settings for monitors on other hosts. They must need a token or a
-// certificate.
+// validateMetrics checks the section metrics. It must require a token or a certificate.
 func (c *Config) validateMetrics(wrong wrongFunc) {
 	m := c.Metrics
 	switch {

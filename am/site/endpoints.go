@@ -112,8 +112,8 @@ func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slowWriter sets a new write deadline for each part of an answer: part from now, but at most
-// end.
+// slowWriter sets a new write deadline for each part of an answer. The field part is the time for
+// one part. The answer must be complete before end.
 type slowWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

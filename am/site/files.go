@@ -120,7 +120,7 @@ type fileStamp struct {
 	inode   uint64
 }
 
-// stampOf returns the fileStamp of a file; the zero value if there is none.
+// stampOf returns the fileStamp of a file; the zero value if there is no such file.
 func stampOf(file string) fileStamp {
 	info, err := os.Stat(file)
 	if err != nil {

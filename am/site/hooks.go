@@ -128,8 +128,7 @@ func checkHookURL(s string) error {
 	return nil
 }
 
-// Check fails if the hook's command or files cannot be used. Nothing is started or
-// sent.
+// Check fails if the hook's command or files cannot be used. It starts and sends nothing.
 func (h *HookConfig) Check() error {
 	if h.Command != "" {
 		return hook.CheckCommand(h.Command)

@@ -19,7 +19,7 @@ import (
 )
 
 // lockWait is the longest time that a starting server waits for a lock. After a server was
-// killed, a program that it was about to start may hold the lock for a moment.
+// killed, a program that the server was starting may hold the lock for a moment.
 const lockWait = time.Second
 
 // flock locks a file for this process. It waits at most patience, and then fails with
@@ -89,8 +89,8 @@ func processName(pid string) string {
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder describes the process that has locked the store with this inode number; "" if this
-// user can see no such process on this host.
+// StoreHolder describes the process that has locked the store with the number inode. It returns
+// "" if this user can see no such process on this host.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {

@@ -160,11 +160,11 @@ func newExcerpts(text []byte) *excerpts {
 	return &excerpts{bytes.TrimPrefix(text, []byte("\ufeff")), 1}
 }
 
-// excerptWidth is the maximum number of characters that at returns of a line.
+// excerptWidth is the maximum number of characters of a line in an excerpt.
 const excerptWidth = 100
 
-// at returns one line, indented and numbered. If column is not 0, a mark is below that column. at
-// returns "" for a line that does not exist. Calls must be in ascending order of lines.
+// at returns one line, indented and numbered. If column is not 0, a mark is below that column.
+// The result is "" for a line that does not exist. Calls must be in ascending order of lines.
 func (x *excerpts) at(line, column int) string {
 	for ; x.line < line; x.line++ {
 		end := bytes.IndexByte(x.text, '\n')

@@ -15,8 +15,8 @@ import (
 // hostImage is the name of the image with which nodes share the programs of this host.
 const hostImage = "host"
 
-// debianPackages maps programs to their Debian packages. They are programs that experimenters
-// often use and that a small host may lack.
+// debianPackages maps programs to their Debian packages. Experimenters often use these programs,
+// and a small host may lack them.
 var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",

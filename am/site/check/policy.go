@@ -174,8 +174,8 @@ func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	return false
 }
 
-// names returns the URNs of the user and the slice. Such a name may be a URN, or a name in the
-// trial authority.
+// names returns the URNs of the user and the slice. The fields User and Slice may be URNs, or
+// names in the trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {

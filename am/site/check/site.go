@@ -23,7 +23,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// slowGet is the longest duration of a provider's get without a remark.
+// slowGet is the duration of a get above which the check prints a remark.
 const slowGet = time.Second
 
 // Site checks a configuration and all files that it names.

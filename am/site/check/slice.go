@@ -22,9 +22,10 @@ type SliceRequest struct {
 }
 
 // SliceRequest checks a request and prints the warnings about it. Errors are the reasons why the
-// site would refuse the request by its policy, or even if the site had no other slivers. If
-// deciding is true, SliceRequest also prints the errors. It reports whether there are no errors.
-// If the process cannot read the site's files, it checks nothing and returns true.
+// site would refuse the request: by its policy, or because the request would not fit even if the
+// site had no other slivers. If deciding is true, SliceRequest also prints the errors. It reports
+// whether there are no errors. If the process cannot read the site's files, it checks nothing and
+// returns true.
 func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding bool) bool {
 	inv, err := inventory.Load(k.Config.Inventory, k.Config.Authority)
 	if err != nil {
