@@ -18,16 +18,16 @@ type Slice struct {
 	Serial int64
 	// Shutdown is the time when the slice was frozen; zero while it is not.
 	Shutdown time.Time `json:",omitzero"`
-	// ShutdownBy is the user who froze it.
+	// ShutdownBy is the user who froze the slice.
 	ShutdownBy urn.URN `json:",omitzero"`
-	// Bytes and Elements are the sums over the slice's documents.
+	// Bytes and Elements are the sums of these fields of the slice's documents.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
 }
 
-// Sliver is one allocated resource: the reservation of a component, its desired state,
-// and the state that was last observed. The record exists until the provider has
-// confirmed that nothing is left, so the component stays reserved until then.
+// Sliver is one allocated resource: the reservation of a component, its desired state, and the
+// state that was last observed. The record exists until the provider has confirmed that no part
+// of the resource is left. So the component stays reserved until then.
 type Sliver struct {
 	URN   urn.URN
 	Slice urn.URN
@@ -48,9 +48,10 @@ type Sliver struct {
 	Provider      string `json:",omitempty"`
 	SliverType    string
 	Image         string
-	// HardwareType, ImageURN and Gateway are copies from the inventory for manifests.
-	// Gateway is the last known gateway, as host:port or user@host:port. A field is empty if
-	// the sliver has no such thing, and in records of earlier versions until it is filled in.
+	// HardwareType, ImageURN and Gateway are copies from the inventory for manifests. Gateway
+	// is the last known gateway, as host:port or user@host:port. A field is empty if the sliver
+	// has no such value. It is also empty in a record of an earlier version until it is filled
+	// in.
 	HardwareType string  `json:",omitempty"`
 	ImageURN     urn.URN `json:",omitzero"`
 	Gateway      string  `json:",omitempty"`
@@ -74,27 +75,30 @@ type Sliver struct {
 	Creator urn.URN
 	// Speaker is the tool that called on behalf of the creator; zero if none did.
 	Speaker urn.URN `json:",omitzero"`
-	// Request is the id of the call that reserved it.
+	// Request is the id of the call that reserved the sliver.
 	Request string `json:",omitempty"`
 	// Expires is the end of the lease.
 	Expires time.Time
-	// NotifiedEnd is the end of the lease that hooks were last notified of; zero if none.
-	// All hooks that ask for a notice at least NotifiedBefore ahead were notified.
+	// NotifiedEnd is the end of the lease in the last notice to hooks; zero if there was no
+	// notice. The notice went to all hooks that ask for a notice NotifiedBefore or longer
+	// before the end.
 	NotifiedEnd    time.Time     `json:"Told,omitzero"`
 	NotifiedBefore time.Duration `json:"ToldBefore,omitempty"`
-	// RequestedEnd is the end of the lease that the Allocate call requested. Provision
-	// uses it; zero if none was requested.
+	// RequestedEnd is the end of the lease that the Allocate call requested; zero if it
+	// requested none. Provision uses it.
 	RequestedEnd time.Time `json:"Wish,omitzero"`
 	// Granted is the end of the lease that an operator set for a reservation; zero if no
 	// operator did. Provision keeps it even beyond the limits for experimenters.
 	Granted time.Time `json:",omitzero"`
-	// ProbedUntil is the latest end of the dry run in which the provider checks, before
-	// Allocate returns, whether it can create the sliver; zero outside of dry runs.
+	// ProbedUntil is the time when the sliver's dry run ends at the latest; zero if no dry run
+	// is in progress. In a dry run, the provider checks whether it can create the sliver.
+	// Allocate returns after the dry run.
 	ProbedUntil time.Time `json:"AskedUntil,omitzero"`
-	// Restored means that the record is from a backup. The resource may have been created
-	// since, so it is free only after its provider has reported that nothing exists.
+	// Restored means that the record is from a backup. The sliver may have been provisioned
+	// after the backup. So its component becomes free only after the provider has reported that
+	// no resource exists.
 	Restored bool `json:",omitempty"`
-	// Frozen means that the slice was shut down: the sliver does not expire.
+	// Frozen means that the slice was shut down. A frozen sliver does not expire.
 	Frozen bool `json:",omitempty"`
 
 	// Generation counts changes of the desired state; results for older generations are
@@ -112,7 +116,7 @@ func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
 }
 
-// Desired is the state that methods requested and that the runner reconciles with.
+// Desired is the state that calls have requested. The runner reconciles the resource with it.
 type Desired struct {
 	Present bool
 	On      bool
@@ -145,17 +149,16 @@ type Observed struct {
 	HostKeys []string `json:",omitempty"`
 	// Accounts are the login names that work now.
 	Accounts []Account `json:",omitempty"`
-	// MACs are hardware addresses by the client_id of the interface.
+	// MACs maps the client_id of an interface to its hardware address.
 	MACs map[string]string `json:",omitempty"`
-	// Emulators name the mechanism that shapes each link, by the client_id of the
-	// interface.
+	// Emulators maps the client_id of an interface to the mechanism that shapes its link.
 	Emulators map[string]string `json:",omitempty"`
 	// Services are the results of the steps of Setup, in the same order.
 	Services []StepReport `json:",omitempty"`
 }
 
-// Amount is a quantity of a component's capacity. A zero field takes nothing;
-// in a capacity it limits nothing.
+// Amount is a quantity of a component's capacity. A zero field takes nothing. In a component's
+// capacity, a zero field means no limit.
 type Amount struct {
 	// Slots counts slivers.
 	Slots int64 `json:",omitempty" yaml:"slots"`
@@ -177,15 +180,15 @@ func (a Amount) Sub(b Amount) Amount {
 	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.Memory - b.Memory, a.Disk - b.Disk}
 }
 
-// Fits returns how many times need fits into capacity minus used, at most limit. A
-// zero field of capacity is no limit.
-func Fits(capacity, used, need Amount, limit int64) int64 {
+// Fits returns how many times demand fits into capacity minus usage, but at most limit. A zero
+// field of capacity is no limit.
+func Fits(capacity, usage, demand Amount, limit int64) int64 {
 	n := limit
 	for _, f := range [...][3]int64{
-		{capacity.Slots, used.Slots, need.Slots},
-		{capacity.Cores, used.Cores, need.Cores},
-		{capacity.Memory, used.Memory, need.Memory},
-		{capacity.Disk, used.Disk, need.Disk},
+		{capacity.Slots, usage.Slots, demand.Slots},
+		{capacity.Cores, usage.Cores, demand.Cores},
+		{capacity.Memory, usage.Memory, demand.Memory},
+		{capacity.Disk, usage.Disk, demand.Disk},
 	} {
 		if f[0] > 0 && f[2] > 0 {
 			n = min(n, max(0, f[0]-f[1])/f[2])
@@ -203,9 +206,9 @@ type Document struct {
 	// records of earlier versions.
 	Managers []urn.URN `json:",omitempty"`
 	// Bytes is the maximum size of the document's part of the slice's manifest, without the
-	// parts that the manifest adds to nodes and links. Elements is the number of the
-	// document's XML elements. Both are 0 in records of earlier versions; DocumentHead of the
-	// store estimates them.
+	// parts that the manifest adds to nodes and links. Elements is the number of the document's
+	// XML elements. Both are 0 in records of earlier versions; store.View.DocumentHead
+	// estimates them.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
 	Text     []byte
@@ -230,8 +233,8 @@ const (
 // provider. The runner retries such a task until it succeeds.
 func (g Goal) Removes() bool { return g == GoalRemove || g == GoalUndo }
 
-// Task is pending work: reconcile a sliver with its desired state of this generation.
-// There is at most one per sliver; a newer generation replaces it.
+// Task is pending work: reconcile a sliver's resource with the desired state of this
+// generation. A sliver has at most one task; the task of a newer generation replaces it.
 type Task struct {
 	Sliver     urn.URN
 	Generation int64
@@ -268,15 +271,15 @@ type JournalEntry struct {
 	Slice       urn.URN
 	Slivers     []urn.URN `json:",omitempty"`
 	Text        string    `json:",omitempty"`
-	// Times is the number of successive identical calls that the entry stands for, if
-	// more than one. Then Since is the time of the first call, and all other fields describe
-	// the last call.
+	// Times is the number of successive identical calls that the entry stands for, or 0 for a
+	// single call. If Times is not 0, Since is the time of the first call, and all other fields
+	// describe the last call.
 	Times int       `json:",omitempty"`
 	Since time.Time `json:",omitzero"`
 }
 
-// SilentText returns the text that answers show as the error of a sliver whose provider
-// has not answered since the given time. It is never stored.
-func SilentText(provider string, since time.Time) string {
-	return fmt.Sprintf("its provider %s has not answered since %s, so this may be out of date", provider, since.UTC().Format(time.RFC3339))
+// SilentText returns the error text of a sliver whose provider has not answered since
+// lastAnswer. The text appears only in answers to calls; it is never stored.
+func SilentText(provider string, lastAnswer time.Time) string {
+	return fmt.Sprintf("its provider %s has not answered since %s, so this may be out of date", provider, lastAnswer.UTC().Format(time.RFC3339))
 }

@@ -11,7 +11,7 @@ const (
 	StepExecute = "execute"
 )
 
-// Step is one service that a request has for its node: an archive to unpack, or a command
+// Step is one service that a request specifies for a node: an archive to unpack, or a command
 // to run.
 type Step struct {
 	Kind string
@@ -59,16 +59,16 @@ const (
 // StepReport is the result of the step with the same index in Sliver.Setup.
 type StepReport struct {
 	State StepState `json:",omitempty"`
-	// Exit is the exit status of its program.
+	// Exit is the exit status of the step's program.
 	Exit int `json:",omitempty"`
 	// Message is one line for the experimenter: the reason of a failure, or the progress.
 	Message string `json:",omitempty"`
-	// Output is the end of its output, with line breaks.
+	// Output is the last part of the program's output, with line breaks.
 	Output string `json:",omitempty"`
 }
 
-// StepName returns the name of step i, such as "install 1 of 2". Only the steps of the
-// same kind are counted.
+// StepName returns the name of step i, such as "install 1 of 2". It counts only the steps of
+// the same kind.
 func (s *Sliver) StepName(i int) string {
 	place, all := 0, 0
 	for n := range s.Setup {
@@ -82,7 +82,7 @@ func (s *Sliver) StepName(i int) string {
 	return fmt.Sprintf("%s %d of %d", s.Setup[i].Kind, place, all)
 }
 
-// eachReported calls f for each step that the provider has reported.
+// eachReported calls f with the index and report of each step that the provider has reported.
 func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	for i := range min(len(s.Setup), len(s.Observed.Services)) {
 		if r := &s.Observed.Services[i]; r.State != "" {
@@ -91,8 +91,8 @@ func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	}
 }
 
-// StepFailure returns a text with the first failed step, its reason, and the number of
-// other failed steps. It returns "" if no step failed.
+// StepFailure returns a text with the first failed step, the reason of its failure, and the
+// number of other failed steps. It returns "" if no step failed.
 func (s *Sliver) StepFailure() string {
 	text, failed := "", 0
 	s.eachReported(func(i int, r *StepReport) {

@@ -25,12 +25,12 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// ProviderSet holds the open providers of a site by name. A provider that is not open is
-// opened when it is used, so one that was missing can be added while the site is served.
+// ProviderSet holds the open providers of a site by name. A missing provider is opened when it
+// is first used, so an operator can add a provider while the site is served.
 type ProviderSet struct {
 	dir     string
 	log     *slog.Logger
-	calls   *server.Durations // of the calls of all providers
+	calls   *server.Durations // the durations of all providers' calls
 	failed  callFailures
 	opening sync.Mutex // held while a provider is opened, which may take seconds
 	mu      sync.Mutex // guards Found
@@ -68,7 +68,7 @@ func (s *ProviderSet) instrument(p *provider.Provider) {
 	}
 }
 
-// require opens the providers that an inventory names and that are not open yet. Its error
+// require opens the providers that an inventory names and that are not open yet. The error
 // lists the providers that are missing or cannot be opened.
 func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
 	var broken []error
@@ -84,9 +84,10 @@ func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) er
 	return errors.Join(append(missing, broken...)...)
 }
 
-// MissingProviders returns an error for each provider that components name and that is not in
-// the folder dir. found are the providers that were loaded from there. broken means that the
-// file of a named provider exists but could not be loaded; its load error has the reason.
+// MissingProviders returns an error for each provider that a component names but that has no
+// file in the folder dir. found holds the providers that were loaded from dir. broken reports
+// whether a named provider has a file there but could not be loaded; provider.Load has returned
+// the reason.
 func MissingProviders(dir string, found map[string]*provider.Provider, inv *inventory.Inventory, inventoryFile string) (missing []error, broken bool) {
 	uses := make(map[string][]string)
 	for _, c := range inv.Components {
@@ -121,7 +122,8 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 	return missing, broken
 }
 
-// providerLines returns the first line of an inventory that names each provider.
+// providerLines returns, for each provider, the number of the first line of an inventory file
+// that names it. It returns an empty map if it cannot read the file.
 func providerLines(file string) map[string]int {
 	lines := make(map[string]int)
 	text, err := os.ReadFile(file)
@@ -158,8 +160,9 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// DryRunProvider returns a provider that wants a dry run before a reservation. ok is false for
-// a provider that does not want one, or that is not open yet: it does not open providers.
+// DryRunProvider returns a provider that wants a dry run before a reservation. ok is false if
+// the provider does not want a dry run, or is not open yet. DryRunProvider does not open
+// providers.
 func (s *ProviderSet) DryRunProvider(name string) (_ dryrun.Provider, ok bool) {
 	p := s.openProvider(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
@@ -204,9 +207,9 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
-	Slice    string // the first of their slices
+	Slice    string // the first slice, in alphabetical order
 	Slices   int
-	Why      string // and what to do about it
+	Why      string // the reason, and the remedy
 }
 
 func (o unmanagedSlivers) String() string {
@@ -245,8 +248,8 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// checkUsable fails if a provider cannot be used. It also checks the file of a provider that
-// is open, because the file may have been removed.
+// checkUsable fails if a provider cannot be used. It also checks the file of an open provider,
+// because an operator may have removed the file.
 func (s *ProviderSet) checkUsable(name string) error {
 	p, err := s.open(name)
 	if err == nil {

@@ -23,12 +23,14 @@ import (
 // ReloadReport is the effect of a changed inventory, or the reasons why it cannot be used.
 type ReloadReport struct {
 	File  string   // the path of the inventory
-	Wrong []string // the reasons why it cannot be used
-	// Changes are the differences; MoreChanges counts those that are left out.
+	Wrong []string // the reasons why the inventory cannot be used
+	// Changes are the differences from the previous inventory. MoreChanges is the number of
+	// differences that Changes leaves out.
 	Changes     []inventory.Change
 	MoreChanges int
-	// Consequences are the effects on slivers. MoreConsequences counts the effects that are
-	// left out here, and OldConsequences those that the previous inventory already had.
+	// Consequences are the effects on slivers. MoreConsequences is the number of effects that
+	// Consequences leaves out because of maxReported. OldConsequences is the number of effects
+	// that the previous inventory already had; Consequences does not list these.
 	Consequences     []inventory.Consequence
 	MoreConsequences int
 	OldConsequences  int
@@ -39,17 +41,17 @@ type ReloadReport struct {
 // maxReported limits each list of a ReloadReport.
 const maxReported = 500
 
-// compare adds the differences between two inventories.
-func (r *ReloadReport) compare(was, now *inventory.Inventory) {
-	all := inventory.Compare(was, now)
+// compare adds the differences between two inventories to the report.
+func (r *ReloadReport) compare(previous, current *inventory.Inventory) {
+	all := inventory.Compare(previous, current)
 	r.Changes = all[:min(len(all), maxReported)]
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers adds the consequences of the inventory v for existing slivers. It does not add
-// consequences that the previous inventory had already, but counts them; previous may be nil.
-// It also adds the unmanaged slivers. usable returns an error for a provider that cannot be
-// used.
+// compareSlivers adds the consequences of the inventory v for existing slivers, and the
+// unmanaged slivers. It only counts a consequence that the inventory previous already had. If
+// previous is nil, it adds all consequences. usable returns an error for a provider that cannot
+// be used.
 func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {
@@ -101,7 +103,7 @@ func (s *Site) logReload(r *ReloadReport) {
 	}
 }
 
-// logUnmanaged logs the unmanaged slivers. Only an operator can repair their providers.
+// logUnmanaged logs the unmanaged slivers.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
 		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until these slivers are removed",
@@ -109,8 +111,8 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 	}
 }
 
-// tryInventory reads the inventory file and reports the changes that it would make. It does
-// not replace the inventory.
+// tryInventory reads and checks the inventory file. It returns the new inventory and a report
+// of its changes, but does not replace the current inventory.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
 	if err := s.requireSameSite(); err != nil {
@@ -152,10 +154,9 @@ func (s *Site) requireSameSite() error {
 	return nil
 }
 
-// reloadInventory replaces the inventory by the content of its file, reads the policy again
-// for it, and reports the effect. The audit records the operator even if the client does not
-// wait for the answer. After an error nothing has changed, unless the error says that the new
-// inventory is used.
+// reloadInventory reads the inventory file and replaces the current inventory. It reads the
+// policy again for the new inventory, and returns a report of the effect. After an error
+// nothing has changed, unless the error says that the new inventory is used.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -258,8 +259,8 @@ func (s *Site) watchTestbeds(ctx context.Context) {
 	}
 }
 
-// retireTestbeds stops local testbeds that neither the inventory nor a sliver names. If
-// the store cannot be read they continue.
+// retireTestbeds stops local testbeds that neither the inventory nor a sliver names. If the
+// store cannot be read, it stops none.
 func (s *Site) retireTestbeds() {
 	if needed, err := s.usedProviders(); err == nil {
 		s.testbeds.retire(needed)
@@ -283,10 +284,10 @@ func errorLines(err error) (lines []string) {
 	return lines
 }
 
-// ReloadEffect reports the effect that a reload of the inventory would have on the served
-// site. If the site is not served, it reports the consequences of inv for the slivers in the
-// store; usable returns an error for a provider that cannot be used. It fails with
-// fs.ErrNotExist if there is no store.
+// ReloadEffect reports the effect that a reload of the inventory would have on the served site.
+// If the site is not served, it reports the consequences of inv for the slivers in the store,
+// and served is false. usable returns an error for a provider that cannot be used. ReloadEffect
+// fails with fs.ErrNotExist if there is no store.
 func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
 	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {
@@ -312,20 +313,20 @@ func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usa
 	return r, false, errors.Join(err, st.Close())
 }
 
-// checkMaintenanceNames refuses an inventory that renames a component which the
-// maintenance file takes out of service by name, since the component would silently
+// checkMaintenanceNames fails if an inventory gives a new name to a component that the
+// maintenance file takes out of service under its old name. Such a component would silently
 // return to service.
-func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
+func (s *Site) checkMaintenanceNames(previous, current *inventory.Inventory) error {
 	plan, err := maintenance.Read(s.config.Maintenance)
 	if err != nil {
 		plan = s.maintenance.shown.Load() // the previous content still applies; maintenanceFile.read logs the error
 	}
 	renamed := func(name string) (*inventory.Component, bool) {
-		old, ok := was.ComponentNamed(name)
-		if _, stays := now.ComponentNamed(name); !ok || stays {
+		old, ok := previous.ComponentNamed(name)
+		if _, exists := current.ComponentNamed(name); !ok || exists {
 			return nil, false
 		}
-		return now.Component(old.URN)
+		return current.Component(old.URN)
 	}
 	var errs []error
 	for _, x := range plan.Unknown(func(name string) bool { _, ok := renamed(name); return !ok }) {
@@ -339,8 +340,8 @@ func (s *Site) checkMaintenanceNames(was, now *inventory.Inventory) error {
 	return errors.Join(errs...)
 }
 
-// loggedInventoryName is the file beside the store with the fingerprint of the
-// inventory that was last logged. Without it the inventory is logged again.
+// loggedInventoryName is the name of a file beside the store. The file holds the fingerprint of
+// the inventory that was last logged. If it is missing, the inventory is logged again.
 const loggedInventoryName = "inventory.logged"
 
 // loggedInventoryFile returns the path of the file loggedInventoryName.
@@ -348,18 +349,20 @@ func (c *Config) loggedInventoryFile() string {
 	return filepath.Join(filepath.Dir(c.State), loggedInventoryName)
 }
 
-// isLoggedInventory reports whether v is the inventory that was last logged.
-func (s *Site) isLoggedInventory(v *inventory.Inventory) bool {
+// isLoggedInventory reports whether inv is the inventory that was last logged.
+func (s *Site) isLoggedInventory(inv *inventory.Inventory) bool {
 	text, err := os.ReadFile(s.config.loggedInventoryFile())
-	return err == nil && bytes.Equal(text, fingerprintText(v))
+	return err == nil && bytes.Equal(text, fingerprintText(inv))
 }
 
-// recordLoggedInventory records that v is the inventory that was last logged.
-func (s *Site) recordLoggedInventory(v *inventory.Inventory) {
-	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(v), 0o644); err != nil {
+// recordLoggedInventory records that inv is the inventory that was last logged.
+func (s *Site) recordLoggedInventory(inv *inventory.Inventory) {
+	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(inv), 0o644); err != nil {
 		s.log.Warn("the fingerprint of the inventory cannot be written, so the next start logs its consequences again", "error", err)
 	}
 }
 
-// fingerprintText returns the content of the file loggedInventoryName for v.
-func fingerprintText(v *inventory.Inventory) []byte { return fmt.Appendf(nil, "%s\n", v.Fingerprint) }
+// fingerprintText returns the text that the file loggedInventoryName has after inv was logged.
+func fingerprintText(inv *inventory.Inventory) []byte {
+	return fmt.Appendf(nil, "%s\n", inv.Fingerprint)
+}

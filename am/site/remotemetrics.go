@@ -22,7 +22,8 @@ type remoteMetrics struct {
 	access   atomic.Pointer[metricsAccess]
 }
 
-// metricsAccess is the content of the files of MetricsConfig and the server's keys.
+// metricsAccess holds the token, the client CAs and the server's keys, as read from their
+// files.
 type metricsAccess struct {
 	tls   *tls.Config
 	token *[sha256.Size]byte // the hash of the token; nil if none is configured
@@ -64,7 +65,7 @@ func (m *remoteMetrics) reload() error {
 	return nil
 }
 
-// secure wraps the listener in TLS.
+// secure returns a listener that accepts TLS connections from l.
 func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -14,8 +14,8 @@ import (
 	"patchbay/am/store"
 )
 
-// Announcement returns the line with the addresses at which the site listens. Its third word
-// is a URL that works on this host.
+// Announcement returns the line with the addresses at which the site listens. The third word of
+// the line is a URL that works on this host.
 func (s *Site) Announcement() string {
 	line := "listening on " + s.LocalURL
 	if s.PublicURL != s.LocalURL {
@@ -27,9 +27,9 @@ func (s *Site) Announcement() string {
 	return line
 }
 
-// Run serves calls until ctx ends or a part of the site fails; then it closes the site. It
-// reads all files again at each signal from hup. It also reads the trust folder, the policy
-// and the maintenance file when they change.
+// Run serves calls until ctx ends or a part of the site fails; then it closes the site. At each
+// signal from hup, it reads all files again. It also reads the trust folder, the policy and the
+// maintenance file again when they change.
 func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	s.log.Info("serving", "authority", s.config.Authority, "url", s.PublicURL, "version", SoftwareVersion(), "read_only", s.config.readOnly,
 		slog.Int("anchors", len(s.anchors.Load().List())), "pid", os.Getpid())
@@ -50,7 +50,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	return err
 }
 
-// reloadOnHangup calls reload at each signal, until ctx ends.
+// reloadOnHangup calls reload at each signal from hup, until ctx ends.
 func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 	for {
 		select {
@@ -103,8 +103,8 @@ func (s *Site) runRunner(ctx context.Context) error {
 	return nil
 }
 
-// serve answers calls until ctx ends. Then it stops in order: new calls, calls in
-// progress, the runner, the hooks, the local testbeds, the store.
+// serve answers calls until ctx ends. Then it refuses new calls, waits for the calls in
+// progress, and stops the runner, the hooks, the local testbeds and the store, in this order.
 func (s *Site) serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -214,7 +214,8 @@ func (s *Site) checkProviders() error {
 	return errors.Join(errs...)
 }
 
-// AdminURL returns the URL of health and metrics; "" if there is none.
+// AdminURL returns the base URL for health and metrics, or "" if the site does not serve them
+// on this host.
 func (s *Site) AdminURL() string {
 	if s.admin == nil {
 		return ""
@@ -250,7 +251,7 @@ const (
 	// pruneEvery is the interval at which old journal entries are removed.
 	pruneEvery = time.Hour
 	// pruneBatch limits the entries that one transaction removes. pruneRest is the pause
-	// between two transactions, so that calls do not wait.
+	// between two such transactions, in which the changes of calls are committed.
 	pruneBatch = 256
 	pruneRest  = 100 * time.Millisecond
 )

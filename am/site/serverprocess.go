@@ -24,7 +24,7 @@ func IsServed(ctx context.Context, c *Config) bool {
 }
 
 // StopServer sends SIGTERM to the server of a site and waits for its end. It succeeds if the
-// site is not served. It never signals another process (see requireUser).
+// site is not served.
 func StopServer(ctx context.Context, c *Config) error {
 	server, err := serverProcess(ctx, c)
 	if isNotRunning(err) {
@@ -61,8 +61,9 @@ func StopServer(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// serverProcess returns the process that listens at the admin socket, and its user. It refuses
-// a link in the place of the socket, which may lead to any process of this host.
+// serverProcess returns the process that listens at the admin socket, and its user. It fails if
+// the socket's path is a symbolic link, because a link can lead to the socket of another
+// program.
 func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -79,9 +80,9 @@ func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	return fdsocket.Peer(conn)
 }
 
-// requireUser fails unless a process runs as the user that created the socket. The system may
-// give the id of an ended server to a process of another user while a child of the server
-// still has the socket open. That process must not be ended.
+// requireUser fails unless the process pid runs as the user uid, which created the socket. A
+// child of an ended server may still have the socket open, while the server's process id
+// already belongs to a process of another user. StopServer must not end that process.
 func requireUser(pid int, uid uint32) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

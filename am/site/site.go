@@ -40,7 +40,7 @@ type Site struct {
 	trusted     *cert.Folder
 	trustSeen   string     // state of the trust folder (see trustState) before it was first read
 	reading     sync.Mutex // held while the trust folder is read again
-	staleLogged time.Time  // when stale CRLs were last logged; guarded by reading
+	staleLogged time.Time  // when stale CRLs were last logged; guarded by the mutex reading
 	anchors     atomic.Pointer[cert.Anchors]
 	tls         *mtls.Context
 	maintenance *maintenanceFile

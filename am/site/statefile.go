@@ -16,11 +16,11 @@ import (
 	"patchbay/am/store"
 )
 
-// copyMarks mark the files of previous stores, which a restore or a migration keeps. The name
-// of such a file is the store's name, a mark, and more text.
+// copyMarks are parts of the names of files with a previous store. A restore or a migration
+// keeps such a file. Its name is the store's name, one of these marks, and more text.
 var copyMarks = []string{".before-restore-", ".schema"}
 
-// LeftMarks mark the unfinished files of an interrupted program, in the same way.
+// LeftMarks are the marks in the names of unfinished files of an interrupted program.
 var LeftMarks = []string{".new-", ".restore-"}
 
 // FilesBesideState returns the files in the store's folder whose names begin with the name of
@@ -42,8 +42,8 @@ func (c *Config) FilesBesideState(marks []string) (names []string, err error) {
 	return names, err
 }
 
-// HasState reports whether the site has a store. It fails if the store is lost: there is none,
-// but the audit or a previous store shows that there was one. A new store would forget all
+// HasState reports whether the site has a store. It fails if there is no store, but the audit
+// or the file of a previous store shows that there was one. A new store would forget all
 // reservations.
 func (c *Config) HasState() (bool, error) {
 	_, err := os.Lstat(c.State)
@@ -82,7 +82,8 @@ func (e *lostStateError) Error() string {
 	return fmt.Sprintf("there is no store %s, and the site had one, as %s shows; restore a backup with patchbay restore FILE; to begin with an empty store and lose all reservations, move away: %s", e.state, e.evidence[0], files)
 }
 
-// storeAhead is how many bytes of disk the store of a served site allocates in advance.
+// storeAhead is the number of bytes of disk space that the store of a served site allocates in
+// advance.
 const storeAhead = 64 << 20
 
 // openStore opens the store, or creates it for a new site. now is the site's clock. The store
@@ -125,8 +126,8 @@ func (c *Config) hooks() []hook.Hook {
 	return list
 }
 
-// storeOptions returns the options with which the server and all commands open the store,
-// so that hooks also get the changes by commands. now is the site's clock.
+// storeOptions returns the options for opening the store. The server and all commands use the
+// same options, so that hooks also get the changes that commands make. now is the site's clock.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
 	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
 	if c.readOnly {
@@ -144,17 +145,17 @@ func (c *Config) ExplainCopy(err error) error {
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
-// restoredMark returns the path of the file beside the store that exists after a restore,
+// restoredMark returns the path of a file beside the store. The file exists from a restore
 // until all providers have listed their resources.
 func restoredMark(c *Config) string { return c.State + ".restored" }
 
-// MarkRestored creates the file of restoredMark.
+// MarkRestored creates the file at restoredMark(c).
 func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this file when all providers have listed their resources.\n"), 0o600)
 }
 
-// backupMark returns the path of the file beside the store whose modification time is the time
-// of the last backup.
+// backupMark returns the path of a file beside the store. The file's modification time is the
+// time of the last backup.
 func backupMark(c *Config) string { return c.State + ".backup" }
 
 // MarkBackup records that a backup was made now, for the metric last_backup.
@@ -162,9 +163,10 @@ func MarkBackup(c *Config) error {
 	return ReplaceFile(backupMark(c), []byte("The last backup of this site was made when this file was written.\n"), 0o600)
 }
 
-// ReadOnlyCopy returns the configuration of a read-only server. Its store is a copy in a
-// temporary folder, and so are the other files that it writes. done removes the folder.
-func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
+// ReadOnlyCopy returns the configuration of a read-only server. The store of that server is a
+// copy in a temporary folder. The server also writes its other files there. remove deletes the
+// folder.
+func (c *Config) ReadOnlyCopy() (_ *Config, remove func(), err error) {
 	if has, err := c.HasState(); err != nil {
 		return nil, nil, err
 	} else if !has {
@@ -176,7 +178,7 @@ func (c *Config) ReadOnlyCopy() (_ *Config, done func(), err error) {
 	}
 	readOnly := *c
 	readOnly.readOnly = true
-	readOnly.Metrics = MetricsConfig{} // the site itself may use its address
+	readOnly.Metrics = MetricsConfig{} // the server of the site may use the metrics address
 	readOnly.State, readOnly.Audit = filepath.Join(dir, "state.db"), filepath.Join(dir, "audit.log")
 	f, err := os.OpenFile(readOnly.State, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {

@@ -74,11 +74,12 @@ func providersOf(inv *inventory.Inventory) map[string]bool {
 	return used
 }
 
-// findTestbeds returns the local testbeds among the used providers in dir. It leaves out a
-// testbed with wrong settings, because its provider reports the error.
-func findTestbeds(dir string, used map[string]bool) []*Testbed {
+// findTestbeds returns the local testbeds among the named providers in the folder dir. It
+// leaves out a testbed with wrong settings, because the provider of the testbed reports that
+// error.
+func findTestbeds(dir string, names map[string]bool) []*Testbed {
 	var found []*Testbed
-	for _, name := range slices.Sorted(maps.Keys(used)) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if t, err := OpenTestbed(dir, name); t != nil && err == nil {
 			found = append(found, t)
 		}
@@ -86,8 +87,9 @@ func findTestbeds(dir string, used map[string]bool) []*Testbed {
 	return found
 }
 
-// OpenTestbed returns the local testbed of a provider, nil for another kind of provider. An
-// error is about the testbed's settings.
+// OpenTestbed returns the local testbed of a provider, or nil if the provider is of another
+// kind. It fails if the testbed's settings cannot be read, and returns the testbed
+// nevertheless.
 func OpenTestbed(dir, name string) (*Testbed, error) {
 	if name == "" || name != filepath.Base(name) {
 		return nil, nil
@@ -102,8 +104,8 @@ func OpenTestbed(dir, name string) (*Testbed, error) {
 	return t, err
 }
 
-// maxScript limits the bytes of a script of testbedProgram; scripts that init writes
-// are shorter.
+// maxScript is the number of bytes that testbedProgram reads of a provider's script. The
+// scripts that init writes are shorter.
 const maxScript = 8 << 10
 
 // testbedProgram returns the program that NAME.prov runs, if init wrote that script for
@@ -135,8 +137,8 @@ func testbedProgram(file, name string) (string, bool) {
 	return "", false
 }
 
-// List returns the nodes of the testbed. The error wraps local.ErrDown if no process listens
-// at the testbed's socket. Any other error means that a process listens, but does not give the
+// List returns the nodes of the testbed. The error wraps local.ErrDown if no process listens at
+// the testbed's socket. Any other error means that a process listens but did not return the
 // list.
 func (t *Testbed) List(ctx context.Context, socket func(instance string) string) (l local.List, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -162,13 +164,13 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 	return !errors.Is(err, local.ErrDown)
 }
 
-// watch logs when the testbed's process hangs and when it answers again, until it ends. It
-// does not kill a process that hangs: an operator may have stopped it on purpose, and
+// watch logs when the testbed's process hangs and when it answers again, until the process
+// ends. It does not kill a process that hangs: an operator may have stopped it on purpose, and
 // logins still work.
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
-	ping := func() { // asks for an unknown node, the cheapest request; an error is an answer, too
+	ping := func() { // reads an unknown node, the cheapest request; an error counts as an answer, too
 		_, _ = local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":["none"]}`)})
 	}
 	supervisor.DefaultHeartbeat.Watch(p.Exited(), ping, func(hangs bool) {
@@ -197,16 +199,16 @@ type testbeds struct {
 	root bool // this process may start them
 	// socket returns the path of the socket at which an instance answers.
 	socket func(instance string) string
-	// retry is the pause before a testbed that has ended is first restarted. patience is
-	// how long a testbed may take until it answers, and until it ends.
+	// retry is the pause before a testbed that has ended is first restarted. patience is the
+	// longest time that a testbed may take to answer after its start, and to end.
 	retry, patience time.Duration
 
 	running sync.WaitGroup
-	started chan struct{} // closed when start has waited
+	started chan struct{} // closed when start returns
 
 	mu      sync.Mutex // guards the fields below
 	list    []*Testbed
-	cancels map[*Testbed]context.CancelFunc // end the testbeds that startNew has handled
+	cancels map[*Testbed]context.CancelFunc // functions that end a testbed, for the testbeds that startNew has handled
 	ctx     context.Context                 // the context of all testbeds; nil before start
 	cancel  context.CancelFunc              // ends ctx
 }
@@ -219,11 +221,11 @@ func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	}
 }
 
-// longestPause is the longest pause before a testbed is restarted that ends again and again.
+// longestPause is the longest pause before the restart of a testbed that ends again and again.
 const longestPause = time.Minute
 
-// start starts the testbeds (see startNew), which run until ctx ends. Then it closes
-// r.started.
+// start starts the testbeds and waits for them (see startNew). Then it closes r.started. The
+// testbeds run until ctx ends.
 func (r *testbeds) start(ctx context.Context) {
 	defer close(r.started)
 	r.mu.Lock()
@@ -232,9 +234,9 @@ func (r *testbeds) start(ctx context.Context) {
 	r.startNew()
 }
 
-// startNew starts the testbeds in the list that were not started yet and do not run, and
-// waits until they answer, at most for the duration r.patience. If this process may not start
-// them, it logs the command that starts them.
+// startNew starts the testbeds in r.list that were not started yet and do not run. It waits
+// until they answer, at most for the duration r.patience. If this process may not start a
+// testbed, startNew logs the command for it.
 func (r *testbeds) startNew() {
 	type beginning struct {
 		*Testbed
@@ -279,9 +281,9 @@ func (r *testbeds) startNew() {
 	waiting.Wait()
 }
 
-// replaceWhenEnded watches a testbed that runs already, for the duration r.patience. If the
-// testbed ends in that time, a killed server had started it, and replaceWhenEnded starts it
-// again. If it does not end, another process has started it.
+// replaceWhenEnded watches a testbed that runs already, for the duration r.patience. A testbed
+// whose server was killed ends in that time, and replaceWhenEnded starts it again. A testbed
+// that continues was started by another process.
 func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.Logger) {
 	limit := time.After(r.patience)
 	for t.Runs(ctx, r.socket) {
@@ -311,17 +313,17 @@ func (r *testbeds) add(list []*Testbed) {
 	r.startNew()
 }
 
-// hasProvider reports whether a provider is one of the testbeds; r.mu is held.
+// hasProvider reports whether r.list has a testbed of the provider. The caller holds r.mu.
 func (r *testbeds) hasProvider(provider string) bool {
 	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
 }
 
-// retire stops the testbeds of providers that are not in needed.
-func (r *testbeds) retire(needed map[string]bool) {
+// retire stops the testbeds whose providers are not in the given map.
+func (r *testbeds) retire(providers map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = slices.DeleteFunc(slices.Clone(r.list), func(t *Testbed) bool {
-		if needed[t.Provider] {
+		if providers[t.Provider] {
 			return false
 		}
 		if end := r.cancels[t]; end != nil {
@@ -334,11 +336,12 @@ func (r *testbeds) retire(needed map[string]bool) {
 	})
 }
 
-// awaitStart wraps find, so that dry runs wait until the testbeds had time to start. Without
-// the wait, the first dry run would fail because the testbed does not run.
-func (r *testbeds) awaitStart(find func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
+// awaitStart returns a function like lookup. A provider that it returns for a local testbed
+// waits with dry runs until r.started is closed. Without the wait, the first dry run would fail
+// because the testbed does not run yet.
+func (r *testbeds) awaitStart(lookup func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
-		p, ok := find(name)
+		p, ok := lookup(name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if ok && r.hasProvider(name) {
@@ -372,12 +375,11 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
-// errStartedElsewhere says that run has not started a testbed, because another process has
-// started it.
+// errStartedElsewhere means that run found the testbed started by another process.
 var errStartedElsewhere = errors.New("the local testbed was started by another process")
 
-// keepRunning runs one testbed until ctx ends, and restarts it when it ends. ready is
-// closed when the testbed answers for the first time, or has ended without an answer.
+// keepRunning runs one testbed until ctx ends, and restarts it when it ends. It closes ready
+// when the testbed answers for the first time, or ends without an answer.
 func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
 	answered := sync.OnceFunc(func() { close(ready) })
 	run := func() error {
@@ -397,11 +399,11 @@ func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger
 	})
 }
 
-// maxLogLine limits the bytes of a line that is logged.
+// maxLogLine is the maximum length of a testbed's line in the log, in bytes.
 const maxLogLine = 4 << 10
 
 // run starts a testbed and returns when the testbed or ctx has ended. It calls answered when
-// the testbed answers for the first time.
+// the testbed answers for the first time, ends before that, or ctx ends.
 func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
 	if t.Runs(ctx, r.socket) {
 		return errStartedElsewhere

@@ -73,13 +73,13 @@ func (s *Site) loadAnchors() error {
 	return nil
 }
 
-// reloadAnchors reads the trust folder again. A folder that cannot be read changes
-// nothing; an empty folder removes all trust.
+// reloadAnchors reads the trust folder again. If the folder cannot be read, the previous
+// certificates stay trusted. If it is empty, no certificate is trusted.
 func (s *Site) reloadAnchors() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	defer func() {
-		// A mistake in this program must not end a served site over a file.
+		// A panic over one file must not end the server.
 		if r := recover(); r != nil {
 			s.log.Error("the trust folder cannot be read because of a defect in this program; the previous certificates stay trusted; undo the last change of the folder, and report this",
 				"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
@@ -131,9 +131,9 @@ func (s *Site) logStale(a *cert.Anchors) {
 	s.staleLogged = now
 }
 
-// logProblems logs the problems of the trust folder. A problem of a file that revokes or denies
-// certificates is an error, because it may admit a user that must be refused; other problems
-// are warnings.
+// logProblems logs the problems of the trust folder. It logs a problem in a file that revokes
+// or denies certificates as an error, because the site may admit a user that it must refuse. It
+// logs other problems as warnings.
 func (s *Site) logProblems(problems []cert.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
@@ -163,8 +163,7 @@ func (s *Site) watchTrust(ctx context.Context) {
 	})
 }
 
-// trustState returns a text that differs when a relevant file of the trust folder has
-// changed.
+// trustState returns a text that changes when a relevant file of the trust folder changes.
 func trustState(dir string) string {
 	entries, err := os.ReadDir(dir)
 	var b strings.Builder
@@ -212,9 +211,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name under which the calls of a caller with this certificate chain
-// are counted; "" for callers without a trusted certificate. It runs before any limit of calls
-// applies, so callers take turns (mtls.Context.InTurn).
+// callerName returns the name for the limits on a caller with this certificate chain, or "" for
+// a caller without a trusted certificate. No limit applies yet when callerName runs, so it
+// waits for a turn in the queue of handshakes.
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {

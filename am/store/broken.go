@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// ErrBroken is wrapped by the errors of a store that has found damage. From then on
-// Commit refuses all changes until the store is opened again; Err returns the reason.
+// ErrBroken is wrapped by errors about damage in the store's file. After such an error, Commit
+// refuses all changes until the store is opened again. Err returns the reason.
 var ErrBroken = errors.New("the store is damaged")
 
 // brokenError is an error that wraps ErrBroken with its own text.
@@ -18,7 +18,7 @@ func (s brokenError) Unwrap() error { return s.error }
 
 func (s brokenError) Is(target error) bool { return target == ErrBroken }
 
-// failure is the reason why a store accepts no more changes. The first reason stays.
+// failure is the reason why a store accepts no more changes. Only the first reason is kept.
 type failure struct {
 	why    atomic.Pointer[error]
 	notify func(error) // Options.Broken
@@ -32,14 +32,14 @@ func (t *failure) err() error {
 	return nil
 }
 
-// set records why as the reason, and notifies, unless there is a reason already.
-func (t *failure) set(why error) {
-	if t.why.CompareAndSwap(nil, &why) && t.notify != nil {
-		t.notify(why)
+// set records the reason and calls t.notify with it, unless a reason was recorded before.
+func (t *failure) set(reason error) {
+	if t.why.CompareAndSwap(nil, &reason) && t.notify != nil {
+		t.notify(reason)
 	}
 }
 
-// note records err if it means that the store is damaged, and returns it.
+// note returns err. If err means that the store is damaged, note also records it as the reason.
 func (t *failure) note(err error) error {
 	if errors.Is(err, ErrBroken) {
 		t.set(err)
@@ -47,12 +47,13 @@ func (t *failure) note(err error) error {
 	return err
 }
 
-// Err returns why the store accepts no more changes until it is opened again: damage,
-// or a write whose durability is unknown. It returns nil for a healthy store.
+// Err returns the reason why the store accepts no more changes until it is opened again. The
+// reason is damage, or a write whose durability is unknown. Err returns nil while the store
+// accepts changes.
 func (s *Store) Err() error { return s.failure.err() }
 
-// CheckPlace fails while the store's path does not name its open file: the next change
-// would be refused.
+// CheckPlace fails if the store's path no longer names the file that the store has open. The
+// store would refuse the next change.
 func (s *Store) CheckPlace() error {
 	if err := checkName(s.db.path, s.db.file); err != nil {
 		return fmt.Errorf("the store's file is not at its place: %w; put it back, or make a backup with patchbay backup before you stop the server", err)
@@ -68,7 +69,7 @@ func unreadableRecord(k Key, err error) error {
 	return fmt.Errorf("%s %s: %w", k.Kind, k.ID, err)
 }
 
-// damage converts a panic that only damage can cause to an error.
+// damage returns the error for p, the value of a panic that only a damaged file can cause.
 func damage(p any) error {
 	if b, ok := p.(broken); ok {
 		return b.error
@@ -76,16 +77,16 @@ func damage(p any) error {
 	return brokenError{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
 }
 
-// recoverPanic calls f, a function of another package, and returns its panic as an error, so
-// that a caller's bug does not end the committer. what is the name of f in the error.
-func recoverPanic(what string, f func() error) (err error) {
+// recoverPanic calls f, a function of another package, and converts a panic of f to an error.
+// So a bug in f does not end the committer. name describes f in the error.
+func recoverPanic(name string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:
 		case damagedMemory(p):
 			err = fmt.Errorf("%w: %w", ErrNotCommitted, damage(p))
 		default:
-			err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
+			err = fmt.Errorf("%s panicked: %v\n%s", name, p, debug.Stack())
 		}
 	}()
 	return f()

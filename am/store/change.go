@@ -23,15 +23,14 @@ const (
 	Events    Kind = "events"
 )
 
-// Key names one record. ID is a URN's Key, a document's id, or a journal
-// entry's number.
+// Key names one record. ID is a URN's Key, or the id of a document, journal entry or message.
 type Key struct {
 	Kind Kind
 	ID   string
 }
 
-// Rev is a revision of the store: each change has the next number. The Rev of a record is
-// the revision that last wrote it; 0 means that the record does not exist.
+// Rev is a revision of the store: each change has the next number. The Rev of a record is the
+// revision that last wrote the record; 0 means that the record does not exist.
 type Rev uint64
 
 // Record is a value to store under its key: an am.Slice, am.Sliver, am.Document,
@@ -79,13 +78,13 @@ func (c *ChangeSet) PutDocument(d am.Document) {
 	c.Put = append(c.Put, Record{DocumentKey(d.ID), d})
 }
 
-// Log adds a journal entry; the store assigns the entry's number.
+// Log adds a journal entry; the store sets the entry's id.
 func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// numberEntries sets the numbers of the journal entries. It copies the list c.Put, since
-// the decision may still use it.
+// numberEntries sets the ids of the journal entries. It copies the list c.Put before, because
+// the decision may still use the original list.
 func (c *ChangeSet) numberEntries(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
 		return
@@ -99,12 +98,12 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 	}
 }
 
-// journalID returns the number of the entry that is the nth record of a revision. All
-// numbers have the same length, so they sort in order.
+// journalID returns the id of a journal entry or message with the index n in a revision. All
+// ids have the same length, so they sort in the order of writing.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
-// JournalRev reads from the number of a journal entry the revision that wrote the entry.
-// It returns false if id is not such a number.
+// JournalRev returns the revision that wrote a journal entry. The revision is part of the
+// entry's id. The result is false if id has not the form of such an id.
 func JournalRev(id string) (Rev, bool) {
 	rev, n, ok := strings.Cut(id, "-")
 	if !ok || len(rev) != 16 || len(n) < 4 {
@@ -120,9 +119,10 @@ func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 // Empty reports whether the change set changes nothing.
 func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
 
-// Observer keeps an index in step with the store. The committer calls it from one
-// goroutine: Stage for each accepted change set in order, with numbered journal
-// entries, then Publish when all staged sets are durable, or Rollback.
+// Observer keeps an index up to date with the store. The committer calls its methods from one
+// goroutine. It calls Stage for each accepted change set, in order; the journal entries have
+// their ids. Then it calls Publish when all staged sets are durable, or Rollback if none was
+// stored.
 type Observer interface {
 	Stage(ChangeSet)
 	Publish()

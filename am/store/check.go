@@ -10,7 +10,7 @@ import (
 	"patchbay/am"
 )
 
-// maxProblems limits the problems that a Report lists; all are counted.
+// maxProblems limits the problems that a Report lists; Report.More counts the others.
 const maxProblems = 100
 
 // Problem is one inconsistency in a store.
@@ -29,8 +29,8 @@ func (p Problem) String() string {
 // Report is the result of a check of a whole store.
 type Report struct {
 	Schema   uint64
-	Site     string // "" if it has no site yet
-	Copy     string // why the file is a copy of the site's store; "" if it is none
+	Site     string // "" if the store has no site yet
+	Copy     string // the reason why the file is a copy of the site's store; "" if it is not a copy
 	Inode    uint64 // the recorded inode of the site's store; 0 if none is recorded
 	Revision Rev
 	// Records are the numbers of records by kind.
@@ -69,10 +69,10 @@ func (r *Report) add(bucket, key, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{bucket, key, fmt.Sprintf(format, args...)})
 }
 
-// Check checks the whole store in the file path without changing it: its pages, each
-// record and the records that it refers to, the indexes, and that no component is
-// reserved twice. It fails if the file cannot be read or is no store; the error wraps
-// ErrLocked if a server has it open.
+// Check checks the whole store in the file path without changing the file. It checks the pages,
+// the records, the references between records, and the indexes. It also checks that no
+// component is reserved twice. It fails if the file cannot be read or is not a store. The error
+// wraps ErrLocked if a server has the file open.
 func Check(path string) (*Report, error) {
 	report := &Report{}
 	err := readUntrusted(func() error {
@@ -116,12 +116,12 @@ func (s *Store) Check() (*Report, error) {
 }
 
 // checkAll reads and checks all records and indexes of a store.
-func (r *Report) checkAll(all reader) (err error) {
-	if r.Schema, err = schemaOf(all); err != nil {
+func (r *Report) checkAll(rd reader) (err error) {
+	if r.Schema, err = schemaOf(rd); err != nil {
 		return err
 	}
-	v := &View{r: all}
-	r.Site, r.Revision = string(all.get(metaBucket, []byte(siteName))), v.Revision()
+	v := &View{r: rd}
+	r.Site, r.Revision = string(rd.get(metaBucket, []byte(siteName))), v.Revision()
 	r.Records = map[Kind]int{}
 	x := &checker{Report: r, v: v, indexed: map[string]bool{}, holders: map[string]holder{}}
 	records(x, Slices, func(id string, s *am.Slice) { x.checkName(Slices, id, s.URN.Key()) })
@@ -134,8 +134,9 @@ func (r *Report) checkAll(all reader) (err error) {
 	return nil
 }
 
-// records reads and counts all records of one kind and calls f with those that can be read.
-// It reports unreadable records, and those that are newer than the store's revision.
+// records reads and counts all records of one kind, and calls f for each record that it can
+// read. It adds a problem for an unreadable record, and for a record with a later revision than
+// the store.
 func records[T any](x *checker, k Kind, f func(id string, record *T)) {
 	x.v.r.scan(string(k), nil, nil, func(id, b []byte) bool {
 		x.Records[k]++

@@ -15,16 +15,16 @@ import (
 type checker struct {
 	*Report
 	v *View
-	// indexed are the index entries that the records need.
+	// indexed contains the index entries that the records need.
 	indexed map[string]bool
 	// holders maps each held component to its holder.
 	holders map[string]holder
 }
 
-// holder is a slice that holds a component, with one of its slivers.
+// holder is a slice that holds a component, with one of the slice's slivers on it.
 type holder struct {
 	slice, sliver string
-	alone         bool // one of the slice's slivers is exclusive
+	alone         bool // one of the slice's slivers on the component is exclusive
 }
 
 // checkName checks that a record is stored under its own name.
@@ -34,9 +34,9 @@ func (x *checker) checkName(k Kind, id, name string) {
 	}
 }
 
-// sliver checks a sliver's record. Its slice and its request must exist. Its component must
-// not be held by two slices if one of their slivers is exclusive. sliver also records
-// which index entries the sliver needs.
+// sliver checks a sliver's record. Its slice and its request must exist. If a sliver on the
+// component is exclusive, all slivers on it must belong to one slice. The method also records
+// the index entries that the sliver needs.
 func (x *checker) sliver(id string, s *am.Sliver) {
 	x.checkName(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
@@ -83,7 +83,8 @@ func (x *checker) entry(id string, e *am.JournalEntry) {
 	}
 }
 
-// indexes compares the indexes with the records, both ways.
+// indexes adds a problem for each index entry that no record needs, and for each needed entry
+// that is missing.
 func (x *checker) indexes() {
 	for _, bucket := range []string{bySlice, byExpiry} {
 		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {

@@ -14,24 +14,25 @@ import (
 type committer struct {
 	db        *database
 	now       func() time.Time
-	revision  Rev // the last one written
+	revision  Rev // the last written revision
 	observers []Observer
 	outbox    func(Change) []Message
 	readOnly  error // the error for each change; nil if changes are accepted
-	// failure is set when damage is found. It is also set when a write has failed but is in
-	// the file, so that it is unknown whether the write is durable. From then on no change
-	// is accepted until the next start.
+	// failure is set when damage is found. It is also set when a write fails after its revision
+	// has reached the file, because such a write may or may not be durable. After that, no
+	// change is accepted until the next start.
 	failure *failure
-	// groupTime limits the time of a group's decisions. Decisions that have not run by then
-	// move to the next group, so that they do not delay the others' answers.
+	// groupTime limits the total duration of a group's decisions. When it has passed, the
+	// remaining decisions move to the next group, so that they do not delay the answers to the
+	// others.
 	groupTime time.Duration
 	// longest is the duration of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
 }
 
-// commit runs the decisions of a group in one transaction, commits it, notifies the
-// observers and answers the callers. It returns the commits for which the group had no
-// time left; they are not answered yet.
+// commit runs the decisions of a group in one transaction, commits it, notifies the observers
+// and answers the callers. It returns the commits that the group had no time for; their callers
+// have no answer yet.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {
@@ -62,7 +63,8 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		if slices.Contains(g.rest, p) {
 			continue
 		}
-		// The error of a decision that has read changes of the group is not valid either.
+		// A decision that may have read a failed change gets this error, too, in place of its
+		// own.
 		if err != nil && (g.answers[i] == nil && (p.attach == nil || !g.attached) || g.depends[i]) {
 			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
@@ -75,11 +77,11 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 type groupRun struct {
 	group   []*pending
 	answers []error
-	// depends marks the decisions that ran after a change of another decision in the group,
-	// and may have read it.
+	// depends marks the decisions that ran after a change by another decision of the group, and
+	// may have read that change.
 	depends  []bool
-	attached bool       // the new observers have seen all published records
-	revision Rev        // the last one in the transaction
+	attached bool       // the new observers have received all existing slivers
+	revision Rev        // the last revision in the transaction
 	rest     []*pending // commits for which no time was left
 }
 
@@ -130,17 +132,17 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	return r.apply(revisionOp(g.revision))
 }
 
-// hasRevision reports whether the file is at a revision. It returns true also if the file
-// cannot be read.
+// hasRevision reports whether the last revision in the file is the given one. It also returns
+// true if the file cannot be read.
 func (c *committer) hasRevision(revision Rev) bool {
 	var now Rev
 	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
 	return err != nil || now == revision
 }
 
-// decide runs one decision. It returns the decision's change set, and the operations that
-// store this change set as revision next. An empty change set needs no operations.
-func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []op, err error) {
+// decide runs one decision. It returns the decision's change set, and the operations that store
+// this change set as revision rev. An empty change set needs no operations.
+func (c *committer) decide(r reader, d Decision, rev Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
 	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil {
 		return cs, nil, err
@@ -151,13 +153,13 @@ func (c *committer) decide(r reader, d Decision, next Rev) (cs ChangeSet, ops []
 	if c.readOnly != nil {
 		return cs, nil, c.readOnly
 	}
-	cs.numberEntries(next)
+	cs.numberEntries(rev)
 	if c.outbox != nil {
-		if err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, next) }); err != nil {
+		if err := recoverPanic("the outbox", func() error { return addMessages(c.outbox, v, &cs, rev) }); err != nil {
 			return cs, nil, err
 		}
 	}
-	ops, err = operations(v, cs, next)
+	ops, err = operations(v, cs, rev)
 	return cs, ops, err
 }
 

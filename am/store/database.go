@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// lockTimeout is how long to wait for another process to close the file.
+	// lockTimeout is the longest wait for another process to close the file.
 	lockTimeout = 2 * time.Second
-	// minMapSize is the number of bytes of address space that are mapped for the file, even
-	// if it is smaller. While the file fits there, no change waits for the end of a long
+	// minMapSize is the number of bytes of address space that are mapped for the file, even if
+	// it is smaller. While the file fits into this space, no change waits for the end of a long
 	// read, such as a backup.
 	minMapSize = 1 << 30
 	// growthStep is the number of bytes by which the file grows.
 	growthStep = 4 << 20
 )
 
-// database is the open bbolt file. Its transactions do not leave this package.
+// database is the open bbolt file.
 type database struct {
 	db   *bbolt.DB
 	file *os.File // the file that bbolt has open
@@ -33,8 +33,8 @@ type database struct {
 	commit func(*bbolt.Tx) error
 	// beginning is held while a transaction begins.
 	beginning sync.Mutex
-	// stuck is set when bbolt has panicked and left its locks held, so that it must not be
-	// used again.
+	// stuck is set when bbolt has panicked and left its locks held. Then bbolt must not be used
+	// again.
 	stuck atomic.Pointer[error]
 	// ahead is Options.Ahead. size is the size of the file when preallocate last ran. Only
 	// the writer uses them.
@@ -161,7 +161,7 @@ func (d *database) view(f func(*bbolt.Tx) error) error {
 	})
 }
 
-// read calls f with a consistent state.
+// read calls f with the reader of a read transaction.
 func (d *database) read(f func(reader) error) error {
 	return d.view(func(tx *bbolt.Tx) error {
 		r, err := readerOf(tx)
@@ -172,9 +172,9 @@ func (d *database) read(f func(reader) error) error {
 	})
 }
 
-// update calls f with a write transaction and commits it, unless f returns an error,
-// which update returns. After an error nothing has changed, with one exception: a commit
-// that fails may still have written the new revision to the file.
+// update calls f with a write transaction and commits the transaction. If f fails, update rolls
+// back the transaction and returns the error of f. After an error nothing has changed, with one
+// exception: a failed commit may still have written the new revision to the file.
 func (d *database) update(f func(reader) error) error {
 	return recoverFault(func() error {
 		tx, err := d.begin(true)
@@ -203,8 +203,8 @@ func (d *database) update(f func(reader) error) error {
 	})
 }
 
-// checkInPlace fails if path no longer names the open file: changes written to it would be
-// lost.
+// checkInPlace fails if d.path no longer names the open file, because changes in that file
+// would be lost.
 func (d *database) checkInPlace() error {
 	if err := checkName(d.path, d.file); err != nil {
 		return brokenError{fmt.Errorf("the file was not at its place (%w), so a change was refused that would have been lost; no change is accepted until the server is started again, even if the file is put back: make a backup with patchbay backup before you stop the server, and restore it, or put the file back and start the server again", err)}
@@ -231,8 +231,8 @@ func (d *database) close() error {
 	return d.db.Close()
 }
 
-// recoverFault calls f and returns a fault in the mapped file as an error. Other panics
-// continue.
+// recoverFault calls f and converts a memory fault in the mapped file to an error. It does not
+// recover other panics.
 func recoverFault(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

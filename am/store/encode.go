@@ -17,7 +17,8 @@ import (
 // byte of the revision says whether there is a checksum; values of schema 1 have none. A
 // document's text follows its JSON after a zero byte, as received.
 
-// checksumMark is the first byte of a value with a checksum; no revision is that large.
+// checksumMark is the first byte of a value with a checksum. Without a checksum, the first byte
+// belongs to the revision and is 0.
 const checksumMark = 1
 
 // sumSize is the length of a checksum in bytes.
@@ -53,7 +54,7 @@ func sumOf(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], crcTable), crcTable, b[8+sumSize:])
 }
 
-// revisionOf returns the revision of a stored value; 0 if it has none.
+// revisionOf returns the revision of a stored value, or 0 if the value is too short.
 func revisionOf(b []byte) Rev {
 	if len(b) < 8 {
 		return 0
@@ -64,8 +65,7 @@ func revisionOf(b []byte) Rev {
 // documentHead is a document without its text.
 type documentHead am.Document
 
-// decode decodes a stored value into v and returns its revision. Afterwards v
-// does not refer to b.
+// decode decodes a stored value into v and returns its revision. v shares no memory with b.
 func decode(b []byte, v any) (Rev, error) {
 	rev, text, err := unwrap(b)
 	if err != nil {
@@ -109,7 +109,7 @@ func unwrap(b []byte) (Rev, []byte, error) {
 	return revisionOf(b), b[8+sumSize:], nil
 }
 
-// sliceIndexKey returns the key of a sliver in the index by slice.
+// sliceIndexKey returns the key of a sliver in the index bySlice.
 func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
@@ -135,7 +135,7 @@ func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }
 
-// mayExpire reports whether a sliver has a running lease.
+// mayExpire reports whether a sliver has a lease that can end.
 func mayExpire(s *am.Sliver) bool {
 	return s.Status.Allocation != am.Unallocated && !s.Frozen
 }

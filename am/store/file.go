@@ -73,8 +73,8 @@ func create(path string) error {
 // linkNew gives a complete file the name path, durably. If another process has created a
 // file with that name meanwhile, linkNew keeps that file and succeeds.
 func linkNew(temporary, path string) error {
-	// Link, unlike Rename, does not replace a file that another process has created
-	// meanwhile. Some file systems do not support hard links.
+	// Link, unlike Rename, does not replace a file that another process has created meanwhile.
+	// Rename is for file systems without hard links.
 	if err := os.Link(temporary, path); err != nil && !errors.Is(err, os.ErrExist) {
 		if err := os.Rename(temporary, path); err != nil {
 			return err
@@ -87,7 +87,7 @@ func linkNew(temporary, path string) error {
 // number of pages that are neither used nor free; stale means that the last transaction may
 // be missing.
 func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool) error) error {
-	// In this mode bbolt reads only the first two pages, and takes the lock.
+	// In read-only mode bbolt locks the file, and reads only the first two pages.
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return explain(err)
@@ -111,7 +111,7 @@ func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool)
 	})
 }
 
-// explain converts an error of bbolt.Open to one that operators understand.
+// explain converts an error of bbolt.Open to an error that operators understand.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -125,7 +125,7 @@ func explain(err error) error {
 	return damaged(err)
 }
 
-// ErrLocked is wrapped by Open and Check when another process has the file open.
+// ErrLocked is wrapped by the errors of Open and Check if another process has the file open.
 var ErrLocked = errors.New("another process has it open; is a server running on it?")
 
 // damaged returns the error for a file that is damaged or is not a store.

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// ErrCopy is wrapped by Open when the file is a copy of the site's store.
+// ErrCopy is wrapped by the error of Open if the file is a copy of the site's store.
 var ErrCopy = errors.New("it is a copy")
 
-// machineFile holds the id of this machine. A variable for tests.
+// machineFile is the path of the file with the id of this machine. Tests change it.
 var machineFile = "/etc/machine-id"
 
 // identity distinguishes the store of a site from its copies. A file that is moved with mv
@@ -23,47 +23,48 @@ type identity struct {
 }
 
 // identityOf returns the identity of a file on this machine.
-func identityOf(info fs.FileInfo) (is identity) {
+func identityOf(info fs.FileInfo) (id identity) {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		is.inode = sys.Ino
+		id.inode = sys.Ino
 	}
 	if text, err := os.ReadFile(machineFile); err == nil && strings.TrimSpace(string(text)) != "uninitialized" {
-		is.machine = strings.TrimSpace(string(text))
+		id.machine = strings.TrimSpace(string(text))
 	}
-	return is
+	return id
 }
 
-// recordedIdentity returns the identity that is recorded in the store: the file had it when
-// the site was last served. ok is false if none is recorded.
-func recordedIdentity(r reader) (is identity, ok bool) {
+// recordedIdentity returns the identity that is recorded in the store. The store's file had
+// this identity when the site was last served. ok is false if no identity is recorded.
+func recordedIdentity(r reader) (id identity, ok bool) {
 	text := r.get(metaBucket, []byte(identityName))
 	if text == nil {
-		return is, false
+		return id, false
 	}
-	fmt.Sscan(string(text), &is.inode, &is.machine) // an unreadable identity matches no file
-	return is, true
+	fmt.Sscan(string(text), &id.inode, &id.machine) // an unreadable identity matches no file
+	return id, true
 }
 
 // op returns the operation that records the identity in the store.
-func (is identity) op() op {
-	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", is.inode, is.machine)}
+func (id identity) op() op {
+	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", id.inode, id.machine)}
 }
 
-// checkCopyOf fails with an error that wraps ErrCopy if a file with this identity is a
-// copy of the recorded one. A machine without an id matches any machine.
-func (is identity) checkCopyOf(recorded identity) error {
+// checkCopyOf fails if a file with this identity is a copy of the file with the recorded
+// identity. The error wraps ErrCopy. A machine without an id matches any machine.
+func (id identity) checkCopyOf(recorded identity) error {
 	switch {
-	case is.machine != recorded.machine && is.machine != "" && recorded.machine != "":
-		return fmt.Errorf("%w: the site was served on the machine %s, and this is %s", ErrCopy, recorded.machine, is.machine)
-	case is.inode != recorded.inode:
-		return fmt.Errorf("%w: the site was served with a file that had inode %d, and this file has inode %d", ErrCopy, recorded.inode, is.inode)
+	case id.machine != recorded.machine && id.machine != "" && recorded.machine != "":
+		return fmt.Errorf("%w: the site was served on the machine %s, and this is %s", ErrCopy, recorded.machine, id.machine)
+	case id.inode != recorded.inode:
+		return fmt.Errorf("%w: the site was served with a file that had inode %d, and this file has inode %d", ErrCopy, recorded.inode, id.inode)
 	}
 	return nil
 }
 
-// claim fails if the file is the store of another site than o.Site, or a copy without
-// o.Move. It returns the operations that record the site and the identity in the file.
-// It returns none for a read-only store, which may be a copy, and none if o.Site is empty.
+// claim returns the operations that record the site and the file's identity in the store. It
+// fails if the store belongs to another site than o.Site, or if it is a copy and o.Move is not
+// set. A read-only store may be a copy, and claim returns no operations for it. If o.Site is
+// empty, claim checks and returns nothing.
 func (d *database) claim(o Options) (ops []op, err error) {
 	if o.Site == "" {
 		return nil, nil
@@ -89,17 +90,17 @@ func (d *database) claim(o Options) (ops []op, err error) {
 	if err != nil {
 		return nil, err
 	}
-	is := identityOf(info)
+	id := identityOf(info)
 	if known && !o.Move {
-		if err := is.checkCopyOf(recorded); err != nil {
+		if err := id.checkCopyOf(recorded); err != nil {
 			return nil, err
 		}
 	}
 	if owner == "" {
 		ops = append(ops, op{metaBucket, []byte(siteName), []byte(o.Site)})
 	}
-	if !known || is != recorded {
-		ops = append(ops, is.op())
+	if !known || id != recorded {
+		ops = append(ops, id.op())
 	}
 	return ops, nil
 }

@@ -50,22 +50,22 @@ func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate migrates the file to the current schema and applies the operations in more, in one
-// transaction. Before it changes a file of an earlier schema, it calls keep, and fails if
-// keep fails.
-func (d *database) migrate(keep func(schema uint64) error, more []op) error {
+// migrate migrates the file to the current schema and applies the operations in extra, in one
+// transaction. Before it changes a file of an earlier schema, it calls backup with that schema.
+// It fails if backup fails.
+func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 	var from uint64
 	err := d.read(func(r reader) (err error) { from, err = schemaOf(r); return err })
-	if err != nil || from == schemaVersion && len(more) == 0 {
+	if err != nil || from == schemaVersion && len(extra) == 0 {
 		return err
 	}
 	if from < schemaVersion {
-		if err := keep(from); err != nil {
+		if err := backup(from); err != nil {
 			return fmt.Errorf("it has schema %d, and must be copied before it is migrated to schema %d, but it cannot be copied: %w; nothing was changed", from, schemaVersion, err)
 		}
 	}
 	err = d.update(func(r reader) error {
-		return r.apply(append(more, schemaOp(schemaVersion))...)
+		return r.apply(append(extra, schemaOp(schemaVersion))...)
 	})
 	if err != nil && from < schemaVersion {
 		err = fmt.Errorf("it cannot be migrated from schema %d to %d: %w; it still has schema %d", from, schemaVersion, err, from)

@@ -11,19 +11,19 @@ import (
 	"patchbay/am/urn"
 )
 
-// Message is an event for receivers outside the store, such as hooks. It is written in the
-// transaction of its change, so it exists if and only if the change is durable, and
-// stays until all receivers have taken it.
+// Message is an event for receivers outside the store, such as hooks. The store writes a
+// message and its change in one transaction, so the message exists only if the change is
+// durable. The message is deleted when all receivers have taken it.
 type Message struct {
 	At    time.Time
 	Slice urn.URN
-	// To are the names of the receivers that have not taken it yet.
+	// To are the names of the receivers that have not taken the message yet.
 	To []string
 	// Text is the content.
 	Text json.RawMessage
 }
 
-// Change is an accepted change set with the records before it.
+// Change is an accepted change set, with the previous content of each changed record.
 type Change struct {
 	At      time.Time
 	Slices  []Diff[am.Slice]
@@ -31,8 +31,9 @@ type Change struct {
 	Journal []am.JournalEntry
 }
 
-// Diff is a record before and after a change; nil if it does not exist. Its lists and
-// maps belong to the store and the decision, so they must not be changed.
+// Diff is a record before and after a change. Before is nil for a new record, After for a
+// deleted one. An outbox must not change the lists and maps in the records, which the store and
+// the decision still use.
 type Diff[T any] struct{ Before, After *T }
 
 // MessageKey returns the key of a message.
@@ -43,8 +44,9 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }
 
-// addMessages calls outbox with the change cs, which becomes revision rev, and adds its
-// messages to cs. A change of neither slices nor slivers has no messages.
+// addMessages calls outbox with the change set, and adds the returned messages to the change
+// set. rev is the revision that will store the change set. If no slice or sliver changes,
+// addMessages does not call outbox.
 func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
 	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {
@@ -61,15 +63,15 @@ func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev)
 			c.Journal = append(c.Journal, e)
 		}
 	}
-	cs.Put = slices.Clip(cs.Put) // a decision may keep its list
+	cs.Put = slices.Clip(cs.Put) // so that an append does not overwrite the decision's memory
 	for i, m := range outbox(c) {
 		cs.PutMessage(journalID(rev, i), m)
 	}
 	return nil
 }
 
-// diffs returns the records of one kind that cs changes: in the order of Put, then
-// those that are only deleted.
+// diffs returns the records of one kind that cs changes. The records in cs.Put come first, in
+// their order there; then come the deleted records.
 func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	var order []Key
 	after := map[Key]*T{}
@@ -102,11 +104,11 @@ func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	return list, nil
 }
 
-// MarkTaken records in cs that receivers have taken messages; by maps the id of each message
-// to the names of these receivers. It deletes and counts the messages that all their
-// receivers have taken. It ignores messages that no longer exist.
-func MarkTaken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err error) {
-	for _, id := range slices.Sorted(maps.Keys(by)) {
+// MarkTaken records in cs that receivers have taken messages. The map receivers contains the
+// names of these receivers by message id. MarkTaken deletes the messages that have no receivers
+// left, and returns the number of deleted messages. It ignores messages that no longer exist.
+func MarkTaken(v *View, cs *ChangeSet, receivers map[string][]string) (deleted int, err error) {
+	for _, id := range slices.Sorted(maps.Keys(receivers)) {
 		m, err := v.Message(id)
 		if errors.Is(err, ErrNotFound) {
 			continue
@@ -114,7 +116,7 @@ func MarkTaken(v *View, cs *ChangeSet, by map[string][]string) (deleted int, err
 		if err != nil {
 			return 0, err
 		}
-		m.To = slices.DeleteFunc(m.To, func(name string) bool { return slices.Contains(by[id], name) })
+		m.To = slices.DeleteFunc(m.To, func(name string) bool { return slices.Contains(receivers[id], name) })
 		if len(m.To) > 0 {
 			cs.PutMessage(id, m)
 			continue
@@ -131,11 +133,11 @@ func (v *View) Message(id string) (Message, error) {
 	return m, err
 }
 
-// MessagesAfter calls f with each message whose id sorts after the given one, oldest
-// first, until f returns false. All sort after "".
-func (v *View) MessagesAfter(after string, f func(id string, m Message) bool) error {
+// MessagesAfter calls f with each message whose id sorts after lastID, oldest first, until f
+// returns false. If lastID is "", it begins with the oldest message.
+func (v *View) MessagesAfter(lastID string, f func(id string, m Message) bool) error {
 	var failed error
-	v.r.scan(string(Events), nil, append([]byte(after), 0), func(id, b []byte) bool {
+	v.r.scan(string(Events), nil, append([]byte(lastID), 0), func(id, b []byte) bool {
 		var m Message
 		if _, err := decode(b, &m); err != nil {
 			failed = unreadableRecord(MessageKey(string(id)), err)

@@ -9,10 +9,11 @@ import (
 	"io"
 )
 
-// pages walks a bbolt file page by page before bbolt uses it. bbolt trusts what it
-// reads: a damaged number makes it read beyond the mapped file, or follow a cycle of
-// pages until the process ends. Its own Tx.Check does both, in a goroutine from
-// which no panic can be recovered. Numbers are in the byte order of this machine.
+// pages walks a bbolt file page by page before bbolt uses it. bbolt does not check the numbers
+// that it reads. A damaged number makes bbolt read beyond the mapped file, or follow a cycle of
+// pages until the process ends. The check of bbolt, Tx.Check, has the same weakness, and runs
+// in a goroutine whose panics the caller cannot recover. The parts of a page are, with their
+// sizes in bytes and numbers in the byte order of this machine:
 //
 //	page    id 8, flags 2, count 2, further pages 4; then count elements
 //	leaf    flags 4, position of the key 4, its size 4, size of the value 4
@@ -22,12 +23,12 @@ import (
 //	        number of pages 8, transaction 8, checksum of these 8
 type pages struct {
 	r    io.ReaderAt
-	page int64 // bytes of a page
+	page int64 // the size of a page in bytes
 	meta meta
-	use  []use // of each page
+	use  []use // the use of each page
 }
 
-// use is the use of a page, as far as the walk has found it.
+// use is the use of a page that the walk has found so far.
 type use byte
 
 const (
@@ -41,18 +42,18 @@ const (
 	leafPage      = 0x02
 	freePage      = 0x10
 	bucketElement = 0x01
-	headerSize    = 16 // of pages, elements and buckets alike
+	headerSize    = 16 // the size of a page header, an element and a bucket header
 	metaSize      = 64
 	noFreelist    = ^uint64(0)
 )
 
-// meta is the part of a meta page that is needed here.
+// meta contains the fields of a meta page that the walk needs.
 type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// newestMeta reads the two meta pages and returns the newer one, as bbolt does. stale means
-// that one of them is damaged, so that the last transaction may be missing.
+// newestMeta decodes the two meta pages in first and returns the newer one, as bbolt does.
+// stale means that one of the pages is damaged, so that the last transaction may be missing.
 func newestMeta(first []byte) (m meta, stale bool, err error) {
 	found := 0
 	for n := range 2 {
@@ -73,9 +74,9 @@ func newestMeta(first []byte) (m meta, stale bool, err error) {
 	return m, found == 1, nil
 }
 
-// check walks all pages of the file, which has size bytes. It returns an error if the file
-// is damaged, so that bbolt must not open it. The methods that it calls panic when they
-// find damage; check recovers. stale is as in newestMeta.
+// check walks all pages of the file, which has size bytes. It fails if the file is damaged;
+// then bbolt must not open the file. The methods that check calls panic when they find damage,
+// and check recovers these panics. For stale see newestMeta.
 func (p *pages) check(size int64) (stale bool, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -107,14 +108,14 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// markUsed marks n pages, beginning with id, as used or free. It panics at a page that is
-// marked already, so the walk ends even if pages form a cycle.
-func (p *pages) markUsed(id, n uint64, as use) {
+// markUsed gives n pages, beginning with page id, the mark used or free. It panics at a page
+// that has a mark already, so the walk ends even if pages form a cycle.
+func (p *pages) markUsed(id, n uint64, mark use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {
 			panic(fmt.Sprintf("page %d is used twice", id))
 		}
-		p.use[id] = as
+		p.use[id] = mark
 	}
 }
 
@@ -127,8 +128,8 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read reads a page with its further pages, and marks them as used. It returns their bytes,
-// and the kind of the page and the number of its elements.
+// read reads a page and its further pages, and marks all of them as used. It returns the bytes
+// of these pages, the kind of the first page, and the number of its elements.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)
@@ -155,8 +156,8 @@ func (p *pages) freelist(id uint64) {
 	}
 }
 
-// tree walks a page and the pages below it. Their keys must be at least low and, if high is
-// not nil, below high.
+// tree walks a page and the pages below it. The keys must be at least low and below high. If
+// high is nil, there is no upper bound.
 func (p *pages) tree(id uint64, low, high []byte) {
 	b, kind, count := p.read(id)
 	if kind == leafPage {
@@ -178,7 +179,7 @@ func (p *pages) tree(id uint64, low, high []byte) {
 	}
 }
 
-// leaf walks the keys and values of a page, and the buckets among the values.
+// leaf walks the keys of a leaf page, and the values that are buckets.
 func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 	keys := make([][]byte, count)
 	for i := range keys {
@@ -206,7 +207,8 @@ func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 	checkOrder(id, keys, low, high)
 }
 
-// checkOrder panics unless the keys ascend within their bounds.
+// checkOrder panics unless the keys ascend, are at least low, and are below high. If high is
+// nil, there is no upper bound.
 func checkOrder(id uint64, keys [][]byte, low, high []byte) {
 	for i, k := range keys {
 		if i > 0 && bytes.Compare(keys[i-1], k) >= 0 || i == 0 && bytes.Compare(k, low) < 0 || high != nil && bytes.Compare(k, high) >= 0 {

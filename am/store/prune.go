@@ -7,16 +7,16 @@ import (
 	"patchbay/am"
 )
 
-// PruneJournal deletes journal entries that were written before the time before and in the
-// revision upTo or an earlier one: the oldest first, at most limit. It returns the number
-// of deleted entries; less than limit means that no such entry remains. Its errors are
-// those of Commit.
-func (s *Store) PruneJournal(ctx context.Context, before time.Time, upTo Rev, limit int) (n int, err error) {
+// PruneJournal deletes journal entries that are older than cutoff and have the revision upTo or
+// an earlier one. It deletes the oldest entries first, and at most limit entries. It returns
+// the number of deleted entries. If this number is less than limit, no such entry remains.
+// PruneJournal fails with the errors of Commit.
+func (s *Store) PruneJournal(ctx context.Context, cutoff time.Time, upTo Rev, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0
 		err = v.Journal(func(e am.JournalEntry) bool {
 			rev, ok := JournalRev(e.ID)
-			if n == limit || !ok || rev > upTo || !e.At.Before(before) {
+			if n == limit || !ok || rev > upTo || !e.At.Before(cutoff) {
 				return false
 			}
 			cs.Remove(Key{Journal, e.ID})

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// queue holds the commits that wait for the committer. Callers take turns, so that a
-// caller with many commits delays the others by one commit at a time.
+// queue holds the commits that wait for the committer. Callers take turns: in each round of
+// turns, each caller has one commit. So many commits of one caller do not delay the others.
 type queue struct {
 	mu      sync.Mutex
-	filled  *sync.Cond            // signalled when size grows or the queue is closed
+	filled  *sync.Cond            // signalled by push and close
 	waiting map[string][]*pending // by caller, oldest first
 	turns   []string              // callers with a waiting commit, in the order of their turns
 	size    int
@@ -40,12 +40,12 @@ func (q *queue) push(p *pending) bool {
 	return true
 }
 
-// putBack returns commits to the front of their callers' lists. all is in the order in
-// which pop returned them. A caller that has no other waiting commit gets the next turn.
-func (q *queue) putBack(all []*pending) {
+// putBack inserts commits at the front of their callers' lists. The commits are in the order in
+// which pop returned them. A caller without another waiting commit gets the next turn.
+func (q *queue) putBack(commits []*pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, p := range slices.Backward(all) {
+	for _, p := range slices.Backward(commits) {
 		if len(q.waiting[p.caller]) == 0 {
 			q.turns = slices.Insert(q.turns, 0, p.caller)
 		}
@@ -54,15 +54,16 @@ func (q *queue) putBack(all []*pending) {
 	}
 }
 
-// pop removes the oldest commit of the caller whose turn it is; nil if there is none.
+// pop removes and returns the oldest commit of the caller that has the turn. It returns nil if
+// no commit waits.
 func (q *queue) pop() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dequeue()
 }
 
-// wait is like pop, but waits for a commit; it returns nil when the queue is closed and
-// empty.
+// wait is like pop, but waits for a commit if there is none. It returns nil when the queue is
+// closed and empty.
 func (q *queue) wait() *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +73,7 @@ func (q *queue) wait() *pending {
 	return q.dequeue()
 }
 
-// dequeue removes the next commit. The caller holds mu.
+// dequeue is pop for a caller that holds q.mu.
 func (q *queue) dequeue() *pending {
 	if q.size == 0 {
 		return nil

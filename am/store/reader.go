@@ -10,7 +10,8 @@ import (
 // root is the bucket that contains all others.
 var root = []byte("v1")
 
-// Buckets that hold no records: metaBucket and the two indexes. Then the keys in metaBucket.
+// metaBucket and the two indexes bySlice and byExpiry are buckets that hold no records. The
+// other names are keys in metaBucket.
 const (
 	metaBucket   = "meta"
 	bySlice      = "by_slice"
@@ -24,7 +25,7 @@ const (
 // buckets are the buckets that every schema has.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
-// maxKey limits the bytes of a key.
+// maxKey is the maximum length of a key in bytes.
 const maxKey = bbolt.MaxKeySize
 
 // op sets a key, or deletes it when value is nil.
@@ -33,8 +34,8 @@ type op struct {
 	key, value []byte
 }
 
-// reader reads one transaction. Its results are valid only during the transaction and
-// must not be changed. A damaged or missing page makes it panic with broken.
+// reader reads one transaction. Its results are valid only during the transaction and must not
+// be changed. At a damaged or missing page, a reader panics with a value of type broken.
 type reader struct{ top *bbolt.Bucket }
 
 // broken is the value with which a reader panics.
@@ -56,7 +57,8 @@ func readerOf(tx *bbolt.Tx) (reader, error) {
 	return reader{}, damage("it has no buckets")
 }
 
-// bucket returns a bucket; nil if it does not exist because no key was ever added to it.
+// bucket returns a bucket, or nil if the bucket does not exist. apply creates a bucket when it
+// first sets a key in it.
 func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
 
 // get returns the value of a key; nil if the key does not exist.
@@ -68,7 +70,7 @@ func (r reader) get(bucket string, key []byte) []byte {
 	return nil
 }
 
-// scan calls f in order for each key with a prefix, beginning at from, until f returns
+// scan calls f for each key that has the prefix and is at least from, in order, until f returns
 // false.
 func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
 	c, k, v := r.seek(bucket, prefix, from)

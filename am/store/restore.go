@@ -13,45 +13,46 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// Restoration is a backup that is ready to replace the store in a file: a complete,
-// checked copy beside it, of the current schema. Finish or Discard ends it.
+// Restoration is a backup that is ready to replace a store. The backup was checked, copied into
+// the store's folder, and migrated to the current schema. Every Restoration must end with
+// Finish or Discard.
 type Restoration struct {
 	// Report describes the backup.
 	Report *Report
 
-	folder       string // the store's folder; files in it are written as its owner, not as root
+	folder       string // the store's folder; its owner, not root, writes the files in it
 	path, staged string
 	site         string
 	store        *Store
 }
 
-// Restore prepares to replace the store in the file path with the backup in the file from.
-// It refuses a backup that is damaged, of another site or of a newer schema.
-func Restore(path, from, site string) (_ *Restoration, err error) {
+// Restore prepares to replace the store in the file path with the backup in the file source. It
+// refuses a backup that is damaged, of another site or of a newer schema.
+func Restore(path, source, site string) (_ *Restoration, err error) {
 	r := &Restoration{folder: fileowner.Folder(path), path: path, site: site}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		r.path = real // the file is replaced, not a link to it
 	}
-	if r.Report, err = Check(from); err != nil {
+	if r.Report, err = Check(source); err != nil {
 		return nil, err
 	}
 	if err := r.Report.Err(); err != nil {
-		return nil, fmt.Errorf("%s is not a complete backup: %w; take another", from, err)
+		return nil, fmt.Errorf("%s is not a complete backup: %w; take another", source, err)
 	}
 	if r.Report.Stale {
-		return nil, fmt.Errorf("%s is not a complete backup: one of its first two pages is damaged; take another", from)
+		return nil, fmt.Errorf("%s is not a complete backup: one of its first two pages is damaged; take another", source)
 	}
 	if r.Report.Site != "" && r.Report.Site != site {
-		return nil, fmt.Errorf("%s is a backup of the site %s, not of %s", from, r.Report.Site, site)
+		return nil, fmt.Errorf("%s is a backup of the site %s, not of %s", source, r.Report.Site, site)
 	}
-	in, err := os.Open(from)
+	in, err := os.Open(source)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w; nothing was changed", from, err)
+		return nil, fmt.Errorf("cannot read %s: %w; nothing was changed", source, err)
 	}
 	defer in.Close()
 	err = fileowner.As(r.folder, func() (err error) {
 		if r.staged, err = copyBeside(r.path, in); err != nil {
-			return fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", from, r.path, err)
+			return fmt.Errorf("cannot copy %s beside %s: %w; nothing was changed", source, r.path, err)
 		}
 		if err := r.open(); err != nil {
 			return errors.Join(err, r.Discard())
@@ -106,13 +107,13 @@ func (r *Restoration) Discard() error {
 	return errors.Join(err, os.Remove(r.staged))
 }
 
-// Finish replaces the store with the backup and adds entry to the backup's journal. It
-// raises the backup's revision above after, so that no revision number is used twice. The
-// old file stays under the name kept, which contains the time of the entry; kept is "" if
-// there was no old file. At each moment the old or the new file has the store's name. No
-// other process may have the store open. If the caller has it open, present is that store,
-// and Finish closes it; if present is nil, Finish fails if a process has the store open.
-func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
+// Finish replaces the store with the backup and adds entry to the backup's journal. It raises
+// the backup's revision above latest, so that no revision number is used twice. It keeps the
+// old file under the name oldFile, which contains the time of the entry. oldFile is "" if there
+// was no old file. At each moment, the old or the new file has the store's name. If the caller
+// has the store open, present is the open store, and Finish closes it. If present is nil,
+// Finish fails if another process has the store open.
+func (r *Restoration) Finish(latest Rev, entry am.JournalEntry, present *Store) (oldFile string, err error) {
 	defer func() {
 		if present != nil {
 			err = errors.Join(err, present.Close())
@@ -121,13 +122,13 @@ func (r *Restoration) Finish(after Rev, entry am.JournalEntry, present *Store) (
 			_ = os.Remove(r.staged)
 		}
 	}()
-	err = fileowner.As(r.folder, func() (err error) { kept, err = r.finish(after, entry, present); return err })
-	return kept, err
+	err = fileowner.As(r.folder, func() (err error) { oldFile, err = r.finish(latest, entry, present); return err })
+	return oldFile, err
 }
 
-// finish is Finish, run as the owner of the folder.
-func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (kept string, err error) {
-	if err := r.seal(after, entry); err != nil {
+// finish does the work of Finish, as the owner of the folder.
+func (r *Restoration) finish(latest Rev, entry am.JournalEntry, present *Store) (oldFile string, err error) {
+	if err := r.seal(latest, entry); err != nil {
 		return "", err
 	}
 	if present == nil {
@@ -139,24 +140,24 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 	}
 	if _, err := os.Lstat(r.path); err == nil {
 		name := r.path + ".before-restore-" + entry.At.UTC().Format("20060102T150405Z")
-		kept = name
+		oldFile = name
 		for n := 2; ; n++ {
-			err := os.Link(r.path, kept)
+			err := os.Link(r.path, oldFile)
 			if errors.Is(err, os.ErrExist) {
-				kept = fmt.Sprintf("%s.%d", name, n)
+				oldFile = fmt.Sprintf("%s.%d", name, n)
 				continue
 			}
 			if err == nil {
-				err = durable.SyncFolder(filepath.Dir(kept))
+				err = durable.SyncFolder(filepath.Dir(oldFile))
 			}
 			if err != nil {
-				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", kept, err)
+				return "", fmt.Errorf("cannot keep the present store as %s: %w; nothing was changed", oldFile, err)
 			}
 			break
 		}
 	}
-	if kept == "" {
-		// No store existed. One that a server creates meanwhile is not replaced.
+	if oldFile == "" {
+		// No store existed. Link does not replace a store that a server has created meanwhile.
 		if err := os.Link(r.staged, r.path); err == nil {
 			return "", errors.Join(os.Remove(r.staged), durable.SyncFolder(filepath.Dir(r.path)))
 		} else if errors.Is(err, os.ErrExist) {
@@ -164,25 +165,25 @@ func (r *Restoration) finish(after Rev, entry am.JournalEntry, present *Store) (
 		}
 	}
 	if err := os.Rename(r.staged, r.path); err != nil {
-		return kept, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
+		return oldFile, fmt.Errorf("cannot put the backup in the place of %s: %w", r.path, err)
 	}
-	return kept, durable.SyncFolder(filepath.Dir(r.path))
+	return oldFile, durable.SyncFolder(filepath.Dir(r.path))
 }
 
-// seal raises the revision, adds the entry, marks reservations as restored, and closes
-// the staged store.
-func (r *Restoration) seal(after Rev, entry am.JournalEntry) error {
+// seal raises the revision of the staged store above latest and adds the entry. It marks the
+// reservations as restored, and closes the staged store.
+func (r *Restoration) seal(latest Rev, entry am.JournalEntry) error {
 	db := r.store.db
 	info, err := db.file.Stat()
 	if err != nil {
 		return errors.Join(err, r.store.Close())
 	}
-	after = max(after, r.Report.Revision)
-	entry.ID = journalID(after+1, 0)
-	text, err := encode(after+1, entry)
+	latest = max(latest, r.Report.Revision)
+	entry.ID = journalID(latest+1, 0)
+	text, err := encode(latest+1, entry)
 	if err == nil {
 		err = db.update(func(tx reader) error {
-			ops := []op{{string(Journal), []byte(entry.ID), text}, revisionOp(after + 1), identityOf(info).op()}
+			ops := []op{{string(Journal), []byte(entry.ID), text}, revisionOp(latest + 1), identityOf(info).op()}
 			v := &View{r: tx}
 			var failed error
 			bad := v.Slivers(func(s am.Sliver) bool {

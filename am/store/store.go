@@ -16,13 +16,13 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ErrNotCommitted is wrapped by the error of Commit if the write of the group failed. The
-// decision has then changed nothing, unless the error also wraps ErrInDoubt.
+// ErrNotCommitted is wrapped by the error of Commit if the decision's changes could not be
+// written. Then nothing has changed, unless the error also wraps ErrInDoubt.
 var ErrNotCommitted = errors.New("the store could not write the change")
 
-// ErrInDoubt is wrapped by the error of Commit, beside ErrNotCommitted, if the write of the
-// group failed but its revision is in the file. After the store is opened again, either
-// all changes of the group exist or none.
+// ErrInDoubt is wrapped by the error of Commit, beside ErrNotCommitted, if the write failed but
+// the file has its revision. After the store is opened again, either all changes of this write
+// exist or none.
 var ErrInDoubt = errors.New("it is unknown whether the change is durable")
 
 // ErrClosed is returned by Commit and Read after Close.
@@ -35,29 +35,28 @@ type Decision func(*View) (ChangeSet, error)
 
 // Options are the store's settings; the zero value is usable.
 type Options struct {
-	// Now is the clock of views; time.Now when nil.
+	// Now is the clock of views; nil means time.Now.
 	Now func() time.Time
-	// MaxGroup is how many decisions share one write, 256 when 0.
+	// MaxGroup is the maximum number of decisions that share one write; 0 means 256.
 	MaxGroup int
-	// GroupTime is how long the decisions of one write may take together, 20 ms when 0.
+	// GroupTime is the maximum total duration of the decisions of one write; 0 means 20 ms.
 	// When it has passed, the remaining decisions wait for the next write.
 	GroupTime time.Duration
-	// Site is the name of the site of the store. A new store records it, and Open then
-	// refuses the store for any other site. The store also records the identity of its
-	// file, so that Open refuses a copy. With "" Open checks neither.
+	// Site is the name of the site of the store. A new store records it, and Open then refuses
+	// the store for any other site. The store also records the identity of its file, so that
+	// Open refuses a copy. If Site is "", Open checks neither the site nor the identity.
 	Site string
 	// Move makes Open accept a copy, which becomes the site's store.
 	Move bool
-	// ReadOnly, if not nil, makes the store read-only: Commit refuses each change with
-	// this error. Open accepts a copy, and still migrates the file to the current schema.
+	// ReadOnly, if not nil, makes the store read-only: Commit refuses each change with this
+	// error. Open then accepts a copy. It still migrates the file to the current schema.
 	ReadOnly error
 	// Outbox returns the messages about a change; nil for none. The committer calls it,
 	// so it must be quick, must not wait and must have no side effects.
 	Outbox func(Change) []Message
-	// Ahead is the number of bytes that are allocated on the disk beyond the file's
-	// size. When other programs have filled the disk, that much can still be written,
-	// such as the deletion of slivers. Nothing is allocated if the file system does not
-	// support it or is full.
+	// Ahead is the number of bytes that are allocated on the disk beyond the file's size. When
+	// other programs have filled the disk, the store can still write this much, for example to
+	// delete slivers. Nothing is allocated if the file system is full or does not support this.
 	Ahead int64
 	// Broken, if not nil, is called once when the store stops accepting changes, with
 	// the reason that Err returns. It must be quick and must not use the store.
@@ -100,7 +99,7 @@ func Open(path string, o Options) (s *Store, err error) {
 	return s, err
 }
 
-// openStore is Open, run as the owner of the folder.
+// openStore does the work of Open, as the owner of the folder.
 func openStore(path string, o Options) (_ *Store, err error) {
 	db, err := openDatabase(path)
 	if err != nil {
@@ -121,7 +120,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	return start(db, o)
 }
 
-// start starts the store of an open database; it closes the database if it fails.
+// start returns a store that uses an open database. If start fails, it closes the database.
 func start(db *database, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -137,11 +136,11 @@ func start(db *database, o Options) (*Store, error) {
 	return s, nil
 }
 
-// run is the committer's goroutine. It commits all waiting decisions as one group.
-// After a group of several decisions it lets other goroutines run while more commits
-// arrive, until as many wait as that group had. Otherwise the first caller that gets its
-// answer would write its next decision alone, while all others wait. If only one caller
-// commits, run does not wait.
+// run is the committer's goroutine. It commits all waiting decisions as one group. After a
+// group of several decisions, run lets other goroutines run, until as many commits wait as the
+// last group had, or no more commits arrive. So the callers of the last group can queue their
+// next commits. Otherwise the next decision of the first of them would be written alone, and
+// all others would wait for that write.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -175,8 +174,8 @@ func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error 
 // LongestDecision returns the duration of the longest decision since the store was opened.
 func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
-// Observe registers o. The committer stages and publishes all existing slivers to o first,
-// and then every change in order.
+// Observe registers o. The committer first stages and publishes all existing slivers to o, and
+// then every change, in order.
 func (s *Store) Observe(o Observer) error {
 	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
 }
@@ -214,14 +213,15 @@ func (s *Store) reading(f func() error) error {
 func (s *Store) Now() time.Time { return s.opt.Now() }
 
 // Slivers returns all slivers.
-func (s *Store) Slivers() (all []am.Sliver, err error) {
+func (s *Store) Slivers() (list []am.Sliver, err error) {
 	err = s.Read(func(v *View) error {
-		return v.Slivers(func(x am.Sliver) bool { all = append(all, x); return true })
+		return v.Slivers(func(x am.Sliver) bool { list = append(list, x); return true })
 	})
-	return all, err
+	return list, err
 }
 
-// Close answers waiting commits, waits for running reads, and closes the file.
+// Close refuses new commits and reads, finishes the waiting commits and running reads, and
+// closes the file.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {

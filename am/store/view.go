@@ -13,8 +13,8 @@ import (
 // ErrNotFound is returned for a record that does not exist.
 var ErrNotFound = errors.New("no such record")
 
-// View reads one consistent state of the store. It is valid only within the function
-// that receives it; the records that it has returned stay valid.
+// View reads one consistent state of the store. A view is valid only within the function that
+// receives it. The records that the view has returned stay valid.
 type View struct {
 	r   reader
 	now time.Time
@@ -65,8 +65,8 @@ func (v *View) Document(id string) (am.Document, Rev, error) {
 	return get[am.Document](v, DocumentKey(id))
 }
 
-// DocumentHead reads a request document without its text, or returns ErrNotFound. If
-// the record has no size, the size is estimated.
+// DocumentHead reads a request document without its text, or returns ErrNotFound. If the record
+// does not contain the document's size, DocumentHead estimates the size.
 func (v *View) DocumentHead(id string) (am.Document, error) {
 	d, _, err := get[documentHead](v, DocumentKey(id))
 	return am.Document(d), err
