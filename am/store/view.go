@@ -75,13 +75,13 @@ func (v *View) DocumentHead(id string) (am.Document, error) {
 // Task reads the task of a sliver, or returns ErrNotFound.
 func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
 
-// Rev returns the revision of a record; 0 if there is none.
+// Rev returns the revision of a record, or 0 if the record does not exist.
 func (v *View) Rev(k Key) Rev {
 	return revisionOf(v.r.get(string(k.Kind), []byte(k.ID)))
 }
 
-// SliversOf reads all slivers of a slice, including released and expired ones that
-// still hold a component, ordered by URN. A slice without slivers is no error.
+// SliversOf reads all slivers of a slice, ordered by URN. It includes released and expired
+// slivers that still hold a component. A slice without slivers is no error.
 func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	out := []am.Sliver{}
 	err := v.EachOf(slice, func(Key) bool { return false }, func(s am.Sliver) bool { out = append(out, s); return true })
@@ -94,19 +94,19 @@ func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
 }
 
-// SliverBytes returns the total size of the records of all slivers of a slice and of the
-// slivers in named. It does not decode the records.
-func (v *View) SliverBytes(slice urn.URN, named []urn.URN) (n int) {
+// SliverBytes returns the total size of the records of a slice's slivers and of the slivers in
+// others, in bytes. It does not decode the records.
+func (v *View) SliverBytes(slice urn.URN, others []urn.URN) (n int) {
 	add := func(k Key) bool { n += len(v.r.get(string(Slivers), []byte(k.ID))); return true }
 	v.keysOf(slice, add)
-	for _, u := range named {
+	for _, u := range others {
 		add(SliverKey(u))
 	}
 	return n
 }
 
-// EachOf calls f with the slivers of a slice in the order of SliversOf, until f returns
-// false. It does not read the slivers for whose keys skip returns true.
+// EachOf calls f with the slivers of a slice in the order of SliversOf, until f returns false.
+// If skip returns true for the key of a sliver, EachOf does not read the sliver.
 func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool) (err error) {
 	v.keysOf(slice, func(k Key) bool {
 		if skip(k) {
@@ -125,8 +125,9 @@ func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
 	return failed
 }
 
-// decoding returns a function for scan that decodes each record and calls f, until f
-// returns false or a record cannot be read.
+// decoding returns a function for scan that decodes each record and calls f with it, until f
+// returns false. At a record that it cannot read, the function stops and stores the error in
+// failed.
 func decoding[T any](k Kind, failed *error, f func(T) bool) func(id, b []byte) bool {
 	return func(id, b []byte) bool {
 		var t T
@@ -156,8 +157,8 @@ func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
 	return failed
 }
 
-// JournalAfter calls f with the entries after a revision, oldest first, until f returns
-// false.
+// JournalAfter calls f with the entries of revisions later than rev, oldest first, until f
+// returns false.
 func (v *View) JournalAfter(rev Rev, f func(am.JournalEntry) bool) error {
 	return each(v, Journal, []byte(journalID(rev+1, 0)), f)
 }
@@ -183,11 +184,11 @@ func (v *View) eachEnd(f func(at time.Time, sliver Key) bool) (err error) {
 	return err
 }
 
-// EachEnding calls f with each sliver whose lease ends at the time until or before it,
-// earliest end first, until f returns false.
-func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
+// EachEnding calls f with each sliver whose lease ends at latest or before it, earliest end
+// first, until f returns false.
+func (v *View) EachEnding(latest time.Time, f func(am.Sliver) bool) (err error) {
 	failed := v.eachEnd(func(at time.Time, k Key) bool {
-		if at.After(until) {
+		if at.After(latest) {
 			return false
 		}
 		var s am.Sliver
@@ -197,12 +198,12 @@ func (v *View) EachEnding(until time.Time, f func(am.Sliver) bool) (err error) {
 	return cmp.Or(err, failed)
 }
 
-// Due returns up to limit slivers whose leases have ended by the view's time, earliest
-// end first. next is the earliest end of all other leases; zero if there are none.
-func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
+// Due returns up to limit slivers whose leases have ended by the view's time, earliest end
+// first. nextEnd is the earliest end of all other leases; zero if there are none.
+func (v *View) Due(limit int) (due []am.Sliver, nextEnd time.Time, err error) {
 	failed := v.eachEnd(func(at time.Time, k Key) bool {
 		if at.After(v.now) || len(due) == limit {
-			next = at
+			nextEnd = at
 			return false
 		}
 		var s am.Sliver
@@ -210,5 +211,5 @@ func (v *View) Due(limit int) (due []am.Sliver, next time.Time, err error) {
 		due = append(due, s)
 		return err == nil
 	})
-	return due, next, cmp.Or(err, failed)
+	return due, nextEnd, cmp.Or(err, failed)
 }

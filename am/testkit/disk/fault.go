@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind is a kind of call.
+// Kind is a kind of system call.
 type Kind string
 
 // Kinds of call.
@@ -20,7 +20,7 @@ const (
 	Remove   Kind = "remove"
 )
 
-// Call is one call of the process.
+// Call is one watched system call of the process.
 type Call struct {
 	N      int    // its number; the first call is 1
 	Kind   Kind   // what it does

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The environment variables by which Run passes values to InstallFilter: the descriptor of
-// the socket to Run, and the program to execute.
+// Run sets two environment variables for InstallFilter: filterEnv contains the descriptor of a
+// socket that is connected to Run, and programEnv the path of the program to execute.
 const (
 	filterEnv  = "PATCHBAY_TEST_DISK_STAGE"
 	programEnv = "PATCHBAY_TEST_DISK_PROGRAM"
@@ -65,8 +65,8 @@ func installAndExec(word, program string) error {
 	return fmt.Errorf("cannot execute %s: %w", program, syscall.Exec(program, os.Args, env))
 }
 
-// kinds are the watched system calls. Calls that copy between files inside the kernel are
-// refused, so that the program writes the bytes instead.
+// kinds are the watched system calls. The filter refuses calls that copy between files inside
+// the kernel, so that the program copies with write calls instead.
 var kinds = map[uint32]Kind{
 	unix.SYS_WRITE:           Write,
 	unix.SYS_PWRITE64:        Write,
@@ -87,7 +87,7 @@ const refused Kind = "refused"
 // filterProgram returns the filter. The kernel sends the calls in kinds to the supervisor,
 // and allows all other calls.
 func filterProgram() []unix.SockFilter {
-	const number = 0 // of the call, in struct seccomp_data
+	const number = 0 // the offset of the call's number in struct seccomp_data
 	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
 	left := uint8(len(kinds))
 	for call := range kinds {

@@ -19,12 +19,12 @@ const sector = 512
 type Outcome struct {
 	Event  int    // the number of events before the power failure
 	What   string // which of the unsynced changes survived
-	Output string // what the process had written to its standard output
+	Output string // the text that the process had written to its standard output
 
 	image func() map[string][]byte
 }
 
-// Snapshot is the content of a folder before a log began, for Outcomes.
+// Snapshot is the content of a folder before the first event of a log.
 type Snapshot struct {
 	folder string
 	files  map[string]savedFile // by path
@@ -53,16 +53,16 @@ func TakeSnapshot(folder string) (Snapshot, error) {
 	})
 }
 
-// Outcomes yields possible contents of the disk after a power failure, for a failure after
-// each event. Of the changes that were not synced by then, different outcomes keep none, all,
-// all but the first, all but the last, only the last, and all with a part of the last.
-// random further outcomes keep parts that are chosen at random with seed. As on Linux, a
-// change for which a sync has failed may be lost even if a later sync succeeds. An Outcome
-// is valid until the next one is yielded.
-func (l Log) Outcomes(before Snapshot, seed uint64, random int) iter.Seq[Outcome] {
+// Outcomes yields possible contents of the disk after a power failure, for failures at the
+// start and after each event. When the power fails, some changes may not be synced yet.
+// Different outcomes keep none of these changes, all, all but the first, all but the last, only
+// the last, and all with a part of the last. Then come draws outcomes with a random choice of
+// changes, which depends on seed. As on Linux, a change whose sync has failed may be lost even
+// if a later sync succeeds. An Outcome is valid until the next one is yielded.
+func (l Log) Outcomes(before Snapshot, seed uint64, draws int) iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
 		d := newDiskState(before)
-		draw := rand.New(rand.NewPCG(seed, 0))
+		source := rand.New(rand.NewPCG(seed, 0))
 		output, reported := "", -1 // reported is the number of unsynced changes in the last outcomes
 		for n := range len(l) + 1 {
 			if n > 0 {
@@ -76,7 +76,7 @@ func (l Log) Outcomes(before Snapshot, seed uint64, random int) iter.Seq[Outcome
 				continue // the outcome would be the same as the last one
 			}
 			reported = len(unsynced)
-			for _, v := range selections(unsynced, random, draw) {
+			for _, v := range selections(unsynced, draws, source) {
 				if !yield(Outcome{n, v.what, output, func() map[string][]byte { return d.image(v.keep) }}) {
 					return
 				}
@@ -139,8 +139,8 @@ func (d *diskState) note(e *Event) bool {
 	return true
 }
 
-// isSyncedBy reports whether a sync covers the change: a sync of the file or, for a change of
-// a name, of its folder.
+// isSyncedBy reports whether the event sync covers the change. A change of content needs a sync
+// of the file. A change of a name needs a sync of the folder with the name.
 func (c *change) isSyncedBy(sync *Event) bool {
 	switch c.e.Kind {
 	case Rename, Link:
@@ -151,8 +151,8 @@ func (c *change) isSyncedBy(sync *Event) bool {
 	return c.e.file == sync.file
 }
 
-// applySynced applies the synced changes that no unsynced change precedes, and removes them
-// from the list.
+// applySynced applies the changes before the first unsynced one, and removes them from
+// d.changes.
 func (d *diskState) applySynced() {
 	n := 0
 	for n < len(d.changes) && d.changes[n].synced {
@@ -172,15 +172,16 @@ func (d *diskState) unsynced() (w []*change) {
 	return w
 }
 
-// image returns the content of the disk with those unsynced changes that are in keep. The
-// function in keep reports whether a sector of the change survives; nil means all sectors.
-func (d *diskState) image(keep map[*change]func(sector int) bool) map[string][]byte {
+// image returns the content of the disk after a power failure in which only some unsynced
+// changes survive. survivors maps each of these changes to a function that reports whether a
+// sector of the change survives. If the function is nil, all sectors survive.
+func (d *diskState) image(survivors map[*change]func(sector int) bool) map[string][]byte {
 	names, files := maps.Clone(d.names), map[uint64][]byte{}
 	for file, data := range d.files {
 		files[file] = bytes.Clone(data)
 	}
 	for _, c := range d.changes {
-		sectors, kept := keep[c]
+		sectors, kept := survivors[c]
 		if c.synced || kept {
 			c.apply(names, files, sectors)
 		}
@@ -227,16 +228,16 @@ func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors
 	}
 }
 
-// selection is one choice of the unsynced changes that survive a power failure. For keep see
-// image.
+// selection is one choice of the unsynced changes that survive a power failure. keep is the
+// parameter survivors of image.
 type selection struct {
 	what string
 	keep map[*change]func(int) bool
 }
 
-// selections returns different selections of the unsynced changes, including random
-// selections whose number is random.
-func selections(unsynced []*change, random int, draw *rand.Rand) []selection {
+// selections returns different selections of the unsynced changes. The last ones, as many as
+// draws, are random.
+func selections(unsynced []*change, draws int, source *rand.Rand) []selection {
 	choose := func(what string, survives func(n int) bool) selection {
 		v := selection{what, map[*change]func(int) bool{}}
 		for n, c := range unsynced {
@@ -261,11 +262,11 @@ func selections(unsynced []*change, random int, draw *rand.Rand) []selection {
 	torn := choose("the last in part", func(int) bool { return true })
 	torn.keep[unsynced[last]] = func(s int) bool { return s%2 == 0 }
 	all = append(all, torn)
-	for r := range random {
-		v := choose(fmt.Sprintf("draw %d", r), func(int) bool { return draw.IntN(2) == 0 })
+	for r := range draws {
+		v := choose(fmt.Sprintf("draw %d", r), func(int) bool { return source.IntN(2) == 0 })
 		for _, c := range unsynced {
-			if _, kept := v.keep[c]; kept && draw.IntN(2) == 0 {
-				seed := draw.Uint64()
+			if _, kept := v.keep[c]; kept && source.IntN(2) == 0 {
+				seed := source.Uint64()
 				v.keep[c] = func(s int) bool { return rand.New(rand.NewPCG(seed, uint64(s))).IntN(2) == 0 }
 			}
 		}

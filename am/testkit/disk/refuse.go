@@ -34,8 +34,9 @@ func Refuse(path string) (restore func() error, err error) {
 	return restore, nil
 }
 
-// Writes makes writes of this process to the file Path fail. An observer of a store calls
-// Begin when a change is staged, and End when it is published or rolled back.
+// Writes makes writes of this process to the file Path fail. A test calls Begin before a write
+// and End after it, for example in a store's Observer: Begin in Stage, and End in Publish and
+// Rollback.
 type Writes struct {
 	Path string
 	// Fail is called before each write. If it returns an error, the write fails.

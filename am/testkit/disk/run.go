@@ -25,9 +25,9 @@ type Options struct {
 	Decide func(Call) Fault
 }
 
-// Run runs a program to its end, or until a fault kills it, and returns the events and
-// the result of cmd.Wait. The calls of its children are watched too. To capture
-// standard output set cmd.Stdout.
+// Run runs a program until it ends or a fault kills it. It returns the events and the result of
+// cmd.Wait. It also watches the calls of the program's child processes. To capture the standard
+// output, set cmd.Stdout.
 func Run(cmd *exec.Cmd, o Options) (Log, error) {
 	folder, err := filepath.EvalSymlinks(o.Folder)
 	if err != nil {

@@ -41,10 +41,10 @@ type answer struct {
 	flags uint32
 }
 
-// ioctl is ioctl(2), repeated when a signal interrupts it.
-func ioctl(fd int, what uintptr, arg unsafe.Pointer) error {
+// ioctl calls ioctl(2), and repeats the call if a signal interrupts it.
+func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
 	for {
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), what, uintptr(arg)); e == 0 {
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); e == 0 {
 			return nil
 		} else if e != unix.EINTR {
 			return e
@@ -85,8 +85,8 @@ func (w *supervisor) serve() error {
 // allow makes the kernel carry out the call itself.
 var allow = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
-// handle carries out a call with the fault that the test decides. reply is false if the
-// process was killed.
+// handle carries out a call with the fault that the test has chosen. reply is false if handle
+// has killed the process.
 func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	e, fd, err := w.readCall(q)
 	if fd >= 0 {
@@ -124,9 +124,9 @@ func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	return answer{value: int64(e.Done)}, true
 }
 
-// readCall reads the arguments of a call. Kind is empty if the call is not for a file in the
-// folder. fd is this process's copy of the descriptor of the open file; -1 if there is none.
-// The caller must close it.
+// readCall reads the arguments of a call. e.Kind is empty if the call is not for a file in the
+// folder. fd is this process's copy of the descriptor of the open file, or -1 if there is none.
+// The caller must close fd.
 func (w *supervisor) readCall(q *notification) (e Event, fd int, err error) {
 	kind := kinds[uint32(q.call)]
 	switch kind {
@@ -162,8 +162,8 @@ func (w *supervisor) readCall(q *notification) (e Event, fd int, err error) {
 	return e.open(q)
 }
 
-// open copies the descriptor of the call's open file into this process, and completes the
-// event with the file's inode and, for a Write, the position.
+// open copies the descriptor of the call's open file into this process, and returns the copy.
+// It adds the file's inode to the event and, for a Write, the position.
 func (e Event) open(q *notification) (Event, int, error) {
 	pidfd, err := unix.PidfdOpen(process(q.thread), 0)
 	if err != nil {
@@ -187,7 +187,7 @@ func (e Event) open(q *notification) (Event, int, error) {
 	return e, fd, nil
 }
 
-// inode returns the inode of a path; 0 if it does not exist.
+// inode returns the inode of a path, or 0 if the path does not exist.
 func inode(path string) uint64 {
 	var st unix.Stat_t
 	_ = unix.Lstat(path, &st)
@@ -269,7 +269,8 @@ func name(thread uint32, dir, text uint64) (string, error) {
 	return filepath.Join(at, filepath.Base(path)), nil
 }
 
-// memory reads n bytes of a thread's memory, or fewer if the mapping ends before.
+// memory reads n bytes at the address from in a thread's memory, or fewer bytes if the mapped
+// memory ends before.
 func memory(thread uint32, from, n uint64) ([]byte, error) {
 	b := make([]byte, n)
 	if n == 0 {

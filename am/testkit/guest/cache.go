@@ -29,7 +29,8 @@ type cache struct {
 	lock    *os.File
 }
 
-// openCache opens the cache and adds missing files. Several guests may use it at once.
+// openCache opens the cache and adds missing files. Several guests may use one cache at the
+// same time.
 func openCache(ctx context.Context, dir string) (*cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func (c *cache) fill(ctx context.Context) error {
 		}
 		*at = found[0]
 	}
-	// The name changes with the kernel and the packages, which need a new root file system.
+	// The checksum in the name changes if the kernel or a package in the list changes, because
+	// the root file system must then be made again.
 	c.root = filepath.Join(c.dir, fmt.Sprintf("root-%08x.img", crc32.ChecksumIEEE([]byte(rootPackages+filepath.Base(c.modules)))))
 	if _, err := os.Stat(c.root); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -83,8 +85,8 @@ func (c *cache) fill(ctx context.Context) error {
 	return errors.Join(err, c.makeRoot(ctx))
 }
 
-// fetch downloads the packages that are not installed and unpacks them into the cache;
-// the system is not changed.
+// fetch downloads the packages that are not installed and unpacks them into the cache. It does
+// not change the system.
 func (c *cache) fetch(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "guest: fetching QEMU and Debian's cloud kernel")
 	names, err := packages(ctx)
@@ -109,7 +111,8 @@ func (c *cache) fetch(ctx context.Context) error {
 		return err
 	}
 	if err := download(); err != nil {
-		// The host's package lists may name packages that have been replaced since.
+		// The host's package lists may be old, and name packages that the archive no longer
+		// has.
 		if _, uerr := output(ctx, "apt-get", "update", "-q"); uerr != nil {
 			return errors.Join(err, uerr)
 		}
@@ -132,8 +135,8 @@ func (c *cache) fetch(ctx context.Context) error {
 	return os.Rename(work, c.host)
 }
 
-// packages returns the packages of QEMU, mmdebstrap and the kernel that are not
-// installed. The kernel is always included, since a system may keep its own elsewhere.
+// packages returns the packages of QEMU, mmdebstrap and the kernel that are not installed. The
+// kernel is always included, because the host may have its own kernel at another path.
 func packages(ctx context.Context) ([]string, error) {
 	depends, err := output(ctx, "apt-cache", "depends", "linux-image-cloud-amd64")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// programs are the programs that are built on the host for the guest's PATH, with the setting
-// of cgo that make uses for each.
+// programs are built on the host for the guest's PATH. The map's value is the setting of cgo
+// that the Makefile uses for the program.
 var programs = map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"}
 
-// writeContent copies to dir the content of the guest's disk: the source tree, the
+// writeContent writes the content of the guest's disk to the folder dir: the source tree, the
 // programs and the compiled tests. It returns the commands that run the tests.
 func writeContent(ctx context.Context, dir string, o options) (commands []string, err error) {
 	top, err := output(ctx, "go", "env", "GOMOD")
@@ -74,8 +74,8 @@ func writeContent(ctx context.Context, dir string, o options) (commands []string
 	return commands, nil
 }
 
-// abs returns the absolute path of a folder, which may be relative to the working folder. If
-// that is unknown, it is relative to source.
+// abs returns the absolute path of a folder. A relative path begins at the working folder, or
+// at source if the working folder is unknown.
 func abs(source, folder string) string {
 	if path, err := filepath.Abs(folder); err == nil {
 		return path
@@ -83,34 +83,35 @@ func abs(source, folder string) string {
 	return filepath.Join(source, folder)
 }
 
-// copyFile copies a file or a link with its mode; a file that does not exist is skipped.
-func copyFile(from, to string) error {
-	i, err := os.Lstat(from)
+// copyFile copies a file with its mode, or a symbolic link. It does nothing if the file does
+// not exist.
+func copyFile(source, destination string) error {
+	i, err := os.Lstat(source)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was removed, but is still in git's index
+		return nil // the file was removed, but is still in git's index
 	}
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(destination), 0o755); err != nil {
 		return err
 	}
 	if i.Mode().Type() == fs.ModeSymlink {
-		target, err := os.Readlink(from)
+		target, err := os.Readlink(source)
 		if err != nil {
 			return err
 		}
-		return os.Symlink(target, to)
+		return os.Symlink(target, destination)
 	}
-	b, err := os.ReadFile(from)
+	b, err := os.ReadFile(source)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, b, i.Mode().Perm())
+	return os.WriteFile(destination, b, i.Mode().Perm())
 }
 
-// makeDisk makes the image of the guest's disk in the folder dir, and returns the
-// commands that run the tests on it.
+// makeDisk writes the content of the guest's disk to the folder dir, and makes the disk in the
+// file image. It returns the commands that run the tests in the guest.
 func makeDisk(ctx context.Context, dir, image string, o options) ([]string, error) {
 	commands, err := writeContent(ctx, dir, o)
 	if err != nil {

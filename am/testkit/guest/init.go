@@ -119,11 +119,11 @@ func load(path string) error {
 	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
-// mountDisk waits until a disk exists, for a few seconds at most, and mounts it.
-func mountDisk(device, at string) error {
+// mountDisk waits until a disk exists, for a few seconds at most, and mounts it at target.
+func mountDisk(device, target string) error {
 	var err error
 	for range 500 {
-		if err = unix.Mount(device, at, "ext4", 0, ""); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENXIO) {
+		if err = unix.Mount(device, target, "ext4", 0, ""); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENXIO) {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -134,8 +134,8 @@ func mountDisk(device, at string) error {
 	return nil
 }
 
-// mountSystem mounts the usual file systems of Debian, with the requested version of control
-// groups, and sets the host name and the loopback interface up.
+// mountSystem mounts the usual file systems of Debian and the requested version of control
+// groups. It sets the host name, and brings up the loopback interface.
 func mountSystem(o orders) error {
 	type mount struct{ source, at, kind, data string }
 	mounts := []mount{
@@ -181,8 +181,8 @@ func mountSystem(o orders) error {
 	return exec.Command("ip", "link", "set", "lo", "up").Run()
 }
 
-// startRunner starts the child that runs the commands, and reaps all processes until it
-// has ended.
+// startRunner starts the child process that runs the commands. It reaps ended processes until
+// this child has ended, and returns the child's exit status.
 func startRunner() (int, error) {
 	tty, err := os.OpenFile(console, os.O_RDWR, 0)
 	if err != nil {
@@ -209,7 +209,8 @@ func startRunner() (int, error) {
 	}
 }
 
-// runInside runs the commands and returns the first exit status that is not 0.
+// runInside runs the commands. It returns the first exit status that is not 0, or 0 if all
+// commands succeed.
 func runInside() int {
 	text, err := os.ReadFile("/run-orders.json")
 	var o orders
@@ -248,8 +249,8 @@ func runInside() int {
 	return first
 }
 
-// goInside replaces the command go in the guest. For a test that builds one of our programs
-// it copies the program, which was built on the host, to the path after -o.
+// goInside is the command go in the guest. It handles tests that build one of this project's
+// programs: it copies the program, which was built on the host, to the path after -o.
 func goInside(args []string) int {
 	folder, err := os.Getwd()
 	for i, arg := range args {

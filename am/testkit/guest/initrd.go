@@ -31,8 +31,8 @@ type orders struct {
 	Modules []string
 }
 
-// writeInitrd writes to the file path the initrd: an archive with this program as /init, the
-// modules and the orders.
+// writeInitrd writes the initrd to the file path. The initrd is an archive with this program as
+// /init, the modules and the orders.
 func writeInitrd(path string, modulesDir string, o orders) error {
 	files, err := moduleFiles(modulesDir, modules)
 	if err != nil {
@@ -110,7 +110,8 @@ func (a *archive) close() error {
 	return a.w.Flush()
 }
 
-// moduleFiles returns the files of modules, each after its dependencies.
+// moduleFiles returns the paths of the modules' files in dir. The file of each module comes
+// after the files of its dependencies.
 func moduleFiles(dir string, names []string) ([]string, error) {
 	at := make(map[string]string)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -113,8 +113,8 @@ func run(ctx context.Context, args []string) (status int, err error) {
 	return m.boot(ctx, os.Stdout)
 }
 
-// prepareDisk makes the disk if it does not exist, and returns the commands that run
-// the tests on it.
+// prepareDisk makes the disk if it does not exist, and then returns the commands that run the
+// tests in the guest.
 func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) {
 	if o.disk == "" {
 		o.disk = filepath.Join(dir, "disk.img")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// mount is one line of a mountinfo.
+// mount is one line of a mountinfo file.
 type mount struct {
 	root, point, kind, source string
 }
@@ -32,9 +32,10 @@ func readMounts(path string) ([]mount, error) {
 	return list, nil
 }
 
-// takeMounts adds mounts. In the mount namespace of this process, which is the host's, it
-// skips pins of namespaces and mounts in folders that other tests use, unless they have a
-// mark. In every other mount namespace it adds only mounts with a mark.
+// takeMounts adds mounts. In this process's mount namespace, which is the host's, it adds all
+// mounts with a mark. It adds other mounts there only if they do not keep a namespace alive and
+// are not in folders that other tests use. In every other mount namespace, it adds only mounts
+// with a mark.
 func (k *taker) takeMounts() error {
 	own := link("/proc/self/ns/mnt")
 	mounts, err := readMounts("/proc/self/mountinfo")
@@ -70,8 +71,8 @@ func (k *taker) takeMounts() error {
 	return nil
 }
 
-// isShared reports whether a path is in a folder in which several tests and testbeds have
-// their own objects, with marks in their paths.
+// isShared reports whether a path is in a folder that several tests and testbeds use. The
+// objects of each of them have its marks in their paths.
 func isShared(path string) bool {
 	return strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/") || strings.Contains(path, "/patchbay-local/")
 }

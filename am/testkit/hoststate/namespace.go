@@ -6,12 +6,14 @@ import (
 	"regexp"
 )
 
-// namespaceLink matches the target of a descriptor that keeps a namespace alive.
+// namespaceLink matches the link target in /proc/PID/fd of a descriptor that keeps a namespace
+// alive.
 var namespaceLink = regexp.MustCompile(`^(cgroup|ipc|mnt|net|pid|time|user|uts):\[[0-9]+\]$`)
 
-// takeNamespaces adds the namespaces, other than this process's, in which threads of this
-// process and of the test's processes are, and the namespaces that their descriptors keep
-// alive. It also collects the inodes of these processes' sockets.
+// takeNamespaces adds the namespaces of the threads of this process and of the test's
+// processes. It also adds the namespaces that descriptors of these processes keep alive. It
+// skips the namespaces of this process's main thread. It collects the inodes of these
+// processes' sockets in k.sockets.
 func (k *taker) takeNamespaces() error {
 	own := make(map[string]bool)
 	for _, e := range entries("/proc/self/ns") {

@@ -67,7 +67,7 @@ func aliases() (map[string]string, error) {
 	for tries := 1; ; tries++ {
 		list, err := netlink.LinkList()
 		if errors.Is(err, netlink.ErrDumpInterrupted) && tries < 10 {
-			continue // the list changed meanwhile, because others create and remove interfaces
+			continue // the list changed meanwhile, because other programs create and remove interfaces
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the network interfaces of the host: %w", err)
@@ -80,9 +80,9 @@ func aliases() (map[string]string, error) {
 	}
 }
 
-// takeSockets adds listening TCP sockets, and Unix sockets that listen or have a name. Among
-// the host's sockets it adds only those that the test's processes have open or whose name has
-// a mark.
+// takeSockets adds listening TCP sockets, and Unix sockets that listen or have a name. In the
+// host's namespace, it adds a socket only if a process of the test has the socket open, or if
+// the socket's name has a mark.
 func (k *taker) takeSockets() error {
 	for _, n := range k.networks() {
 		for _, table := range []struct {
@@ -104,8 +104,8 @@ func (k *taker) takeSockets() error {
 	return nil
 }
 
-// isIncluded reports whether a socket belongs to the state: each socket outside of the
-// host's namespace, and the test's own sockets in it.
+// isIncluded reports whether a socket belongs to the state. In the host's namespace, only the
+// test's own sockets belong to it. In other namespaces, all sockets do.
 func (k *taker) isIncluded(n network, inode, path string) bool {
 	return !n.host || k.sockets[inode] || path != "" && k.isMarked(path)
 }
@@ -137,8 +137,9 @@ func (k *taker) takeUnix(n network, f []string) {
 	}
 }
 
-// tcpAddress converts an address from the form in net/tcp to the usual one. The kernel
-// writes 32-bit words in the machine's byte order, and the port.
+// tcpAddress converts an address from the form in net/tcp to the form IP:PORT. In net/tcp the
+// IP address consists of 32-bit words in the machine's byte order, and all numbers are
+// hexadecimal. tcpAddress returns a text that it cannot read unchanged.
 func tcpAddress(text string) string {
 	a, p, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(a)

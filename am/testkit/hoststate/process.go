@@ -125,7 +125,7 @@ func (k *taker) isMarkedProcess(p *process, programs []fs.FileInfo) bool {
 	return err == nil && slices.ContainsFunc(programs, func(i fs.FileInfo) bool { return os.SameFile(exe, i) })
 }
 
-// programs returns the files of the marks that are paths of programs.
+// programs returns the file information for each mark that is the path of a program.
 func (k *taker) programs() []fs.FileInfo {
 	var list []fs.FileInfo
 	for _, mark := range k.options.Only {

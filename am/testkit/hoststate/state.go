@@ -20,12 +20,13 @@ type Options struct {
 	Only []string
 	// Except are the marks of objects that never belong to the state.
 	Except []string
-	// Roots are files and folders that are listed with all their content. If a root has a
-	// mark, all files in it belong to the state. Otherwise only files with a mark do: in
-	// their path, in their content if they have up to 64 KiB, or in the target of a link.
+	// Roots are files and folders that are listed with all their content. If a root has a mark,
+	// all files in it belong to the state. Otherwise only files with a mark belong to it. The
+	// mark may be in the file's path, in the content of a file of up to 64 KiB, or in the
+	// target of a link.
 	Roots []string
-	// Temp are prefixes of names in the folder for temporary files. The content of such
-	// folders is not listed.
+	// Temp are prefixes of names in the folder for temporary files. The content of folders with
+	// such names is not listed.
 	Temp []string
 }
 
@@ -55,8 +56,9 @@ func Take(o Options) (State, error) {
 	return k.State, nil
 }
 
-// Diff returns a line for each object that exists only before or only after, sorted.
-func Diff(before, after State) []string {
+// Diff returns a line for each object that exists in only one of the states. The lines are
+// sorted.
+func Diff(old, current State) []string {
 	var lines []string
 	compare := func(word string, a, b map[string]int) {
 		for line, n := range a {
@@ -68,11 +70,11 @@ func Diff(before, after State) []string {
 			}
 		}
 	}
-	compare("new: ", after.objects, before.objects)
-	compare("gone: ", before.objects, after.objects)
-	// Some objects of earlier tests disappear late: namespaces and interfaces, which have no
-	// mark, when the last thread that uses them ends, and ended processes when their parent
-	// collects them.
+	compare("new: ", current.objects, old.objects)
+	compare("gone: ", old.objects, current.objects)
+	// Ignore objects of earlier tests that disappear late. Namespaces and interfaces, which
+	// have no mark, disappear when the last thread that uses them ends. Ended processes
+	// disappear when their parent collects them.
 	lines = slices.DeleteFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "gone: namespace ") ||
 			strings.HasPrefix(line, "gone: network interface ") && strings.HasSuffix(line, " on the host") ||
@@ -82,18 +84,18 @@ func Diff(before, after State) []string {
 	return lines
 }
 
-// Await observes the host until its state equals before. The kernel frees some objects only
-// a short time after the last use. If differences remain after patience, Await fails the
-// test with them.
-func Await(t testing.TB, before State, patience time.Duration) {
+// Await observes the host until its state equals baseline. The kernel frees some objects only a
+// short time after the last use. If differences remain after the duration patience, Await fails
+// the test and lists them.
+func Await(t testing.TB, baseline State, patience time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		after, err := Take(before.options)
+		after, err := Take(baseline.options)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := Diff(before, after)
+		lines := Diff(baseline, after)
 		if len(lines) == 0 {
 			return
 		}
