@@ -110,9 +110,9 @@ func ParseAction(s string) (Event, error) {
 	return "", Errorf(Unsupported, "there is no action %.40q here; try %s", s, strings.Join(names, ", "))
 }
 
-// Next returns the status after event e in status s. If the table has no row for it,
-// Next returns an *Error with the code of the API: Refused for geni_update_users,
-// Unsupported for every other event.
+// Next returns the status after event e in status s. If the tables have no row for them, Next
+// returns an *Error. Its code is Refused if e is geni_update_users and s is provisioned, and
+// otherwise Unsupported.
 func Next(s Status, e Event) (Status, error) {
 	for _, t := range Transitions {
 		if t.From == s && t.Event == e {
@@ -133,9 +133,8 @@ func Next(s Status, e Event) (Status, error) {
 	return s, refusal(s, e)
 }
 
-// After returns the status after a sequence of the runner's events. It stops at the
-// first event without a row: a method may have changed the status meanwhile without
-// a new generation.
+// After returns the status after a sequence of the runner's events. It stops at the first event
+// without a row, because a call may have changed the status meanwhile without a new generation.
 func After(s Status, events ...Event) Status {
 	for _, e := range events {
 		to, err := Next(s, e)
@@ -147,11 +146,11 @@ func After(s Status, events ...Event) Status {
 	return s
 }
 
-// Done returns the status after a task with the given goal is done. on means that the
-// desired state of a new sliver is on. Then the result is the status after its start,
-// because the provider has already reported the sliver on.
-func Done(s Status, goal Goal, on bool) Status {
-	if goal == GoalMake && on {
+// Done returns the status after a task with the given goal is done. desiredOn is the field
+// Desired.On of the sliver. If a new sliver is desired on, Done returns the status after its
+// start, because the provider has already reported the new resource on.
+func Done(s Status, goal Goal, desiredOn bool) Status {
+	if goal == GoalMake && desiredOn {
 		return After(s, EventDone, ActionStart, EventDone)
 	}
 	return After(s, EventDone)

@@ -37,9 +37,10 @@ type URN struct {
 	Name string
 }
 
-// Parse parses a URN of at most MaxLength bytes of printable ASCII without blanks: the
-// prefix and IDN in upper or lower case, then authority, type and name. Its error wraps
-// ErrMalformed and names the invalid part.
+// Parse parses a URN. A valid URN has at most MaxLength bytes, and only printable ASCII
+// characters without blanks. It consists of the prefix urn:publicid:IDN in upper or lower case,
+// the authority, the type and the name, separated by plus signs. The error wraps ErrMalformed
+// and names the invalid part.
 func Parse(s string) (URN, error) {
 	if len(s) > MaxLength {
 		return URN{}, fmt.Errorf("%w: longer than %d bytes", ErrMalformed, MaxLength)
@@ -118,8 +119,8 @@ func isAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// String returns the URN with the prefix in lower case and the other parts as they were
-// spelled; "" for the zero URN.
+// String returns the URN as text, or "" for the zero URN. The prefix is in lower case; the
+// other parts are as they were spelled.
 func (u URN) String() string {
 	if u.IsZero() {
 		return ""
@@ -151,7 +152,7 @@ func (u URN) Equal(v URN) bool { return u == v || u.Key() == v.Key() }
 // MarshalText returns the URN's text for JSON and YAML.
 func (u URN) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText sets u to the parsed URN; to the zero URN for an empty text.
+// UnmarshalText sets u to the parsed URN, or to the zero URN if the text is empty.
 func (u *URN) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*u = URN{}
@@ -164,8 +165,8 @@ func (u *URN) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Covers reports whether the authority parent is the authority child, or child is one of
-// its sub-authorities: parent followed by a colon and more labels.
+// Covers reports whether child is the authority parent or one of its sub-authorities. A
+// sub-authority is parent followed by a colon and more labels.
 func Covers(parent, child string) bool {
 	if parent == "" || len(child) < len(parent) || !strings.EqualFold(parent, child[:len(parent)]) {
 		return false

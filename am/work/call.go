@@ -28,17 +28,17 @@ type call struct {
 	jobs     []*job // used by the loop only
 	items    []*item
 	limit    time.Duration
-	alone    bool // it does not delay other gets: it is a pollCall, or reads one resource whose last get failed
+	alone    bool // other gets do not wait for it, because it is a pollCall, or reads one resource whose last get failed
 	started  time.Time
-	pollAt   time.Time // of a set: when the next pollCall may start; used by the loop only
-	polling  bool      // of a set: its pollCall is running; used by the loop only
-	beside   *call     // of a pollCall: the running set whose resources it reads
+	pollAt   time.Time // for a set: the time when its next pollCall may start; used by the loop only
+	polling  bool      // for a set: its pollCall is running; used by the loop only
+	beside   *call     // for a pollCall: the running set whose resources it reads
 
 	// The result, set by the call's goroutine before it returns the call to the loop.
 	took     time.Duration
 	outcomes []outcome // one for each item; empty if the call failed
-	err      error     // the call as a whole failed
-	trouble  error     // of a findCall: why the provider cannot be used
+	err      error     // the error of the call as a whole
+	trouble  error     // for a findCall: why the provider cannot be used
 	unstored error     // why the outcomes could not be recorded
 }
 
@@ -87,7 +87,7 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 		return
 	}
 	if c.err != nil && len(c.items) == 1 && c.kind != pollCall && !errors.Is(c.err, provider.ErrNoPlace) {
-		// A call of only one resource failed because of that resource.
+		// The error of a call with only one resource counts as the error of this resource.
 		c.outcomes = []outcome{c.items[0].errorOutcome(refusal(c.queue.name, c.err))}
 	}
 	for n, i := range c.items {
@@ -107,10 +107,10 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of the call's queue. If the provider cannot be used, or if the
-// call has no queue because the inventory lacks the component, the outcome of each item is
-// unavailable, with the reason. c.trouble is for the operator's log only, since it may name
-// files.
+// find finds the provider of the call's queue. If the provider cannot be used, the outcome of
+// each item is unavailable, with the reason. The same happens if the call has no queue, because
+// the inventory lacks the component. c.trouble is only for the operator's log, since it may
+// name files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
 	if c.queue != nil {
@@ -124,8 +124,8 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
-// get reads the resources of the items from the provider and judges them. If the answer
-// does not contain a resource, its Result has LeftOut set.
+// get reads the resources of the items from the provider, and judges the result of each. For a
+// resource that the answer does not contain, it sets LeftOut in the result.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -142,9 +142,9 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled keeps the outcomes of resources that the running set has finished: they have
-// the requested attributes, and are done, failed or lost. It drops all other outcomes,
-// because the set may still be working on their resources.
+// keepSettled keeps the outcomes of resources that the running set has finished. These
+// resources have the requested attributes, and are done, failed or lost. It drops all other
+// outcomes, because the set may still be working on their resources.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -181,9 +181,9 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal converts the error of a call for one resource to an error for experimenters. An
-// error that does not come from the provider itself gets a general text; only the log has
-// its cause.
+// refusal converts the error of a call for one resource to an error for experimenters. If the
+// error does not come from the provider itself, the text for experimenters is general, and only
+// the log has the cause.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
@@ -214,7 +214,7 @@ func (l *loop) finish(c *call) {
 		case j.obsolete:
 			l.forget(j.id, j)
 			continue
-		case j != i.job: // a newer task has replaced it
+		case j != i.job: // the job of a newer task has replaced i.job
 			j.alone = i.job.alone
 			continue
 		case c.unstored != nil:
@@ -245,12 +245,12 @@ func (l *loop) finishPoll(c *call) {
 	}
 }
 
-// release frees the worker of an ended call. If the call failed as a whole, release marks
-// its resources to be read or set one by one.
+// release frees the worker of an ended call. If the call failed as a whole, release marks the
+// call's resources, so that the next calls read or set them one by one.
 func (l *loop) release(c *call) {
 	q, log := c.queue, l.r.cfg.Log
 	switch {
-	case q == nil: // its component is not in the inventory
+	case q == nil: // the call was for components that are not in the inventory
 	case c.kind == findCall:
 		q.finding, q.provider = false, c.provider
 		if c.trouble != nil && c.trouble.Error() != q.trouble {
@@ -322,7 +322,7 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	case unavailable:
 		j.sliver.Error, j.due = o.text, now.Add(retryUnusable)
 	case done, gone, giveUp, lost:
-		l.stale = l.stale || o.verdict == giveUp // there may be a task to undo it
+		l.stale = l.stale || o.verdict == giveUp // the store may have a new task with GoalUndo
 		delete(l.jobs, j.id)
 		if o.verdict != giveUp {
 			delete(l.alone, j.id)

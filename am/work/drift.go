@@ -67,14 +67,15 @@ func isDrift(text string) bool {
 }
 
 // repair makes the runner reconcile a sliver that has drifted. If the sliver drifts again
-// within an hour of a repair, another program seems to change it; then repair only sets its
-// error text. usual is the error text that the sliver would have without drift.
-func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usual string) {
+// within an hour of a repair, another program probably changes the resource, and repair only
+// sets the sliver's error text. usualError is the error text that the sliver would have without
+// drift.
+func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usualError string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
-	explained := s.Error != "" && s.Error != usual
+	explained := s.Error != "" && s.Error != usualError
 	switch {
 	case explained && !slices.Contains(drift, provider.AttrPower):
-		return // its error already explains why its users differ
+		return // the sliver's error already explains why the users differ
 	case explained && r.repairs.isRecent(s.URN):
 		return
 	case r.repairs.isRecent(s.URN):

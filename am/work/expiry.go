@@ -35,8 +35,8 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 	return err
 }
 
-// expireDue releases the slivers whose leases have ended, in batches, and returns how long
-// to wait before the next call.
+// expireDue releases the slivers whose leases have ended, in batches. It returns the wait
+// before its next call.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false // whether a lease has ended
 	defer func() {
@@ -75,8 +75,8 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal adds to the journal the end of these slivers' leases, with one entry for each
-// slice.
+// journal adds an entry to the journal for each slice of the slivers in ended, whose leases
+// have ended.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
 	var order []urn.URN
 	bySlice := map[string][]urn.URN{}

@@ -64,11 +64,13 @@ const (
 	failedText   = "its provider reports that it failed"
 )
 
-// judge compares the result of a get for the sliver's resource with its desired state.
+// judge compares the result of a get with the sliver's desired state, and returns the outcome.
+// limit is the longest time that a resource may be changing.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
 	if i.removes() && res.LeftOut && !i.missing {
-		// Another sliver may get the component as soon as the removal is confirmed. This
-		// answer does not confirm it, so require a second one.
+		// Another sliver may get the component as soon as the removal is confirmed. A single
+		// answer that leaves out the resource does not confirm the removal, so wait for a
+		// second one.
 		return outcome{verdict: wait, observed: i.sliver.Observed, vanished: true}
 	}
 	if res.Err != nil {
@@ -142,9 +144,9 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// failureVerdict returns the verdict if the resource itself has failed, and not only the
-// request to its provider. A removal is retried. After GoalUsers the verdict is lost,
-// because giveUp would leave the sliver ready.
+// failureVerdict returns the verdict for a resource that has failed. It is not for a provider's
+// error about a request, see errorOutcome. For a removal the verdict is retry. For GoalUsers it
+// is lost, because giveUp would leave the sliver ready.
 func (i *item) failureVerdict() verdict {
 	switch {
 	case i.removes():

@@ -8,36 +8,40 @@ import (
 
 // Limits are the runner's times and counts. A zero field means its default.
 type Limits struct {
-	// Sweep is the interval at which slivers without tasks are compared with their
-	// resources, 30 s.
+	// Sweep is the interval at which slivers without tasks are compared with their resources;
+	// default 30 s.
 	Sweep time.Duration
-	// PollMin and PollMax are the shortest and longest wait between two gets of a
-	// resource that is changing, 100 ms and 2 s.
+	// PollMin and PollMax are the shortest and longest wait between two gets of a resource that
+	// is changing; defaults 100 ms and 2 s.
 	PollMin, PollMax time.Duration
-	// Get and Set are how long one call of a provider may take, 60 s and 15 s; longer
-	// if its metadata say so.
+	// Get and Set are the longest durations of a get and a set call of a provider; defaults 60
+	// s and 15 s. A provider can request longer ones in its metadata.
 	Get, Set time.Duration
-	// RetryMin and RetryMax limit the wait before another attempt, 500 ms and 1 min.
-	// Removals are retried forever, at most RemoveMax apart, 5 min.
+	// RetryMin and RetryMax are the shortest and longest wait before another attempt; defaults
+	// 500 ms and 1 min. Removals are retried forever, and RemoveMax is their longest wait;
+	// default 5 min.
 	RetryMin, RetryMax, RemoveMax time.Duration
-	// Attempts is how many attempts one generation of a sliver has, except for removals, 8.
+	// Attempts is the number of attempts for one generation of a sliver; default 8. It does not
+	// apply to removals.
 	Attempts int
-	// Changing is how long a resource may be changing before its task has failed, 1 h.
+	// Changing is the longest time that a resource may be changing before its task fails;
+	// default 1 h.
 	Changing time.Duration
-	// Names is how many resources one call names at most, 1000.
+	// Names is the maximum number of resources in one call; default 1000.
 	Names int
-	// Expire is how many leases at most end in one decision, 100. Other decisions wait
-	// meanwhile.
+	// Expire is the maximum number of leases that one decision ends; default 100. Other
+	// decisions wait meanwhile.
 	Expire int
-	// The runner lists all resources of all providers at the start, again after FirstList,
-	// 1 min, and then at intervals of List, 5 min. For some minutes after a request to
-	// remove an orphan the interval is Sweep, if that is shorter.
+	// The runner lists all resources of all providers at its start, again after FirstList, and
+	// then at intervals of List; defaults 1 min and 5 min. For some minutes after a request to
+	// remove an orphan, the interval is Sweep, if that is shorter.
 	FirstList, List time.Duration
 	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
 	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
 	Poll, Silent time.Duration
-	// OrphansAfter is how long an orphan must have been known before it is removed
-	// automatically, 10 min. Removals limits the automatic removals in an hour, 20.
+	// OrphansAfter is the time from the discovery of an orphan to its automatic removal;
+	// default 10 min. Removals is the maximum number of automatic removals in an hour; default
+	// 20.
 	OrphansAfter time.Duration
 	Removals     int
 }
@@ -65,9 +69,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff returns how long to wait after a failed attempt; the first attempt is 1. The time
-// doubles with each attempt up to a limit. A random amount of up to a quarter of it is then
-// added or subtracted.
+// backoff returns the wait after a failed attempt; the first attempt has the number 1. The wait
+// doubles with each attempt, up to RetryMax, or up to RemoveMax for a removal. Then backoff
+// changes the wait by a random amount, at most a quarter.
 func (l Limits) backoff(attempt int, remove bool) time.Duration {
 	limit := l.RetryMax
 	if remove {

@@ -34,16 +34,16 @@ type loop struct {
 type job struct {
 	id     string
 	task   am.Task
-	sliver am.Sliver // as of reading the task, with the outcomes recorded since
+	sliver am.Sliver // the record at the time when the task was read, with the outcomes since then
 	scan   int       // the number of the last scan that saw the task
 
-	queue     *queue // nil while its component is not in the inventory
+	queue     *queue // nil while the sliver's component is not in the inventory
 	component string
 
 	call     *call // the running call with this job, or nil
 	obsolete bool  // the task no longer exists, but the call has not ended
 	due      time.Time
-	poll     time.Duration     // how long to wait after the next get
+	poll     time.Duration     // the wait after the next get
 	alone    bool              // a get of several failed: the next get reads this resource alone
 	setting  bool              // the next call is a set; otherwise a get
 	is       provider.Resource // result of the last get
@@ -142,7 +142,7 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 }
 
 // addJob creates the job of a task, in place of the job of an older task. now is the time of
-// timers; clock is the store's time, to which the task's times refer.
+// this process's timers. clock is the time of the store's clock, which sets the times in tasks.
 func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
@@ -160,8 +160,8 @@ func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	l.jobs[id] = j
 }
 
-// forget removes an obsolete job, unless a call with it is running: its resource must
-// not be in a second call.
+// forget removes an obsolete job, unless a call with the job is running. Two calls must not
+// have the same resource at the same time.
 func (l *loop) forget(id string, j *job) {
 	if j.call == nil {
 		delete(l.jobs, id)

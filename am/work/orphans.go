@@ -32,13 +32,14 @@ type Orphan struct {
 	// Component is the component's name and Sliver the sliver's URN, as the provider reports
 	// them. They may be empty or wrong.
 	Component, Sliver string
-	// Since is when this runner first saw the resource.
+	// Since is the time when this runner first saw the resource.
 	Since time.Time
-	// Released means that the store's journal has its release: the resource belonged to a
-	// sliver of this site that was deleted or has expired. Only such orphans are removed
+	// Released means that the resource belonged to a sliver of this site that was deleted or
+	// has expired, according to the store's journal. Only such orphans are removed
 	// automatically.
 	Released bool
-	// RemovalRequested is when its removal was last requested; zero if never.
+	// RemovalRequested is the time when the removal of the orphan was last requested; zero if
+	// never.
 	RemovalRequested time.Time
 }
 
@@ -95,12 +96,12 @@ func (r *Runner) CountOrphans() map[string]int {
 	return n
 }
 
-// watchOrphans lists the resources of all providers, at once and then periodically, until
-// ctx ends.
+// watchOrphans finds the orphans of all providers, at once and then periodically, until ctx
+// ends.
 func (r *Runner) watchOrphans(ctx context.Context) {
 	var listing sync.WaitGroup
 	defer listing.Wait()
-	var busy, lastError sync.Map // by provider: whether it is being listed; the error that was logged last
+	var busy, lastError sync.Map // keys are provider names: busy has the providers that are being listed, lastError the last logged errors
 	for wait, next := time.Duration(0), r.limits.FirstList; r.waitForList(ctx, wait); wait, next = next, r.limits.List {
 		for _, name := range r.providerNames() {
 			if _, still := busy.LoadOrStore(name, true); still {
@@ -110,7 +111,7 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 				defer busy.Delete(name)
 				p, err := r.cfg.Providers(name)
 				if err != nil {
-					return // findCalls log this error
+					return // the loop logs this error
 				}
 				unlock, err := r.orphans.lock(ctx, name)
 				if err == nil {
@@ -141,7 +142,7 @@ func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// isRemoving reports whether an orphan still exists whose removal was requested recently.
+// isRemoving reports whether the removal of an orphan that still exists was requested recently.
 func (r *Runner) isRemoving() bool {
 	for _, o := range r.Orphans() {
 		if !o.RemovalRequested.IsZero() && time.Since(o.RemovalRequested) < recheckFor {
@@ -151,7 +152,7 @@ func (r *Runner) isRemoving() bool {
 	return false
 }
 
-// recheckFor is how long providers are listed often after a removal request.
+// recheckFor is the time after a removal request during which providers are listed more often.
 const recheckFor = 3 * time.Minute
 
 // noteRemoval records that the removal of an orphan was requested.
@@ -259,10 +260,10 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 }
 
 // existing returns the resources that a provider has, by name. If names is not nil, it reads
-// only these. A known orphan counts as existing until its provider has finished its removal.
-// It also counts while its provider returns an error for it, unless the error is of kind
-// Unknown.
-func (r *Runner) existing(ctx context.Context, p Provider, names []string, known map[string]bool) (map[string]provider.Resource, error) {
+// only these resources. orphans has the names of the provider's orphans from the last list.
+// Such an orphan exists until the provider has finished its removal. It also exists while the
+// provider returns an error for it, unless the error is of kind Unknown.
+func (r *Runner) existing(ctx context.Context, p Provider, names []string, orphans map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
 	results, err := p.Get(ctx, names)
@@ -273,20 +274,20 @@ func (r *Runner) existing(ctx context.Context, p Provider, names []string, known
 	for n, res := range results {
 		switch {
 		case res.Err != nil:
-			if known[n] && res.Err.Kind != provider.Unknown {
+			if orphans[n] && res.Err.Kind != provider.Unknown {
 				exists[n] = provider.Resource{provider.AttrName: n}
 			}
-		case res.Resource.Text(provider.AttrEnsure) == provider.Present, known[n] && res.Resource.Text(provider.AttrState) == provider.StateChanging:
+		case res.Resource.Text(provider.AttrEnsure) == provider.Present, orphans[n] && res.Resource.Text(provider.AttrState) == provider.StateChanging:
 			exists[n] = res.Resource
 		}
 	}
 	return exists, nil
 }
 
-// withoutRecord returns the resources that no sliver's record names, whatever provider the
-// record names.
-func (r *Runner) withoutRecord(all map[string]provider.Resource) (map[string]provider.Resource, error) {
-	left := maps.Clone(all)
+// withoutRecord returns the resources without a sliver's record of the same name. The provider
+// in the record does not matter.
+func (r *Runner) withoutRecord(resources map[string]provider.Resource) (map[string]provider.Resource, error) {
+	left := maps.Clone(resources)
 	err := r.cfg.Store.Read(func(v *store.View) error {
 		return v.Slivers(func(s am.Sliver) bool {
 			delete(left, s.URN.Name)
@@ -296,7 +297,7 @@ func (r *Runner) withoutRecord(all map[string]provider.Resource) (map[string]pro
 	return left, err
 }
 
-// recordOrphans replaces the orphans of a provider, and returns those that are new.
+// recordOrphans replaces the recorded orphans of a provider, and returns the new orphans.
 func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) (fresh []*Orphan) {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
@@ -323,10 +324,10 @@ func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) 
 // bounded returns at most 300 characters of a provider's text, as valid UTF-8.
 func bounded(s string) string { return fmt.Sprintf("%.300s", strings.ToValidUTF8(s, "\uFFFD")) }
 
-// markReleased sets Released of the new orphans whose release is in the journal. The journal
-// is read only once for an orphan, because a sliver's record is deleted only after its
-// release. If the journal cannot be read, markReleased forgets these orphans, so that the
-// next list finds them again.
+// markReleased sets Released in each new orphan for which the journal has the deletion or
+// expiry of a sliver with the orphan's name. It reads the journal once for each orphan, because
+// a later entry cannot make an orphan released. If it cannot read the journal, it forgets these
+// orphans, so that the next list finds them again.
 func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	unknown := map[string]*Orphan{}
 	for _, o := range fresh {
@@ -363,9 +364,9 @@ func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	return err
 }
 
-// removeReleased removes the orphans of a provider that this site has released, if the
-// runner first saw them at least Limits.OrphansAfter ago. The limit per hour keeps the
-// damage of a mistake small.
+// removeReleased removes the orphans of a provider that this site has released, if the runner
+// first saw them at least Limits.OrphansAfter ago. Limits.Removals limits the damage of a
+// mistake.
 func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
 	if !p.Reports(provider.AttrEnsure) {
 		return
@@ -402,10 +403,10 @@ func (r *Runner) countRemoval() bool {
 
 // remove asks a provider to remove one resource, and returns the provider's error. The
 // next list shows whether the resource still exists.
-func (r *Runner) remove(ctx context.Context, p Provider, name string, is provider.Resource) error {
+func (r *Runner) remove(ctx context.Context, p Provider, name string, current provider.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
 	defer cancel()
-	changes, err := p.Set(ctx, []provider.Update{{Name: name, Is: is, Should: provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}}}, false)
+	changes, err := p.Set(ctx, []provider.Update{{Name: name, Is: current, Should: provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}}}, false)
 	for _, c := range changes {
 		if err == nil && c.Name == name && c.Err != nil {
 			err = c.Err

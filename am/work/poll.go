@@ -15,15 +15,17 @@ import (
 const (
 	// pollName is the name of a resource that no provider has. A poll is a get of this name.
 	pollName = "00000000-0000-4000-8000-000000000000"
-	// maxPolls is how many polls of one provider may run at once. A slow provider is polled
-	// again before it has answered, so that it answers about as often as a fast one.
+	// maxPolls is the maximum number of polls of one provider that run at the same time. A slow
+	// provider is polled again before it has answered, so that its answers come about as often
+	// as those of a fast provider.
 	maxPolls = 4
 )
 
 // Polled is the result of polling a provider.
 type Polled struct {
 	Provider string
-	// Answered is when the provider last answered, or when it was first polled.
+	// Answered is the time when the provider last answered, or was first polled if it has not
+	// answered.
 	Answered time.Time
 	// Silent means that the provider has not answered for too long. Err is the error of the
 	// poll that ended last.
@@ -62,7 +64,8 @@ func (r *Runner) Polled() []Polled {
 	return all
 }
 
-// Silent returns when a provider last answered, and whether that is too long ago.
+// Silent returns the time when a provider last answered. silent reports whether that is too
+// long ago.
 func (r *Runner) Silent(name string) (since time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()

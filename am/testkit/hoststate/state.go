@@ -137,8 +137,8 @@ func (k *taker) isMarked(text string) bool {
 	return hasMark(text, k.options.Only)
 }
 
-// hasMark reports whether the text contains one of the marks as a whole word or number: x-t1
-// is not in x-t10.
+// hasMark reports whether the text contains one of the marks as a whole word. For example,
+// x-t10 does not contain the mark x-t1.
 func hasMark(text string, marks []string) bool {
 	for _, mark := range marks {
 		for rest := text; ; {

@@ -23,7 +23,7 @@ const (
 	Host   = "203.0.113.10"  // the host
 	Router = "203.0.113.1"   // the host's router in the Internet
 	Names  = "198.51.100.53" // the name server
-	Web    = "198.51.100.80" // the address of every name
+	Web    = "198.51.100.80" // the address that the name server returns for every name
 )
 
 // Options of a Lab.
@@ -35,7 +35,7 @@ type Options struct {
 	Addresses []string
 }
 
-// Lab is a host and an Internet.
+// Lab is a simulated host that is connected to a simulated Internet.
 type Lab struct {
 	// CA is the certificate, in PEM, of the authority that signs the certificates of the
 	// HTTPS server.
@@ -44,8 +44,8 @@ type Lab struct {
 	host, internet *place
 }
 
-// New creates a lab, which is removed when the test ends. It skips the test if the lab is not
-// possible.
+// New creates a lab, and removes it when the test ends. It skips the test if the real host does
+// not allow network namespaces.
 func New(t testing.TB, o Options) *Lab {
 	t.Helper()
 	require.NetNS(t)
@@ -86,7 +86,7 @@ func New(t testing.TB, o Options) *Lab {
 }
 
 // Start calls c.Start on the host of the lab; on a nil Lab it calls c.Start on the real host.
-// The caller must end the program, since the end of the lab does not.
+// The caller must end the program; the removal of the lab does not end it.
 func (b *Lab) Start(c *exec.Cmd) error {
 	if b == nil {
 		return c.Start()
@@ -122,9 +122,9 @@ func (b *Lab) AddAddress(a netip.Prefix) error {
 	return b.host.do(func() error { return address("eth0", a.String()) })
 }
 
-// place is a network namespace with a thread that stays in it until the test ends. The
-// thread starts all programs, since a program can be configured to end when the thread that
-// has started it ends (Pdeathsig).
+// place is a network namespace with a thread that stays in it until the test ends. The thread
+// starts all programs of the place, because a program with Pdeathsig ends together with the
+// thread that started it.
 type place struct {
 	file *os.File    // the namespace
 	work chan func() // functions for the thread
@@ -146,13 +146,14 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// keepNamespace creates the namespace on its own thread and runs the functions of p.work
-// there. It sends to ready the error, or nil when the namespace exists.
+// keepNamespace creates the namespace on its own thread and runs the functions of p.work there.
+// When the namespace exists, it sends nil to ready. If the namespace cannot be created, it
+// sends the error.
 func (p *place) keepNamespace(ready chan error) {
 	runtime.LockOSThread() // never unlocked, so the thread ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread cannot be used. While it is locked here, another goroutine runs on
-		// another thread.
+		// This is the main thread, which must not be used. It is locked here, so another
+		// goroutine gets another thread.
 		defer runtime.UnlockOSThread()
 		again := make(chan error)
 		go p.keepNamespace(again)
@@ -189,8 +190,8 @@ func (p *place) do(f func() error) error {
 	return <-done
 }
 
-// awaitLink waits until eth0 of the thread's namespace is operational. For a short time after
-// it was set up, it still drops packets.
+// awaitLink waits until eth0 of the thread's namespace is operational. An interface drops
+// packets for a short time after it is brought up.
 func awaitLink() error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l, err := netlink.LinkByName("eth0")
@@ -204,7 +205,7 @@ func awaitLink() error {
 	return errors.New("eth0 does not become operational")
 }
 
-// address adds an address to a device of the thread's namespace, and sets the device up.
+// address adds an address to a device of the thread's namespace, and brings the device up.
 func address(device, a string) error {
 	l, err := netlink.LinkByName(device)
 	if err != nil {

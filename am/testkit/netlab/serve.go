@@ -139,15 +139,15 @@ func answerStreams(l net.Listener) {
 	}
 }
 
-// reply returns the answer to a DNS query: Web if it is for an IPv4 address (A), and
-// otherwise no records. It returns nil for a message that is not a query.
+// reply returns the answer to a DNS query. The answer is the address Web for a query of type A,
+// and has no records for other queries. reply returns nil for a message that is not a query.
 func reply(question []byte) []byte {
 	const header = 12
 	end := header
 	for end < len(question) && question[end] != 0 { // the name
 		end += int(question[end]) + 1
 	}
-	end += 5 // its end, type and class
+	end += 5 // the end of the name, the type and the class
 	if len(question) < end || question[2]&0x80 != 0 {
 		return nil
 	}

@@ -9,12 +9,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines may take to end. No goroutine needs that long, even on
-// a busy host.
+// patience is the longest time that goroutines may take to end. It is more than any goroutine
+// needs on a busy host.
 const patience = time.Minute
 
-// NoLeaks runs the tests and returns the exit status of the test program. It is 1 if all
-// tests have passed but goroutines still run. Goleak itself waits for less than half a
+// NoLeaks runs the tests and returns the exit status of the test program. The status is 1 if
+// all tests have passed but goroutines still run. Goleak itself waits for less than half a
 // second, which is too short for connections that close on a busy host.
 func NoLeaks(m *testing.M) int {
 	code := m.Run()

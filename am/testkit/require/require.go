@@ -64,9 +64,10 @@ func SSH(t testing.TB) string {
 	return path
 }
 
-// Shared returns the folder of the corpus, or the file or folder elems in it. The corpus has
-// recorded calls, requests and schemas that cannot be in the repository, because they are
-// too large or belong to others. Shared skips the test if the result does not exist.
+// Shared returns the path of the corpus folder, or of the file or folder in it with the path
+// elements elems. The corpus has recorded calls, requests and schemas that cannot be in the
+// repository, because they are too large or belong to others. Shared skips the test if the
+// result does not exist.
 func Shared(t testing.TB, elems ...string) string {
 	t.Helper()
 	dir := os.Getenv("PATCHBAY_CORPUS")
@@ -80,7 +81,7 @@ func Shared(t testing.TB, elems ...string) string {
 	return path
 }
 
-// Required reports whether name is in PATCHBAY_REQUIRE.
+// Required reports whether name is in the list PATCHBAY_REQUIRE.
 func Required(name string) bool {
 	return slices.ContainsFunc(strings.Split(os.Getenv("PATCHBAY_REQUIRE"), ","), func(s string) bool {
 		return strings.TrimSpace(s) == name

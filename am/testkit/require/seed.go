@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// Long reports whether PATCHBAY_LONG is set, as by make check-full. It requests long tests
-// with new random numbers. Otherwise tests are short and use the same random numbers each
-// time.
+// Long reports whether the variable PATCHBAY_LONG is set, as by make check-full. If it is set,
+// tests are long and use new random numbers each time. Otherwise tests are short and use the
+// same random numbers each time.
 func Long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
 
-// Seed returns the seed for the random numbers of a test, and logs it. It is PATCHBAY_SEED if
-// that is set, a random number with PATCHBAY_LONG, and otherwise 1.
+// Seed returns the seed for the random numbers of a test, and logs it. The seed is
+// PATCHBAY_SEED if that variable is set. Otherwise it is a random number if PATCHBAY_LONG is
+// set, and else 1.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)

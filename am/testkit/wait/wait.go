@@ -12,7 +12,7 @@ const (
 	pause = 5 * time.Millisecond
 )
 
-// Limit returns how long a test waits for a condition before it fails.
+// Limit returns the longest time that a test waits for a condition.
 func Limit(t testing.TB) time.Duration {
 	t.Helper()
 	text := os.Getenv("PATCHBAY_WAIT")
@@ -26,15 +26,14 @@ func Limit(t testing.TB) time.Duration {
 	return time.Duration(times * float64(usual))
 }
 
-// Until waits until ok returns true. It fails the test with the text what if that takes too
-// long.
-func Until(t testing.TB, what string, ok func() bool) {
+// Until waits until ok returns true. If that takes too long, it fails the test with message.
+func Until(t testing.TB, message string, ok func() bool) {
 	t.Helper()
-	Holds(t, ok, func() string { return what })
+	Holds(t, ok, func() string { return message })
 }
 
-// Holds waits until ok returns true. It fails the test with the result of problem if that
-// takes too long.
+// Holds waits until ok returns true. If that takes too long, it fails the test with the result
+// of problem.
 func Holds(t testing.TB, ok func() bool, problem func() string) {
 	t.Helper()
 	Clear(t, func() string {
@@ -45,8 +44,8 @@ func Holds(t testing.TB, ok func() bool, problem func() string) {
 	})
 }
 
-// Clear waits until problem returns "". It fails the test with the last result of problem if
-// that takes too long.
+// Clear waits until problem returns "". If that takes too long, it fails the test with the last
+// result of problem.
 func Clear(t testing.TB, problem func() string) {
 	t.Helper()
 	limit := Limit(t)
@@ -61,13 +60,13 @@ func Clear(t testing.TB, problem func() string) {
 	}
 }
 
-// Success waits until try returns no error. It fails the test with the text what and the last
-// error if that takes too long.
-func Success(t testing.TB, what string, try func() error) {
+// Success calls f until f returns no error. If that takes too long, it fails the test with
+// message and the last error.
+func Success(t testing.TB, message string, f func() error) {
 	t.Helper()
 	Clear(t, func() string {
-		if err := try(); err != nil {
-			return what + ": " + err.Error()
+		if err := f(); err != nil {
+			return message + ": " + err.Error()
 		}
 		return ""
 	})
