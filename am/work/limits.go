@@ -36,8 +36,9 @@ type Limits struct {
 	// then at intervals of List; defaults 1 min and 5 min. For some minutes after a request to
 	// remove an orphan, the interval is Sweep, if that is shorter.
 	FirstList, List time.Duration
-	// Poll is how often providers are polled, 15 s. A provider is silent if it has not
-	// answered for Silent, 45 s, or for its own limit of a get if that is longer than Get.
+	// Poll is the interval at which providers are polled; default 15 s. A provider is silent if
+	// it has not answered for the duration Silent; default 45 s. If the provider's metadata
+	// allow a get to take longer than both Get and Silent, that longer duration applies.
 	Poll, Silent time.Duration
 	// OrphansAfter is the time from the discovery of an orphan to its automatic removal;
 	// default 10 min. Removals is the maximum number of automatic removals in an hour; default

@@ -125,7 +125,7 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {
 		limit := timeLimit(p, "get", r.limits.Get)
-		if limit > r.limits.Get { // its metadata say that it is slow
+		if limit > r.limits.Get { // the provider's metadata say that it is slow
 			r.polls.mu.Lock()
 			r.polls.byProvider[name].limit = max(r.limits.Silent, limit)
 			r.polls.mu.Unlock()
@@ -150,9 +150,9 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText returns the text of an error for operators. For a provider's error that is
-// Detail, since its Error text only refers to the log. For nil the text is that no call has
-// ended.
+// operatorText returns the text of an error for operators. For a provider's error it returns
+// Detail, because the text of Error only refers to the log. For nil it returns a text that no
+// call has ended yet.
 func operatorText(err error) string {
 	if err == nil {
 		return "none of its calls has ended yet"

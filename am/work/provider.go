@@ -15,12 +15,12 @@ import (
 type Provider interface {
 	Get(ctx context.Context, names []string) (map[string]provider.Result, error)
 	Set(ctx context.Context, u []provider.Update, noop bool) ([]provider.Change, error)
-	// Parallel is how many sets may run at once.
+	// Parallel returns the number of sets that may run at the same time.
 	Parallel() int
-	// Reports reports whether the attribute can be set and is shown by Get, so
-	// that the two can be compared.
+	// Reports reports whether Set accepts the attribute and Get returns it. Only then can the
+	// desired and the observed value be compared.
 	Reports(attribute string) bool
-	// Accepts reports whether the attribute can be set, shown or not.
+	// Accepts reports whether Set accepts the attribute, even if Get does not return it.
 	Accepts(attribute string) bool
 }
 
@@ -35,8 +35,8 @@ type timed interface {
 	Timeout(action string) time.Duration
 }
 
-// timeLimit returns the time limit for one call of p: limit, or a longer one from its
-// metadata.
+// timeLimit returns the time limit for one call of p. This is limit, or the limit in the
+// metadata of p if that is longer.
 func timeLimit(p Provider, action string, limit time.Duration) time.Duration {
 	if t, ok := p.(timed); ok {
 		return max(limit, t.Timeout(action))
@@ -72,8 +72,8 @@ func wanted(p Provider, i *item) provider.Resource {
 	return r
 }
 
-// toSet returns what a set requests: the differences from the desired state and, for a
-// node that does not exist, the attributes that are sent only at creation.
+// toSet returns the attributes to send in a set: those that differ from the desired state and,
+// for a node that does not exist, those that are sent only at creation.
 func toSet(p Provider, i *item) provider.Resource {
 	should := provider.Diff(i.is, wanted(p, i))
 	if steps := provider.Setup(&i.sliver); len(steps) > 0 && provider.Gone(i.is) {
@@ -82,9 +82,9 @@ func toSet(p Provider, i *item) provider.Resource {
 	return should
 }
 
-// missingParts returns a text about the parts of its desired state that a ready sliver
-// lacks: features that its provider does not support, failed services, and problems that
-// the provider reports. It returns "" if nothing is missing.
+// missingParts returns a text about the parts of the desired state that a ready sliver lacks:
+// features that the sliver's provider does not support, failed services, and problems that the
+// provider reports. It returns "" if nothing is missing.
 func missingParts(p Provider, s *am.Sliver) string {
 	if !s.Desired.Present {
 		return ""

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// slowGet is how long a get may delay the next one of its provider.
+	// slowGet is the longest time that a get delays the next get of the same provider.
 	slowGet = time.Second
-	// slowSet is how long a set of several runs before its resources are polled, and the
-	// interval of the polls.
+	// slowSet is the time after which a running set of several resources is called slow. Then
+	// the resources are polled, at intervals of slowSet.
 	slowSet = 2 * time.Second
-	// slowGets limits the gets of a provider that run longer than slowGet or read only one
-	// resource, because its last get failed.
+	// slowGets limits the slow gets of a provider. A get is slow if it runs longer than
+	// slowGet, or if it reads only one resource, because the last get of that resource failed.
 	slowGets = 8
 )
 
@@ -23,7 +23,7 @@ type queue struct {
 	name     string
 	provider Provider // nil until a findCall has found it
 	finding  bool     // whether a findCall runs
-	trouble  string   // why it cannot be used, as logged last
+	trouble  string   // why the provider cannot be used, as logged last
 
 	nextGet time.Time      // when the next get of several may start
 	gets    map[*call]bool // running gets
@@ -33,7 +33,8 @@ type queue struct {
 	soon         []*job // jobs that will soon be due for a get
 }
 
-// start begins the calls for which there are workers, and returns when to run again.
+// start starts the calls that have a free worker, and returns the time at which it must run
+// again.
 func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	never := now.Add(time.Minute)
 	if len(q.toGet)+len(q.toSet)+len(q.gets)+len(q.sets) == 0 {
@@ -50,9 +51,9 @@ func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	return earlier(l.pollSets(ctx, q, now), l.startGets(ctx, q, now))
 }
 
-// pollSets polls the resources of each long set, since one resource may hang while others
-// are done. It skips sets of one resource and sets that remove. It returns when to run
-// again.
+// pollSets polls the resources of each long set, since one resource may hang while others are
+// done. It skips sets of only one resource and sets that remove resources. It returns the time
+// at which it must run again.
 func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for c := range q.sets {
@@ -83,9 +84,9 @@ func (l *loop) pollSets(ctx context.Context, q *queue, now time.Time) time.Time 
 	return next
 }
 
-// startGets starts one get for all due resources, even while slow gets still run, up to
-// slowGets. A resource whose last get failed is read alone, and its get counts as slow.
-// startGets returns when to run again.
+// startGets starts one get for all due resources, even while slow gets still run, if there are
+// at most slowGets of them. A resource whose last get failed is read alone, and this get counts
+// as slow. startGets returns the time at which it must run again.
 func (l *loop) startGets(ctx context.Context, q *queue, now time.Time) time.Time {
 	next, busy := now.Add(time.Minute), false
 	for c := range q.gets {
@@ -145,9 +146,9 @@ func (l *loop) startSets(ctx context.Context, q *queue) {
 	}
 }
 
-// postponeConflicts removes from toSet the nodes that share a client_id or a link with a
-// node of their slice that is being removed. They wait until the provider has accepted the
-// removal, or until the removal has failed Limits.Attempts times.
+// postponeConflicts removes some nodes from q.toSet: those that share a client_id or a link
+// with a node of the same slice that is being removed. These nodes wait until the provider has
+// accepted the removal, or until the removal has failed Limits.Attempts times.
 func (l *loop) postponeConflicts(q *queue) {
 	type name struct{ slice, kind, id string }
 	names := func(j *job) (all []name) {
@@ -177,7 +178,7 @@ func (l *loop) postponeConflicts(q *queue) {
 // batches groups due resources into sets. The resources of a set belong to one slice, and
 // either all or none of them are removed. A resource whose last set failed or did not end
 // is alone in its set. Removals come first, then the resources that have been due longest.
-func (l *loop) batches(q *queue) (all [][]*job) {
+func (l *loop) batches(q *queue) (groups [][]*job) {
 	slices.SortFunc(q.toSet, func(a, b *job) int {
 		if a.removes() != b.removes() {
 			if a.removes() {
@@ -191,18 +192,18 @@ func (l *loop) batches(q *queue) (all [][]*job) {
 		slice   string
 		removes bool
 	}
-	open := map[kind]int{} // indexes in all
+	open := map[kind]int{} // indexes in groups
 	for _, j := range q.toSet {
 		k := kind{j.sliver.Slice.Key(), j.removes()}
 		n, ok := open[k]
-		if l.alone[j.id] || !ok || len(all[n]) == l.r.limits.Names {
+		if l.alone[j.id] || !ok || len(groups[n]) == l.r.limits.Names {
 			if !l.alone[j.id] {
-				open[k] = len(all)
+				open[k] = len(groups)
 			}
-			all = append(all, []*job{j})
+			groups = append(groups, []*job{j})
 			continue
 		}
-		all[n] = append(all[n], j)
+		groups[n] = append(groups[n], j)
 	}
-	return all
+	return groups
 }

@@ -11,8 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// record records the outcomes of items in one decision, and logs them. Outcomes for an older
-// generation are dropped.
+// record records the outcomes of items in one decision, and logs them. It drops outcomes for an
+// older generation.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
 	for n, i := range items {
@@ -63,9 +63,9 @@ func changesRecord(i *item, o outcome) bool {
 	return true
 }
 
-// clearsError reports whether the error in a sliver's record is outdated after an outcome:
-// the provider has answered and works on the sliver. A sliver that has failed permanently
-// keeps its error.
+// clearsError reports whether the outcome o makes the error in a sliver's record obsolete. It
+// does if the provider has accepted a set, or has reported a resource that is changing. A
+// sliver that has failed permanently keeps its error.
 func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }

@@ -9,15 +9,15 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ReleaseOrphans asks a provider to remove the orphans among resources, and waits until it
-// has removed them or ctx ends. It never removes a resource that a sliver's record names.
-// For a few minutes after each request the runner lists the providers' resources often.
+// ReleaseOrphans asks a provider to remove the orphans among resources, and waits until it has
+// removed them or ctx ends. It never removes a resource that a sliver's record names. For a few
+// minutes after each request, the runner lists the providers' resources more often.
 //
-// left are the sorted names of the requested orphans that still existed when the provider was
-// last listed. failed has the provider's error for each orphan whose removal it refused.
+// remaining has the sorted names of the requested orphans that still existed when the provider
+// was last listed. failed has an error for each orphan whose removal the provider refused.
 // ReleaseOrphans fails if the provider cannot be called or the store cannot be read; the
 // provider may have removed some orphans by then.
-func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []string) (left []string, failed map[string]error, err error) {
+func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []string) (remaining []string, failed map[string]error, err error) {
 	p, err := r.cfg.Providers(name)
 	if err != nil {
 		return nil, nil, err
@@ -52,10 +52,10 @@ func (r *Runner) ReleaseOrphans(ctx context.Context, name string, resources []st
 		} else if ctx.Err() == nil { // an ended ctx is no error: watchOrphans continues
 			err = listErr
 		}
-		left = slices.DeleteFunc(slices.Sorted(maps.Keys(orphans)), func(n string) bool { return !slices.Contains(resources, n) })
+		remaining = slices.DeleteFunc(slices.Sorted(maps.Keys(orphans)), func(n string) bool { return !slices.Contains(resources, n) })
 		isBeingRemoved := func(n string) bool { return failed[n] == nil }
-		if listErr != nil || !slices.ContainsFunc(left, isBeingRemoved) || sleep(ctx, wait) != nil {
-			return left, failed, err
+		if listErr != nil || !slices.ContainsFunc(remaining, isBeingRemoved) || sleep(ctx, wait) != nil {
+			return remaining, failed, err
 		}
 	}
 }

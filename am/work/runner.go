@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// Store is the part of *store.Store that the runner uses. Leases follow its clock.
+// Store is the part of *store.Store that the runner uses. Leases follow the store's clock.
 type Store interface {
 	Commit(context.Context, store.Decision) error
 	Read(func(*store.View) error) error
@@ -19,17 +19,17 @@ type Store interface {
 // Config is the configuration of a Runner.
 type Config struct {
 	Store Store
-	// Components returns the names of a component and its provider, for slivers whose
-	// records lack them. If ok is false the inventory does not have the component, so
-	// its slivers wait. It must be quick, and may be called concurrently.
+	// Components returns the names of a component and its provider, for slivers whose records
+	// lack these names. If ok is false, the inventory does not have the component, and the
+	// component's slivers wait. It must be quick, and may be called concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
-	// Interfaces returns the name of a physical interface on its component, for slivers
-	// whose records lack it, or "" if the inventory does not have it: then the name is
-	// taken from the URN. It must be quick, and may be called concurrently; it may be
-	// nil.
+	// Interfaces returns the name of a physical interface on its component, for slivers whose
+	// records lack the name. It returns "" if the inventory does not have the interface; then
+	// the runner takes the name from the URN. It must be quick, and may be called concurrently;
+	// it may be nil.
 	Interfaces func(urn.URN) string
-	// Await waits until providers may be called for the first time, or ctx ends. Run calls
-	// it. Meanwhile leases already end. It may be nil.
+	// Await waits until providers may be called for the first time, or ctx ends. Run calls it,
+	// and ends leases meanwhile. Await may be nil.
 	Await func(ctx context.Context)
 	// ServicesMustSucceed makes a sliver geni_failed if an install or execute service
 	// fails. Without it the sliver becomes ready with an error text.
@@ -100,8 +100,8 @@ func wake(c chan struct{}) {
 func (r *Runner) TaskFailures() int64 { return r.failures.Load() }
 
 // Run works until ctx ends or the store is closed. It returns nil if ctx has ended, and
-// store.ErrClosed if the store was closed. When it returns, it calls no provider and writes
-// nothing any more. The next Run continues unfinished work.
+// store.ErrClosed if the store was closed. After its return, it calls no provider and writes
+// nothing. The next Run continues unfinished work.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup

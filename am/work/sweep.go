@@ -16,11 +16,12 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// sweepCalls limits the additional gets in one sweep of a provider. They are needed when a
-// get fails, to find the resources that make it fail.
+// sweepCalls limits the additional gets in one sweep of a provider. After a failed get, they
+// find the resources that make the get fail.
 const sweepCalls = 32
 
-// settled is a sliver that has a resource and no task. The resource should match its record.
+// settled is a sliver that has a resource and no task. The resource should match the sliver's
+// record.
 type settled struct {
 	urn        urn.URN
 	generation int64
@@ -83,29 +84,29 @@ func isSettled(v *store.View, s *am.Sliver) bool {
 }
 
 // sweepProvider compares the slivers of one provider, in batches.
-func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, all []settled) {
+func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, slivers []settled) {
 	calls := sweepCalls
-	for some := range slices.Chunk(all, r.limits.Names) {
-		if err := r.sweepSome(ctx, p, some, &calls); err != nil && ctx.Err() == nil {
-			r.cfg.Log.Warn("cannot compare slivers with their resources", "provider", name, "slivers", len(some), "error", operatorText(err))
+	for batch := range slices.Chunk(slivers, r.limits.Names) {
+		if err := r.sweepSome(ctx, p, batch, &calls); err != nil && ctx.Err() == nil {
+			r.cfg.Log.Warn("cannot compare slivers with their resources", "provider", name, "slivers", len(batch), "error", operatorText(err))
 		}
 	}
 }
 
-// sweepSome compares some slivers with their resources, which it reads with one get. If the
-// get fails and calls allows two more, sweepSome splits the slivers into two halves and
-// sweeps each.
-func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, calls *int) error {
-	found, err := r.get(ctx, p, some)
+// sweepSome compares the slivers in batch with their resources, which it reads with one get.
+// calls is the number of additional gets that are left. If the get fails and two more are left,
+// sweepSome sweeps the two halves of the batch separately.
+func (r *Runner) sweepSome(ctx context.Context, p Provider, batch []settled, calls *int) error {
+	found, err := r.get(ctx, p, batch)
 	if err != nil {
-		if len(some) == 1 || *calls < 2 || ctx.Err() != nil {
+		if len(batch) == 1 || *calls < 2 || ctx.Err() != nil {
 			return err
 		}
 		*calls -= 2
-		half := len(some) / 2
-		return errors.Join(r.sweepSome(ctx, p, some[:half], calls), r.sweepSome(ctx, p, some[half:], calls))
+		half := len(batch) / 2
+		return errors.Join(r.sweepSome(ctx, p, batch[:half], calls), r.sweepSome(ctx, p, batch[half:], calls))
 	}
-	bad, err := r.findDeviations(p, some, found)
+	bad, err := r.findDeviations(p, batch, found)
 	if err != nil {
 		return err
 	}
@@ -122,13 +123,13 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, some []settled, call
 			}
 		}
 	}
-	return r.recordObserved(ctx, p, some, found)
+	return r.recordObserved(ctx, p, batch, found)
 }
 
-// findDeviations returns the slivers whose resources are lost or have drifted.
-func (r *Runner) findDeviations(p Provider, some []settled, found map[string]provider.Result) (bad []settled, err error) {
+// findDeviations returns the slivers in batch whose resources are lost or have drifted.
+func (r *Runner) findDeviations(p Provider, batch []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
-		for _, x := range some {
+		for _, x := range batch {
 			s, _, err := v.Sliver(x.urn)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
@@ -143,12 +144,12 @@ func (r *Runner) findDeviations(p Provider, some []settled, found map[string]pro
 	return bad, err
 }
 
-// get reads the resources of slivers. The result has an entry for each.
-func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[string]provider.Result, error) {
+// get reads the resources of the slivers in batch. The result has an entry for each sliver.
+func (r *Runner) get(ctx context.Context, p Provider, batch []settled) (map[string]provider.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
-	names := make([]string, len(some))
-	for n, s := range some {
+	names := make([]string, len(batch))
+	for n, s := range batch {
 		names[n] = s.urn.Name
 	}
 	found, err := p.Get(ctx, names)
@@ -164,8 +165,8 @@ func (r *Runner) get(ctx context.Context, p Provider, some []settled) (map[strin
 	return found, nil
 }
 
-// lossOf returns why the resource of a settled sliver is lost; "" if it is not, or if
-// that is unknown.
+// lossOf returns the reason why the resource of a settled sliver is lost. It returns "" if the
+// resource is not lost, or if the result does not show whether it is lost.
 func lossOf(res provider.Result) string {
 	switch {
 	case res.Err != nil && res.Err.Kind == provider.Unknown:
@@ -180,12 +181,12 @@ func lossOf(res provider.Result) string {
 	return ""
 }
 
-// recordObserved compares the slivers in some with the resources in found, and records
-// losses, drift and other changes. While a resource is changing, for example because its
-// provider restarts it, the last recorded state stays.
-func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled, found map[string]provider.Result) error {
+// recordObserved compares the slivers in batch with the resources in found, and records losses,
+// drift and other changes. While a resource is changing, for example during a restart by the
+// provider, recordObserved keeps the last recorded state.
+func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
-		for _, x := range some {
+		for _, x := range batch {
 			res, ok := found[x.urn.Name]
 			s, _, err := v.Sliver(x.urn)
 			switch {
@@ -241,11 +242,11 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, some []settled,
 	return nil
 }
 
-// recordChanges records the observed state now of a ready resource. It may bring new results
-// of services, which may still have been running when the sliver became ready.
-func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, now am.Observed) {
+// recordChanges records the observed state of a ready resource. The state may have new results
+// of services that were still running when the sliver became ready.
+func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, state am.Observed) {
 	before := missingParts(p, s)
-	s.Observed = now
+	s.Observed = state
 	failed := s.StepFailure()
 	switch {
 	case r.cfg.ServicesMustSucceed && failed != "":
@@ -261,8 +262,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// sleepUntil waits for d, or until ctx ends or wake has a value. It reports whether it has
-// received that value.
+// sleepUntil waits for d, or until ctx ends or wake has a value. woken reports whether wake had
+// a value.
 func sleepUntil(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

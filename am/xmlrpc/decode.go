@@ -1,10 +1,10 @@
 package xmlrpc
 
-// Limits limit what a decoder accepts. A zero field means its default.
+// Limits are the limits of a decoder. A zero field means its default.
 type Limits struct {
-	// Depth limits how deep values may nest, 32 by default. A parameter has depth 1.
+	// Depth is the maximum depth of nested values; default 32. A parameter has depth 1.
 	Depth int
-	// Values limits the number of values in a document, 200,000 by default.
+	// Values is the maximum number of values in a document; default 200,000.
 	Values int
 }
 
@@ -24,8 +24,8 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// DecodeCall reads a methodCall. Its error is always a *Fault that can be sent to the
-// client: its text names the line and, inside of parameters, the value.
+// DecodeCall reads a methodCall. The error is always a *Fault that can be sent to the client.
+// The fault's text names the line and, inside of parameters, the value.
 func DecodeCall(b []byte, lim Limits) (Call, error) {
 	r := newReader(b, lim)
 	c := r.call()
@@ -35,8 +35,8 @@ func DecodeCall(b []byte, lim Limits) (Call, error) {
 	return c, nil
 }
 
-// DecodeResponse reads a methodResponse. Its error is a *Fault if the server has answered
-// with a fault, and a *SyntaxError if the answer cannot be read.
+// DecodeResponse reads a methodResponse. The error is a *Fault if the server has answered with
+// a fault, and a *SyntaxError if the answer cannot be read.
 func DecodeResponse(b []byte, lim Limits) (Value, error) {
 	r := newReader(b, lim)
 	v, fault := r.response()

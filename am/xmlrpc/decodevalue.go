@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// part reads a value whose place is one step below r.path. Messages contain the path.
-func (r *reader) part(at step, depth int) Value {
-	r.path = append(r.path, at)
+// part reads a value inside of another. place is the value's step in r.path, which messages
+// show.
+func (r *reader) part(place step, depth int) Value {
+	r.path = append(r.path, place)
 	v := r.value(depth)
 	r.path = r.path[:len(r.path)-1]
 	return v
@@ -58,7 +59,7 @@ func (r *reader) typed(kind string, depth int) Value {
 	return v
 }
 
-// scalar parses s, which has no surrounding blanks, as a value of kind.
+// scalar parses s as a value of the type kind. s has no blanks at its ends.
 func scalar(kind, s string) (v Value, ok bool) {
 	switch kind {
 	case "int", "i4":

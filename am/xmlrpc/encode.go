@@ -11,7 +11,7 @@ import (
 const declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 
 // AppendCall appends c to b as a whole document. It fails for values that AppendResponse
-// refuses, and for a method name that is not valid (see ValidMethod). It then returns b
+// refuses, and for an invalid method name (see ValidMethod). After an error it returns b
 // unchanged.
 func AppendCall(b []byte, c Call) ([]byte, error) {
 	if !ValidMethod(c.Method) {
@@ -31,10 +31,10 @@ func AppendCall(b []byte, c Call) ([]byte, error) {
 	return append(out, "</params></methodCall>\n"...), nil
 }
 
-// AppendResponse appends v to b as a whole answer, in ASCII. It refuses nil, time.Time and
-// types that are not a Value, an int of more than 32 bits, an infinite float64 or NaN, two
-// members with one name, and values that nest deeper than a decoder accepts by default.
-// After an error it returns b unchanged.
+// AppendResponse appends v to b as a whole answer, in ASCII. It fails for nil, a time.Time, a
+// type that is not a Value, an int of more than 32 bits, an infinite float64 and NaN. It also
+// fails for a struct with two members of the same name, and for values that nest deeper than a
+// decoder accepts by default. After an error it returns b unchanged.
 func AppendResponse(b []byte, v Value) ([]byte, error) {
 	out := append(b, declaration+"<methodResponse><params><param>"...)
 	out, err := appendValue(out, v, 1)
@@ -130,9 +130,9 @@ func appendStruct(b []byte, s Struct, depth int) ([]byte, error) {
 	return append(b, "</struct>"...), nil
 }
 
-// AppendText appends s to b as the content of a <string>: ASCII with escaped markup. A
-// carriage return becomes a reference, because readers convert a bare one to a line feed.
-// Characters that XML does not allow and bytes that are not UTF-8 become U+FFFD.
+// AppendText appends s to b as the content of a <string>: ASCII with escaped markup. A carriage
+// return becomes a character reference, because XML parsers convert a plain carriage return to
+// a line feed. Characters that XML does not allow and bytes that are not UTF-8 become U+FFFD.
 func AppendText(b []byte, s string) []byte {
 	done := 0
 	for i := 0; i < len(s); {
@@ -170,7 +170,7 @@ func AppendText(b []byte, s string) []byte {
 	return append(b, s[done:]...)
 }
 
-// asIs reports which bytes need no escape in character data.
+// asIs is true for each byte that needs no escape in character data.
 var asIs = func() (t [256]bool) {
 	for c := ' '; c <= 0x7f; c++ {
 		t[c] = c != '&' && c != '<' && c != '>'

@@ -4,14 +4,15 @@ import "fmt"
 
 // Fault codes, from the "Specification for Fault Code Interoperability".
 const (
-	// FaultParse: the text is not well-formed, or uses XML that is refused here.
+	// FaultParse: the document is not well-formed, or uses a part of XML that the decoder
+	// refuses.
 	FaultParse = -32700
 	// FaultEncoding: the document declares a character set other than UTF-8, US-ASCII
 	// or ISO-8859-1.
 	FaultEncoding = -32701
-	// FaultCharacter: a byte is not a character of the encoding.
+	// FaultCharacter: a byte is not part of a character of the declared encoding.
 	FaultCharacter = -32702
-	// FaultInvalid: well-formed, but not XML-RPC; or beyond a limit.
+	// FaultInvalid: the document is well-formed, but is not XML-RPC or exceeds a limit.
 	FaultInvalid = -32600
 	// FaultMethod: the method does not exist.
 	FaultMethod = -32601

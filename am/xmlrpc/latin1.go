@@ -9,16 +9,17 @@ import (
 // 1.1 and PHP libraries declare it for calls that are mostly plain ASCII.
 const latin1Name = "iso-8859-1"
 
-// encodingOf returns the character set that an XML declaration names, if it names one.
-func encodingOf(inst string) (set string, named bool) {
+// encodingOf returns the character set that an XML declaration names. named is false if the
+// declaration names none.
+func encodingOf(inst string) (charset string, named bool) {
 	_, after, named := strings.Cut(inst, "encoding")
 	after = trim(strings.TrimPrefix(trim(after), "="))
 	if after != "" {
 		if end := strings.IndexByte(after[1:], after[0]); end >= 0 {
-			set = after[1 : 1+end]
+			charset = after[1 : 1+end]
 		}
 	}
-	return set, named
+	return charset, named
 }
 
 // declaresLatin1 reports whether a document begins with a declaration that names
@@ -36,9 +37,9 @@ func declaresLatin1(b []byte) bool {
 	return strings.ToLower(set) == latin1Name
 }
 
-// firstControl returns the index of the first byte that is NUL or one of the controls
-// from 0x80 to 0x9F, or -1. No text in ISO-8859-1 has them; they show that the text is
-// windows-1252 or UTF-8.
+// firstControl returns the index of the first byte that is NUL or one of the controls from 0x80
+// to 0x9F, or -1. Texts in ISO-8859-1 do not contain these bytes. Such a byte shows that the
+// text is in windows-1252 or UTF-8.
 func firstControl(b []byte) int {
 	for i, c := range b {
 		if c == 0 || c >= 0x80 && c <= 0x9F {

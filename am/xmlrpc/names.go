@@ -1,7 +1,7 @@
 package xmlrpc
 
-// nameSet detects members with the same name. It uses a map only if a struct has more members
-// than the structs of the usual APIs.
+// nameSet detects members with the same name. It uses a map only for structs with many members,
+// since those of the usual APIs have few.
 type nameSet struct{ seen map[string]bool }
 
 // add records name as the next member after those in s, and reports whether it is new.

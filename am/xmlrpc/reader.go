@@ -148,9 +148,9 @@ func (r *reader) declared(inst string) {
 	}
 }
 
-// chars reads text up to and including the next tag, and joins the pieces between comments
-// and CDATA sections. child is the name of the next child, or "" if the tag is the end tag
-// of parent. With mustBeBlank chars refuses text other than white space.
+// chars reads text up to and including the next tag, and joins the pieces between comments and
+// CDATA sections. child is the name of the next child, or "" if the tag is the end tag of
+// parent. If mustBeBlank is true, chars refuses text other than white space.
 func (r *reader) chars(parent string, mustBeBlank bool) (text, child string) {
 	var s strings.Builder
 	for {
@@ -268,7 +268,7 @@ func (r *reader) refuse(code int, format string, args ...any) {
 }
 
 // maxTag is the maximum length of a tag, in bytes. No XML-RPC tag needs attributes, and the
-// tokenizer uses far more memory for attributes than they have bytes.
+// tokenizer needs much memory for each byte of attributes.
 const maxTag = 4096
 
 // input is the source of the tokenizer. It fails inside a tag that is too long.
@@ -310,7 +310,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// label returns the name of an element with its prefix.
+// label returns the name of an element with its namespace prefix, if it has one.
 func label(n xml.Name) string {
 	if n.Space != "" {
 		return n.Space + ":" + n.Local

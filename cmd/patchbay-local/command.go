@@ -68,7 +68,7 @@ func versionCommand() *cobra.Command {
 // version is set by the linker (-X main.version=…) in a release.
 var version string
 
-// buildVersion returns the version of a release, or else that of the Go module.
+// buildVersion returns the version of a release, or else the version of the Go module.
 func buildVersion() string {
 	if version != "" {
 		return version

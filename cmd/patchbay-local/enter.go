@@ -91,7 +91,7 @@ func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) err
 		}
 	}()
 	go io.Copy(p.Terminal, os.Stdin)
-	io.Copy(os.Stdout, p.Terminal) // ends with an error when the last process has closed it
+	io.Copy(os.Stdout, p.Terminal) // fails when the last process has closed the terminal
 	return waitExit(p)
 }
 

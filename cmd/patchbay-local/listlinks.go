@@ -37,8 +37,8 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 	return w.Flush()
 }
 
-// maxShown is the number of properties of an interface that a line shows, and the number of
-// names that it shows for each property.
+// maxShown is the maximum number of properties of an interface that a line shows, and of names
+// that it shows for each property.
 const maxShown = 3
 
 // formatProperties formats the requested properties of frames that leave an interface.

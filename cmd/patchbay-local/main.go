@@ -27,8 +27,8 @@ func main() {
 	if os.Getuid() != os.Geteuid() {
 		agent.RunCommand(agent.SudoName, os.Args[1:])
 	}
-	// The testbed also runs its own processes from this binary; the program's name selects
-	// one. Functions Main and Stage without a result do not return.
+	// The testbed also runs its own processes from this binary; the program's name selects one.
+	// A function Main or Stage that has no result does not return.
 	switch filepath.Base(os.Args[0]) {
 	case nodes.Argv0:
 		nodes.Stage()
@@ -51,7 +51,7 @@ func main() {
 	c, err := command().ExecuteC()
 	prefix := "patchbay-local"
 	if slices.Contains(providerCommands, c.Name()) {
-		prefix = "error" // the server reads the level of a provider's line from its prefix
+		prefix = "error" // the server reads the log level of a line from the line's prefix
 	}
 	exit(prefix, err)
 }

@@ -35,8 +35,8 @@ func (f *siteFlags) read(path string) (s local.Settings, state string, err error
 	return s, state, err
 }
 
-// readSettings is local.ReadSettings for a file that must exist. With the defaults of a
-// missing file, commands would act on another testbed.
+// readSettings reads settings like local.ReadSettings, but fails if the file does not exist.
+// With default settings, a command would act on another testbed.
 func readSettings(path string) (local.Settings, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return local.Settings{}, fmt.Errorf("%s does not exist; SETTINGS is the local.yaml in the folder providers of a site", path)

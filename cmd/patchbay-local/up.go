@@ -56,8 +56,8 @@ request nodes. The log goes to standard error.`,
 	return c
 }
 
-// checkListenAddress returns an error if this host does not have the address a, which is
-// listen in the settings at path. The zero address means all addresses.
+// checkListenAddress returns an error if this host does not have the address a. The address is
+// the value of the key listen in the settings file path. The zero address means all addresses.
 func checkListenAddress(path string, a netip.Addr) error {
 	if !a.IsValid() {
 		return nil

@@ -28,9 +28,9 @@ func (t *trialSite) port() string {
 	return u.Port()
 }
 
-// aggregateFiles returns aggregate.yaml, which has the URL of the site, and the server's
-// certificates if they are self-signed. It returns no files if the server chooses its port,
-// since the URL is then unknown.
+// aggregateFiles returns the file aggregate.yaml with the site's URL. If the server's
+// certificates are self-signed, it also returns a file with the certificates. If the server
+// chooses its port, the URL is unknown, and aggregateFiles returns no files.
 func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
@@ -67,7 +67,7 @@ func (t *trialSite) serverCA() ([]byte, error) {
 	return all, nil
 }
 
-// bundleReadme is README.txt of a bundle.
+// bundleReadme is the format of README.txt in a bundle.
 const bundleReadme = `For %[1]s, an experimenter of %[2]s
 %[3]s
 
@@ -154,20 +154,20 @@ func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	return err
 }
 
-// readme returns README.txt of a bundle. own are the user's slices; request reports whether
-// the bundle has an example request.
-func (t *trialSite) readme(u *trialUser, own []string, request bool) []byte {
+// readme returns the text of README.txt in a bundle. userSlices are the names of the user's
+// slices. hasRequest reports whether the bundle has an example request.
+func (t *trialSite) readme(u *trialUser, userSlices []string, hasRequest bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {
 		keys = u.file("key.pem") + " is a private key"
 		more = "\nLog in to nodes with your own SSH key, whose public half is in " + ownKeys + ".\nAdd its private half to your SSH agent or to ~/.ssh.\n"
 	}
 	slice, example := "SLICE", "write one into request.xml."
-	if len(own) > 0 {
-		slice = own[0]
-		more += "\nYour slices: " + strings.Join(own, ", ") + "\n"
+	if len(userSlices) > 0 {
+		slice = userSlices[0]
+		more += "\nYour slices: " + strings.Join(userSlices, ", ") + "\n"
 	}
-	if request {
+	if hasRequest {
 		example = "request.xml is an example."
 	}
 	return fmt.Appendf(nil, bundleReadme, u.Name, t.URN().Authority, t.URL, keys, more, example, slice)

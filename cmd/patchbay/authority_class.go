@@ -150,7 +150,7 @@ func isKeyText(s string) bool {
 // readList reads a list of users. Each line has a name and perhaps an SSH key; if the
 // first line has commas, the list is CSV.
 func readList(file string, text []byte) (class []classUser, err error) {
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of spreadsheets
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // spreadsheet programs write this byte order mark
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++

@@ -134,7 +134,7 @@ func (t *trialSite) existingUser(name string) (*trialUser, error) {
 type receiver struct {
 	urn         urn.URN
 	certificate []byte // PEM, with its chain
-	dir         string // of a user or tool of this site; "" for others
+	dir         string // the folder of a user or tool of this site; "" for others
 }
 
 // receiver returns the user or tool of that name at this site. If there is none, name must

@@ -113,9 +113,9 @@ func (t *trialSite) writeSlice(name, owner string, expires, now time.Time) (tria
 	return s, u, file, site.ReplaceFile(file, s.Credential, 0o600)
 }
 
-// otherOwner returns a user other than user who has a credential for the slice, preferably
-// one that is not delegated. It returns "" if there is no such user, or if user also has a
-// credential that is not delegated.
+// otherOwner returns the name of another user that has a credential for the slice called name.
+// It prefers a user whose credential is not delegated. It returns "" if there is no other user,
+// or if user has a credential that is not delegated.
 func (t *trialSite) otherOwner(name, user string) (receiver string) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	has := func(user string) (any, own bool) {

@@ -185,34 +185,35 @@ type noTrial struct{ text string }
 func (e noTrial) Error() string { return e.text }
 func (e noTrial) Unwrap() error { return fs.ErrNotExist }
 
-// trialUser is a user of the trial authority and their folder.
+// trialUser is a user of the trial authority, with the user's folder.
 type trialUser struct {
 	trial.User
 	Name, Dir string
 }
 
-// file returns the name of one of the user's files, path its path.
+// file returns the name of one of the user's files, and path returns the path of this file.
 func (u *trialUser) file(suffix string) string { return u.Name + "-" + suffix }
 func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.file(suffix)) }
 
-// ownKeys is the file with the public SSH keys of a user for whom no key pair was created.
+// ownKeys is the name of the file with the public SSH keys of a user without a key pair from
+// the authority.
 const ownKeys = "id_own.pub"
 
-// writeUser is writeUserWithKeys without SSH keys.
-func (t *trialSite) writeUser(name string, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+// writeUser calls writeUserWithKeys without new SSH keys.
+func (t *trialSite) writeUser(name string, renew bool, now time.Time) (_ *trialUser, wrote bool, err error) {
 	return t.writeUserWithKeys(name, nil, renew, now)
 }
 
-// writeUserWithKeys creates or updates a user and the user's files. For a new user, or if
-// renew is true, it writes all files. Otherwise it writes missing files, and files about the
-// site or the SSH keys that have changed. keys, unless empty, replace the user's SSH keys.
-// made reports whether it wrote any file.
-func (t *trialSite) writeUserWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, made bool, err error) {
+// writeUserWithKeys creates or updates a user and the user's files. For a new user, or if renew
+// is true, it writes all files. Otherwise it writes missing files, and changed files about the
+// site or the SSH keys. If keys is not empty, it replaces the user's SSH keys. wrote reports
+// whether a file was written.
+func (t *trialSite) writeUserWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, wrote bool, err error) {
 	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
 		return nil, false, err
 	}
-	name = x.URN.Name // in the case of the first spelling
+	name = x.URN.Name // upper and lower case as in the first command for this user
 	u := &trialUser{User: x, Name: name, Dir: folderOfUser(t.dir, name)}
 	follow, err := t.aggregateFiles() // files that are rewritten if their content has changed
 	if err != nil {
@@ -277,8 +278,8 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// expiry returns the end of a credential that is created at now and lasts life. It fails if
-// the trial authority's certificate ends before that time.
+// expiry returns the end of a credential that is created at the time now and valid for the
+// duration life. It fails if the trial authority's certificate ends before the credential.
 func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
@@ -287,9 +288,10 @@ func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error)
 	return now.Add(life), nil
 }
 
-// omniConfig returns an omni_config that works without a clearinghouse: credentials come
-// from files, and the key ch is not used. dir has the files that it names; "" is the current
-// folder. The user's section is user-NAME, so that it differs from omni's own sections.
+// omniConfig returns an omni_config that works without a clearinghouse: credentials come from
+// files, and the key ch is not used. dir is the folder of the files that the configuration
+// names; "" means the current folder. The user's section is called user-NAME, so that it cannot
+// have the name of another section of omni.
 func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
 	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()
@@ -325,7 +327,8 @@ func (u *trialUser) publicKeys() string {
 	return "id_ed25519.pub"
 }
 
-// omni returns a command line of omni.py; slice is a file with a slice credential, or "".
+// omni returns a command line of omni.py. slice is a file with a slice credential, or "" for
+// none.
 func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 	line := []string{"omni.py", "-c", filepath.Join(u.Dir, "omni_config"), "-a", t.URL, "-V", "3", "--usercredfile", u.path("usercred.xml")}
 	if slice != "" {

@@ -167,7 +167,7 @@ func report(err error, c console) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // an aggregate may have sent a part of it
+	fmt.Fprintf(c.err, "patchbay: %s\n", display.Printable(err.Error())) // a part of the text may come from an aggregate
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return 2
 	}
