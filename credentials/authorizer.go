@@ -31,19 +31,19 @@ type Config struct {
 	SHA1Signatures bool
 	// SHA1Certificates accepts certificates signed with SHA-1.
 	SHA1Certificates bool
-	// MinRSABits is the smallest size of an RSA key; 0 means 2048. Keys of less than 1024
+	// MinRSABits is the minimum size of an RSA key; 0 means 2048. Keys of less than 1024
 	// bits are never accepted.
 	MinRSABits int
-	// Signers are names, in the last part of a URN, of further authorities that may sign
-	// credentials. The names sa, ma, ca, ch and root are always accepted. Case does not
+	// Signers are the names of further authorities that may sign credentials, besides sa,
+	// ma, ca, ch and root. A name is the last part of an authority's URN. Case does not
 	// matter.
 	Signers []string
 	// Speakers are the URNs of the tools, authorities and users that may speak for a user
 	// with a credential signed by that user. If Speakers is empty, every tool and every
 	// authority under the anchors may speak for users.
 	Speakers []string
-	// CacheSize limits the number of verified credentials in their cache, and the number of
-	// callers in theirs; 0 means DefaultCacheSize.
+	// CacheSize is the maximum number of entries in the cache of credentials, and also in
+	// the cache of callers; 0 means DefaultCacheSize.
 	CacheSize int
 }
 

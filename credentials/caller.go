@@ -28,14 +28,14 @@ type Caller struct {
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
-	// generation identifies the anchors at the identification of the caller. rawChain is
+	// generation is the generation of the anchors that identified the caller. rawChain is
 	// the chain as received.
 	generation string
 	rawChain   [][]byte
 }
 
-// issuers returns the certificates that may be above the caller's own certificate. These
-// are the rest of the verified chain. Without a verified chain, these are the other
+// issuers returns the certificates that may be above the caller's own certificate. If the
+// caller has a verified chain, these are the rest of that chain, else the other
 // certificates from the client.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
@@ -44,7 +44,8 @@ func (c Caller) issuers() []*cert.Certificate {
 	return c.others
 }
 
-// Limits of the search in credentials for missing issuers of a caller.
+// Limits of completeChain: the number and the total size of the credentials that it
+// examines.
 const (
 	maxBorrowed      = 4
 	maxBorrowedBytes = 256 << 10
@@ -137,8 +138,8 @@ func checkRawChain(rawChain [][]byte) error {
 	return nil
 }
 
-// cached returns the cached caller of a chain. ok is false if there is none, or if the
-// chain is not valid at the time now.
+// cached returns the cached caller of a chain. The result false means that there is none,
+// or that the chain is not valid at the time now.
 func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())

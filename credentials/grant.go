@@ -16,7 +16,7 @@ type Grant struct {
 	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
 	speaksFor   *statement // the speaks-for credential of the speaker; nil if there is none
 	right       Right
-	expires     time.Time // the earlier expiry of the peer's chain and of speaksFor
+	expires     time.Time // the expiry of the peer's chain, or of speaksFor if that is earlier
 	credentials []usableCredential
 	reasons     []Reason // a reason for each presented credential that does not give the right
 }
@@ -38,11 +38,11 @@ func (g Grant) Speaker() urn.URN { return g.speaker }
 // Right returns the granted right.
 func (g Grant) Right() Right { return g.right }
 
-// Over returns the time until which the right covers a slice. For one credential this is
-// the earliest expiry of the credential, its parents, the speaks-for credential, and all
-// certificates in their chains and in the peer's chain. If several credentials are for the
-// slice, Over returns the latest of these times. If no credential is for the slice, the
-// error is a *DeniedError.
+// Over returns the time until which the right covers a slice. For one credential, this is
+// the earliest expiry of the credential, its parents and the speaks-for credential, and of
+// the certificates in all chains, including the peer's chain. If several credentials are
+// for the slice, Over returns the latest of these times. If no credential is for the slice,
+// the error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")

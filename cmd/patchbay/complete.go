@@ -141,8 +141,8 @@ func (x *completion) users() ([]string, bool) {
 	return names, len(names) > 0
 }
 
-// ownedSlices returns the slices for which users have credentials: the users of --user, or
-// all users without that flag.
+// ownedSlices returns the slices for which the users of --user have credentials. Without
+// --user, it returns the slices of all users.
 func (x *completion) ownedSlices() ([]string, bool) {
 	var users, names []string
 	if o, ok := x.options.(*callOptions); ok {

@@ -394,8 +394,8 @@ func (a *answerOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shownOn returns a document for w: without control characters for a terminal, unchanged
-// for a file or pipe.
+// shownOn returns a document for output to w. It removes control characters only if w is a
+// terminal.
 func shownOn(w io.Writer, document string) string {
 	if toTerminal(w) {
 		return display.Printable(document)

@@ -235,7 +235,7 @@ func (me *caller) noSlice(slice string, files []string) error {
 }
 
 // setOnlySlice sets the slice if the user's folders hold credentials for exactly one slice.
-// It fails if they are for several slices.
+// It fails if the folders hold credentials for several slices.
 func (me *caller) setOnlySlice() error {
 	var names []string
 	for _, dir := range me.folders {
@@ -283,8 +283,8 @@ func (me *caller) addSliceCredential(file string) error {
 	return nil
 }
 
-// addCredential adds a credential that is sent with every call, such as one that lets a
-// tool speak for a user.
+// addCredential adds a credential that is sent with every call, such as a speaks-for
+// credential.
 func (me *caller) addCredential(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -351,7 +351,7 @@ func (me *caller) expired(now time.Time, reported bool) []string {
 	return list
 }
 
-// commandAbout returns a command line for the site that path belongs to.
+// commandAbout returns a command line for the site that a path belongs to.
 func commandAbout(path string, args ...string) string {
 	if site := siteOf(path); site != "" {
 		return display.CommandAt(site, args...)

@@ -98,7 +98,7 @@ func (r *callRequest) action() string {
 	return "geni_" + r.args[0]
 }
 
-// needsSlice reports whether the call is about a slice that its arguments do not name.
+// needsSlice reports whether the call needs a slice that the arguments do not name.
 func (r *callRequest) needsSlice() bool {
 	_, slivers := r.targets()
 	if len(slivers) > 0 && !slices.ContainsFunc(slivers, func(s string) bool { return !isURN(s) }) {
@@ -223,8 +223,8 @@ func (r *callRequest) sliceOr(slivers []string) (xmlrpc.Value, error) {
 	return client.Strings([]string{r.me.sliceURN}), nil
 }
 
-// freeParams returns the parameters of a method without a shape: the arguments as text or
-// JSON, and the options if any.
+// freeParams returns the parameters of a method without a shape. These are the arguments as
+// text or JSON, followed by the options if there are any.
 func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) {
 	var params []xmlrpc.Value
 	for _, a := range r.args {

@@ -290,8 +290,8 @@ func scalar(v xmlrpc.Value) string {
 }
 
 // printExtensions prints the members that this software adds to the slivers of the API:
-// interfaces, install and execute steps, and the output of failed steps. With logs it
-// prints the output of all steps. If brief is true, it prints only failed steps.
+// interfaces, install and execute steps, and the output of failed steps. If logs is true,
+// it prints the output of all steps. If brief is true, it prints only failed steps.
 func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
@@ -343,7 +343,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 }
 
-// shortData shortens a data URL: it removes the content. It returns other URLs unchanged.
+// shortData returns a URL, without the content if it is a data URL.
 func shortData(url string) string {
 	if head, _, ok := strings.Cut(url, ","); ok && strings.HasPrefix(head, "data:") {
 		return head + ",…"

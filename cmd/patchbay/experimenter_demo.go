@@ -114,7 +114,8 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	return false, nil
 }
 
-// hostProblem returns why the local testbed cannot run on this host, or "" if it can.
+// hostProblem returns the reason why the local testbed cannot run on this host, or "" if it
+// can run.
 func hostProblem(ctx context.Context) string {
 	if os.Geteuid() != 0 {
 		return "that needs root; run it as root, or with sudo"
@@ -161,10 +162,10 @@ type demo struct {
 }
 
 // step prints the heading of a step, with its number and the time since the start.
-func (d *demo) step(what string) {
+func (d *demo) step(heading string) {
 	if d.err == nil {
 		d.steps++
-		fmt.Fprintf(d.out, "\n%2d. %s  [%.1fs]\n", d.steps, what, time.Since(d.start).Seconds())
+		fmt.Fprintf(d.out, "\n%2d. %s  [%.1fs]\n", d.steps, heading, time.Since(d.start).Seconds())
 	}
 }
 
@@ -207,7 +208,7 @@ func (d *demo) run(ctx context.Context, line string) (string, error) {
 	return string(out), err
 }
 
-// command returns a command line that can run. If patchbay is not on the PATH, it replaces
+// command returns a command line to run. If patchbay is not on the PATH, command replaces
 // the word patchbay by this program's path.
 func (d *demo) command(line string) string {
 	if rest, ok := strings.CutPrefix(line, "patchbay "); ok && strings.ContainsRune(display.Program, filepath.Separator) {
@@ -249,8 +250,8 @@ func (d *demo) showFirstLines(line string) {
 	}
 }
 
-// showNode runs a command line that prints a document, shows the document's first node and returns the
-// output.
+// showNode runs a command line that prints a document. It shows the first node of the
+// document and returns the output.
 func (d *demo) showNode(what, line string) string {
 	out := d.runShown(line)
 	_, node, _ := strings.Cut(out, "<node ")

@@ -54,8 +54,9 @@ func countLines(text string, patterns ...string) (n int) {
 	return n
 }
 
-// countBelow returns the number of entries below a folder that have all bits of mode and
-// contain name in their path. It also counts symbolic links whose target begins with name.
+// countBelow returns the number of entries below a folder whose path contains the name and
+// whose type has all bits of mode. It also counts symbolic links whose target begins with
+// the name.
 func countBelow(name, folder string, mode fs.FileMode) (n int) {
 	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -67,7 +67,7 @@ func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) 
 	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, API: 3, prepare: func(own ownSite) (ownSite, error) {
 		own, err := own.choose(ctx, c, creating)
 		switch {
-		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // root's site, which is only used here
+		case err != nil || !own.exists() && own.home == "" && own.userFolder() != "": // root serves this site
 			return own, err
 		case !creating && !own.exists():
 			return own, errNothingYet
@@ -177,8 +177,8 @@ func (s *session) hint(args ...string) string {
 	return display.Line(display.Command(append(args, rest...)...))
 }
 
-// explain adds a command to an error that means that the site is not running. The command
-// starts the site.
+// explain adds the command that starts the site, if the error means that the site is not
+// running.
 func (s *session) explain(err error) error {
 	switch {
 	case !errors.Is(err, syscall.ECONNREFUSED) || s.flags.URL != "" && !s.flags.site.isGiven():
@@ -320,8 +320,8 @@ func globbed(pattern string) []string {
 	return files
 }
 
-// experiments returns the slices that "patchbay up" has created. These have a request in
-// the user's folder. It leaves out names with control characters.
+// experiments returns the slices that "patchbay up" has created: each has a request in the
+// user's folder. Names with control characters are left out.
 func (s *session) experiments() []string {
 	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
@@ -411,8 +411,8 @@ func isLink(path string) bool {
 // file returns the path of a file in the user's folder.
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
-// refresh gets the manifest and the slivers from the aggregate, and stores the manifest.
-// It does not store an unreadable manifest, since other commands would fail with it.
+// refresh gets the manifest and the slivers from the aggregate, and stores the manifest. It
+// does not store an unreadable manifest, since other commands would then fail.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {

@@ -201,7 +201,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 
 // check prints warnings about the request. If this user cannot read the site's files, apply
 // prints the warnings that the site reports. check fails if the plan would delete nodes and
-// the site would refuse the new ones.
+// the site would refuse the new nodes.
 func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
@@ -307,8 +307,8 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
-// isSimulated reports whether a node is simulated and so has no login. It also returns
-// false if this user cannot read the site's inventory.
+// isSimulated reports whether a node is simulated and so has no login. It returns false if
+// this user cannot read the site's inventory.
 func (s *session) isSimulated(h experiment.Host) bool {
 	if s.config == nil {
 		return false

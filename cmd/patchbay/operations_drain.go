@@ -172,8 +172,8 @@ func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []strin
 }
 
 // componentsOf returns the names in an argument, which has names and ranges separated by
-// commas, or the URN of a component. It fails for more than limit names. If mustExist is
-// true, it fails for a name that is not in the inventory.
+// commas, or the URN of a component. It fails if there are more than limit names. If
+// mustExist is true, it also fails for a name that is not in the inventory.
 func componentsOf(inv *inventory.Inventory, written string, limit int, mustExist bool) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
 		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", written, display.Command("nodes", written))

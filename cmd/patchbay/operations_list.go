@@ -44,8 +44,8 @@ func (o *listOptions) addFlags(fs *pflag.FlagSet, list string) {
 }
 
 // addPattern adds a flag with a pattern.
-func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, of string) {
-	fs.StringVar(field, name, "", "PATTERN of "+of)
+func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, object string) {
+	fs.StringVar(field, name, "", "PATTERN of "+object)
 }
 
 // addStates adds the flag for states. The flag accepts the words.

@@ -90,9 +90,9 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// takenOf returns the number of slivers on a node. For a shared node, it adds the largest
-// share that the slivers use of one capacity, in percent. If detailed is true, it adds the
-// use of each capacity instead.
+// takenOf returns the number of slivers on a node. For a shared node, it adds the use of
+// the fullest capacity in percent. If detailed is true, it adds the use of each capacity
+// instead.
 func takenOf(n *operate.Node, detailed bool) string {
 	if n.Slivers == 0 && !detailed {
 		return ""

@@ -92,8 +92,9 @@ func (f *siteFlag) hint(args ...string) string {
 	return display.CommandAt(f.file, args...)
 }
 
-// readFile reads the configuration in a file. If the file is of the user's own site and no
-// site was named, it ignores environment variables, as the own site's server does.
+// readFile reads the configuration in a file. If the file belongs to the user's own site
+// and no site was named, it ignores environment variables, since the own site's server also
+// ignores them.
 func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	own, err := findOwnSite()
 	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
@@ -102,8 +103,8 @@ func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// read reads the site's configuration. If there is no configuration, its error suggests the
-// user's own site, if that exists.
+// read reads the site's configuration. If it finds no configuration but the user has an own
+// site, the error suggests the own site.
 func (f *siteFlag) read() (*site.Config, error) {
 	c, err := f.readFile(f.path())
 	if err == nil || f.isGiven() || f.folder() != "" {
@@ -127,8 +128,8 @@ func noArguments(args []string) error {
 	return fmt.Errorf("it takes no argument, not %q", args[0])
 }
 
-// oneArgument returns the only argument. If there are none or several, the error has the
-// argument's description.
+// oneArgument returns the only argument. For no argument or several, it fails with an error
+// that contains the description.
 func oneArgument(args []string, description string) (string, error) {
 	if len(args) != 1 {
 		return "", fmt.Errorf("it takes one argument, %s", description)

@@ -39,7 +39,7 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// openOutput opens a file that the user named, to write into it.
+// openOutput opens a file that the user named, for writing.
 func openOutput(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o644)

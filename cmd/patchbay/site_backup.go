@@ -189,8 +189,8 @@ func newBackup(folder string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Without a lock, as on a file system without locks, no command can remove the file
-		// as a leftover.
+		// An error means that the file system has no locks. Then no other command can lock
+		// the file either, and so none removes it.
 		locked := syscall.Flock(int(f.Fd()), syscall.LOCK_SH)
 		if locked != nil || isAt(f, f.Name()) {
 			return f, nil

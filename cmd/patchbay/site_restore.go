@@ -89,7 +89,7 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 
 // presentState opens the present database, so that no server can open it, and writes
 // missing lines of the audit. If the database is damaged, it returns the damage as broken.
-// Without a database, it returns only nil.
+// If there is no database, all results are nil.
 func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil

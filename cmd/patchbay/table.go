@@ -47,7 +47,7 @@ func (t *table) row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// flush prints the table, or the text emptyText if the table has no rows.
+// flush prints the table, or emptyText if the table has no rows.
 func (t *table) flush(emptyText string) error {
 	if len(t.rows) == 0 {
 		_, err := fmt.Fprintln(t.out, emptyText)
@@ -83,11 +83,11 @@ func (t *table) isUsed(column int) bool {
 }
 
 // cut shortens a text to a number of characters, unless the table is wide.
-func (t *table) cut(s string, most int) string {
-	if t.wide || utf8.RuneCountInString(s) <= most {
+func (t *table) cut(s string, limit int) string {
+	if t.wide || utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	return strings.TrimRight(string([]rune(s)[:most-1]), " ") + "…"
+	return strings.TrimRight(string([]rune(s)[:limit-1]), " ") + "…"
 }
 
 // name returns the name in a URN, or the whole URN with --urns.
@@ -98,7 +98,7 @@ func (t *table) name(u urn.URN) string {
 	return t.cut(u.Name, 40)
 }
 
-// list returns the names in some URNs, at most three unless the table is wide.
+// list returns the names in URNs. Unless the table is wide, it returns at most three names.
 func (t *table) list(all []urn.URN) string {
 	const most = 3
 	var names []string

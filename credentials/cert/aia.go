@@ -12,10 +12,11 @@ var (
 )
 
 // cutAIA removes the authorityInfoAccess extension from a certificate. The authorities of
-// Emulab and imec write an access method 2.25.UUID to this extension. Its arc has 128 bits,
-// and so the standard library refuses the whole certificate. cutAIA returns the shortened
-// certificate for parsing, and the original TBSCertificate for the signature. ok is false
-// unless there is exactly one such extension, and it has no field "critical".
+// Emulab and imec write an access method 2.25.UUID to this extension. The UUID has 128
+// bits, which is too long for the standard library: it refuses the whole certificate.
+// cutAIA returns the shortened certificate for parsing, and the original TBSCertificate for
+// the signature. ok is false unless there is exactly one such extension, and it has no
+// field "critical".
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)

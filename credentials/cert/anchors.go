@@ -13,8 +13,8 @@ import (
 // Anchor is one certificate that the operator trusts.
 type Anchor struct {
 	Certificate *Certificate
-	// Authorities are further authorities that the anchor covers. It always covers the
-	// authority in its URN.
+	// Authorities are further authorities that the anchor covers. The anchor always covers
+	// the authority in its URN.
 	Authorities []string
 	// File is the file of the certificate; "" if there is none.
 	File string
@@ -50,8 +50,8 @@ type verified struct {
 	from, ends time.Time
 }
 
-// maxCached limits the number of verified chains in their cache, and the number of
-// certificates in theirs.
+// maxCached is the maximum number of entries in the cache of verified chains, and also in
+// the cache of certificates.
 const maxCached = 4096
 
 // store caches a verified chain. Several cached chains share one copy of a certificate.
@@ -123,7 +123,7 @@ func (a *Anchors) Generation() string { return a.generation }
 // List returns the anchors that are not revoked, in the order they were read.
 func (a *Anchors) List() []Anchor { return slices.Clone(a.list) }
 
-// find returns the anchor that has the certificate.
+// find returns the anchor with a certificate.
 func (a *Anchors) find(c *Certificate) (Anchor, bool) {
 	i, ok := a.byHash[c.hash]
 	if !ok {

@@ -58,8 +58,8 @@ func Parse(der []byte) (*Certificate, error) {
 }
 
 // hasNothingAdded reports whether a certificate in DER has no data after the signature, and
-// no unused bits in the signature. The standard library ignores both. An attacker could
-// change both to give one certificate many fingerprints.
+// no unused bits in the signature. The standard library ignores such data and bits. With
+// them, an attacker could give one certificate many fingerprints.
 func hasNothingAdded(der cryptobyte.String) bool {
 	var outer cryptobyte.String
 	var signature []byte
@@ -79,8 +79,8 @@ func (c *Certificate) NameErr() error {
 	return c.nameErr
 }
 
-// Name returns a name of the certificate for messages: the URN, or the subject without a
-// URN.
+// Name returns a name of the certificate for messages. This is the URN, or else the
+// subject.
 func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()

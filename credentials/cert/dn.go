@@ -90,7 +90,7 @@ func (a *attribute) read(der cryptobyte.String) bool {
 	return true
 }
 
-// readString decodes the string types that names use.
+// readString decodes a string of a type that names use. For other types, it returns false.
 func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	const numeric, visible, bmp = cbasn1.Tag(18), cbasn1.Tag(26), cbasn1.Tag(30)
 	switch tag {

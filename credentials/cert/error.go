@@ -16,7 +16,7 @@ const (
 	Expired
 	NotYetValid
 	NoName       // no URN, a malformed URN, or two URNs
-	NotIssuer    // the issuer may not issue: no CA, no authority, wrong key usage, chain too long
+	NotIssuer    // the issuer may not issue: not a CA, not an authority, wrong key usage, chain too long
 	Namespace    // the issuer does not cover the authority in the URN
 	WeakKey      // size or kind of the key
 	WeakDigest   // SHA-1, which the operator does not allow

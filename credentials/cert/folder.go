@@ -25,7 +25,7 @@ const (
 const allAnchors = "CATedCACerts.pem"
 
 // IsTrustFile reports whether a file with the base name belongs in a trust folder. It also
-// returns true for names that are ignored but seem to be mistakes.
+// returns true if the name seems to be a mistake, so that the file is ignored.
 func IsTrustFile(name string) bool {
 	switch filepath.Ext(name) {
 	case ".pem", ".crl", ".authorities":
@@ -54,8 +54,8 @@ func misnamed(name string) string {
 	return ""
 }
 
-// Problem describes a file of the trust folder, or a part of it, that was ignored or has no
-// effect.
+// Problem describes a file of the trust folder, or a part of such a file, that is ignored
+// or has no effect.
 type Problem struct {
 	File string
 	Text string
@@ -77,8 +77,8 @@ type Folder struct {
 	denied deniedFile
 }
 
-// NewFolder returns a Folder of dir. The options select the signature algorithms that
-// a CRL may use.
+// NewFolder returns a Folder for a directory. The options select the signature algorithms
+// that a CRL may use.
 func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options: o} }
 
 // Load reads the folder. It fails if the folder cannot be read, or if the first Load cannot

@@ -71,9 +71,9 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	return got, problems
 }
 
-// replacedNewer returns a former list that the older list l replaces. That is a list from
-// the same source as l, which is later than l and not in the current lists. replacedNewer
-// returns nil if there is no such list, or if l was in the file before.
+// replacedNewer returns the newer list that the list l has replaced, or nil. The newer list
+// is a former list from the same source as l, and is not in the current lists. If l was in
+// the file before, replacedNewer returns nil.
 func (f listFile) replacedNewer(l *RevocationList, current []*RevocationList) *RevocationList {
 	if f.good && hasList(f.lists, l) {
 		return nil
@@ -91,8 +91,8 @@ func hasList(lists []*RevocationList, l *RevocationList) bool {
 	return slices.ContainsFunc(lists, func(m *RevocationList) bool { return m.hash == l.hash })
 }
 
-// readList reads one CRL. It fails if the CRL cannot be used, or has more than room
-// entries.
+// readList reads one CRL. It fails if the CRL has more than room entries, is signed with
+// SHA-1 against the options, or begins in the future.
 func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, error) {
 	l, err := ParseRevocationList(der)
 	switch {
@@ -127,7 +127,7 @@ func listParts(text []byte) (parts [][]byte, err error) {
 
 // unreplaced returns the former lists that are missing in the current lists and have no
 // successor. A successor is a valid list from the same source. If a source had several
-// lists, every one needs another successor.
+// lists, each list needs its own successor.
 func unreplaced(former, valid, current []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {

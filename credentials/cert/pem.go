@@ -24,12 +24,12 @@ var parentMark = []byte("-----parent-----")
 // beginOf returns the first line of a PEM block.
 func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----") }
 
-// ParsePEM reads the certificates of a GID, leaf first. It accepts three forms: PEM
-// blocks with or without text around them, old SFA's blocks joined by
-// -----parent-----, and bare base64 of the DER. Duplicates are dropped.
+// ParsePEM reads the certificates of a GID, leaf first. It accepts three forms: PEM blocks
+// with or without text around them, old SFA's blocks joined by -----parent-----, and bare
+// base64 of the DER. Duplicates are dropped.
 //
-// It fails if there is no certificate, if one cannot be parsed, or if there are more than
-// MaxBytes of text or MaxCertificates blocks.
+// It fails if there is no certificate, or if a certificate cannot be parsed. It also fails
+// if the text has more than MaxBytes bytes or more than MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
 	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "the certificates have %d bytes; at most %d are read", len(text), MaxBytes)

@@ -185,8 +185,9 @@ func nameAndKey(c *Certificate) string {
 	return nameKey(c.RawSubject) + string(c.RawSubjectPublicKeyInfo)
 }
 
-// findAnchor is find for the certificate of an anchor, whose issuer is unknown. It tries
-// every anchor that has the issuer's name and whose key verifies the signature.
+// findAnchor is like find, for the certificate of an anchor. The issuer of an anchor is
+// unknown. So findAnchor tries every anchor that has the issuer's name and whose key
+// verifies the signature.
 func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	if file, line, ok := r.find(c, nil); ok {
 		return file, line, true
@@ -279,7 +280,7 @@ func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked
 type Effect struct {
 	// RevokedAnchors are the anchors that the entry revokes.
 	RevokedAnchors []RevokedAnchor
-	// Anchors are the anchors that can have a denied certificate below them. For a
+	// Anchors are the anchors below which a denied certificate can exist. For a
 	// fingerprint, these are all anchors. If Anchors and RevokedAnchors are empty, the
 	// entry has no effect yet.
 	Anchors []Anchor

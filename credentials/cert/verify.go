@@ -28,8 +28,8 @@ const (
 type Options struct {
 	// SHA1 accepts SHA-1 signatures on certificates below the anchor.
 	SHA1 bool
-	// MinRSABits is the smallest size of an RSA key; zero means DefaultMinRSABits. Keys of
-	// less than 1024 bits are never accepted.
+	// MinRSABits is the minimum size of an RSA key; 0 means DefaultMinRSABits. Keys of less
+	// than 1024 bits are never accepted.
 	MinRSABits int
 	// Budget limits the signature checks.
 	Budget *Budget
@@ -208,7 +208,8 @@ func (s *search) isAnchor(c *Certificate) bool {
 }
 
 // isEvaluated reports whether a critical extension is supported. Key identifiers, extended
-// key usage and policies are accepted without evaluation, since they limit nothing in GENI.
+// key usage and policies are accepted but not evaluated, since GENI does not use these
+// extensions as limits.
 func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	switch oid.String() {
 	case "2.5.29.14", // subject key identifier

@@ -116,7 +116,7 @@ func (d *document) collectChain(e *xmltree.Element) error {
 }
 
 // concerns reports whether a signature may refer to a credential of the chain. It also
-// returns true if the signature has a reference whose target is not clear, or no reference.
+// returns true if the signature has no reference, or a reference with an unclear target.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -214,9 +214,9 @@ func hasName(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplacedRule returns the rule that a misplaced element breaks. Only elements with one of
-// the names in the namespace are allowed in its place. The rule is rule.Names if only the
-// element's namespace is wrong, else rule.Cardinality.
+// misplacedRule returns the rule that a misplaced element breaks. In the place of that
+// element, only elements with one of the names in the namespace are allowed. The rule is
+// rule.Names if only the element's namespace is wrong, else rule.Cardinality.
 func misplacedRule(e *xmltree.Element, namespace string, names ...string) rule.Rule {
 	if e.Space != namespace && slices.Contains(names, e.Local) {
 		return rule.Names

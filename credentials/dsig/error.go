@@ -13,7 +13,7 @@ type Reason int
 const (
 	Malformed    Reason = iota // not XML, or not the structure of a signed credential
 	Unsigned                   // a credential of the chain has no signature, or two
-	Unsupported                // an algorithm, transform or key outside the profile
+	Unsupported                // an algorithm, transform or key that is not supported
 	WeakDigest                 // SHA-1, which the operator does not allow
 	BadSignature               // digest or signature do not match
 )

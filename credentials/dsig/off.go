@@ -36,7 +36,7 @@ var unlisted = map[string]any{
 	c14n10 + "#WithComments": xmltree.C14N10,
 }
 
-// lookup returns the algorithm of a name. ok reports whether the algorithm is accepted.
+// lookup returns the algorithm of a name, and reports whether the algorithm is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	if !ok {

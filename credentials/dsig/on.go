@@ -9,7 +9,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// lookup returns the algorithm of a name. ok reports whether the algorithm is accepted.
+// lookup returns the algorithm of a name, and reports whether the algorithm is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	return found, ok

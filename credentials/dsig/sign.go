@@ -137,8 +137,8 @@ type unsignedSignature struct {
 	digest []byte
 }
 
-// element returns the Signature element with a signature value. With the value nil, it
-// returns an element whose SignedInfo is to be signed.
+// element returns the Signature element with a signature value. For the value nil, the
+// element has an empty signature value; only its SignedInfo is used.
 func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)

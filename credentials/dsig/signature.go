@@ -196,8 +196,8 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	return b, nil
 }
 
-// checkChildren fails if an element has a child other than these names in the namespace of
-// signatures.
+// checkChildren fails if an element has a child other than the elements with these names in
+// the namespace of signatures.
 func checkChildren(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {
@@ -219,8 +219,8 @@ next:
 }
 
 // asn1Signature converts an ECDSA signature from the format in XML signatures to ASN.1, as
-// the standard library reads it. In XML signatures, it is a sequence of two numbers of
-// equal length.
+// the standard library reads it. In XML signatures, the signature is a sequence of two
+// numbers of equal length.
 func asn1Signature(value []byte) ([]byte, error) {
 	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
 		return nil, refuse(BadSignature, rule.Signature, "the signature value has the wrong length for ECDSA")

@@ -1,7 +1,7 @@
 package rule
 
-// Rules for certificates (package credentials/cert). The numbers are those of the attacks
-// that a rule prevents, in the tests of package credentials.
+// Rules for certificates (package credentials/cert). The comment of a rule has the numbers
+// of the attacks that the rule prevents, as in the tests of package credentials.
 const (
 	Anchored             Rule = "a chain leads to an anchor"                               // 7, 9
 	HasURN               Rule = "a certificate contains a URN"                             // 32

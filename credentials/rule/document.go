@@ -4,8 +4,8 @@ package rule
 // without parsed input there is nothing to examine.
 const Readable Rule = "the input can be parsed"
 
-// Rules for the document's text (package schemas/xmltree). The numbers are those of the
-// attacks that a rule prevents, in the tests of package credentials.
+// Rules for the document's text (package schemas/xmltree). The comment of a rule has the
+// numbers of the attacks that the rule prevents, as in the tests of package credentials.
 const (
 	Doctype      Rule = "no document type"                                        // 22
 	Encoding     Rule = "only UTF-8 is declared as encoding"                      // 27

@@ -1,7 +1,7 @@
 package rule
 
-// Rules for the caller and the presented credentials (package credentials). The numbers are
-// those of the attacks that a rule prevents, in the package's tests.
+// Rules for the caller and the presented credentials (package credentials). The comment of
+// a rule has the numbers of the attacks that the rule prevents, as in the package's tests.
 const (
 	CallerKind      Rule = "a caller is a user, a tool or an authority"      // 32
 	AuthorityAlone  Rule = "an authority has no rights of its own"           // 32
