@@ -2,10 +2,10 @@ package local
 
 import "strings"
 
-// MissingMetadata returns a text with the lines that the metadata in the settings file
-// at path lack, compared with the metadata of this version. It returns "" if nothing is
-// missing, the file cannot be read, or it has no metadata. An older file still works,
-// but the manager does not use attributes that the file does not declare.
+// MissingMetadata compares the metadata in the settings file at path with the metadata of
+// this version. It returns a text with the missing lines. It returns "" if nothing is
+// missing, or if the file cannot be read or has no metadata. An older file still works, but
+// the manager does not use attributes that the file does not declare.
 func MissingMetadata(path string) string {
 	is, err := companionMetadata(path)
 	if err != nil || is == nil {

@@ -188,12 +188,12 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// list parses a list of at most most entries. read parses one entry, and returns its value
+// list parses a list with limit entries at most. read parses one entry, and returns its value
 // or an error text.
-func list[T any](p *parser, n *yaml.Node, key string, most int, read func(text string) (T, string)) (all []T) {
+func list[T any](p *parser, n *yaml.Node, key string, limit int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
-	if len(items) > most {
-		p.Wrong(n, "%s has %d entries; at most %d are allowed", key, len(items), most)
+	if len(items) > limit {
+		p.Wrong(n, "%s has %d entries; at most %d are allowed", key, len(items), limit)
 		return nil
 	}
 	for _, item := range items {
@@ -242,7 +242,7 @@ func anotherFile(n *yaml.Node) string {
 			if err := n.Content[i+1].Decode(&m); err != nil || len(m.Attributes) == 0 {
 				continue
 			}
-			if _, ok := m.Attributes["slice_urn"]; !ok { // the testbed's metadata have it
+			if _, ok := m.Attributes["slice_urn"]; !ok { // the testbed's metadata has this attribute
 				return "the file of another provider"
 			}
 		}
@@ -321,12 +321,13 @@ func (p *parser) types(n *yaml.Node) {
 	}
 }
 
-// whole parses a whole number from least to most. After a mistake it returns least.
-func (p *parser) whole(n *yaml.Node, what string, least, most int) int {
+// whole parses a whole number from lowest to highest. After a mistake it returns lowest. what
+// is the noun for the number in the message.
+func (p *parser) whole(n *yaml.Node, what string, lowest, highest int) int {
 	i, err := strconv.Atoi(n.Value)
-	if err != nil || i < least || i > most {
-		p.Wrong(n, "%s is %q and must be a whole number from %d to %d", what, value(n), least, most)
-		return least
+	if err != nil || i < lowest || i > highest {
+		p.Wrong(n, "%s is %q and must be a whole number from %d to %d", what, value(n), lowest, highest)
+		return lowest
 	}
 	return i
 }
@@ -365,7 +366,7 @@ func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	return d
 }
 
-// value returns the text of a scalar, shortened for messages.
+// value returns the text of n for a message: a shortened scalar, {…} or […].
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -23,12 +23,13 @@ const (
 )
 
 // Run runs one call of the provider called name, whose settings are in dir. argument is
-// ral_action=ACTION. Run reads in, and writes the testbed's answer to out. If the
-// testbed is down or the settings are wrong, the answer says so; remedies for operators
-// go to standard error. Run returns an error only if no answer can be written.
-func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
+// ral_action=ACTION. Run reads the request from stdin, and writes the testbed's answer to
+// stdout. If the testbed is down or the settings are wrong, the answer reports that.
+// Remedies for operators go to standard error. Run returns an error only if it cannot write
+// an answer.
+func Run(dir, name, argument string, stdin io.Reader, stdout io.Writer) error {
 	c := client{dir: dir, name: name, socket: Socket, stderr: os.Stderr}
-	return c.run(argument, in, out)
+	return c.run(argument, stdin, stdout)
 }
 
 // client is one call of a provider.
@@ -41,7 +42,7 @@ type client struct {
 	behind bool
 }
 
-// run is Run.
+// run does the work of Run.
 func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {

@@ -161,8 +161,8 @@ func (w *writer) limitOwner(m *meta) {
 	m.attrs = nil
 }
 
-// setMeta sets owner, mode, attributes and time of an open file, in an order in which no call
-// resets another.
+// setMeta sets owner, mode, attributes and time of an open file. The order matters: no call
+// resets what an earlier call has set.
 func (w *writer) setMeta(fd int, m meta) error {
 	w.limitOwner(&m)
 	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headerSize is the size of a datagram's header; the rest of the datagram has no meaning.
+// headerSize is the size in bytes of a datagram's header. The bytes after the header have no
+// meaning.
 //
 //	0  magic    4 bytes
 //	4  type     1 byte
@@ -71,15 +72,15 @@ type socket struct {
 
 const receiveBuffer = 8 << 20 // bytes
 
-// listenUDP opens a socket with a large buffer. If at is nil, the kernel chooses the port, and
-// the socket receives at all addresses.
-func listenUDP(at *net.UDPAddr) (*socket, error) {
-	c, err := net.ListenUDP("udp", at)
+// listenUDP opens a socket with a large buffer. If address is nil, the kernel chooses the
+// port, and the socket receives at all addresses.
+func listenUDP(address *net.UDPAddr) (*socket, error) {
+	c, err := net.ListenUDP("udp", address)
 	if err != nil {
 		return nil, err
 	}
 	err = withDescriptor(c, func(fd int) error {
-		// Only root of a node's network may exceed the system's maximum.
+		// SO_RCVBUFFORCE may exceed the system's maximum. Only root may use it.
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
@@ -98,8 +99,9 @@ func listenUDP(at *net.UDPAddr) (*socket, error) {
 // port returns the local port.
 func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
 
-// receive reads one datagram into b; at is the time when the kernel received it.
-func (s *socket) receive(b []byte) (n int, from netip.AddrPort, at time.Time, err error) {
+// receive reads one datagram into b, and returns its length and sender. arrival is the time
+// when the kernel received the datagram.
+func (s *socket) receive(b []byte) (n int, from netip.AddrPort, arrival time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
 	return n, from, s.readControl(s.oob[:oobn]), err
 }
@@ -134,7 +136,7 @@ func withDescriptor(c syscall.Conn, f func(fd int) error) error {
 	return inner
 }
 
-// bootID returns an identifier of this boot of the kernel. Processes with the same
+// bootID returns an identifier of the kernel since its last boot. Processes with the same
 // identifier share one clock.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -144,8 +146,8 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// frameSize returns the size of a datagram on the line, as queues count it: with the
-// headers of UDP, IP and Ethernet, and without checksum and gap.
+// frameSize returns the bytes of a datagram on the line. Like the kernel's queues, it counts
+// the headers of UDP, IP and Ethernet, but not Ethernet's checksum and gap.
 func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
 
 // ipHeader returns the size of the IP header in packets to an address.

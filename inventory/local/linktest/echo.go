@@ -14,21 +14,21 @@ type echoes struct {
 	left  []time.Time     // when each echo was sent
 	done  []bool          // which echoes were answered
 	trip  []time.Duration // both ways, without the time that the server took to answer
-	out   []time.Duration // to the server, by both clocks
-	in    []time.Duration // from the server, by both clocks
+	out   []time.Duration // to the server: the server's time minus the client's time
+	in    []time.Duration // from the server: the client's time minus the server's time
 
-	longest time.Duration // the longest trip, with the server's time
+	longest time.Duration // the longest trip, including the server's time to answer
 }
 
-// add records an answer that arrived at the time at. It ignores invalid and repeated
-// answers.
-func (e *echoes) add(b []byte, at time.Time) {
+// add records the answer in b, which the kernel received at arrival. It ignores invalid and
+// repeated answers.
+func (e *echoes) add(b []byte, arrival time.Time) {
 	h, ok := parseHeader(b)
 	if !ok || h.kind != typeAnswer || h.token != e.token || h.number >= uint64(len(e.left)) || e.done[h.number] {
 		return
 	}
 	left, arrived, back := e.left[h.number], time.Unix(0, h.arrived), time.Unix(0, h.left)
-	trip, stay := at.Sub(left), back.Sub(arrived)
+	trip, stay := arrival.Sub(left), back.Sub(arrived)
 	if stay < 0 || stay > trip {
 		return // the server's clock was set, or the server reported false times
 	}
@@ -36,7 +36,7 @@ func (e *echoes) add(b []byte, at time.Time) {
 	e.trip = append(e.trip, trip-stay)
 	e.longest = max(e.longest, trip)
 	e.out = append(e.out, arrived.Sub(left))
-	e.in = append(e.in, at.Sub(back))
+	e.in = append(e.in, arrival.Sub(back))
 }
 
 // Interval and number of echoes.
@@ -48,7 +48,7 @@ const (
 )
 
 // echo measures the delay of datagrams for about the duration d, with one echo per echoSpace.
-// Before that it calls learn, because address resolution delays the first datagrams.
+// It first calls learn, because address resolution delays the first datagrams.
 func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	s, err := listenUDP(nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	return r, nil
 }
 
-// learn sends echoes until one comes back, so that addresses are resolved.
+// learn sends echoes until one is answered. Then both sides have resolved the addresses.
 func (c *client) learn(s *socket) error {
 	token, err := newToken()
 	if err != nil {

@@ -43,8 +43,8 @@ type PerDirection[T any] struct {
 	In  T `json:"in"`
 }
 
-// Stream is the rate of a TCP stream in bit/s: of its payload, and on the line. A link's
-// capacity limits the rate on the line.
+// Stream holds the rates of a TCP stream in bit/s: Goodput is the rate of the payload, Line
+// the rate with all headers. A link's capacity limits Line.
 type Stream struct {
 	Goodput float64 `json:"goodput"`
 	Line    float64 `json:"line"`
@@ -138,21 +138,21 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 	return r, nil
 }
 
-// inBothDirections calls out and then in, each with a, and returns both results.
-func inBothDirections[A, T any](ctx context.Context, a A, out, in func(context.Context, A) (T, error)) (*PerDirection[T], error) {
+// inBothDirections calls measureOut and then measureIn, and returns both results.
+func inBothDirections[A, T any](ctx context.Context, argument A, measureOut, measureIn func(context.Context, A) (T, error)) (*PerDirection[T], error) {
 	var w PerDirection[T]
 	var err error
-	if w.Out, err = out(ctx, a); err != nil {
+	if w.Out, err = measureOut(ctx, argument); err != nil {
 		return nil, err
 	}
-	if w.In, err = in(ctx, a); err != nil {
+	if w.In, err = measureIn(ctx, argument); err != nil {
 		return nil, err
 	}
 	return &w, nil
 }
 
-// pace returns the pace of datagrams in bursts of that many packets. The options can set the
-// rate. Otherwise it is 10 Mbit/s, or half of the measured TCP rate if that is lower.
+// pace returns the pace of datagrams, in bursts of burst packets. If the options set no
+// rate, the rate is 10 Mbit/s, or half of the measured TCP rate if that is lower.
 func (c *client) pace(o Options, r *Result, burst int) pace {
 	rate := o.Rate
 	if rate == 0 {

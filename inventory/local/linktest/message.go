@@ -37,7 +37,7 @@ type request struct {
 	Time    time.Duration `json:"time,omitempty"` // ns
 	Packets int           `json:"packets,omitempty"`
 	Size    int           `json:"size,omitempty"`  // of a datagram's payload, bytes
-	Burst   int           `json:"burst,omitempty"` // datagrams a system call
+	Burst   int           `json:"burst,omitempty"` // datagrams in one system call
 	Rate    float64       `json:"rate,omitempty"`  // on the line, bit/s
 	Port    int           `json:"port,omitempty"`  // where datagrams go
 	Token   uint64        `json:"token,omitempty"` // the token of these datagrams
@@ -83,9 +83,10 @@ func writeLine(c net.Conn, message any) error {
 	return err
 }
 
-// readLine reads one line into message. The buffer of in, maxLine bytes, limits the line.
-func readLine(in *bufio.Reader, message any) error {
-	line, err := in.ReadSlice('\n')
+// readLine reads one line into message. The line must fit into the buffer of r, which has
+// maxLine bytes.
+func readLine(r *bufio.Reader, message any) error {
+	line, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("the other side's line is longer than %d bytes", maxLine)
@@ -98,7 +99,7 @@ func readLine(in *bufio.Reader, message any) error {
 	return nil
 }
 
-// clip quotes and shortens text of the other side for a message.
+// clip quotes and shortens a text of the other side, so that a message can contain it.
 func clip(s string) string {
 	s = strconv.QuoteToASCII(s[:min(len(s), 200)])
 	return s[1 : len(s)-1]

@@ -41,8 +41,8 @@ func (p pace) check() error {
 	return nil
 }
 
-// lag is the longest delay for which a sender compensates by sending faster. It does not
-// compensate for a longer pause of a busy host, because queues on the way would drop the burst.
+// lag is the longest delay for which a sender compensates by sending faster. After a longer
+// pause of a busy host, queues on the way would drop the datagrams sent to compensate.
 const lag = 2 * time.Millisecond
 
 // send sends numbered datagrams and returns how many it has sent. It stops when ctx ends,
@@ -84,8 +84,8 @@ func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent
 	return sent, nil
 }
 
-// sendOne sends a datagram. While the system's queues are full it retries, for about a
-// second, and then returns errNoRoom.
+// sendOne sends a datagram. While the system's queues are full, it retries. After about a
+// second it returns errNoRoom.
 func sendOne(c *net.UDPConn, b []byte, to netip.AddrPort) error {
 	for range 1000 {
 		_, err := c.WriteToUDPAddrPort(b, to)

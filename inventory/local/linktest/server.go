@@ -16,7 +16,7 @@ import (
 // Limits of a server.
 const (
 	maxClients = 32
-	quiet      = 250 * time.Millisecond // without a datagram for this duration, none is still on the way
+	quiet      = 250 * time.Millisecond // if no datagram arrives for this duration, none is still on the way
 	patience   = 3 * time.Second        // longest wait for datagrams that are still on the way
 )
 
@@ -31,8 +31,8 @@ type server struct {
 }
 
 // Serve answers clients at a TCP and a UDP port until ctx ends. addr is host:port; the
-// defaults are all addresses and Port. Serve passes the address to ready, if that is not
-// nil.
+// defaults are all addresses and Port. When Serve listens, it calls ready, if not nil, with
+// the address.
 func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	at, err := net.ResolveTCPAddr("tcp", withPort(addr))
 	if err != nil {
@@ -155,9 +155,9 @@ func (s *server) send(ctx context.Context, c *net.TCPConn, r request) error {
 	return writeLine(c, answer{Sent: sent})
 }
 
-// count counts datagrams at a new port until the client reports, in a line, how many it
-// sent.
-func (s *server) count(ctx context.Context, c *net.TCPConn, in *bufio.Reader, r request) error {
+// count counts datagrams at a new port until the client has reported how many it sent. lines
+// reads the client's lines from c.
+func (s *server) count(ctx context.Context, c *net.TCPConn, lines *bufio.Reader, r request) error {
 	u, err := listenUDP(nil)
 	if err != nil {
 		return fmt.Errorf("cannot receive datagrams: %w", err)
@@ -176,7 +176,7 @@ func (s *server) count(ctx context.Context, c *net.TCPConn, in *bufio.Reader, r 
 		var done answer
 		err := c.SetReadDeadline(time.Now().Add(2*r.Time + lineTime))
 		if err == nil {
-			err = readLine(in, &done)
+			err = readLine(lines, &done)
 		}
 		return done.Sent, err
 	})

@@ -19,9 +19,10 @@ type stream struct {
 }
 
 // rates returns the rate of the payload and the rate on the line, in bit/s. The rate on
-// the line counts each segment as a full one, with the headers of Ethernet, IP and TCP, but
-// without checksum and gap, as the kernel's queues do. A lost segment delays the delivery
-// of later ones, so over a short time the payload rate of a slow link is too low.
+// the line assumes that all segments are full. Like the kernel's queues, it counts the
+// headers of Ethernet, IP and TCP, but not Ethernet's checksum and gap. A lost segment
+// delays the delivery of later segments. So a short measurement of a slow link can show a
+// payload rate that is too low.
 func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Time <= 0 || s.Segment <= 0 {
 		return 0, 0

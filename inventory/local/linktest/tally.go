@@ -22,11 +22,11 @@ type DatagramStats struct {
 // counter counts numbered datagrams as they arrive.
 type counter struct {
 	seen     []uint64 // a bit for each datagram that has arrived
-	packets  int      // how many numbers there are
+	packets  int      // the planned number of datagrams; numbers are lower
 	received int
 	twice    int
 	began    time.Time     // arrival of the first datagram
-	mark     time.Time     // arrival of the datagram from which on the rate is measured
+	mark     time.Time     // arrival of the datagram with which the measurement of the rate begins
 	marked   int           // number of datagrams received until mark
 	last     time.Time     // arrival of the last datagram
 	skip     time.Duration // datagrams within this time after the first do not count for the rate
@@ -37,8 +37,8 @@ func newCounter(n int, skip time.Duration) *counter {
 	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
 }
 
-// add counts a datagram that arrived at the time at.
-func (c *counter) add(number uint64, at time.Time) {
+// add counts the datagram with this number.
+func (c *counter) add(number uint64, arrival time.Time) {
 	if number >= uint64(c.packets) {
 		return
 	}
@@ -51,11 +51,11 @@ func (c *counter) add(number uint64, at time.Time) {
 	c.received++
 	switch {
 	case c.received == 1:
-		c.began = at
-	case c.mark.IsZero() && at.Sub(c.began) >= c.skip:
-		c.mark, c.marked = at, c.received
+		c.began = arrival
+	case c.mark.IsZero() && arrival.Sub(c.began) >= c.skip:
+		c.mark, c.marked = arrival, c.received
 	}
-	c.last = at
+	c.last = arrival
 }
 
 // tally returns the statistics. sent is the number of datagrams that the sender sent, and
@@ -81,10 +81,10 @@ func (c *counter) tally(sent, frame int) DatagramStats {
 	return t
 }
 
-// collect counts the datagrams of a measurement that come from the address from. The function
-// sent must wait until the sender has finished, and return the number of datagrams sent. Then
-// collect continues until no more datagrams arrive.
-func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (DatagramStats, error) {
+// collect counts the datagrams of a measurement that come from the address sender.
+// awaitSender waits until the sender has finished, and returns the number of datagrams sent.
+// Then collect continues until no more datagrams arrive.
+func (p pace) collect(u *socket, sender netip.Addr, awaitSender func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
 		return DatagramStats{}, err
 	}
@@ -93,7 +93,7 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Dat
 	var failed error
 	go func() {
 		defer close(ended)
-		total, failed = sent()
+		total, failed = awaitSender()
 		// Datagrams that are still on the way arrive within quiet.
 		_ = u.SetReadDeadline(time.Now().Add(quiet))
 	}()
@@ -105,7 +105,7 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Dat
 		if err != nil {
 			break
 		}
-		if h, ok := parseHeader(buffer[:n]); ok && h.kind == typeNumbered && h.token == p.token && at.Addr().Unmap() == from.Unmap() {
+		if h, ok := parseHeader(buffer[:n]); ok && h.kind == typeNumbered && h.token == p.token && at.Addr().Unmap() == sender.Unmap() {
 			got.add(h.number, came)
 		}
 		select {
@@ -126,7 +126,7 @@ func (p pace) collect(u *socket, from netip.Addr, sent func() (int, error)) (Dat
 	if failed != nil {
 		return DatagramStats{}, failed
 	}
-	t := got.tally(total, frameSize(p.size, from))
+	t := got.tally(total, frameSize(p.size, sender))
 	t.Overflow = int(u.overflow.Load())
 	return t, nil
 }

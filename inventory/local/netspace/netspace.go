@@ -16,16 +16,16 @@ import (
 // ownNamespace is the path of the calling thread's network namespace.
 const ownNamespace = "/proc/thread-self/ns/net"
 
-// Inside calls f on a thread in the network namespace space, or in a new namespace if
-// space is nil, and returns the error of f. The thread ends with f. Inside does not use
-// the main thread, which cannot end.
+// Inside calls f on a thread in a network namespace, and returns the error of f. space is
+// the open namespace; nil means a new one. The thread ends with f. Inside does not use the
+// main thread, which cannot end.
 func Inside(space *os.File, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: a locked thread ends with its goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- Inside(space, f) // while this goroutine holds the main thread, f runs on another
+			done <- Inside(space, f) // f runs on another thread, because this goroutine holds the main thread
 			return
 		}
 		var err error
@@ -47,8 +47,8 @@ func Inside(space *os.File, f func() error) error {
 	return <-done
 }
 
-// New creates a namespace. It exists as long as the file is open or a process uses the
-// namespace.
+// New creates a namespace and opens it. The namespace exists as long as the file is open or
+// a process uses the namespace.
 func New() (f *os.File, err error) {
 	err = Inside(nil, func() error {
 		f, err = os.Open(ownNamespace)
@@ -126,10 +126,10 @@ func Equal(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// List returns a list that read reads from the kernel. It calls read again, at most ten times
-// in all, if the list changed during the reading. what names the objects of the list in the
-// error.
-func List[T any](what string, read func() ([]T, error)) ([]T, error) {
+// List returns the result of read, which reads a list from the kernel. If the list changed
+// meanwhile, List calls read again, at most ten times in all. objects is the plural noun for
+// the list's members in the error.
+func List[T any](objects string, read func() ([]T, error)) ([]T, error) {
 	const times = 10
 	for try := 1; ; try++ {
 		list, err := read()
@@ -137,7 +137,7 @@ func List[T any](what string, read func() ([]T, error)) ([]T, error) {
 			return list, nil
 		}
 		if !errors.Is(err, netlink.ErrDumpInterrupted) || try == times {
-			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", what, err)
+			return nil, fmt.Errorf("cannot list the %s of a network namespace: %w", objects, err)
 		}
 	}
 }

@@ -19,12 +19,13 @@ import (
 // diskFile is the node's disk: a sparse file with an ext4 file system.
 const diskFile = "disk.img"
 
-// diskReserve is kept free for the host and for existing nodes, whose disks are not yet fully
-// allocated.
+// diskReserve is the space in bytes that stays free for the host and for existing nodes, whose
+// disks are not yet fully allocated.
 const diskReserve = 1 << 30
 
 // DiskLeft returns the free space of the disk that contains dir, and the reserve that new
-// nodes must not use: diskReserve, or a twentieth of a small disk. Both are in bytes.
+// nodes must not use. Both are in bytes. The reserve is diskReserve, but at most a twentieth
+// of the disk.
 func DiskLeft(dir string) (left, reserve int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -107,9 +108,9 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	if err := f.Truncate(size); err != nil {
 		return nil, err
 	}
-	// The journal is small. Without one, a disk can be beyond repair after a loss of power,
-	// although the host's file system has a journal. Inode tables and the journal are not
-	// initialized, and no blocks are reserved for root.
+	// The disk has a small journal, since a disk without one can be beyond repair after a
+	// loss of power, even if the host's file system has a journal. Inode tables and the
+	// journal are not initialized, and no blocks are reserved for root.
 	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
 		"-O", "^resize_inode", "-J", "size=4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,packed_meta_blocks=1",
 		filepath.Join(h.State, fresh))
@@ -133,8 +134,8 @@ func (h *Host) sweepDisks() error {
 	return err
 }
 
-// copySparse copies the size and the written parts of from. File systems that can clone a
-// file share its blocks instead.
+// copySparse copies the size and the written parts of a file. If the file system can clone
+// files, both files share the blocks instead.
 func copySparse(to, from *os.File) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return nil
@@ -163,10 +164,10 @@ func copySparse(to, from *os.File) error {
 	}
 }
 
-// lockDisk waits until no other process uses the disk, and locks it. The lock belongs to
-// the open file, which a loop device holds until its last unmount, so no list of loop
-// devices has to be searched. In addition lockDisk tries a lease, which the kernel refuses
-// while the file is open elsewhere. The lease detects loop devices that other programs attached.
+// lockDisk waits until no other process uses the disk, and locks the disk. A loop device
+// keeps the open file, and so the lock, until its last unmount. Loop devices of other
+// programs have no lock. So lockDisk also tries a lease, which the kernel refuses while the
+// file is open elsewhere.
 func lockDisk(ctx context.Context, f *os.File) error {
 	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -174,7 +175,7 @@ func lockDisk(ctx context.Context, f *os.File) error {
 		if err == nil {
 			_, err = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_WRLCK)
 			unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-			if err != unix.EAGAIN { // free, or the file system has no leases
+			if err != unix.EAGAIN { // the disk is unused, or the file system has no leases
 				return nil
 			}
 		}
@@ -189,8 +190,8 @@ func lockDisk(ctx context.Context, f *os.File) error {
 	}
 }
 
-// isUnclean reads the superblock of ext4. It reports whether the disk was not unmounted
-// cleanly or has errors, and fails for a disk without a file system.
+// isUnclean reports whether the disk needs a check: its superblock shows errors, or no clean
+// unmount. It fails if the disk has no ext4 file system.
 func isUnclean(f *os.File) (bool, error) {
 	const superblock, magicAt, stateAt, magic, valid, errorsFound = 1024, 0x38, 0x3a, 0xef53, 1, 2
 	var b [4]byte
@@ -221,9 +222,10 @@ func repairDisk(ctx context.Context, f *os.File) error {
 // corrected errors.
 const uncorrected = 4
 
-// runFsck runs e2fsck with the option how, -p or -y. Corrected errors count as success.
-func runFsck(ctx context.Context, f *os.File, how string) ([]byte, error) {
-	c := exec.CommandContext(ctx, "e2fsck", how, "-f", "/proc/self/fd/3")
+// runFsck runs e2fsck. option is -p for safe repairs, or -y for all repairs. Corrected errors
+// count as success.
+func runFsck(ctx context.Context, f *os.File, option string) ([]byte, error) {
+	c := exec.CommandContext(ctx, "e2fsck", option, "-f", "/proc/self/fd/3")
 	c.ExtraFiles = []*os.File{f}
 	out, err := c.CombinedOutput()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 && ended.ExitCode() < uncorrected {
@@ -255,7 +257,7 @@ func AttachLoop(disk *os.File) (*os.File, error) {
 			}
 			device.Close()
 		}
-		// Another process took it first, or the device is still being created.
+		// Another process took the device first, or the device is still being created.
 		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENXIO) {
 			return nil, fmt.Errorf("cannot use loop device %d: %w", n, err)
 		}

@@ -21,9 +21,9 @@ import (
 // recordFile records the process that is the node's PID 1.
 const recordFile = "run.json"
 
-// Find returns the process of a node that an earlier Start started, if the node still runs. The
-// agent may be too slow to answer. But if its socket has no listener, the node does not count
-// as running.
+// Find returns the process of a node, and reports whether the node runs. An earlier process of
+// this program may have started the node. Find does not wait for an answer of the agent. But
+// if no process listens on the agent's socket, the node does not run.
 func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	if checkID(id) != nil {
 		return Running{}, false
@@ -43,9 +43,9 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Died reports how the last run of a node ended that does not run now. died is true if it ended
-// without Kill, which removes the socket. boot is true if the host was also rebooted since the
-// node's start.
+// Died reports how the last run of a stopped node ended. died is true if the node ended without
+// Kill: Kill removes the agent's socket. boot is true if, in addition, the host was rebooted
+// after the node's start.
 func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {
 		return false, false
@@ -141,9 +141,8 @@ func parseStat(pid int, text string) (started, state string, err error) {
 	return fields[startedAt], fields[stateAt], nil
 }
 
-// Reap reaps a dead agent that is a child of this process, a child subreaper, and reports
-// whether it did. It reaps no other child: the kernel does not reuse the process id of an
-// unreaped child.
+// Reap reaps the agent r if the agent is dead and a child of this process. It reports whether
+// it did. It reaps no other child, because it compares the start time of the process.
 func (h *Host) Reap(r Running) bool {
 	if r.Boot != h.boot || r.PID <= 1 {
 		return false

@@ -47,7 +47,7 @@ type Running struct {
 	Boot    string `json:"boot"`    // boot_id of the kernel
 }
 
-// Usage says how much of each resource a node uses now.
+// Usage is the amount of each resource that a node uses now.
 type Usage struct {
 	Memory, Disk int64 // bytes
 	Files        int64 // bytes of Memory that are cached files
@@ -198,7 +198,7 @@ func (h *Host) Usage(id string) (Usage, error) {
 	u := Usage{Disk: info.Sys().(*syscall.Stat_t).Blocks * 512}
 	groups, err := h.tree.Usage(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		return u, nil // it does not run
+		return u, nil // the node does not run
 	}
 	u.Memory, u.Files, u.PIDs = groups.Memory, groups.Files, groups.PIDs
 	return u, err

@@ -135,7 +135,7 @@ func writeLimits(l Limits) {
 // only the first file with that name.
 func hasProgram(name string) bool {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
-		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // a file that the node cannot read it cannot execute either
+		if f, err := os.OpenFile(dir+name, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil { // the node can execute only files that it can read
 			defer f.Close()
 			stat, err := f.Stat()
 			return err == nil && stat.Mode().IsRegular() && stat.Mode()&0o111 != 0
@@ -145,10 +145,10 @@ func hasProgram(name string) bool {
 }
 
 // linkCommands links the testbed's commands into the node: those of the agent, the link
-// test, sudo, and ping if the image has none. An existing link stays, and precedes a program
-// that the host installs later, so that running nodes do not change. Nodes with the host's
-// /usr always get the testbed's sudo; other images may have their own. If the disk is full or
-// the name is taken, the node does not get the command.
+// test, sudo, and ping if the image has none. Nodes with the host's /usr always get the
+// testbed's sudo; other images may have their own. An existing link stays and has precedence
+// over a program that the host installs later, so that existing nodes do not change. If the
+// disk is full or a name is taken, the node does not get the command.
 func linkCommands(s Spec) {
 	const dir = "/usr/local/bin/"
 	if os.MkdirAll(dir, 0o755) != nil {

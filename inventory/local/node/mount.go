@@ -53,7 +53,7 @@ func cloneMount(path string, recursive bool) (int, error) {
 }
 
 // cloneMountWithin creates another mount of path below the open folder root, without
-// following symbolic links. It returns the errors of the system call.
+// following symbolic links. It returns errors of the system call unchanged.
 func cloneMountWithin(root int, path string) (int, error) {
 	at, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -65,8 +65,8 @@ func cloneMountWithin(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// openWithin opens path below the open folder root without following symbolic links. With
-// folder, path must be a folder, and a missing one is created.
+// openWithin opens path below the open folder root without following symbolic links. If
+// folder is true, path must be a folder, and openWithin creates a missing one.
 func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -87,15 +87,15 @@ func openWithin(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// moveMount attaches a mount to the open file or folder at. It closes the descriptor mount, but
-// not at.
-func moveMount(mount, at int) error {
+// moveMount attaches a mount to an open file or folder, the target. It closes the descriptor
+// mount, but not target.
+func moveMount(mount, target int) error {
 	defer unix.Close(mount)
-	return unix.MoveMount(mount, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	return unix.MoveMount(mount, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
 // moveMountWithin attaches a mount to path below the open folder root, and closes the
-// mount. With folder, path must be a folder, and a missing one is created.
+// descriptor mount. folder has the same meaning as in openWithin.
 func moveMountWithin(mount, root int, path string, folder bool) error {
 	at, err := openWithin(root, path, folder)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 // Names of cgroups that do not belong to nodes. No node id can be one of them.
 const (
 	gatewayGroup = "gateway"
-	// vswitchGroup begins the names of groups of vswitch processes; the slice follows. Node ids
-	// contain no dot. The text is older than the word vswitch; with another text, this program
-	// would not find the groups of running processes.
+	// vswitchGroup is the prefix of the group of a slice's vswitch process. No node id has this
+	// prefix, because node ids contain no dot. The prefix is an old word, since with another
+	// prefix this program would not find the groups of running processes.
 	vswitchGroup = "relay."
 )
 
-// isName reports whether name consists of 1 to most lower-case letters, digits and hyphens.
-// Names become names of folders and cgroups that root removes, so a name must not be a path.
-func isName(name string, most int) bool {
-	if name == "" || len(name) > most {
+// isName reports whether s consists of 1 to limit lower-case letters, digits and hyphens. Root
+// creates and removes folders and cgroups with such names, so s must not be a path.
+func isName(s string, limit int) bool {
+	if s == "" || len(s) > limit {
 		return false
 	}
-	for i := range len(name) {
-		c := name[i]
+	for i := range len(s) {
+		c := s[i]
 		if c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
 			return false
 		}
@@ -64,7 +64,7 @@ const (
 )
 
 // idCount is the number of user ids, and of group ids, of a node. The ids below idCount belong to
-// the host, and the last id of all, which means "no id", belongs to no node.
+// the host. The highest 32-bit id means "no id", so it belongs to no node.
 const (
 	idCount = 1 << 16
 	maxBase = 1<<32 - 1 - idCount
@@ -101,7 +101,7 @@ func (s Spec) check() error {
 	return nil
 }
 
-// checkDisk fails unless a disk can have that size in bytes.
+// checkDisk fails unless a disk can have a size of so many bytes.
 func checkDisk(size int64) error {
 	if size < minDisk || size > maxDisk {
 		return fmt.Errorf("a disk of %d bytes is not possible; the size must be between %d and %d bytes", size, int64(minDisk), int64(maxDisk))

@@ -131,7 +131,8 @@ func resetUptime() {
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil || unix.Unshare(unix.CLONE_NEWTIME) != nil {
 		return
 	}
-	// By thread id: /proc/self is the main thread, and thread-self has no such file.
+	// The path needs this thread's id: /proc/self is the main thread, and /proc/thread-self
+	// has no such file.
 	os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), fmt.Appendf(nil, "boottime %d 0", -now.Sec), 0)
 }
 
@@ -187,8 +188,9 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 }
 
 // mountProgram mounts the folder of this executable at ./bin, read-only and as if the node
-// owned it, so that its sudo gives the rights of the node's root. The mount is an overlay
-// without an upper layer, since a plain bind mount would show the folder's path on the host.
+// owned it. So the setuid program sudo in the folder gives the rights of the node's root. The
+// mount is an overlay without an upper layer, because a plain bind mount would show the
+// folder's path on the host.
 func mountProgram(folder int, users *os.File) error {
 	defer unix.Close(folder)
 	if err := limitMount(folder, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
@@ -208,8 +210,8 @@ func mountProgram(folder int, users *os.File) error {
 	return nil
 }
 
-// limitMount sets attributes of a mount. With users, a user namespace, it maps the owners
-// of files to that namespace.
+// limitMount sets attributes of a mount. If users is not nil, it is a user namespace, and
+// limitMount maps the owners of the mount's files to that namespace.
 func limitMount(mount int, attributes uint64, users *os.File) error {
 	attr := unix.MountAttr{Attr_set: attributes}
 	if users != nil {
@@ -219,8 +221,8 @@ func limitMount(mount int, attributes uint64, users *os.File) error {
 	return unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr)
 }
 
-// mountImage mounts a part of an image read-only, as if the node owned it.
-func mountImage(path, at string, users *os.File) error {
+// mountImage mounts a folder of an image at target, read-only and as if the node owned it.
+func mountImage(path, target string, users *os.File) error {
 	mount, err := cloneMount(path, false)
 	if err != nil {
 		return err
@@ -229,19 +231,19 @@ func mountImage(path, at string, users *os.File) error {
 	if err := limitMount(mount, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV, users); err != nil {
 		return fmt.Errorf("the file system of %s does not support idmapped mounts, which nodes need: %w", path, err)
 	}
-	return unix.MoveMount(mount, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return unix.MoveMount(mount, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// mountAsNobody mounts the folder from at the path at, restricted to files that every user
-// of the host can read.
+// mountAsNobody mounts the folder source at target. The mount gives access only to files that
+// every user of the host can read.
 //
-// Root of the node owns the host's /usr there, so that sudo works, and could read files of
-// mode 0600. But an overlay opens its lower files with the rights of the process that
-// mounted it. So this overlay is mounted as user nobody, below the node's overlay, and the
-// kernel checks the file's current mode at each access. A list of the files to hide would take
-// a second to create, and miss files added later. A file that a node cannot read, it cannot
-// execute either.
-func mountAsNobody(from, at string) (err error) {
+// In a node, the node's root owns the host's /usr, so that sudo works. Without the restriction,
+// root of the node could read files of mode 0600. An overlay opens its lower files with the
+// rights of the process that mounted the overlay. So mountAsNobody mounts an overlay as user
+// nobody, and the node's own overlay has it as lower folder. The kernel checks the present mode
+// of a file at each access. A list of the files to hide would take a second to create, and would
+// miss files that are added later. A node can execute only files that it can read.
+func mountAsNobody(source, target string) (err error) {
 	const nobody = 65534
 	// The change of the fsuid removes only the capabilities that override file modes, and only
 	// from this thread.
@@ -255,16 +257,16 @@ func mountAsNobody(from, at string) (err error) {
 	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != nobody {
 		return fmt.Errorf("cannot become nobody to mount /usr: user %d (%w)", now, err)
 	}
-	if err := unix.Mount("overlay", at, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir=nothing:"+from); err != nil {
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir=nothing:"+source); err != nil {
 		return fmt.Errorf("cannot restrict /usr to files that every user may read: %w", err)
 	}
 	return nil
 }
 
-// mountDisk mounts the disk at ./disk and, the first time, creates the folders of the
-// overlays, owned by the node's root. With discard, blocks freed in the node are freed on
-// the host too, which at most doubles the time of removing small files. The node itself cannot
-// trim its disk.
+// mountDisk mounts the disk at ./disk. The first time, it also creates the folders of the
+// overlays, which the node's root owns. The option discard frees blocks on the host when the
+// node removes files, because the node itself cannot trim its disk. It at most doubles the
+// time to remove small files.
 func mountDisk(disk *os.File, s Spec) error {
 	device, err := AttachLoop(disk)
 	if err != nil {
@@ -323,12 +325,12 @@ func hideUsrLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// mountOverlay mounts an overlay at the path at. Its lower folder is image. part begins the
-// names of its upper folder and work folder on the disk. The paths are relative, so that the
-// node's mountinfo shows no path of the host.
-func mountOverlay(image, part, at string) error {
-	options := "lowerdir=" + image + ",upperdir=disk/" + part + "upper,workdir=disk/" + part + "work,index=off,metacopy=off,redirect_dir=nofollow"
-	if err := unix.Mount("overlay", at, "overlay", unix.MS_NODEV, options); err != nil {
+// mountOverlay mounts an overlay at target. Its lower folder is image. Its upper folder and work
+// folder are on the disk; prefix is the prefix of both names. All paths are relative, so that
+// the node's mountinfo shows no path of the host.
+func mountOverlay(image, prefix, target string) error {
+	options := "lowerdir=" + image + ",upperdir=disk/" + prefix + "upper,workdir=disk/" + prefix + "work,index=off,metacopy=off,redirect_dir=nofollow"
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("cannot mount the disk over the image: %w", err)
 	}
 	return nil

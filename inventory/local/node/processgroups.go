@@ -14,9 +14,9 @@ import (
 // LimitGateway moves a process of the gateway into its own cgroup with limits.
 func (h *Host) LimitGateway(pid int, l Limits) error { return h.joinGroup(gatewayGroup, pid, l, 1) }
 
-// vswitchWeight is the CPU weight of a vswitch process; a node has 1. The process gets more,
-// because its delays affect all nodes of the slice. With an even larger weight, a slice that
-// floods its vswitch would take too much CPU from other slices.
+// vswitchWeight is the CPU weight of a vswitch process. The weight of a node is 1. A vswitch
+// gets more, because its delays affect all nodes of the slice. With a larger weight than this,
+// a slice that floods its vswitch would take too much CPU from other slices.
 const vswitchWeight = 4
 
 // LimitVSwitch moves the vswitch process of a slice into its own cgroup with limits.
@@ -27,8 +27,8 @@ func (h *Host) LimitVSwitch(slice string, pid int, l Limits) error {
 	return h.joinGroup(vswitchGroup+slice, pid, l, vswitchWeight)
 }
 
-// RemoveVSwitchGroup removes the cgroup of a slice's vswitch process, which has ended. It does
-// nothing if there is none.
+// RemoveVSwitchGroup removes the cgroup of a slice's vswitch process after the end of the
+// process. It does nothing if the cgroup does not exist.
 func (h *Host) RemoveVSwitchGroup(slice string) error {
 	if !isName(slice, 64) {
 		return fmt.Errorf("%q cannot be the name of a slice: use 1 to 64 characters of a-z, 0-9 and -", slice)

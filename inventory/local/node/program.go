@@ -10,13 +10,13 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// programFile is the copy of this executable that nodes run. So the mode and the folder of the
-// original do not matter, and replacing the original does not affect running nodes.
+// programFile is the copy of this executable that nodes run. Because of the copy, the mode and
+// the folder of the original do not matter, and running nodes do not notice a new original.
 const programFile = programFolder + "/patchbay-local"
 
-// sudoFile is a setuid copy: it always runs as the agent's sudo, even under another name. On the
-// host only root can reach it, since the state folder is root's; in a node it belongs to the
-// node's root.
+// sudoFile is a setuid copy of this executable. It always runs as the agent's sudo, even under
+// another name. On the host only root can reach it, because only root can enter the state
+// folder. In a node it belongs to the node's root.
 const sudoFile = programFolder + "/" + agent.SudoName
 
 // saveProgram writes the copies for nodes if they differ from this executable.
@@ -33,8 +33,8 @@ func (h *Host) saveProgram() error {
 	return nil
 }
 
-// saveCopy writes the content of this executable, program, to the file name in State. It skips
-// the write if the file has that content already.
+// saveCopy writes program, the content of this executable, to the file name in State. It skips
+// the write if the file has the same content already.
 func (h *Host) saveCopy(name string, program []byte, mode fs.FileMode) error {
 	if old, err := h.state.ReadFile(name); err == nil && bytes.Equal(old, program) {
 		return h.state.Chmod(name, mode)

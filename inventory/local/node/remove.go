@@ -47,7 +47,7 @@ func (h *Host) kill(ctx context.Context, id string) error {
 		return err
 	}
 	for _, pid := range pids {
-		reap(pid) // fails for most, which are not children
+		reap(pid) // fails for processes that are not children
 	}
 	if err := h.nodes.Remove(filepath.Join(id, socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -93,8 +93,8 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 }
 
 // reapNode reaps the dead processes of a node whose start failed. When the stage that
-// started PID 1 is killed, PID 1 becomes a child of this process, a child subreaper. A dead
-// process is no longer listed in the cgroups, so it is found by its user id.
+// started PID 1 is killed, PID 1 becomes a child of this process, a child subreaper. Cgroups
+// do not list dead processes, so reapNode finds them by their user id.
 func reapNode(base uint32) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -107,7 +107,7 @@ func reapNode(base uint32) error {
 		}
 		info, err := e.Info()
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid < base || st.Uid-base >= idCount {
 			continue
@@ -144,8 +144,8 @@ func (h *Host) emptyTrash() error {
 	return err
 }
 
-// removeFolder removes a folder that contains only files. A node's folder has no
-// subfolders, so a subfolder is a mistake: removeFolder then fails and leaves the subfolder.
+// removeFolder removes a folder that contains only files. A node's folder has no subfolders.
+// If there is a subfolder, removeFolder fails and does not remove it.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

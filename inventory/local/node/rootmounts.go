@@ -119,17 +119,17 @@ func mountSys(root int, s Spec) error {
 	})
 }
 
-// keepOnly hides all files and folders in a folder below root, except the paths in kept. Files
-// that the kernel adds later are hidden too.
-func keepOnly(root int, folder string, kept ...string) error {
+// keepOnly hides all files and folders in a folder below root, except the paths names. Files
+// that the kernel adds later are hidden, too.
+func keepOnly(root int, folder string, names ...string) error {
 	cover, err := newMount("tmpfs", noPrograms, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})
 	if err != nil {
 		return err
 	}
 	mounts := map[string]int{}
-	for _, name := range kept {
+	for _, name := range names {
 		mount, err := cloneMountWithin(root, path.Join(folder, name))
-		if err == unix.ENOENT { // this kernel lacks it
+		if err == unix.ENOENT { // this kernel has no such file
 			continue
 		}
 		if err == nil {
@@ -193,11 +193,11 @@ func hidePaths(root int, paths []string) error {
 	return nil
 }
 
-// hidePath covers one open file or folder. The mount empty is attached to the first folder,
-// and cloned for the others; *placed is true once it is attached.
-func hidePath(at, empty int, placed *bool) error {
+// hidePath covers the open file or folder target. It attaches the mount empty to the first
+// folder and sets *placed. To later folders it attaches clones of empty.
+func hidePath(target, empty int, placed *bool) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(at, &st); err != nil {
+	if err := unix.Fstat(target, &st); err != nil {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -205,20 +205,20 @@ func hidePath(at, empty int, placed *bool) error {
 		if err != nil {
 			return err
 		}
-		return moveMount(null, at)
+		return moveMount(null, target)
 	}
 	if !*placed { // older kernels clone only attached mounts
 		*placed = true
-		return unix.MoveMount(empty, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+		return unix.MoveMount(empty, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	}
 	again, err := unix.OpenTree(empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
-	return moveMount(again, at)
+	return moveMount(again, target)
 }
 
-// mountAt mounts a new file system of that kind at path below the open folder root.
+// mountAt mounts a new file system of type kind at path below the open folder root.
 func mountAt(root int, path, kind string, attributes int, options ...[2]string) error {
 	mount, err := newMount(kind, attributes, options...)
 	if err != nil {
@@ -227,10 +227,10 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	return moveMountWithin(mount, root, path, true)
 }
 
-// bindFile creates a file at path below the open folder root. It mounts from, a file of the
+// bindFile creates a file at path below the open folder root. It mounts source, a file of the
 // host, over the new file.
-func bindFile(root int, path, from string, mode uint32) error {
-	mount, err := cloneMount(from, false)
+func bindFile(root int, path, source string, mode uint32) error {
+	mount, err := cloneMount(source, false)
 	if err != nil {
 		return err
 	}

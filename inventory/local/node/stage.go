@@ -44,8 +44,8 @@ type report struct {
 	Error string `json:",omitempty"`
 }
 
-// stage holds the descriptors of a stage: from 3 on the agent's socket and the files of
-// jobs, which the agent inherits, then its input and output.
+// stage holds the descriptors of a stage. From 3 on come the descriptors that the agent
+// inherits: its socket and the files of jobs. Then come the stage's input and output.
 type stage struct {
 	inherited int // number of descriptors for the agent
 	input     *os.File
@@ -60,14 +60,13 @@ func openStage(inherited int) stage {
 	return stage{inherited, os.NewFile(uintptr(first), "input"), os.NewFile(uintptr(first+1), "report")}
 }
 
-// files returns the files for the next stage: the inherited ones; order, from which it reads its
-// input; and the output.
-func (s stage) files(order *os.File) []*os.File {
+// files returns the files for the next stage: the inherited ones, its input, and the output.
+func (s stage) files(input *os.File) []*os.File {
 	var files []*os.File
 	for i := range s.inherited {
 		files = append(files, os.NewFile(uintptr(3+i), "inherited"))
 	}
-	return append(files, order, s.output)
+	return append(files, input, s.output)
 }
 
 // sendReport sends a report to Start.

@@ -69,7 +69,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 		return r, err
 	}
 	last, err := h.readRecord(s.ID)
-	first := errors.Is(err, fs.ErrNotExist) // an unreadable record is damaged, and then the disk may be too
+	first := errors.Is(err, fs.ErrNotExist) // not after other errors: if the record is damaged, the disk may be, too
 	input := stageInput{
 		Spec: s, Disk: filepath.Join(h.Dir(s.ID), diskFile),
 		Repair:   !first && last.Boot != h.boot,
@@ -143,7 +143,7 @@ func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	return pid, h.protectFromOOM(id, pid)
 }
 
-// errNoReport returns an error if no stage reported PID 1, which pid 0 means.
+// errNoReport returns an error if pid is 0, which means that no stage reported PID 1.
 func errNoReport(pid int) error {
 	if pid == 0 {
 		return errors.New("it reported nothing")
@@ -171,8 +171,8 @@ func readReports(f *os.File) (pid int, err error) {
 	return pid, nil
 }
 
-// protectFromOOM makes PID 1 the last process of its node that the OOM killer selects. That
-// needs CAP_SYS_RESOURCE, which root in a container lacks; then it does nothing.
+// protectFromOOM makes PID 1 the last process of its node that the OOM killer selects. Without
+// CAP_SYS_RESOURCE, which root in a container lacks, it does nothing.
 func (h *Host) protectFromOOM(id string, pid int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("-500"), 0)
 	if errors.Is(err, fs.ErrPermission) {
@@ -207,8 +207,7 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// openLog opens the log of the stages and the agent, who write little. It truncates a log that
-// exceeds maxLog.
+// openLog opens the log of the stages and the agent. It truncates a log that exceeds maxLog.
 func (h *Host) openLog(id string) (*os.File, error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

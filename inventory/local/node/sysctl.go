@@ -30,36 +30,36 @@ var readOnlySysctls = []string{
 
 // limitSysctls makes /proc/sys read-only, except for the files that nodes may write.
 func limitSysctls(root int) error {
-	all, err := openWithin(root, "proc/sys", true) // opened before other mounts cover it
+	sysctls, err := openWithin(root, "proc/sys", true) // opened before other mounts cover it
 	if err != nil {
 		return err
 	}
-	defer unix.Close(all)
-	if err := mountSysctl(root, all, ".", unix.MOUNT_ATTR_RDONLY); err != nil {
+	defer unix.Close(sysctls)
+	if err := mountSysctl(root, sysctls, ".", unix.MOUNT_ATTR_RDONLY); err != nil {
 		return err
 	}
 	for _, name := range writableSysctls {
-		if err := mountSysctl(root, all, name, 0); err != nil {
+		if err := mountSysctl(root, sysctls, name, 0); err != nil {
 			return err
 		}
 	}
 	for _, name := range readOnlySysctls {
-		if err := mountSysctl(root, all, name, unix.MOUNT_ATTR_RDONLY); err != nil {
+		if err := mountSysctl(root, sysctls, name, unix.MOUNT_ATTR_RDONLY); err != nil {
 			return err
 		}
 	}
 	// If nf_conntrack_frag6_* are missing now, the node could still make the kernel load the
 	// module that provides them. So the whole folder is read-only then.
-	if unix.Faccessat(all, "net/netfilter/nf_conntrack_frag6_high_thresh", unix.F_OK, 0) == unix.ENOENT {
-		return mountSysctl(root, all, "net/netfilter", unix.MOUNT_ATTR_RDONLY)
+	if unix.Faccessat(sysctls, "net/netfilter/nf_conntrack_frag6_high_thresh", unix.F_OK, 0) == unix.ENOENT {
+		return mountSysctl(root, sysctls, "net/netfilter", unix.MOUNT_ATTR_RDONLY)
 	}
 	return nil
 }
 
-// mountSysctl mounts name, a file or folder in the open folder all, at the same name in the
-// node's /proc/sys. It skips names that this kernel lacks.
-func mountSysctl(root, all int, name string, attributes uint64) error {
-	mount, err := cloneMountWithin(all, name)
+// mountSysctl mounts the file or folder name of the open folder sysctls over the same name in
+// the node's /proc/sys. It skips names that this kernel lacks.
+func mountSysctl(root, sysctls int, name string, attributes uint64) error {
+	mount, err := cloneMountWithin(sysctls, name)
 	if err == unix.ENOENT {
 		return nil
 	}

@@ -105,23 +105,23 @@ func (o *options) value(c byte, text string) (err error) {
 	return err
 }
 
-// number parses a number from least to most. Its errors are those of iputils.
-func number(text string, least, most int) (int, error) {
+// number parses a number from lowest to highest. The errors have the words of iputils.
+func number(text string, lowest, highest int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, fmt.Errorf("invalid argument: '%s'", text)
 	}
-	if n < least || n > most {
-		return 0, fmt.Errorf("invalid argument: '%s': out of range: %d <= value <= %d", text, least, most)
+	if n < lowest || n > highest {
+		return 0, fmt.Errorf("invalid argument: '%s': out of range: %d <= value <= %d", text, lowest, highest)
 	}
 	return n, nil
 }
 
-// seconds parses a time in seconds; a time below least counts as least.
-func seconds(text string, least time.Duration) (time.Duration, error) {
+// seconds parses a duration in seconds. It returns shortest instead of a shorter duration.
+func seconds(text string, shortest time.Duration) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(s) || s < 0 || s > 1e6 {
 		return 0, fmt.Errorf("bad timing interval: %s", text)
 	}
-	return max(time.Duration(s*float64(time.Second)), least), nil
+	return max(time.Duration(s*float64(time.Second)), shortest), nil
 }

@@ -85,8 +85,8 @@ type pinger struct {
 	trips    []float64            // in ms
 }
 
-// run sends requests until the options or ctx end the run. It reports whether enough
-// answers came: the number of -c if -w is given too, otherwise at least one.
+// run sends requests until the options or ctx end the run. It reports whether enough answers
+// came. With both -c and -w, -c is the number of answers needed. Otherwise one is enough.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
@@ -157,9 +157,9 @@ func (p *pinger) loop(ctx context.Context) error {
 	return nil
 }
 
-// lastWait returns how long to wait for the answer to the last request: as with iputils, twice
-// the longest time that an answer took, but at least a second, and at most the time of -W.
-// Before the first answer it is the time of -W.
+// lastWait returns how long to wait for the answer to the last request. As with iputils, it is
+// twice the longest round trip so far, and at least a second. The time of -W is the maximum,
+// and applies before the first answer.
 func (p *pinger) lastWait() time.Duration {
 	longest := 0.0
 	for _, t := range p.trips {
@@ -188,8 +188,8 @@ func (p *pinger) request(payload []byte) error {
 	return nil
 }
 
-// handle counts and prints an answer that arrived at the time at.
-func (p *pinger) handle(a *answer, at time.Time) {
+// handle counts and prints an answer. arrival is the time when the answer arrived.
+func (p *pinger) handle(a *answer, arrival time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {
 		if !open {
@@ -216,7 +216,7 @@ func (p *pinger) handle(a *answer, at time.Time) {
 		delete(p.left, a.number)
 		p.done[a.number] = true
 		p.received++
-		p.trips = append(p.trips, float64(at.Sub(left))/float64(time.Millisecond))
+		p.trips = append(p.trips, float64(arrival.Sub(left))/float64(time.Millisecond))
 	}
 	if p.quiet {
 		return

@@ -111,11 +111,11 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until the given time, and skips other messages. It returns nil if
-// no answer came, and after a signal.
-func (s *socket) receive(until time.Time, b []byte) (*answer, error) {
+// receive waits for an answer until deadline, and skips other messages. It returns nil at the
+// deadline or after a signal.
+func (s *socket) receive(deadline time.Time, b []byte) (*answer, error) {
 	for {
-		left := time.Until(until)
+		left := time.Until(deadline)
 		timeout := unix.NsecToTimespec(max(left, 0).Nanoseconds())
 		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}, &timeout, nil)
 		if err == unix.EINTR {
@@ -191,7 +191,7 @@ func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 		by = netip.AddrFrom16([16]byte(family[8:24]))
 	}
 	if origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
-		if errno == unix.EHOSTUNREACH { // no host answered for the address
+		if errno == unix.EHOSTUNREACH { // address resolution got no answer
 			return "Destination Host Unreachable", netip.Addr{}
 		}
 		return errorText(errno), netip.Addr{}

@@ -15,8 +15,8 @@ type capability struct {
 }
 
 // capabilities returns all capabilities. In a node they work only in the node's own
-// namespaces, which is why so many can stay. Those that are dropped would have no effect
-// there, or would reach the agent or parts of the kernel that users do not need.
+// namespaces, so root of the node can have many of them. The dropped ones would have no
+// effect there, or would give access to the agent or to rarely used parts of the kernel.
 func capabilities() []capability {
 	const keep, drop = true, false
 	return []capability{
@@ -73,7 +73,8 @@ func dropCapabilities() error {
 	for _, c := range capabilities() {
 		kept[c.number] = c.keep
 	}
-	// Newer kernels may have more capabilities; EINVAL means that the kernel has no more.
+	// The loop includes capabilities of newer kernels. It ends with EINVAL after the last
+	// capability of this kernel.
 	for n := 0; ; n++ {
 		_, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(n), 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {

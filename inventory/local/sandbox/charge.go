@@ -9,11 +9,12 @@ import (
 // WithNamespaceOwner runs f so that uid owns the user namespaces that f creates, for
 // example by starting a process in a new one. It needs root.
 //
-// The kernel charges inotify instances, pending signals, bytes in message queues and so
-// on to a namespace's users and also to its owner, under the host's limits for one user.
-// If root were the owner, all nodes and root of the host would share root's limits (by
-// default 128 inotify instances), and one node could use them up. uid should be the first
-// id of the node, which owns nothing outside the node.
+// The kernel counts, for example, inotify instances, pending signals and bytes in message
+// queues for each user. It counts those of a namespace's users also for the namespace's
+// owner, whom the host's limits for one user restrict. If root owned the namespaces, all
+// nodes and the host would share root's limits (by default 128 inotify instances), and one
+// node could use them up. uid should be the first id of the node, because this user owns
+// nothing outside the node.
 //
 // f runs on its own thread with effective user id uid and all capabilities; files that it
 // creates belong to uid. The thread ends with f, so a process that f starts must not have
@@ -43,7 +44,7 @@ func setEffectiveUID(uid int) error {
 	if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(uid), same); e != 0 {
 		return fmt.Errorf("cannot take the user id %d: %w (it needs root)", uid, e)
 	}
-	// The change of the effective id cleared the effective set.
+	// The change of the user id removed the effective capabilities.
 	if err := unix.Capset(&header, &sets[0]); err != nil {
 		return fmt.Errorf("cannot make capabilities effective again: %w", err)
 	}

@@ -41,8 +41,8 @@ func examined() []rule {
 	}
 }
 
-// netlink allows some netlink protocols. For others it refuses with EPROTONOSUPPORT, from
-// which libaudit concludes that there is no audit, so that programs continue.
+// netlink allows some netlink protocols, and refuses others with EPROTONOSUPPORT. With this
+// error, libaudit assumes a kernel without audit, and programs continue.
 func netlink() block {
 	return oneOf([]uint32{
 		unix.NETLINK_ROUTE,

@@ -30,8 +30,8 @@ const (
 	longestBranch = 255
 )
 
-// answer ends the filter with a SECCOMP_RET_ value. allow, kill and refuse return such
-// blocks.
+// answer returns a block that ends the filter with v, a SECCOMP_RET_ value. allow, kill and
+// refuse return such blocks.
 func answer(v uint32) block { return block{{Code: codeReturn, K: v}} }
 
 func allow() block              { return answer(unix.SECCOMP_RET_ALLOW) }
@@ -46,24 +46,25 @@ func load(off uint32, b block) block {
 // argument loads argument i, counted from 0, for the conditions of b.
 func argument(i uint32, b block) block { return load(offArgs+8*i, b) }
 
-// branch continues with yes if the condition holds for the loaded value, else with no.
-// The value stays loaded.
-func branch(condition uint16, v uint32, yes, no block) block {
-	b := make(block, 0, 2+len(no)+len(yes))
-	if len(no) <= longestBranch {
-		b = append(b, unix.SockFilter{Code: condition, K: v, Jt: uint8(len(no))})
+// branch returns a block that compares the loaded value with v. It continues with match if
+// the condition holds, and otherwise with mismatch. The value stays loaded.
+func branch(condition uint16, v uint32, match, mismatch block) block {
+	b := make(block, 0, 2+len(mismatch)+len(match))
+	if len(mismatch) <= longestBranch {
+		b = append(b, unix.SockFilter{Code: condition, K: v, Jt: uint8(len(mismatch))})
 	} else {
 		b = append(b, unix.SockFilter{Code: condition, K: v, Jf: 1},
-			unix.SockFilter{Code: codeJump, K: uint32(len(no))})
+			unix.SockFilter{Code: codeJump, K: uint32(len(mismatch))})
 	}
-	return append(append(b, no...), yes...)
+	return append(append(b, mismatch...), match...)
 }
 
-// oneOf continues with yes if the loaded value is one of values, else with no.
-func oneOf(values []uint32, yes, no block) block {
-	b := no
+// oneOf returns a block that continues with match if the loaded value is one of values, and
+// otherwise with mismatch.
+func oneOf(values []uint32, match, mismatch block) block {
+	b := mismatch
 	for _, v := range values {
-		b = branch(ifEqual, v, yes, b)
+		b = branch(ifEqual, v, match, b)
 	}
 	return b
 }
@@ -74,23 +75,23 @@ type rule struct {
 	then block
 }
 
-// rulesFor returns the same rule for each of the calls.
-func rulesFor(then block, calls ...[]uint32) []rule {
+// rulesFor returns a rule with the same decision for each of the calls.
+func rulesFor(decision block, calls ...[]uint32) []rule {
 	var rules []rule
 	for _, c := range calls {
 		for _, call := range c {
-			rules = append(rules, rule{call, then})
+			rules = append(rules, rule{call, decision})
 		}
 	}
 	return rules
 }
 
-// filter returns a whole filter: rules, in any order, and rest for calls without a rule.
-// A call of another architecture kills the process.
-func filter(rules []rule, rest block) block {
+// filter returns a whole filter. rules may have any order. fallback is the decision for calls
+// without a rule. A call of another architecture kills the process.
+func filter(rules []rule, fallback block) block {
 	rules = slices.SortedFunc(slices.Values(rules), func(a, b rule) int { return cmp.Compare(a.call, b.call) })
 	// Neighbouring calls with equal rules become one range.
-	ranges := []rule{{0, rest}}
+	ranges := []rule{{0, fallback}}
 	from := func(call uint32, then block) {
 		last := &ranges[len(ranges)-1]
 		switch {
@@ -104,7 +105,7 @@ func filter(rules []rule, rest block) block {
 	for i, r := range rules {
 		from(r.call, r.then)
 		if i+1 == len(rules) || rules[i+1].call != r.call+1 {
-			from(r.call+1, rest)
+			from(r.call+1, fallback)
 		}
 	}
 	return load(offArch, branch(ifEqual, auditArch, load(offNumber, tree(ranges)), kill()))

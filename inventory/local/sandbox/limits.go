@@ -20,7 +20,7 @@ type limit struct {
 // shell that started the testbed.
 func limits() []limit {
 	return []limit{
-		{"core", unix.RLIMIT_CORE, 0, 0}, // the handler of core dumps is a program of the host
+		{"core", unix.RLIMIT_CORE, 0, 0}, // core dumps could go to a program of the host
 		{"nofile", unix.RLIMIT_NOFILE, 1024, 512 * 1024},
 		{"memlock", unix.RLIMIT_MEMLOCK, 8 << 20, 8 << 20},
 		{"stack", unix.RLIMIT_STACK, 8 << 20, unlimited},

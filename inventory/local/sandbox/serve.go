@@ -12,11 +12,11 @@ import (
 )
 
 // Gateway restricts the whole process, with all its threads, to the rights of the SSH gateway.
-// The process gets user uid and group gid, which must not be 0, no other groups, no
-// capabilities, no_new_privs, and the gateway's filter. It is not dumpable. It can use its
-// descriptors, receive further ones, and create threads and pipes, but no files and no sockets.
-// Any exec kills the process. Gateway needs root. After an error the process is partly
-// restricted and must end.
+// The process becomes user uid and group gid, which must not be 0. It has no other groups and
+// no capabilities, and is not dumpable. It has no_new_privs and the gateway's filter. It can
+// use its descriptors, receive further ones, and create threads and pipes, but no files and no
+// sockets. Any exec kills the process. Gateway needs root. After an error the process may be
+// partly restricted and must end.
 func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayFilter(os.Getpid())) }
 
 // VSwitch is like Gateway, with the vswitch's filter: the process can only use its
@@ -24,8 +24,8 @@ func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayF
 // before the call.
 func VSwitch(uid, gid int) error { return restrict("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
-// restrict restricts the whole process, with all its threads: user uid and group gid, no
-// other groups, no capabilities, no_new_privs, not dumpable, and the filter b.
+// restrict restricts the whole process, with all its threads, as Gateway describes. b is the
+// filter, and name the program's name for errors.
 func restrict(name string, uid, gid int, b block) error {
 	if uid <= 0 || gid <= 0 {
 		return fmt.Errorf("the %s cannot run as user %d, group %d: both must be above 0", name, uid, gid)
@@ -49,7 +49,7 @@ func restrict(name string, uid, gid int, b block) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot make the process not dumpable: %w", err)
 	}
-	// The filter copies no_new_privs of this thread to the others.
+	// The installation of the filter copies no_new_privs of this thread to all threads.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

@@ -3,8 +3,8 @@ package sandbox
 import "golang.org/x/sys/unix"
 
 // serverAllowed returns the calls that the gateway and the vswitch may make with any
-// arguments: calls that the Go runtime needs, and calls on open descriptors. None takes a
-// path.
+// arguments: calls that the Go runtime needs, and calls on open descriptors. No such call
+// takes a path.
 func serverAllowed() []uint32 {
 	return []uint32{
 		// Open descriptors.
@@ -46,9 +46,9 @@ func serverAllowed() []uint32 {
 }
 
 // gatewayAllowed returns the other calls that the gateway may make with any arguments, for
-// open sockets, pipes and terminals. The Manager passes the gateway its listeners and
-// connections, also those to agents. So an attacker that controls the gateway can open
-// nothing.
+// open sockets, pipes and terminals. It has no calls that open files or sockets, because the
+// gateway receives its listeners and connections from the Manager. So an attacker that
+// controls the gateway cannot open any.
 func gatewayAllowed() []uint32 {
 	return []uint32{
 		unix.SYS_ACCEPT4,
@@ -80,8 +80,8 @@ func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
 
-// serverKilled returns the calls that kill the gateway and the vswitch, besides the calls
-// that are forbidden in nodes. Only an attacker makes them.
+// serverKilled returns calls that kill the gateway or the vswitch. The calls that are
+// forbidden in nodes kill them, too. Only an attacker makes such a call.
 func serverKilled() []uint32 {
 	return []uint32{
 		unix.SYS_CHROOT,
