@@ -216,8 +216,8 @@ func (l *Log) Settled() store.Rev {
 	return l.writtenUpTo()
 }
 
-// writtenUpTo is Settled for a caller that holds the lock: unlike settled, it does not count
-// waiting lines.
+// writtenUpTo is Settled for a caller that holds the lock. Unlike in settled, waiting lines do
+// not count as written.
 func (l *Log) writtenUpTo() store.Rev {
 	rev := l.settled()
 	if w := l.waiting.first; w > 0 {

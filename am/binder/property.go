@@ -198,8 +198,8 @@ func (s *qualities) groups(n int) []*group {
 	return all
 }
 
-// isSingle reports whether the end dest is grouped by itself, not with its class: n has a
-// property for dest alone, or dest is n.
+// isSingle reports whether the end dest is handled alone, not with the other ends of its class.
+// This is so if n has a property for dest alone, or if dest is n.
 func (s *qualities) isSingle(n, dest int) bool {
 	_, listed := slices.BinarySearchFunc(s.pairs[n], dest, func(p pair, dest int) int { return p.to - dest })
 	return listed || dest == n

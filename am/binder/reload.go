@@ -65,10 +65,10 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 }
 
 // Prepare prepares the index for the inventory v. It returns the function apply, which
-// switches to v, and the function drop, which discards v. Call exactly one of both soon. The
-// slow work happens in Prepare while the index is in use; Bind waits only for apply. A
-// decision of Store.Commit may use the index more than once, so do not call apply during a
-// decision.
+// switches to v, and the function drop, which discards v. Call one of these functions, once
+// and soon. The slow work happens in Prepare while the index is in use; Bind waits only for
+// apply. A decision of Store.Commit may use the index more than once, so do not call apply
+// during a decision.
 func (x *Index) Prepare(v *inventory.Inventory) (apply, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()

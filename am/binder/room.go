@@ -43,8 +43,8 @@ func (b *binding) check(i int32, w want) verdict {
 		}
 		return fits
 	}
-	// others counts the slivers of other slices here, and closing those that close the
-	// component. othersCleaning and closingCleaning count which of these are being cleaned.
+	// others counts the slivers of other slices here; closing counts those that close the
+	// component. othersCleaning and closingCleaning count those that are only being cleaned.
 	others := u.slivers - mine.slivers
 	othersCleaning := u.cleaning.slivers - mine.cleaning
 	closing := u.exclusive - mine.exclusive

@@ -139,23 +139,23 @@ func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }
 
-// amounts returns the capacity that each end takes: the largest flow that leaves it, and the
-// largest that arrives. apart reports whether traffic between two ends uses the network. Flows
-// are not added, because clients repeat the speed of an interface for every pair of a LAN.
-// The cost is linear in ends and flows.
-func (w *wire) amounts(apart func(x, y end) bool) []amount {
+// amounts returns the capacity that each end takes: the largest flow that leaves the end, and
+// the largest flow that arrives. usesNetwork reports whether traffic between two ends uses the
+// network. Flows are not added, because clients repeat the speed of an interface for every
+// pair of a LAN. The cost is linear in ends and flows.
+func (w *wire) amounts(usesNetwork func(x, y end) bool) []amount {
 	all := make([]amount, len(w.ends))
 	if len(w.flows) == 0 {
 		return all
 	}
 	hasOtherEnds := w.shared != nil // a shared VLAN has ends in other slices
 	for _, e := range w.ends {
-		hasOtherEnds = hasOtherEnds || apart(w.ends[0], e)
+		hasOtherEnds = hasOtherEnds || usesNetwork(w.ends[0], e)
 	}
 	for _, f := range w.flows {
 		passes := hasOtherEnds
 		if f.from != rest && f.to != rest {
-			passes = apart(w.ends[f.from], w.ends[f.to])
+			passes = usesNetwork(w.ends[f.from], w.ends[f.to])
 		}
 		if passes && f.from != rest {
 			all[f.from].out = max(all[f.from].out, f.capacity)

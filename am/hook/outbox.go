@@ -135,8 +135,8 @@ func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	}
 }
 
-// subscribers returns the names of the hooks that receive events of kind w. It returns only
-// hooks for which accept returns true; a nil accept accepts all.
+// subscribers returns the names of the hooks that receive events of kind w. It leaves out hooks
+// for which accept returns false; a nil accept accepts all hooks.
 func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (names []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (accept == nil || accept(h)) {

@@ -103,7 +103,7 @@ func (p *Plan) DrainedNames() (n int) {
 	return n
 }
 
-// IsInForce reports whether the window applies at a time.
+// IsInForce reports whether the window applies at the time now.
 func (w *Window) IsInForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
 
 // prepare builds the indexes of the plan.
@@ -131,8 +131,8 @@ func (p *Plan) prepare() {
 	p.moments = slices.CompactFunc(p.moments, time.Time.Equal)
 }
 
-// WindowAt returns the window that applies to a component at a time; nil if there is none. If
-// several apply, it returns the window that ends last.
+// WindowAt returns the window that applies to a component at the time now; nil if there is
+// none. If several windows apply, it returns the window that ends last.
 func (p *Plan) WindowAt(component string, now time.Time) (found *Window) {
 	p.eachWindow(component, func(w *Window) {
 		if w.IsInForce(now) && (found == nil || w.Until.After(found.Until)) {
@@ -142,8 +142,7 @@ func (p *Plan) WindowAt(component string, now time.Time) (found *Window) {
 	return found
 }
 
-// NextWindow returns the first window of a component that begins after a time; nil if there
-// is none.
+// NextWindow returns the next window of a component after the time now; nil if there is none.
 func (p *Plan) NextWindow(component string, now time.Time) (found *Window) {
 	p.eachWindow(component, func(w *Window) {
 		if w.From.After(now) && (found == nil || w.From.Before(found.From)) {

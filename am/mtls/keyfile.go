@@ -10,8 +10,8 @@ import (
 // maxPEM limits the size of a certificate or key file.
 const maxPEM = 1 << 20
 
-// readKey reads a private key. It fails if users other than the owner and the group may
-// read it.
+// readKey reads a private key. It fails if the file's mode gives other users any right, or
+// the group more than the right to read.
 func readKey(file string) ([]byte, error) {
 	return readPEM(file, func(mode os.FileMode) error {
 		if mode.Perm()&0o037 == 0 {
