@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Script returns the text of NAME.prov, which runs bin, the path of patchbay-local, as
-// the provider called name.
+// Script returns the text of the executable file NAME.prov for the provider called name. The
+// file runs the patchbay-local at the path bin.
 func Script(bin, name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nexec %s local --name %s \"$@\"\n", quote(bin), quote(name))
 }
 
-// UpCommand returns the command that starts the testbed of a settings file as root; bin
-// is the path of patchbay-local.
+// UpCommand returns the command with which root starts the testbed of a settings file. The
+// parameter bin is the path of patchbay-local.
 func UpCommand(bin, settings string) string {
 	return fmt.Sprintf("%s up %s", quote(bin), quote(settings))
 }

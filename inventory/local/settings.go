@@ -53,27 +53,29 @@ type Settings struct {
 	SliverTypes []SliverType
 	// ManifestSocket is an absolute path.
 	ManifestSocket string
-	// ServicesWait is how long execute steps may delay the state ready.
+	// ServicesWait is how long execute steps may delay the state "ready" of a node.
 	ServicesWait time.Duration
-	// ForwardTo are the networks of other providers' nodes, to which the gateway may
-	// connect; see MayForward.
+	// ForwardTo lists the networks of other providers' nodes to which the gateway may
+	// connect. If ForwardTo is empty, the gateway may connect to all global unicast
+	// addresses.
 	ForwardTo []netip.Prefix
 	Emulator  Emulator
 	// SharedVLANs are the names of the VLANs that slices may share.
 	SharedVLANs []string
 	// Outbound means that nodes reach the Internet by IPv4, except the networks in
-	// OutboundBlock. DNS are the name servers of nodes; empty means those of the host.
+	// OutboundBlock. DNS lists the name servers of nodes; if DNS is empty, nodes use those of
+	// the host.
 	Outbound      bool
 	OutboundBlock []netip.Prefix
-	// OutboundAddresses are the public source addresses of the nodes' connections. They
-	// are needed if a router translates the host's addresses; empty means the host's own.
+	// OutboundAddresses are the public source addresses of the nodes' connections. They are
+	// needed only if a router translates the host's addresses.
 	OutboundAddresses []netip.Addr
 	DNS               []netip.Addr
 }
 
-// LoginPorts returns how many nodes can have a port of their own for logins, or 0 if
-// Publish is Gateway, since then no node needs one. The gateway uses one of the ports,
-// too, unless GatewayPort is outside of the range.
+// LoginPorts returns how many nodes can have their own login port. It returns 0 if Publish is
+// Gateway, since nodes then have no ports. One port of the range is kept for the gateway,
+// unless GatewayPort is outside the range.
 func (s *Settings) LoginPorts() int {
 	if s.Publish == Gateway {
 		return 0
@@ -94,8 +96,9 @@ type SliverType struct {
 	Disk   int64 // bytes
 }
 
-// MayForward reports whether the gateway may connect to an SSH server at a: an address in
-// ForwardTo, or, if that is empty, any global unicast address.
+// MayForward reports whether the gateway may connect to an SSH server at the address a. The
+// address must be in ForwardTo. If ForwardTo is empty, every global unicast address is
+// allowed.
 func (s *Settings) MayForward(a netip.Addr) bool {
 	a = a.Unmap()
 	if len(s.ForwardTo) == 0 {
@@ -112,8 +115,8 @@ func (s *Settings) MayForward(a netip.Addr) bool {
 // maxSettings is the maximum size of a settings file in bytes.
 const maxSettings = 1 << 20
 
-// maxServicesWait leaves time for the install steps, since the manager waits an hour for a
-// node.
+// maxServicesWait is the maximum of ServicesWait. The manager waits an hour for a node; the
+// rest of that hour is for the install steps.
 const maxServicesWait = 15 * time.Minute
 
 // defaults returns the settings of an empty file.
@@ -134,8 +137,8 @@ func defaultType() SliverType {
 	return SliverType{Name: "container", CPUs: 1, Memory: 512 << 20, PIDs: 1000, Disk: 4 << 30}
 }
 
-// ReadSettings parses the file at path. Missing keys, and all keys of a missing file,
-// have their defaults. The error is one line, which names the file without its folder.
+// ReadSettings parses the file at path. A missing key has its default, and a missing file
+// counts as an empty file. The error is one line, which names the file without its folder.
 func ReadSettings(path string) (Settings, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

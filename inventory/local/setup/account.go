@@ -20,7 +20,7 @@ const (
 	defaultHome = "/root"
 )
 
-// account is the user of a step.
+// account is the user that a step runs as.
 type account struct {
 	name        string
 	uid, gid    int
@@ -30,7 +30,8 @@ type account struct {
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
 // lookUpAccount finds an account in a passwd file; an empty name means root. If the file or
-// the account is missing, it returns root with an error. Root itself need not be listed.
+// the account is missing, it returns root with an error. It is no error if the file does not
+// list root.
 func lookUpAccount(file, name string) (account, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -73,9 +74,9 @@ func (a account) environment() []string {
 	}
 }
 
-// actAs switches all threads to the account until back is called. The real and saved ids stay
-// root's.
-func (a account) actAs() (back func(), err error) {
+// actAs switches the effective ids of all threads to the account. The returned function
+// switches back to root, which is possible because the real and saved ids stay root's.
+func (a account) actAs() (restore func(), err error) {
 	if a.uid == 0 {
 		return func() {}, nil
 	}

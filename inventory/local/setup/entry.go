@@ -38,8 +38,7 @@ const (
 	maxTarget = 4095
 )
 
-// refusalf returns an error that the archive is refused, because of its entry with that
-// name.
+// refusalf returns an error that refuses the archive because of the entry called name.
 func refusalf(name, format string, args ...any) error {
 	return fmt.Errorf("the archive is refused: %.120q %s", name, fmt.Sprintf(format, args...))
 }
@@ -68,9 +67,9 @@ func cleanName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// checkTarget refuses a symbolic link that leads out of place, the target folder. ".." is
-// allowed only at the beginning of the target: after a name that may itself be a link, its
-// meaning is unknown.
+// checkTarget refuses a symbolic link that leads out of the target folder, whose path is
+// place. The target of the link may contain ".." only at its beginning. After another name,
+// the meaning of ".." is unknown, since that name may itself be a link.
 func checkTarget(name, target, place string) error {
 	switch {
 	case target == "" || strings.ContainsRune(target, 0) || len(target) > maxTarget:
@@ -97,12 +96,12 @@ func checkTarget(name, target, place string) error {
 	return nil
 }
 
-// eachEntry reads an archive and calls each for all entries. It stops at the first error.
-func eachEntry(ctx context.Context, f *os.File, as format, each func(*entry) error) error {
+// eachEntry reads an archive and calls visit for each entry. It stops at the first error.
+func eachEntry(ctx context.Context, f *os.File, as format, visit func(*entry) error) error {
 	if as == formatZip {
-		return eachZipEntry(ctx, f, each)
+		return eachZipEntry(ctx, f, visit)
 	}
-	return eachTarEntry(ctx, f, each)
+	return eachTarEntry(ctx, f, visit)
 }
 
 // contextReader fails when ctx has ended.
@@ -111,7 +110,6 @@ type contextReader struct {
 	r   io.Reader
 }
 
-// Read fails when ctx has ended.
 func (t contextReader) Read(b []byte) (int, error) {
 	if t.ctx.Err() != nil {
 		return 0, fmt.Errorf("it was not unpacked within %v", installTime)

@@ -16,8 +16,8 @@ import (
 // shellPaths returns the possible paths of a shell.
 func shellPaths(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
 
-// execute runs the command, and saves its result when the shell ends. Background processes
-// of the shell may keep its output open. execute then continues to log their output until
+// execute runs the command, and saves its result when the shell ends. Background processes of
+// the shell may keep the output pipe open. execute then continues to log their output until
 // they have ended.
 func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	r, w, err := os.Pipe()
@@ -32,7 +32,7 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	}()
 	status, err := o.shell(user, w)
 	w.Close()
-	// Output that is in the pipe now belongs to the result; further output is not awaited.
+	// The result contains only the output that is in the pipe now.
 	_ = r.SetReadDeadline(time.Unix(1, 0))
 	<-copied
 	open := drain(r, l)
@@ -51,14 +51,14 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	if !open {
 		return
 	}
-	debug.FreeOSMemory() // this process may wait for a long time
+	debug.FreeOSMemory() // the next wait may be long
 	_ = r.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(l, r)
 }
 
 // shell runs the command in a shell with its own session, and waits for the shell only. The
-// kernel kills the shell when this process ends, so that no second step runs at the same
-// time.
+// kernel kills the shell when this process ends. Otherwise the next step
+// could run beside the old shell.
 func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
 	for _, path = range shellPaths(o.Shell) {

@@ -23,9 +23,9 @@ func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch downloads text, a URL, to f, and returns the size of the content. It retries after
-// temporary errors, and calls report with its progress. It refuses content that does not
-// fit on the disk.
+// fetch downloads the URL text to f, and returns the size of the content. It retries after
+// temporary errors, and calls report with the progress. It refuses content that does not fit
+// on the disk.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 	return size, err
 }
 
-// attempt makes one attempt of fetch. It refuses content of more than most bytes.
-func (c *client) attempt(ctx context.Context, text string, f *os.File, most int64, report func(string)) (int64, error) {
+// attempt makes one attempt of fetch. It refuses content of more than maxSize bytes.
+func (c *client) attempt(ctx context.Context, text string, f *os.File, maxSize int64, report func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {
 		return 0, err
@@ -77,10 +77,10 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 		return 0, err
 	}
 	defer a.Body.Close()
-	if a.ContentLength > most {
-		return 0, tooLarge(most)
+	if a.ContentLength > maxSize {
+		return 0, tooLarge(maxSize)
 	}
-	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, most+1), length: a.ContentLength, report: report})
+	size, err := io.Copy(f, &progressReader{r: io.LimitReader(a.Body, maxSize+1), length: a.ContentLength, report: report})
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return 0, err
@@ -88,19 +88,19 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, most int6
 		return 0, fmt.Errorf("%s ends after %d bytes: %w", displayURL(text), size, err)
 	case err != nil:
 		return 0, &temporaryError{fmt.Errorf("%s breaks off after %d bytes: %w", displayURL(text), size, err)}
-	case size > most:
-		return 0, tooLarge(most)
+	case size > maxSize:
+		return 0, tooLarge(maxSize)
 	}
 	return size, nil
 }
 
-// tooLarge returns the error for content that exceeds most bytes: the general maximum or
-// the free space.
-func tooLarge(most int64) error {
-	if most == maxFetch {
-		return fmt.Errorf("it has more than the maximum of %d bytes", most)
+// tooLarge returns the error for content of more than maxSize bytes. The parameter maxSize is
+// either maxFetch or the free space.
+func tooLarge(maxSize int64) error {
+	if maxSize == maxFetch {
+		return fmt.Errorf("it has more than the maximum of %d bytes", maxSize)
 	}
-	return fmt.Errorf("it has more than the %d bytes that are free on the disk of the node", most)
+	return fmt.Errorf("it has more than the %d bytes that are free on the disk of the node", maxSize)
 }
 
 // freeSpace returns the free space of f's file system, in bytes.

@@ -23,8 +23,9 @@ const (
 	formatFile format = "file"
 )
 
-// formatByName returns the format for a file type or the extension of a name, empty if unknown.
-// The compression of a tar archive is detected from its content.
+// formatByName returns the format for a file type or for the extension of a file name. It
+// returns "" for an unknown one. The compression of a tar archive is detected from its
+// content.
 func formatByName(text string) format {
 	for _, end := range []string{"tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.bz2", "tar.xz", "tar.gzip", "tar.bzip2"} {
 		if text == end || strings.HasSuffix(text, "."+end) {

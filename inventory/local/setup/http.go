@@ -26,7 +26,7 @@ const (
 // client downloads with HTTP/1.1, with one connection per request.
 type client struct {
 	roots       *x509.CertPool  // nil: the certificates of the node
-	retryPauses []time.Duration // before further attempts
+	retryPauses []time.Duration // between the attempts
 	note        func(format string, args ...any)
 }
 
@@ -36,7 +36,7 @@ type temporaryError struct{ error }
 func (e *temporaryError) Unwrap() error { return e.error }
 
 // get requests a URL and follows redirects. It returns the answer if its status is 200 OK.
-// When ctx ends, the request and the reading of the answer end.
+// The end of ctx aborts the request and also later reads of the answer's body.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,
@@ -87,9 +87,9 @@ func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// isTemporary reports whether a retry may succeed after err, an error of the network. A
-// retry cannot succeed if the network is unreachable, the name is unknown, the certificate
-// is wrong, or the server does not speak HTTP.
+// isTemporary reports whether a retry may succeed after the network error err. A retry cannot
+// succeed if the network is unreachable, the name is unknown, the certificate is wrong, or
+// the server does not speak HTTP.
 func isTemporary(err error) bool {
 	if _, name := errors.AsType[*net.DNSError](err); name || errors.Is(err, unix.ENETUNREACH) {
 		return false

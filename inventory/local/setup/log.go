@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLog bounds a log, in bytes, without its final note.
+// maxLog is the maximum size of a log in bytes, not counting the log's final note.
 const maxLog = 10 << 20
 
-// log is the output of a step: a bounded file, and its end in memory.
+// log is the output of a step: a file of bounded size, and the last bytes in memory.
 type log struct {
 	f    *os.File
 	left int // bytes that may still be written to the file

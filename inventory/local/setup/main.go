@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSteps bounds the number of a step.
+// maxSteps is the highest number of a step.
 const maxSteps = 100000
 
-// Main is the main function under the name Argv0. It does not return.
+// Main is the main function of this executable if it was called by the name Argv0. It does
+// not return.
 func Main() {
 	if err := runArgs(os.Args[1:], inNode); err != nil {
 		fmt.Fprintln(os.Stderr, Argv0+":", err)
@@ -26,7 +27,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// runArgs carries out the verb and the step number in args.
+// runArgs parses the verb and the step number in args, and runs that verb.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")
@@ -83,8 +84,9 @@ func run(f folders, n int) error {
 	case err != nil:
 		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot start: %v", err)})
 	}
-	// The step continues even if the caller has ended. So this process catches SIGPIPE, which
-	// would end it. Commands of the step get the default action of SIGPIPE again.
+	// The step continues even if the caller has ended, so this process must not be killed by
+	// SIGPIPE. A handler instead of "ignore" keeps the default action for the commands of the
+	// step.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, unix.SIGPIPE)
 	_ = sendReport(Report{State: Running})
@@ -92,8 +94,8 @@ func run(f folders, n int) error {
 		return err
 	}
 	signal.Stop(unread)
-	// The goroutine keeps this thread, since a command is killed when the thread that started it
-	// ends.
+	// The kernel kills a command when the thread that started the command ends. So the
+	// goroutine keeps its thread.
 	runtime.LockOSThread()
 	o.run(s)
 	return nil
@@ -105,8 +107,8 @@ func sendReport(r Report) error {
 	return err
 }
 
-// detach replaces standard input, output and error by /dev/null, so that the caller reads
-// their end.
+// detach replaces standard input, output and error by /dev/null, so that the caller reads the
+// end of the output.
 func detach() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -22,9 +22,9 @@ type place struct {
 	parentPath string
 }
 
-// openPlace opens the folder name, an absolute path, and creates missing folders. Once it
-// reaches the account's home, it switches to the account until Close, so that new folders belong
-// to the account. It follows symbolic links in the path only if root owns them, since a user's
+// openPlace opens the folder name, an absolute path, and creates missing folders. At the
+// account's home, it switches to the account until Close, so that new folders belong to the
+// account. It follows a symbolic link in the path only if root owns the link, since a user's
 // link could lead root anywhere.
 func openPlace(name string, user account) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
@@ -133,8 +133,8 @@ func (p *place) openFolder(name string) (int, error) {
 	return unix.Openat2(p.fd, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 }
 
-// openParent returns the folder that contains a clean name, and the last part of the name. The
-// folder stays open until openParent opens a different one.
+// openParent returns the folder that contains a clean name, and the last part of the name.
+// The folder stays open until openParent opens another folder.
 func (p *place) openParent(name string) (fd int, base string, err error) {
 	dir, base := path.Split(name)
 	dir = path.Clean(dir)

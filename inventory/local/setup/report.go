@@ -43,8 +43,8 @@ const (
 	maxLine     = 32 << 10
 )
 
-// Interrupted is the message of a step that ended without a result. If the node ended at that
-// time, the testbed reports that instead.
+// Interrupted is the message of a step that ended without a result. If the step ended
+// together with the node, the testbed replaces this message.
 const Interrupted = "interrupted: something in the node ended it, perhaps for lack of memory"
 
 // Report is the state of a step.
@@ -63,8 +63,8 @@ type Report struct {
 // Ended reports whether the step has ended.
 func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
 
-// Bounded returns r with texts of bounded length, without control characters, and with an
-// exit status of 0 to 255.
+// Bounded returns r with bounded texts without control characters, and with an exit status of
+// 0 to 255.
 func (r Report) Bounded() Report {
 	r.Message = singleLine(r.Message, maxMessage)
 	r.Progress = singleLine(r.Progress, maxProgress)
@@ -73,43 +73,43 @@ func (r Report) Bounded() Report {
 	return r
 }
 
-// singleLine returns s as one printable line, cut to most bytes.
-func singleLine(s string, most int) string {
+// singleLine returns s as one printable line of at most limit bytes.
+func singleLine(s string, limit int) string {
 	s = printable(s, "")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most-3], "") + "..."
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit-3], "") + "..."
 	}
 	return s
 }
 
-// printable returns s as UTF-8, with spaces for control characters except keep: they could control
-// terminals, and are long in JSON.
-func printable(s, keep string) string {
+// printable returns s as UTF-8, with a space for each control character that is not in
+// allowed. Control characters could control terminals, and are long in JSON.
+func printable(s, allowed string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !strings.ContainsRune(keep, r) {
+		if unicode.IsControl(r) && !strings.ContainsRune(allowed, r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Tail returns the end of s as printable lines, cut to most bytes.
-func Tail(s string, most int) string {
+// Tail returns the end of s as printable lines, at most limit bytes.
+func Tail(s string, limit int) string {
 	s = printable(s, "\n\t")
-	if len(s) <= most {
+	if len(s) <= limit {
 		return s
 	}
-	s = s[len(s)-most:]
+	s = s[len(s)-limit:]
 	for s != "" && !utf8.RuneStart(s[0]) {
 		s = s[1:]
 	}
 	return s
 }
 
-// ReadReports calls each for every report in r, which comes from a node. It returns after a
-// report that the step has ended, or at the end of r. It fails for invalid and too long
-// reports.
-func ReadReports(r io.Reader, each func(Report)) error {
+// ReadReports reads the reports of a node from r and calls handle for each. It returns after
+// the report that the step has ended, or at the end of r. It fails if a report is invalid or
+// too long.
+func ReadReports(r io.Reader, handle func(Report)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<10), maxLine)
 	for lines.Scan() {
@@ -122,7 +122,7 @@ func ReadReports(r io.Reader, each func(Report)) error {
 		default:
 			return fmt.Errorf("the node reports the unknown state %.40q of a step", got.State)
 		}
-		if each(got.Bounded()); got.Ended() {
+		if handle(got.Bounded()); got.Ended() {
 			return nil
 		}
 	}

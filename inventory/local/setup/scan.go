@@ -14,7 +14,7 @@ import (
 
 // Bounds on an archive.
 const (
-	maxEntries = 1_000_000 // bounds the memory for their names
+	maxEntries = 1_000_000 // bounds the memory for the names of the entries
 	block      = 4096      // minimal allocation on disk, in bytes
 )
 
@@ -83,26 +83,26 @@ func (sc *scan) checkHardLink(e *entry) error {
 	return nil
 }
 
-// addName records the type of a name.
-func (sc *scan) addName(name string, is kind) error {
-	sc.kinds[name] = is
+// addName records the type of the entry called name.
+func (sc *scan) addName(name string, entryKind kind) error {
+	sc.kinds[name] = entryKind
 	if len(sc.kinds) > maxEntries {
 		return fmt.Errorf("the archive is refused: it has more than %d entries", maxEntries)
 	}
 	return sc.reserve(name, block)
 }
 
-// reserve adds bytes to the estimated use of the disk, and refuses the archive if they do
-// not fit. name is the entry that needs them.
-func (sc *scan) reserve(name string, bytes int64) error {
-	if sc.size += bytes; bytes < 0 || sc.size < 0 || sc.size > sc.room {
+// reserve adds size to the estimated use of the disk for the entry called name. It refuses
+// the archive if the disk has too little room.
+func (sc *scan) reserve(name string, size int64) error {
+	if sc.size += size; size < 0 || sc.size < 0 || sc.size > sc.room {
 		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)
 	}
 	return nil
 }
 
-// addParents records those parent folders of a name that are not yet recorded. It fails if the
-// archive contains one of the parents as another type.
+// addParents records the parent folders of a name. It fails if the archive contains one of
+// the parents as another type.
 func (sc *scan) addParents(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		switch sc.kinds[dir] {
@@ -118,8 +118,8 @@ func (sc *scan) addParents(name string) error {
 	}
 }
 
-// checkBody reads the whole content of a file, since checksums are verified at its end, and
-// checks its size.
+// checkBody checks the size of a file's content. It reads the whole content, since the
+// checksum is verified at the end.
 func (sc *scan) checkBody(e *entry) error {
 	if e.size < 0 || e.size > math.MaxInt64/2 {
 		return refusalf(e.name, "is larger than any disk")

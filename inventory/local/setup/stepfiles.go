@@ -30,9 +30,9 @@ type stepFiles struct {
 	lock *os.File
 }
 
-// path returns the path of one of the step's files.
-func (s *stepFiles) path(what string) string {
-	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+what)
+// path returns the path of the step's file with that suffix.
+func (s *stepFiles) path(suffix string) string {
+	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+suffix)
 }
 
 // logPath returns the path of the step's log.
@@ -75,8 +75,8 @@ func (s *stepFiles) wait() error {
 // unlock unlocks the step.
 func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
-// markBegun records permanently that the step was started. It fails with fs.ErrExist if it was
-// recorded before.
+// markBegun records permanently that the step was started. It fails with fs.ErrExist if that
+// is already recorded.
 func (s *stepFiles) markBegun() error {
 	f, err := os.OpenFile(s.path("began"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

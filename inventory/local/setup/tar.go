@@ -9,12 +9,12 @@ import (
 	"os"
 )
 
-// afterEnd bounds the bytes that are read after the end of a tar archive: padding, and the
-// checksums of the compression.
+// afterEnd bounds how many bytes are read after the end of a tar archive. They are padding
+// and the checksums of the compression.
 const afterEnd = 1 << 20
 
-// eachTarEntry calls each for all entries of a tar archive.
-func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
+// eachTarEntry calls visit for each entry of a tar archive.
+func eachTarEntry(ctx context.Context, f *os.File, visit func(*entry) error) error {
 	plain, err := decompress(contextReader{ctx, io.NewSectionReader(f, 0, 1<<62)})
 	if err != nil {
 		return archiveError(formatTar, err)
@@ -43,7 +43,7 @@ func eachTarEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 		default:
 			return refusalf(h.Name, "is a device, a pipe or of another type that is not unpacked, %q", h.Typeflag)
 		}
-		if err := each(e); err != nil {
+		if err := visit(e); err != nil {
 			return err
 		}
 	}

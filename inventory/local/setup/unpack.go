@@ -173,7 +173,7 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	// The descriptor is duplicated, since the next openParent closes it.
+	// The next openParent closes fd, so a duplicate is kept.
 	if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return err
 	}
@@ -181,19 +181,19 @@ func (w *writer) writeHardLink(name string, e *entry) error {
 	return w.replace(name, func(parent int, own string) error { return unix.Linkat(fd, base, parent, own, 0) })
 }
 
-// replace calls make to create name. If another file has that name, replace removes the file and
-// calls make again.
-func (w *writer) replace(name string, make func(parent int, base string) error) error {
+// replace calls create to create the file name. If another file has that name, replace
+// removes the other file and calls create again.
+func (w *writer) replace(name string, create func(parent int, base string) error) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
 		return err
 	}
-	err = make(fd, base)
+	err = create(fd, base)
 	if err == unix.EEXIST {
 		if err := unix.Unlinkat(fd, base, 0); err != nil && err != unix.ENOENT {
 			return explainError(name, err)
 		}
-		err = make(fd, base)
+		err = create(fd, base)
 	}
 	if err != nil {
 		return explainError(name, err)
@@ -211,8 +211,8 @@ func (w *writer) finishFolders() error {
 	return nil
 }
 
-// finish sets mode and time of the folder, unless another user has removed or replaced it
-// meanwhile.
+// finish sets mode and time of the folder, unless another user has removed or replaced the
+// folder.
 func (m *createdFolder) finish(p *place) error {
 	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {
@@ -236,8 +236,8 @@ func (m *createdFolder) finish(p *place) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
-// times returns the arguments of UtimesNanoAt: now as access time, and the archive's modification
-// time.
+// times returns the access and modification times for UtimesNanoAt: the current time, and the
+// parameter modified.
 func times(modified time.Time) [2]unix.Timespec {
 	last := unix.Timespec{Nsec: unix.UTIME_NOW}
 	seconds := modified.Unix()

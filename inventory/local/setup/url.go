@@ -43,11 +43,11 @@ func displayURL(text string) string {
 	return singleLine(u.Redacted(), 200)
 }
 
-// fileName returns the name of the file in a URL, for detecting its format. kept is the
-// name under which a file that is not an archive is saved. kept includes the query, as
-// wget's names do, since commands in requests use such names. Both are empty if the name cannot
-// be used.
-func fileName(text string) (name, kept string) {
+// fileName returns two names for the file of a URL. The result name is for detecting the
+// format. The result savedName is for saving a file that is not an archive; like wget's names
+// it includes the query, since commands in requests use such names. Both are "" if the name
+// cannot be used.
+func fileName(text string) (name, savedName string) {
 	u, err := parseURL(text)
 	if isData(text) || err != nil {
 		return "", ""

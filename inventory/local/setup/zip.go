@@ -11,8 +11,8 @@ import (
 
 const encrypted = 1 // flag of an encrypted file
 
-// eachZipEntry calls each for all entries of a zip archive.
-func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) error {
+// eachZipEntry calls visit for each entry of a zip archive.
+func eachZipEntry(ctx context.Context, f *os.File, visit func(*entry) error) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -22,21 +22,21 @@ func eachZipEntry(ctx context.Context, f *os.File, each func(*entry) error) erro
 		return archiveError(formatZip, err)
 	}
 	for _, h := range z.File {
-		if err := readZipEntry(ctx, h, each); err != nil {
+		if err := readZipEntry(ctx, h, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readZipEntry calls each for one entry of a zip archive.
-func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) error {
+// readZipEntry calls visit for one entry of a zip archive.
+func readZipEntry(ctx context.Context, h *zip.File, visit func(*entry) error) error {
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19
 	if by := h.CreatorVersion >> 8; by != unixMade && by != macMade {
-		e.mode &^= 0o022 // the creator's system has no groups
+		e.mode &^= 0o022 // the system of the archive's creator has no groups
 	}
-	if e.mode.Perm() == 0 { // the creator's system has no modes
+	if e.mode.Perm() == 0 { // the system of the archive's creator has no modes
 		e.mode |= 0o644
 		if e.mode.IsDir() {
 			e.mode |= 0o755
@@ -47,7 +47,7 @@ func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) err
 		return refusalf(h.Name, "is encrypted")
 	case kind == fs.ModeDir:
 		e.kind, e.size = kindFolder, 0
-		return each(e)
+		return visit(e)
 	case kind == fs.ModeSymlink:
 		e.kind = kindLink
 	case kind == 0:
@@ -68,5 +68,5 @@ func readZipEntry(ctx context.Context, h *zip.File, each func(*entry) error) err
 		}
 		e.target, e.size = string(target), 0
 	}
-	return each(e)
+	return visit(e)
 }

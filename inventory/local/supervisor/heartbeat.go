@@ -17,10 +17,9 @@ type Heartbeat struct {
 // DefaultHeartbeat notices a process that hangs within ten seconds.
 var DefaultHeartbeat = Heartbeat{Every: time.Second, Limit: 8}
 
-// Watch calls ping again and again until stop is closed. ping must return when the answer
-// has come, or when none can come any more. Watch calls report with true when the process
-// hangs, and with false when it answers again. It never calls ping before the last call
-// has returned.
+// Watch calls the function ping repeatedly until stop is closed. A call of ping must return
+// when the answer has come, or when no answer can come any more. Calls of ping never overlap.
+// Watch calls report with true when the process hangs, and with false when it answers again.
 func (h Heartbeat) Watch(stop <-chan struct{}, ping func(), report func(hangs bool)) {
 	tick := time.NewTicker(h.Every)
 	defer tick.Stop()
@@ -52,7 +51,7 @@ func (h Heartbeat) watch(stop <-chan struct{}, ticks <-chan time.Time, ping func
 			continue
 		}
 		select {
-		case <-answered: // it came together with the tick, so the tick does not count
+		case <-answered: // the answer and the tick came at the same time, so the tick does not count
 			answered <- struct{}{}
 			continue
 		default:

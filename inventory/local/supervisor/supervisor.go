@@ -28,8 +28,8 @@ type Command struct {
 	// Files are the descriptors of the child process from 3 on. Start closes them in the
 	// calling process, also after an error.
 	Files []*os.File
-	// Attr may have Pdeathsig. The child process then gets the signal when the calling process
-	// ends, and not when the thread that started it ends.
+	// Attr may have Pdeathsig. The child process then gets the signal when the calling
+	// process ends, but not already at the end of the thread that started it.
 	Attr syscall.SysProcAttr
 	// Stdout adds the standard output to the log. The standard error is always logged.
 	Stdout bool
@@ -41,7 +41,7 @@ type Command struct {
 	LinesPerSecond int
 }
 
-// Process is a child process. Its methods may be called at the same time.
+// Process is a child process. Its methods may be called concurrently.
 type Process struct {
 	cmd     *exec.Cmd
 	started time.Time
@@ -50,7 +50,7 @@ type Process struct {
 	ended   time.Time
 }
 
-// Start starts a process. Its output is logged until it has ended.
+// Start starts a process. The output is logged until the process has ended.
 func Start(c Command) (*Process, error) {
 	defer func() {
 		for _, f := range c.Files {
@@ -168,13 +168,14 @@ func (b *Backoff) Next(lived time.Duration) time.Duration {
 	return b.last
 }
 
-// Run calls run again and again; run must run a process until it ends. After each run it
-// calls ended with the error and the pause that follows, and then waits for that pause. Run
-// returns when ended returns false, or stop is closed during a pause.
-func (b Backoff) Run(stop <-chan struct{}, run func() error, ended func(err error, pause time.Duration) bool) {
+// Run calls runOnce repeatedly. Each call must start a process and return when the process
+// has ended. After each call, Run calls ended with the error and the next pause, and then
+// waits for that pause. Run returns when ended returns false, or when stop is closed during a
+// pause.
+func (b Backoff) Run(stop <-chan struct{}, runOnce func() error, ended func(err error, pause time.Duration) bool) {
 	for {
 		started := time.Now()
-		err := run()
+		err := runOnce()
 		pause := b.Next(time.Since(started))
 		if !ended(err, pause) {
 			return
@@ -217,8 +218,8 @@ func logLines(output io.Reader, c Command) {
 // has ended.
 type pipeReader struct {
 	*os.File
-	// left is how many more bytes to read after the deadline. Without this limit, reading
-	// would not end while another process still writes into the pipe.
+	// left is the number of bytes that may still be read after the deadline. Without this
+	// limit, reading would not end while another process still writes into the pipe.
 	left int
 }
 

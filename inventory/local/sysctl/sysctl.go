@@ -34,15 +34,16 @@ type setting struct {
 	want values
 }
 
-// settings returns the settings for a host with that many bytes of memory.
+// settings returns the settings for a host; the parameter memory is the size of its memory in
+// bytes.
 func settings(memory int64) []setting {
 	const (
 		mostPIDs = 1 << 22  // the kernel accepts no more
 		thread   = 32 << 10 // the least bytes of memory of a thread
 		openFile = 256      // bytes of memory of an open file
-		// filters leaves an eighth of the 1008 MiB to the kernel's modules, which on
-		// amd64 live in the same region. Other architectures have a larger region, and
-		// their default, half of it, is above this limit.
+		// On amd64, compiled packet filters and the kernel's modules share a region of 1008
+		// MiB; the modules get the rest of it. On other architectures the kernel's default is
+		// higher than this limit.
 		filters = 896 << 20
 	)
 	sockets := func(memory int64) values {
@@ -53,10 +54,10 @@ func settings(memory int64) []setting {
 		{"kernel.pid_max", values{mostPIDs}},
 		{"kernel.threads-max", values{min(memory/thread, mostPIDs)}},
 		{"fs.file-max", values{memory / openFile}},
-		// A connection is charged to the node that accepts it. Data in unaccepted
-		// connections is charged to no node, so all of TCP gets a quarter of the memory.
-		// Nodes get the same share of their memory on hosts that limit the memory of
-		// sockets separately (package cgroup).
+		// A connection is charged to the node that accepts it. Data in unaccepted connections
+		// is charged to no node, so all of TCP gets only a quarter of the memory. If the host
+		// limits the memory of sockets separately, package cgroup limits each node to a
+		// quarter, too.
 		{"net.ipv4.tcp_mem", sockets(memory / 4)},
 		{"net.ipv4.udp_mem", sockets(memory)},
 	}
@@ -64,10 +65,10 @@ func settings(memory int64) []setting {
 		list = append(list, setting{"net.core.bpf_jit_limit", values{filters}})
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
-		// Enough for 300 nodes of a LAN that all exchange packets. Below the first
-		// threshold the kernel keeps all entries, above the second it drops those older
-		// than 5 s, above the third it adds none. So a node that scans addresses fills less
-		// than 100 MB of the host's memory.
+		// Enough for 300 nodes of a LAN that all exchange packets. Below the first threshold
+		// the kernel keeps all entries. Above the second it drops entries older than 5 s, and
+		// above the third it adds none. So a node that scans addresses fills less than 100 MB
+		// of the host's memory.
 		for i, n := range []int64{1 << 15, 1 << 16, 1 << 17} {
 			list = append(list, setting{fmt.Sprintf("net.%s.neigh.default.gc_thresh%d", family, i+1), values{n}})
 		}
@@ -97,8 +98,8 @@ type raised struct {
 	Set values `json:"set"`
 }
 
-// Raise raises settings that are too low. It logs them, and records the old values in the
-// folder for Restore. It skips missing settings: in a container these belong to the host.
+// Raise raises settings that are too low. It logs each raised setting, and records the old
+// value in the folder for Restore. It skips settings that do not exist, as in a container.
 // The error has a line for each setting that could not be raised.
 func Raise(folder string, log *slog.Logger) error {
 	list, err := hostSettings()
@@ -185,13 +186,13 @@ func restore(root, folder string) error {
 	return nil
 }
 
-// A Limit is the current state of a setting.
+// Limit is the current state of a setting.
 type Limit struct {
 	Name, Now, Want string
 	// Enough means that Raise does not change the setting.
 	Enough bool
-	// Err is why the setting cannot be read or changed. It wraps fs.ErrNotExist if the setting
-	// does not exist, since it belongs to the host around this container.
+	// Err is the reason why the setting cannot be read or changed, nil if it can. It wraps
+	// fs.ErrNotExist if the setting does not exist, as in a container.
 	Err error
 	// Remedy is the command that raises the setting.
 	Remedy string
@@ -227,11 +228,11 @@ func limits(root string, list []setting) (all []Limit) {
 // command returns the command with which an operator raises the setting.
 func (s setting) command() string { return fmt.Sprintf("sysctl -w %s='%s'", s.name, s.want) }
 
-// atLeast returns the larger of each pair of numbers in v and want.
-func (v values) atLeast(want values) values {
+// atLeast returns the larger one of each pair of numbers in v and minimum.
+func (v values) atLeast(minimum values) values {
 	set := slices.Clone(v)
-	for i := range min(len(set), len(want)) {
-		set[i] = max(set[i], want[i])
+	for i := range min(len(set), len(minimum)) {
+		set[i] = max(set[i], minimum[i])
 	}
 	return set
 }

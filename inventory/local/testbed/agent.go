@@ -12,11 +12,11 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// pingAgent pings the node's agent. It fails if no answer comes within the given time. It ignores
-// other errors, since the next call of the agent fails with them too. It does not use
-// agentCalls, so that frozen nodes do not block others.
-func (t *Testbed) pingAgent(ctx context.Context, id string, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// pingAgent pings the node's agent. It fails if no answer comes within timeout. It ignores
+// other errors, since the next call of the agent returns them, too. It does not use the slots
+// of agentCalls, so that frozen nodes do not block other nodes.
+func (t *Testbed) pingAgent(ctx context.Context, id string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	c, err := t.runtime.Agent(ctx, id)
 	if err == nil {
@@ -37,10 +37,10 @@ func (nc *nodeController) listenInside(ctx context.Context, network, address, ow
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
-// runSetup runs the setup program inside the node with the arguments words, to start a step
-// or to wait for its end. It writes input to the program, and passes every report to each. It
-// returns when the program or ctx ends.
-func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input []byte, each func(setup.Report)) error {
+// runSetup runs the setup program inside the node with the command line args. It writes input
+// to the program, and calls handle with every report of the program. It returns when the
+// program or ctx ends.
+func (t *Testbed) runSetup(ctx context.Context, id string, args []string, input []byte, handle func(setup.Report)) error {
 	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input
 		return errors.Join(err, inside.Close())
 	}
 	defer out.Close()
-	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Self: words}, []*os.File{inside, insideOut, insideOut})
+	p, err := agent.Exec(ctx, c, agent.Command{User: "root", Self: args}, []*os.File{inside, insideOut, insideOut})
 	err = errors.Join(err, inside.Close(), insideOut.Close())
 	if err != nil {
 		return err
@@ -70,11 +70,11 @@ func (t *Testbed) runSetup(ctx context.Context, id string, words []string, input
 	go func() {
 		defer close(written)
 		if input != nil {
-			_, _ = bytes.NewReader(input).WriteTo(in) // a program that does not read it has failed
+			_, _ = bytes.NewReader(input).WriteTo(in) // fails only if the program ends before it has read the input
 			in.Close()
 		}
 	}()
-	err = setup.ReadReports(out, each)
+	err = setup.ReadReports(out, handle)
 	_ = in.SetDeadline(time.Unix(1, 0))
 	<-written
 	if ctx.Err() != nil {

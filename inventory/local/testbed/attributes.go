@@ -11,8 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is the requested change of one resource. The request also contains the current state
-// as the caller knows it; it is ignored, since the record holds the state.
+// update is the requested change of one resource. The current state in the request is
+// ignored, since the node's record is authoritative.
 type update struct {
 	Name    string           `json:"name"`
 	Changes requestedChanges `json:"should"`
@@ -35,8 +35,8 @@ type requestedChanges struct {
 	Setup         *[]string `json:"setup"` // of a new node only
 }
 
-// textAttribute is an attribute with a text value: the requested value (nil: no change)
-// and the field that holds it.
+// textAttribute is an attribute with a text value. It has the requested value (nil: no
+// change) and the field for it in the desired state.
 type textAttribute struct {
 	name               string
 	requested, current *string
@@ -143,12 +143,13 @@ func (a *desired) imageName() string {
 	return a.Image
 }
 
-// changesBetween returns the changed attributes with their old and new values, as set
-// reports them; nil if none has changed. For a removal only ensure is reported.
-func changesBetween(old, next *desired) object {
-	was, is := old.attributes(), next.attributes()
+// changesBetween returns the changed attributes with their values in before and after, in the
+// form of an answer to "set". It returns nil if no attribute has changed. For a removal it
+// returns only the attribute "ensure".
+func changesBetween(before, after *desired) object {
+	was, is := before.attributes(), after.attributes()
 	c := object{}
-	if next.Removing {
+	if after.Removing {
 		return object{provider.AttrEnsure: object{"is": provider.Absent, "was": provider.Present}}
 	}
 	for name, v := range is {
@@ -164,7 +165,8 @@ func changesBetween(old, next *desired) object {
 	return c
 }
 
-// attributes returns the writable attributes, as get reports them. a is nil for an absent node.
+// attributes returns the writable attributes in the form of an answer to "get". a is nil for
+// an absent node.
 func (a *desired) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}

@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks checks the links of new nodes. It returns, by node, why links cannot be created.
-// Possible reasons are limits of this host, the settings, too many properties, and conflicts
-// with other new nodes or with nodes that stay.
+// checkLinks checks the links of new nodes. It returns one error for each node whose links
+// cannot be created, by the node's name. Reasons are limits of this host, the settings, too
+// many properties, and conflicts with other new nodes or with nodes that stay.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
@@ -90,7 +90,7 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	}
 	for _, nc := range nodes {
 		if nc.snapshot().Port == 0 {
-			left-- // it is about to take one
+			left-- // the node was accepted and will take a port
 		}
 	}
 	refuse(left, errNoPort)
@@ -133,9 +133,9 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	return nil
 }
 
-// checkSlice plans the links of the network id, with the new nodes (fresh) and without the nodes
-// that are being removed (leaving). It returns, by node, why the links of new nodes cannot be
-// created.
+// checkSlice plans the links of a slice's network: with the nodes in fresh, and without those
+// in leaving. It returns one error for each fresh node whose links cannot be created, by the
+// node's name.
 func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
 	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
@@ -161,8 +161,8 @@ func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool)
 	return refusals
 }
 
-// checkLink returns why a link cannot be created, nil if it can. f is one of its
-// interfaces; messages name f if the link has no name.
+// checkLink returns the reason why a link cannot be created, nil if it can. The parameter f
+// is an interface on the link; messages name f if the link has no name.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.conflict != "" {
 		return refusalf(provider.Failed, "%s", l.conflictMessage(f))

@@ -26,9 +26,9 @@ var stateNames = []string{
 	sysctl.File,
 }
 
-// Clean removes everything of an instance from this host, nodes and their files first. It
-// calls removed with each removed node's id. It fails when the instance runs, or when State
-// contains other files or mounts.
+// Clean removes everything of an instance from this host, beginning with the nodes. It calls
+// removed with the id of each removed node. It fails if the instance runs, or if the folder
+// State contains foreign files or mounts.
 func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	o.Settings.PortRest = 0 // release the ports at once
 	t := newTestbed(o)
@@ -113,8 +113,8 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// removeNodes removes nodes concurrently, and calls removed for each node that it has removed.
-// It returns the errors of the other nodes.
+// removeNodes removes nodes concurrently, and calls removed for each removed node. It returns
+// the errors of the other nodes.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
 	var mu sync.Mutex
 	var all error

@@ -49,9 +49,10 @@ func (nc *nodeController) loop() {
 	}
 }
 
-// adoptRunning takes over the node if an earlier program has started it and it still runs.
-// Otherwise it kills the remaining processes of the node, and records that its last run has
-// ended.
+// adoptRunning takes over a node that an earlier run of this program started and that still
+// runs. If the
+// node does not run, adoptRunning kills its remaining processes, and records that its last
+// run has ended.
 func (nc *nodeController) adoptRunning(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
@@ -144,7 +145,7 @@ func (nc *nodeController) runPhases(r *round) result {
 	return result{}
 }
 
-// backoff returns the pause after that many attempts.
+// backoff returns the pause after a number of failed attempts.
 func (nc *nodeController) backoff(attempts int) time.Duration {
 	return time.Duration(min(attempts, maxPause)) * nc.t.pause
 }
@@ -156,8 +157,8 @@ func (nc *nodeController) countRetry(err error) {
 }
 
 // handleFailure counts a failed round, and returns the pause before the next round. After the
-// last attempt it saves the failure and returns 0. Removals are repeated without limit. There is
-// no further attempt after a final error, or for a node that had failed before this program
+// last attempt it saves the failure and returns 0. Removals are repeated without limit. A
+// final error is not retried, nor is a node that had already failed before this program
 // started.
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++

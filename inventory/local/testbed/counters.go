@@ -74,11 +74,11 @@ func (n *network) refreshCounters() chan struct{} {
 	return done
 }
 
-// update stores fresh counters, by interface. It returns the interfaces that lost many
-// packets since the last read because this host was too slow, with the number of lost
-// packets. The kernel's count of dropped packets restarts with each change of a link.
-// update adds the count from before the restart, so that the reported count continues until
-// the interface is replaced.
+// update stores fresh counters, by interface. If this host was too slow, interfaces lose
+// packets. For each interface with a significant loss since the last read, update returns the
+// number of lost packets. The kernel's count of dropped packets restarts with each change of
+// a link. update adds the count from before the restart, so that the reported count continues
+// until the interface is replaced.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
@@ -114,14 +114,14 @@ type overrun struct {
 	lost uint64    // restarts after overrunTime without a loss
 }
 
-// overrunTime is how long a node reports such a loss.
+// overrunTime is how long a node reports an overrun.
 const overrunTime = 5 * time.Minute
 
-// recordOverruns adds the lost packets in more, by interface, to the reported losses. It
-// logs a loss if the interface had none during overrunTime. n.mu is held.
-func (n *network) recordOverruns(more map[string]uint64) {
+// recordOverruns adds losses, the number of lost packets by interface, to the reported ones.
+// It logs the first loss of an interface within overrunTime. n.mu is held.
+func (n *network) recordOverruns(losses map[string]uint64) {
 	now := time.Now()
-	for end, lost := range more {
+	for end, lost := range losses {
 		was, again := n.overruns[end]
 		if !again || now.Sub(was.at) > overrunTime {
 			was.lost = 0
@@ -153,8 +153,8 @@ func (nc *nodeController) overrunMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// watchLinks regularly reads the counters of emulated links, so that losses are noticed
-// also when nothing calls get.
+// watchLinks reads the counters of emulated links at intervals, since losses must be noticed
+// even if get is never called.
 func (t *Testbed) watchLinks() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, linksTime)

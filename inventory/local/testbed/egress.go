@@ -136,7 +136,8 @@ func (nc *nodeController) detachEgress(rec record) error {
 	return nil
 }
 
-// nodeAtEgress returns the node that holds the number, nil if none does.
+// nodeAtEgress returns the node that holds the number in the outside network, nil if none
+// does.
 func (t *Testbed) nodeAtEgress(number int) *nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,7 +25,7 @@ func sameUsers(a, b []user) bool {
 }
 
 // reopenEndpoint opens the endpoint of a running node for its users. It runs before the
-// agent is configured, which may take long, so that users can log in and investigate.
+// configuration of the agent, which may be slow. So users can already log in and investigate.
 func (nc *nodeController) reopenEndpoint(rec record) {
 	if rec.Desired.Removing || rec.Desired.Power != provider.On {
 		return
@@ -68,8 +68,8 @@ func (nc *nodeController) insideKeys(key experimentKey) []string {
 	return []string{key.public}
 }
 
-// restrictEndpoint removes the accounts and keys from an open endpoint that are not in
-// users. The logins must then be proven again.
+// restrictEndpoint removes from an open endpoint all accounts and keys that are not in users.
+// The logins must then be proven again.
 func (nc *nodeController) restrictEndpoint(rec record, users []user, insideKeys []string) error {
 	left := intersectUsers(nc.endpoint.users, users)
 	if nc.endpoint.public == nil && nc.endpoint.inside == nil || sameUsers(left, nc.endpoint.users) {
@@ -93,9 +93,9 @@ func intersectUsers(a, b []user) []user {
 	return both
 }
 
-// setEndpoint opens the node's port, and passes the node's endpoint to the gateway. The gateway
-// then lets users log in, and other nodes of the slice with insideKeys. If the gateway fails,
-// setEndpoint closes the endpoint.
+// setEndpoint opens the node's port, and passes the node's endpoint to the gateway. The
+// gateway then accepts logins of users, and of other nodes of the slice with insideKeys. If
+// the gateway fails, setEndpoint closes the endpoint.
 func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []string) error {
 	if err := nc.openPort(rec); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (nc *nodeController) closeEndpoints() error {
 	return err
 }
 
-// openPort opens the node's port: the saved one, or a new one if another program uses that. It
-// does nothing if nodes have no ports of their own.
+// openPort opens the node's saved port. If another program uses that port, openPort opens a
+// new one. It does nothing if nodes have no ports of their own.
 func (nc *nodeController) openPort(rec *record) error {
 	if nc.t.settings.Publish == local.Gateway {
 		return nil
@@ -172,8 +172,9 @@ func endpointName(hostname, id string) string {
 // portTime is how long a killed program's gateway may take to close its ports.
 const portTime = 2 * time.Second
 
-// openPort opens port, which the holder allocated earlier. If port is 0, or taken by
-// another program, openPort allocates and opens a new one. It returns the opened port.
+// openPort opens the port number port, which the holder allocated earlier. If port is 0, or
+// used by another program, openPort allocates and opens a new one. It returns the listener
+// and its port.
 func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.openHeldPort(port, holder)
@@ -224,9 +225,9 @@ func (t *Testbed) bind(port int) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// published returns the addresses, and the proxy if there is one, through which
-// experimenters log in. name is a node's host name at the gateway account, and port its own
-// port.
+// published returns the addresses at which experimenters log in, and the proxy for them, ""
+// if they need none. The parameter name is a node's host name at the gateway account. The
+// parameter port is the node's own port.
 func (t *Testbed) published(name string, port int) (login []string, proxy string) {
 	if t.settings.Publish != local.Gateway {
 		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))

@@ -66,7 +66,7 @@ func (t *Testbed) loadForeignEndpoints() error {
 	return nil
 }
 
-// openForeignEndpoints opens the saved endpoints. The lock is released between them.
+// openForeignEndpoints opens the saved endpoints.
 func (t *Testbed) openForeignEndpoints() {
 	t.foreignMu.Lock()
 	ids := slices.Collect(maps.Keys(t.foreignEndpoints))
@@ -179,8 +179,8 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequ
 	return t.endpointStatus(&next), nil
 }
 
-// checkTarget returns the normalized address that an endpoint may forward to; empty if
-// address is empty.
+// checkTarget checks that an endpoint may forward to address. It returns the normalized
+// address, or "" if address is "".
 func (t *Testbed) checkTarget(address string) (string, error) {
 	if address == "" {
 		return "", nil
@@ -195,7 +195,8 @@ func (t *Testbed) checkTarget(address string) (string, error) {
 	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
 }
 
-// isHostAddress reports whether an address belongs to this host, or cannot be checked.
+// isHostAddress reports whether an address belongs to this host. It also returns true if that
+// cannot be determined.
 func isHostAddress(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

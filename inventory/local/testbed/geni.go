@@ -77,8 +77,8 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 	}
 }
 
-// geniCommand returns the command in the arguments of geni-get: the last one. Some options
-// that scripts use mean a command; the others are ignored.
+// geniCommand returns the last command in the arguments of geni-get. Some options that
+// scripts use stand for a command; other options are ignored.
 func geniCommand(words []string) string {
 	command := ""
 	for i := 0; i < len(words); i++ {
@@ -205,10 +205,11 @@ func (nc *nodeController) geniAll() (string, error) {
 	return asJSON(all)
 }
 
-// orUnknown returns text, or an error if text is empty. what names the text in the error.
-func orUnknown(text, what string) (string, error) {
+// orUnknown returns text, or an error if text is empty. The error says that the aggregate
+// does not know subject.
+func orUnknown(text, subject string) (string, error) {
 	if text == "" {
-		return "", fmt.Errorf("the aggregate does not know %s", what)
+		return "", fmt.Errorf("the aggregate does not know %s", subject)
 	}
 	return text, nil
 }

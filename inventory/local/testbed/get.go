@@ -47,8 +47,8 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 		}
 		resources = append(resources, r)
 	}
-	// The attribute services gets the rest of the answer. Encoding its texts again at most
-	// doubles their length.
+	// The attribute "services" may use the rest of the answer. Its texts are encoded twice,
+	// which at most doubles their length.
 	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(nodes)))
 	for i, r := range resources {
 		if nc := nodes[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
@@ -114,8 +114,8 @@ func (nc *nodeController) resource() provider.Resource {
 	return r
 }
 
-// items returns the attribute services, in at most room bytes. It halves the outputs until the
-// items fit. If they do not fit without outputs, it drops the messages too.
+// items returns the attribute "services", in at most room bytes. It halves the outputs until
+// the items fit. If the items do not fit even without outputs, it also drops the messages.
 func (s *stepRunner) items(room int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,9 +131,9 @@ func (s *stepRunner) items(room int) []string {
 	}
 }
 
-// items returns one item per step, with at most that many bytes of its output. With
-// output 0 the messages are dropped too.
-func (j *stepJournal) items(output int) []string {
+// items returns one item per step, with at most maxOutput bytes of the step's output. If
+// maxOutput is 0, it also drops the messages.
+func (j *stepJournal) items(maxOutput int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waitReason()
 	for _, step := range j.Steps {
@@ -141,17 +141,17 @@ func (j *stepJournal) items(output int) []string {
 		if step.Ended() {
 			item["exit"] = step.Exit
 		}
-		if text := setup.Tail(step.Output, output); text != "" {
+		if text := setup.Tail(step.Output, maxOutput); text != "" {
 			item["output"] = text
 		}
 		switch {
-		case output == 0:
+		case maxOutput == 0:
 		case step.Message != "":
 			item["message"] = step.Message
 		case step.State == setup.Waiting && waiting != "":
 			item["message"] = waiting
 		case step.State == setup.Running && step.Interruption != "":
-			item["message"] = "the node ended while it ran; its result is reported when the node runs again"
+			item["message"] = "the node stopped while this step was running; the result of the step is reported when the node runs again"
 		}
 		b, _ := json.Marshal(item) // cannot fail: only texts and a number
 		all = append(all, string(b))

@@ -106,8 +106,8 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	})
 }
 
-// saveDeath records that the node's system has ended unexpectedly, and which of its
-// processes were killed for lack of memory before.
+// saveDeath records that the node's system has ended unexpectedly. It also counts processes
+// that were killed for lack of memory before that.
 func (nc *nodeController) saveDeath(now time.Time) {
 	nc.saveOOMKills(0, now)
 	nc.saveIncident(func(inc *incidents) {
@@ -117,6 +117,7 @@ func (nc *nodeController) saveDeath(now time.Time) {
 }
 
 // saveDeathWhileStopped records that the node's system ended while this program did not run.
+// The parameter boot reports whether the host was rebooted meanwhile.
 func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	now := time.Now()
 	if !boot {
@@ -128,9 +129,9 @@ func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	nc.saveIncident(func(inc *incidents) { inc.Boots, inc.BootedAt, inc.CountedKills = inc.Boots+1, now, 0 })
 }
 
-// saveOOMKills records how many processes were killed for lack of memory: the number more, plus
+// saveOOMKills records how many processes were killed for lack of memory. It adds extra to
 // the number that the node's cgroups have counted since the last call.
-func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
+func (nc *nodeController) saveOOMKills(extra int64, now time.Time) {
 	counts, err := nc.t.runtime.OOMKills(nc.id)
 	if err != nil {
 		counts = 0 // its cgroups were removed
@@ -141,20 +142,20 @@ func (nc *nodeController) saveOOMKills(more int64, now time.Time) {
 	}
 	was := rec.CountedKills
 	if counts > was {
-		more += counts - was
+		extra += counts - was
 	}
-	if more == 0 && (counts == was || err != nil) {
+	if extra == 0 && (counts == was || err != nil) {
 		return // no new kill, and the same cgroups
 	}
-	if more > 0 {
-		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", more)
+	if extra > 0 {
+		nc.t.log.Warn("processes of a node were killed for lack of memory", "node", nc.id, "processes", extra)
 	}
 	nc.saveIncident(func(inc *incidents) {
 		if err == nil {
 			inc.CountedKills = counts
 		}
-		if more > 0 {
-			inc.OOMKills, inc.KilledAt = inc.OOMKills+more, now
+		if extra > 0 {
+			inc.OOMKills, inc.KilledAt = inc.OOMKills+extra, now
 		}
 	})
 }
@@ -167,13 +168,13 @@ func (nc *nodeController) clearIncidents() error {
 	return asUserError("its state cannot be saved on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
 }
 
-// saveIncident changes the incidents with set. It saves them on disk, or in memory alone if the
-// disk is full.
-func (nc *nodeController) saveIncident(set func(*incidents)) {
-	if err := nc.updateRecord(func(r *record) { set(&r.incidents) }); err != nil {
+// saveIncident changes the incidents with the function change, and saves them. If the disk is
+// full, it changes them only in memory.
+func (nc *nodeController) saveIncident(change func(*incidents)) {
+	if err := nc.updateRecord(func(r *record) { change(&r.incidents) }); err != nil {
 		nc.t.log.Error("cannot save an incident of a node", "node", nc.id, "error", err)
 		nc.mu.Lock()
-		set(&nc.rec.incidents)
+		change(&nc.rec.incidents)
 		nc.mu.Unlock()
 	}
 }

@@ -233,8 +233,8 @@ func interfaceTexts(all []iface) []string {
 	return list
 }
 
-// macOf returns the hardware address of an interface. It never changes, so neighbours keep
-// their entries when the node restarts.
+// macOf returns the hardware address of an interface. The address never changes, so that the
+// ARP entries of neighbours stay valid when the node restarts.
 func macOf(node, clientID string) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(node + "\x00" + clientID))
 	return append(net.HardwareAddr{2}, sum[:5]...)

@@ -72,9 +72,9 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// loadOrCreateKey reads the private key dir/name. If it does not exist, it is created with
-// make and saved.
-func loadOrCreateKey(dir, name string, make func() ([]byte, error)) (private []byte, public string, err error) {
+// loadOrCreateKey reads the private key dir/name. If the file does not exist, it calls
+// generate and saves the new key.
+func loadOrCreateKey(dir, name string, generate func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {
 		if public, err = publicLines(private); err != nil {
@@ -85,7 +85,7 @@ func loadOrCreateKey(dir, name string, make func() ([]byte, error)) (private []b
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}
-	if private, err = make(); err == nil {
+	if private, err = generate(); err == nil {
 		public, err = publicLines(private)
 	}
 	if err == nil {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// leaveNetwork removes the interfaces of a removed node from its links. The links are
-// rebuilt a little later, for all nodes that leave at the same time; with the last node
-// the whole network is removed. The rebuild runs in the background, since the kernel needs
-// seconds for hundreds of devices. If it is interrupted, the next program completes it.
+// leaveNetwork removes the interfaces of a removed node from its links. The links are rebuilt
+// after a short delay, once for all nodes that leave at that time. The last node removes the
+// whole network. The rebuild runs in the background, since the kernel needs seconds for
+// hundreds of devices. An interrupted rebuild is completed after the next start of this
+// program.
 func (nc *nodeController) leaveNetwork() {
 	n := nc.network
 	if n == nil {
