@@ -54,23 +54,23 @@ func (c Change) String() string {
 	return head + ": " + c.Text
 }
 
-// Compare returns the changes that lead from the inventory was to the inventory now.
-// Things with the same change share one Change.
-func Compare(was, now *Inventory) []Change {
+// Compare returns the changes from the inventory older to the inventory newer. Things
+// with the same change share one Change.
+func Compare(older, newer *Inventory) []Change {
 	d := &differences{places: map[[2]string]int{}}
-	d.components(was, now)
-	compareNamed(d, "sliver type", was.SliverTypes, now.SliverTypes, typeName, d.sliverType)
-	compareNamed(d, "image", was.Images, now.Images, imageName, func(name string, a, b *Image) {
+	d.components(older, newer)
+	compareNamed(d, "sliver type", older.SliverTypes, newer.SliverTypes, typeName, d.sliverType)
+	compareNamed(d, "image", older.Images, newer.Images, imageName, func(name string, a, b *Image) {
 		if *a != *b {
 			d.add("image", name, "has another description")
 		}
 	})
-	compareNamed(d, "link", was.Links, now.Links, func(l *Link) string { return l.Name }, func(name string, a, b *Link) {
+	compareNamed(d, "link", older.Links, newer.Links, func(l *Link) string { return l.Name }, func(name string, a, b *Link) {
 		if a.URN != b.URN || a.Type != b.Type || a.Capacity != b.Capacity {
 			d.add("link", name, "has another description")
 		}
 	})
-	compareNamed(d, "shared VLAN", was.SharedVLANs, now.SharedVLANs, func(v *SharedVLAN) string { return v.Name }, func(name string, a, b *SharedVLAN) {
+	compareNamed(d, "shared VLAN", older.SharedVLANs, newer.SharedVLANs, func(v *SharedVLAN) string { return v.Name }, func(name string, a, b *SharedVLAN) {
 		switch {
 		case a.Tag != b.Tag:
 			d.add("shared VLAN", name, fmt.Sprintf("its tag was %d and is %d", a.Tag, b.Tag))
@@ -78,9 +78,9 @@ func Compare(was, now *Inventory) []Change {
 			d.add("shared VLAN", name, "has another description")
 		}
 	})
-	compareValues(d, "VLAN tag", was.VLANs, now.VLANs, strconv.Itoa)
-	compareValues(d, "public address", was.PublicAddresses, now.PublicAddresses, netip.Addr.String)
-	d.site(was, now)
+	compareValues(d, "VLAN tag", older.VLANs, newer.VLANs, strconv.Itoa)
+	compareValues(d, "public address", older.PublicAddresses, newer.PublicAddresses, netip.Addr.String)
+	d.site(older, newer)
 	return d.grouped()
 }
 
@@ -145,14 +145,14 @@ func plural(text string) string {
 	return cmp.Or(pluralTexts[text], text)
 }
 
-// compareNamed compares two lists of named things and records the new and the removed ones.
-// For each thing in both lists it calls compare with the old and the new value.
-func compareNamed[T any](d *differences, kind string, was, now []T, name func(T) string, compare func(name string, a, b T)) {
-	before := make(map[string]T, len(was))
-	for _, x := range was {
+// compareNamed compares two lists of named things. It records new things and removed
+// things. For each thing in both lists it calls compare with the old and the new value.
+func compareNamed[T any](d *differences, kind string, older, newer []T, name func(T) string, compare func(name string, a, b T)) {
+	before := make(map[string]T, len(older))
+	for _, x := range older {
 		before[name(x)] = x
 	}
-	for _, x := range now {
+	for _, x := range newer {
 		n := name(x)
 		a, ok := before[n]
 		if delete(before, n); ok {
@@ -161,27 +161,27 @@ func compareNamed[T any](d *differences, kind string, was, now []T, name func(T)
 			d.add(kind, n, "is new")
 		}
 	}
-	for _, x := range was {
+	for _, x := range older {
 		if _, left := before[name(x)]; left {
 			d.add(kind, name(x), "was removed")
 		}
 	}
 }
 
-// compareValues records the values that are new and those that were removed.
-func compareValues[T comparable](d *differences, kind string, was, now []T, text func(T) string) {
-	compareNamed(d, kind, was, now, text, func(string, T, T) {})
+// compareValues records new values and removed values.
+func compareValues[T comparable](d *differences, kind string, older, newer []T, text func(T) string) {
+	compareNamed(d, kind, older, newer, text, func(string, T, T) {})
 }
 
 // components compares the components, matched by URN or else by name and provider.
-func (d *differences) components(was, now *Inventory) {
-	matched := make(map[*Component]bool, len(now.Components))
-	for _, c := range now.Components {
-		old, ok := was.Component(c.URN)
+func (d *differences) components(older, newer *Inventory) {
+	matched := make(map[*Component]bool, len(newer.Components))
+	for _, c := range newer.Components {
+		old, ok := older.Component(c.URN)
 		if !ok {
-			// The provider knows it by the same name, under another URN.
-			if old, ok = was.ComponentNamed(c.Name); ok {
-				if _, stays := now.Component(old.URN); stays || old.Provider != c.Provider {
+			// A component with the same name may have had another URN.
+			if old, ok = older.ComponentNamed(c.Name); ok {
+				if _, stays := newer.Component(old.URN); stays || old.Provider != c.Provider {
 					ok = false
 				}
 			}
@@ -193,7 +193,7 @@ func (d *differences) components(was, now *Inventory) {
 		matched[old] = true
 		d.component(old, c)
 	}
-	for _, c := range was.Components {
+	for _, c := range older.Components {
 		if !matched[c] {
 			d.add("component", c.Name, "was removed; it is not advertised and accepts no slivers")
 		}

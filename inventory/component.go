@@ -15,8 +15,8 @@ type Component struct {
 	Index int
 	URN   urn.URN
 	Name  string
-	// Exclusive components hold one sliver at a time; the others are shared up
-	// to their capacity.
+	// Exclusive reports whether the component holds only one sliver at a time. Slivers
+	// share other components up to their capacity.
 	Exclusive     bool
 	HardwareTypes []string
 	// SliverTypes are the types that the component offers, at least one; the first is its
@@ -25,12 +25,13 @@ type Component struct {
 	// Capacity limits the sum of the slivers' needs. An exclusive component has one slot.
 	Capacity am.Amount
 	Location *Location // nil if unknown
-	// Provider is the name of the provider instance that creates slivers on it.
+	// Provider is the name of the provider instance that creates slivers on the
+	// component.
 	Provider string
-	Gateway  *Gateway // nil if its nodes are reached directly
+	Gateway  *Gateway // nil if users reach the nodes directly
 	// Interfaces are the interfaces in the inventory; a provider may have others.
 	Interfaces []*Interface
-	// Drained components keep their slivers and accept no new ones.
+	// Drained reports whether the component accepts no new slivers. It keeps its slivers.
 	Drained bool
 	// Settings are passed to the provider.
 	Settings map[string]string
@@ -42,8 +43,8 @@ type Component struct {
 func (c *Component) Offers(t *SliverType) bool { return slices.Contains(c.SliverTypes, t) }
 
 // IsWired reports whether the inventory lists an interface of c on a physical link. For
-// other components the provider alone manages the network, and Patchbay neither chooses
-// interfaces nor counts their capacity.
+// other components, Patchbay neither chooses interfaces nor counts their capacity, since
+// only the provider manages the network.
 func (c *Component) IsWired() bool {
 	return slices.ContainsFunc(c.Interfaces, (*Interface).CarriesLinks)
 }

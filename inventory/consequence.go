@@ -85,8 +85,8 @@ func Consequences(v *Inventory, slivers []am.Sliver) []Consequence {
 	return m.sorted()
 }
 
-// ComponentOf returns the component of a sliver: by its URN or, if that has changed, by name
-// and provider.
+// ComponentOf returns the component of a sliver. It finds the component by URN or, if the
+// URN has changed, by name and provider.
 func (v *Inventory) ComponentOf(x *am.Sliver) (*Component, bool) {
 	if c, ok := v.Component(x.Component); ok {
 		return c, true
@@ -95,8 +95,8 @@ func (v *Inventory) ComponentOf(x *am.Sliver) (*Component, bool) {
 	return c, ok && c.Provider == x.Provider
 }
 
-// InterfaceOf returns the physical interface of a sliver's interface: by its URN or, if that
-// has changed, by its name on the sliver's component.
+// InterfaceOf returns the physical interface of a sliver's interface. It finds it by URN
+// or, if the URN has changed, by name on the sliver's component.
 func (v *Inventory) InterfaceOf(x *am.Sliver, i *am.Interface) (*Interface, bool) {
 	if i.Component.IsZero() {
 		return nil, false
@@ -125,7 +125,7 @@ func (c *Component) interfaceNamed(name string) *Interface {
 type consequenceBuilder struct {
 	v     *Inventory
 	held  map[*Component]load     // the slivers on each component
-	taken map[*Interface][2]int64 // kbit/s out and in that links use
+	taken map[*Interface][2]int64 // capacity in kbit/s that links use, out and in
 	found map[consequenceKey]*sliceNote
 	order []*sliceNote
 	// tags and addresses are those that the inventory offers.

@@ -36,7 +36,7 @@ const (
 // Inventory is everything that a site offers. It is immutable, including everything it
 // points to.
 type Inventory struct {
-	// Fingerprint is the SHA-256 of the text it was read from, in hexadecimal.
+	// Fingerprint is the SHA-256 of the inventory's text, in hexadecimal.
 	Fingerprint string
 	// Authority is the site's name in URNs.
 	Authority string
@@ -63,7 +63,7 @@ type Inventory struct {
 	Locations []*Location
 	// Links are the physical links, in the order of the file; Links[i].Index is i.
 	Links []*Link
-	// VLANs are the tags, 1 to 4094, for links over physical links; without any,
+	// VLANs are the tags, 1 to 4094, for links over physical links. If there are none,
 	// links get no tags.
 	VLANs []int
 	// SharedVLANs have tags outside VLANs.
@@ -82,8 +82,8 @@ type Inventory struct {
 	// ExclusiveOnShared selects what happens when exclusive use of a shared component
 	// is requested: Grant, Share or Refuse.
 	ExclusiveOnShared Choice
-	// CrossLinks selects what happens with a link between our nodes and another
-	// aggregate's: Refuse, or Copy it into the manifest.
+	// CrossLinks selects what happens with a link between a node of this aggregate and a
+	// node of another one: Refuse, or Copy it into the manifest.
 	CrossLinks Choice
 	// LossUnit is the unit of packet loss in requests: InPercent or AsFraction.
 	LossUnit Choice

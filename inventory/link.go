@@ -59,8 +59,8 @@ type SharedVLAN struct {
 	// Tag is 1 to 4094.
 	Tag         int
 	Description string
-	// Restricted VLANs are advertised, but requests to join them are refused; users must
-	// ask the operators.
+	// Restricted reports whether requests to join the VLAN are refused, although it is
+	// advertised. Users must ask the operators.
 	Restricted bool
 }
 

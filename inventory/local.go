@@ -15,12 +15,12 @@ var local string
 type Host struct {
 	// Name is the component's name.
 	Name string
-	// OSVersion and OSName are VERSION_ID and PRETTY_NAME of its os-release.
+	// OSVersion and OSName are VERSION_ID and PRETTY_NAME in the host's os-release.
 	OSVersion, OSName string
-	// Cores is the number of its processors.
+	// Cores is the number of the host's processors.
 	Cores int
-	// Memory is its memory, and Disk its free space for nodes, in bytes. A value of 0 or
-	// less means unknown.
+	// Memory is the host's memory, and Disk its free space for nodes, in bytes. A value
+	// of 0 or less means unknown.
 	Memory, Disk int64
 	// OutsideAccess reports whether nodes reach the outside network.
 	OutsideAccess bool
@@ -45,12 +45,12 @@ func (h Host) DiskPerUser() int64 { return max(h.Disk/4*3, 10*containerDisk<<20)
 func (h Host) NodesPerUser() int { return min(h.Slots()/2, int(h.DiskPerUser()/(containerDisk<<20))) }
 
 // LocalText returns the inventory.yaml of a new site whose nodes are containers of the
-// host; its comments explain every key.
+// host. The comments in the text explain every key.
 func LocalText(authority string, h Host) []byte {
 	const mib = 1 << 20
 	slots := h.Slots()
 	memory, disk := 4*h.Memory/mib, 4*h.Disk/mib
-	if memory <= 0 { // then only the slots limit the containers
+	if memory <= 0 { // unknown: only the slots limit the containers
 		memory = int64(slots) * containerMemory
 	}
 	if disk <= 0 {

@@ -10,11 +10,11 @@ import (
 // off are the rules that are switched off.
 var off atomic.Pointer[[]Rule]
 
-// Broken reports whether the input breaks the rule. It returns found, but false while the
-// rule is switched off.
-func (r Rule) Broken(found bool) bool {
+// Broken reports whether the input breaks the rule. It returns violated, but false while
+// the rule is switched off.
+func (r Rule) Broken(violated bool) bool {
 	list := off.Load()
-	return found && (list == nil || !slices.Contains(*list, r))
+	return violated && (list == nil || !slices.Contains(*list, r))
 }
 
 // Without switches off only these rules while f runs. Calls must not overlap.

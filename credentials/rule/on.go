@@ -2,5 +2,5 @@
 
 package rule
 
-// Broken returns found, which reports whether the input breaks the rule.
-func (r Rule) Broken(found bool) bool { return found }
+// Broken returns violated, which reports whether the input breaks the rule.
+func (r Rule) Broken(violated bool) bool { return violated }

@@ -14,8 +14,8 @@ var (
 	sliceName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9]{0,18}$`)
 )
 
-// maxAuthority is the maximum length of an authority's name. It keeps the URNs of users and
-// slices within urn.MaxLength.
+// maxAuthority is the maximum length of an authority's name. With such names, the URNs of
+// users and slices have at most urn.MaxLength characters.
 const maxAuthority = 200
 
 // checkAuthority fails if an authority's name is not allowed.

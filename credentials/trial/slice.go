@@ -60,8 +60,8 @@ func (a *Authority) HasSlice(name string) bool {
 	return err == nil
 }
 
-// sliceCertificate reads or creates the certificate of a slice. The key is not stored,
-// because it is never used.
+// sliceCertificate reads or creates the certificate of a slice. It does not store the key
+// of a new certificate, because nothing uses the key.
 func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
 	file := a.path("slices", name, ".pem")
 	c, err := readCertificate(file)

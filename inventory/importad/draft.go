@@ -74,8 +74,8 @@ func newDraft(o Options) *draft {
 	}
 }
 
-// readNodes adds the manager's nodes, with their types and images, and the links and shared
-// VLANs of the advertisement to the draft.
+// readNodes fills the draft: with the manager's nodes, their types and images, and the
+// links and shared VLANs of the advertisement.
 func (d *draft) readNodes(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
 	for _, n := range d.nodes {
@@ -171,7 +171,7 @@ func (d *draft) addHardware(c *component, name string) {
 	c.hardware = append(c.hardware, h)
 }
 
-// locationOf returns the location of a node, which it adds to the draft if it is new. It
+// locationOf returns the location of a node, and adds a new location to the draft. It
 // returns nil if the node names no valid country.
 func (d *draft) locationOf(n *node) *location {
 	country := strings.ToUpper(n.country)
@@ -237,8 +237,8 @@ func (d *draft) addInterfaces(c *component, owner urn.URN) {
 	}
 }
 
-// address returns the public address in text; "" if it is missing, invalid, reserved or
-// already used.
+// address returns the public address in text. It returns "" if the address is missing,
+// invalid, reserved or already used.
 func (d *draft) address(text string) string {
 	if text == "" {
 		return ""

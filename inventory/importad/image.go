@@ -105,8 +105,8 @@ func (d *draft) addDefaultType() {
 	d.remarks.add("sliver type added, since the advertisement has none; it accepts every type that a request names", t.name, 1)
 }
 
-// defaultType returns the sliver type for nodes that name none: raw-pc, as GENI defines,
-// or else the most frequent one.
+// defaultType returns the sliver type for nodes that name none. It is raw-pc, as GENI
+// defines, or else the most frequent type.
 func (d *draft) defaultType() *sliverType {
 	best := d.types[0]
 	for _, t := range d.types {

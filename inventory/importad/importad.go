@@ -17,7 +17,7 @@ type Options struct {
 	Authority string
 	// Provider is the name of the provider of all components; "" means "simulated".
 	Provider string
-	// File is the advertisement's file name, for the first lines of the text.
+	// File is the file name of the advertisement, which the header of the text mentions.
 	File string
 }
 

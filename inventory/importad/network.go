@@ -20,7 +20,7 @@ type link struct {
 // in a union-find structure.
 type interfaceDraft struct {
 	port
-	key    string          // of its URN
+	key    string          // of the interface's URN
 	joined *interfaceDraft // the parent in the tree; nil for the root
 	link   *link           // nil if it has none
 	rate   int64           // capacity in kbit/s; 0 if unknown

@@ -175,9 +175,9 @@ func companionMetadata(path string) (map[string]any, error) {
 	return top.Provider, nil
 }
 
-// checkOwnAttributes returns an error if the metadata of NAME.yaml lack the attributes
-// that this program provides. The manager reads that file directly, so describe cannot
-// add them there.
+// checkOwnAttributes returns an error if the metadata in NAME.yaml lack attributes that
+// this program provides. The manager reads NAME.yaml itself, so describe cannot add the
+// attributes.
 func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) error {
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {

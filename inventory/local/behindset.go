@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// set answers the action set. It stores the users at the testbed, and passes all other
-// attributes on to the other provider. That provider gets the users, too, if it declares
-// them.
+// set answers the action set. It stores the users at the testbed, and sends all other
+// attributes to the other provider. If the other provider declares the attribute users,
+// it gets the users, too.
 func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	var q struct {
 		Updates []entry         `json:"updates"`

@@ -80,7 +80,7 @@ func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	// A deadline in the past interrupts Send and Receive.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	if err := c.Send(r); err != nil {
-		// The testbed may have written an error before it closed.
+		// The testbed may have written an error before it closed the connection.
 		if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 			return Answer{}, cause(ctx, err)
 		}
@@ -150,9 +150,9 @@ type ListedLink struct {
 	Counters *Counters
 }
 
-// ListedProperty holds the properties of frames from one interface to others. To lists
-// the client_ids of those others. If To is empty, the properties apply to all
-// interfaces that no other ListedProperty lists.
+// ListedProperty holds the properties of frames from one interface to other interfaces.
+// To lists the client_ids of the receiving interfaces. If To is empty, the properties
+// apply to all interfaces that no other ListedProperty lists.
 type ListedProperty struct {
 	To         []string `json:",omitempty"`
 	Capacity   int64    `json:",omitempty"` // kbit/s

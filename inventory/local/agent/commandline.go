@@ -20,7 +20,7 @@ const (
 )
 
 // commandLine returns the program, the arguments and the environment of a command. It
-// refuses relative paths, and more or longer texts than the limits allow.
+// refuses a relative path, and too many or too long arguments and variables.
 func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
 	name := filepath.Base(user.shell)
 	switch {

@@ -41,8 +41,8 @@ type Usage struct {
 // nodeCommand is a command of this executable in a node.
 type nodeCommand func(args []string, out io.Writer) error
 
-// nodeCommands returns the commands of this package by name. Each replaces a program that
-// would show the host's figures or cannot work.
+// nodeCommands returns the commands of this package by name. Each command replaces a
+// program that would show figures of the host, or that cannot work in a node.
 func nodeCommands() map[string]nodeCommand {
 	const restart = "a node cannot shut down or reboot itself, by design: restart it from outside with the action geni_restart; its files are kept"
 	all := map[string]nodeCommand{

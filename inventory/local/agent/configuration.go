@@ -54,7 +54,7 @@ const (
 	maxProblems = 100
 )
 
-// Configure applies cfg to the node. It can be repeated.
+// Configure applies cfg to the node. A repeated call is harmless.
 func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opConfigure, Configuration: &cfg}, nil, 0)

@@ -19,8 +19,8 @@ const (
 	motdFile       = "/etc/motd"
 )
 
-// configure applies cfg to the node. System accounts of the image and errors in homes are
-// reported as problems; other errors are returned. It can be repeated.
+// configure applies cfg to the node. It reports system accounts of the image and errors
+// in homes as problems, and returns other errors. A repeated call is harmless.
 func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
 		return nil, errors.New("the operation configure needs a configuration")
@@ -124,8 +124,8 @@ func setLines(path string, lines []string) error {
 	return updateFile(path, old, text, 0o644)
 }
 
-// setNameServer makes address the first name server in resolv.conf. Without an address,
-// only the testbed's block is removed.
+// setNameServer makes address the first name server in resolv.conf. If address is "", it
+// only removes the testbed's block.
 func setNameServer(address string) error {
 	old, err := readIfExists(resolvFile)
 	if err != nil {

@@ -104,8 +104,8 @@ type savedListener struct {
 	created os.FileInfo // the socket's file when it was created
 }
 
-// isReachable reports whether connections can still arrive: the path of a Unix socket must
-// still be that socket.
+// isReachable reports whether new connections can reach the listener. At the path of a
+// Unix socket, there must still be the listener's own file.
 func (k *savedListener) isReachable() bool {
 	if k.path == "" {
 		return true

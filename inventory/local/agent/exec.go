@@ -116,7 +116,7 @@ func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-cha
 		select {
 		case exit := <-end:
 			c.SetDeadline(time.Now().Add(requestTime))
-			c.Send(answer{Exit: &exit}) // an error means that the client stopped reading
+			c.Send(answer{Exit: &exit}) // it fails if the client no longer reads
 			return
 		case <-gone:
 			if terminal {
@@ -186,8 +186,8 @@ func startError(err error) error {
 	return err
 }
 
-// withDescriptors calls f with the descriptors of files. Unlike os.File.Fd, it does not change
-// their blocking mode.
+// withDescriptors calls f with fds, followed by the descriptors of files. Unlike
+// os.File.Fd, it does not change their blocking mode.
 func withDescriptors(files []*os.File, fds []uintptr, f func([]uintptr) error) error {
 	if len(files) == 0 {
 		return f(fds)

@@ -21,8 +21,8 @@ const (
 )
 
 // setHome creates an account's home if necessary and writes its keys.
-func setHome(wanted Account, key, public string) error {
-	user, err := lookUpAccount(wanted.Login)
+func setHome(a Account, key, public string) error {
+	user, err := lookUpAccount(a.Login)
 	if err != nil {
 		return err
 	}
@@ -34,11 +34,11 @@ func setHome(wanted Account, key, public string) error {
 			return err
 		}
 	}
-	return runAs(user, func() error { return setKeys(user.home, wanted.Keys, key, public) })
+	return runAs(user, func() error { return setKeys(user.home, a.Keys, key, public) })
 }
 
-// makeHome creates a home from the skeleton. It is built where only root can reach it and then
-// renamed, so that no incomplete home is ever used.
+// makeHome creates a home from the skeleton. It builds the home where only root can reach
+// it, and then renames it. So no incomplete home is ever used.
 func makeHome(user account) error {
 	above := filepath.Dir(user.home)
 	if err := os.MkdirAll(above, 0o755); err != nil {

@@ -19,8 +19,8 @@ type Identity struct {
 	Node string // the node's id, from the agent's environment
 }
 
-// Each function below is one operation. It closes the connection, except Exec, whose
-// connection is closed by Process.Close.
+// Each function below is one operation, and closes the connection. Only Exec does not:
+// Process.Close closes its connection.
 
 // Ping returns the agent's identity. It proves that the agent answers.
 func Ping(ctx context.Context, c *fdsocket.Conn) (Identity, error) {

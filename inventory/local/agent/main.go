@@ -38,10 +38,10 @@ func init() {
 }
 
 // Main is the main function of PID 1 and of the helpers that PID 1 starts. It does not
-// return. PID 1 serves operations at the inherited listening socket (descriptor 3). The
-// last stage of package node starts it with PATCHBAY_NODE, the node's id, and
-// PATCHBAY_JOBS, the comma-separated descriptors of the cgroup.procs files for its
-// jobs.
+// return. PID 1 serves operations at the inherited listening socket (descriptor 3).
+// Package node starts it with two variables. PATCHBAY_NODE is the node's id.
+// PATCHBAY_JOBS lists the descriptors of the cgroup.procs files for its jobs, separated
+// by commas.
 func Main() {
 	var err error
 	switch word := strings.Join(os.Args[1:], " "); word {

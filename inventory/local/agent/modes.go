@@ -19,8 +19,9 @@ func setModes(fd int, modes []byte) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
-// applyModes applies encoded modes (RFC 4254, section 8): opcodes below 160 with a
-// number each. It stops at opcode 0, and at opcodes from 160 on.
+// applyModes applies encoded modes (RFC 4254, section 8). In the encoding, a number of
+// four bytes follows each opcode below 160. applyModes stops at opcode 0, and at opcodes
+// from 160 on.
 func applyModes(t *unix.Termios, modes []byte) {
 	for len(modes) >= 5 && modes[0] != 0 && modes[0] < 160 {
 		code, value := modes[0], binary.BigEndian.Uint32(modes[1:])

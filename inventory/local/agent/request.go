@@ -32,8 +32,8 @@ const (
 	textLimit    = 400      // bytes of a text from the other side in our messages
 )
 
-// request is the first message of a connection and requests one operation. For a command,
-// its signals follow as further requests.
+// request is the first message of a connection, and requests one operation. After a
+// request for a command, further requests carry signals for it.
 type request struct {
 	Op            string
 	Network       string         `json:",omitempty"`

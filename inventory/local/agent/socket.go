@@ -41,8 +41,8 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// requestSocket requests a socket and checks the received one. listening is 1 for a
-// listener and 0 for a connection, as SO_ACCEPTCONN.
+// requestSocket requests a socket and checks the received one. listening is the required
+// value of SO_ACCEPTCONN: 1 for a listener and 0 for a connection.
 func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {

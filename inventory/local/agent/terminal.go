@@ -45,7 +45,7 @@ func openTerminal(t Terminal, user account) (master, slave *os.File, name string
 	if err := setModes(fd, t.Modes); err != nil {
 		return nil, nil, "", err
 	}
-	// The slave is opened by descriptor: the node controls the file at its path.
+	// The slave is not opened by its path, since the node controls the file there.
 	other, _, errno := syscall.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
 		return nil, nil, "", errno

@@ -32,7 +32,7 @@ func limitAll(h hierarchy, dir string) error {
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
 		pids = min(pids, readLimit(file))
 	}
-	// In a container the root group may have limits itself.
+	// In a container, the root group may have limits of its own.
 	file := "/memory.limit_in_bytes"
 	if h.v2 {
 		file = "/memory.max"
@@ -40,7 +40,8 @@ func limitAll(h hierarchy, dir string) error {
 	memory, pids = min(memory, readLimit(h.path+file)), min(pids, readLimit(h.path+"/pids.max"))
 	l := sharedLimits(memory, pids)
 	if h.has("memory") {
-		// Nodes of an earlier version may already use more.
+		// The kernel refuses a limit below the present use (EBUSY). Nodes that an earlier
+		// version has started may use more.
 		if err := setMemory(h, dir, l.Memory); err != nil && !errors.Is(err, unix.EBUSY) {
 			return err
 		}

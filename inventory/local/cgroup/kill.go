@@ -24,7 +24,7 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("cannot end the processes of %s: %w", id, err)
 		}
-		return nil // this hierarchy has all processes of id
+		return nil // this group contains all processes of id
 	}
 	return t.killEach(ctx, id)
 }

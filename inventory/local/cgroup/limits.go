@@ -99,8 +99,8 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 	if bytes > 0 {
 		most, sockets = strconv.FormatInt(bytes, 10), strconv.FormatInt(bytes/socketShare, 10)
 	}
-	// Version 1 counts socket memory of all protocols in this file, separately from
-	// memory.
+	// In version 1, this file limits the memory of sockets of all protocols, which the
+	// other limits do not include.
 	if err := ignoreMissing(write(dir, "memory.kmem.tcp.limit_in_bytes", sockets)); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (t *Tree) limitAndUse(id string) (Memory, error) {
 	}
 	used, err := number(dir, "memory.current")
 	text, e := os.ReadFile(filepath.Join(dir, "memory.max"))
-	limit, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" means none
+	limit, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" gives 0, which means none
 	return Memory{Limit: limit, Used: used}, errors.Join(err, e)
 }
 

@@ -38,7 +38,7 @@ type Place struct {
 	// nodes must reach the outside network.
 	Emulator string
 	Outbound bool
-	// PIDs is the most processes of a node, or 0 if unknown.
+	// PIDs is the maximum number of processes of a node, or 0 if unknown.
 	PIDs int
 	// Conflicts describe settings that conflict, see local.Settings.Conflicts.
 	Conflicts []string

@@ -165,7 +165,7 @@ func probeDisk(args []string) (string, *trouble) {
 		}
 		return "", failedTo("mount a file as a disk", err, remedy)
 	}
-	device.Close() // the mount keeps the loop device
+	device.Close() // the mount keeps the loop device open
 	filled := os.WriteFile(filepath.Join(at, "full"), make([]byte, 2*diskSize), 0o600)
 	if err := unix.Unmount(at, 0); err != nil {
 		return "", failedTo("unmount a disk", err, container)

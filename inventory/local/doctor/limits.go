@@ -40,7 +40,7 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	}
 	defer t.Close()
 	g := group{t, b.id()}
-	if err := t.Make(g.id, l); err != nil { // it may be the first write, if another examination created the tree
+	if err := t.Make(g.id, l); err != nil { // the first write to cgroups, if the tree existed already
 		return "", &trouble{err.Error(), cgroupRemedy(err, "find out what else manages groups here: systemd-cgls")}
 	}
 	defer func() {

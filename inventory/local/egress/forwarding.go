@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// changes are the settings of the host that a Router has changed. It writes them to
-// changes.json before it changes the host.
+// changes are the settings of the host that a Router has changed. The Router writes them
+// to changes.json before it changes the host.
 type changes struct {
 	// Boot is the kernel's boot_id; a reboot undoes all changes.
 	Boot string `json:"boot"`

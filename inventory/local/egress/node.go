@@ -106,8 +106,8 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	return made, err
 }
 
-// setNode configures the node's interface. Root of the node controls the namespace, so
-// setNode uses data from there only for this interface.
+// setNode configures the node's interface. The node's root controls the namespace, and
+// could falsify data there. So setNode uses no such data for anything but this interface.
 func setNode(h *netlink.Handle, number int) error {
 	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (f *forgetBatches) add(a netip.Addr, handle func(map[netip.Addr]bool) error
 
 // forget removes the conntrack entries of connections from these addresses. It works in
 // the network namespace of the calling thread.
-func forget(from sources) error {
-	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, from); err != nil {
+func forget(s sources) error {
+	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, s); err != nil {
 		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)
 	}
 	return nil

@@ -34,8 +34,9 @@ type Options struct {
 	Number uint32
 	// Servers are the name servers; empty means those of the host's resolv.conf.
 	Servers []netip.Addr
-	// SourceAddresses are the public addresses of nodes, if a router translates the
-	// host's addresses; empty means the host's own.
+	// SourceAddresses are the public addresses from which nodes' connections come, if an
+	// outside router translates the host's addresses. Empty means the host's own
+	// addresses.
 	SourceAddresses []netip.Addr
 	// Block are networks that no node reaches, in addition to PrivateNetworks.
 	Block []netip.Prefix
@@ -280,7 +281,7 @@ func Remove(folder, instance string) error {
 }
 
 // empty deletes all veth devices of a namespace. Otherwise they would exist until the
-// kernel has removed the namespace, which it does late.
+// kernel has removed the namespace, which may be much later.
 func empty(h *netlink.Handle) error {
 	all, err := links(h)
 	for _, l := range all {

@@ -19,8 +19,8 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// SelfTest connects a node between a host and an Internet in temporary namespaces. It
-// checks that allowed traffic passes and forbidden traffic is refused.
+// SelfTest creates a node, a host and an Internet in temporary namespaces, and connects
+// them. It checks that allowed traffic passes and forbidden traffic is refused.
 func SelfTest() error {
 	var spaces []*os.File
 	defer func() {
@@ -36,7 +36,7 @@ func SelfTest() error {
 		spaces = append(spaces, f)
 	}
 	host, internet, node, space := spaces[0], spaces[1], spaces[2], spaces[3]
-	spaces = spaces[:3] // the Router closes its own
+	spaces = spaces[:3] // the Router closes the last one
 	ours, theirs := netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("192.0.2.1/24")
 	if err := joinSpaces(host, internet, ours, theirs); err != nil {
 		return errors.Join(err, space.Close())
@@ -67,9 +67,9 @@ func SelfTest() error {
 // tryTime limits one step of SelfTest.
 const tryTime = 3 * time.Second
 
-// joinSpaces connects the namespaces of a host and an Internet by a pair of devices. The
-// address of the host is ours, that of the Internet theirs.
-func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
+// joinSpaces connects the namespaces of a host and an Internet by a pair of devices,
+// which get these two addresses.
+func joinSpaces(host, internet *os.File, hostAddress, internetAddress netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {
 		at := netlink.NewLinkAttrs()
@@ -79,13 +79,13 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 		if err := h.LinkAdd(pair); err != nil {
 			return fmt.Errorf("cannot make a pair of devices: %w", err)
 		}
-		return configure(h, name, theirs, ours.Addr(), hardware(5, 0))
+		return configure(h, name, internetAddress, hostAddress.Addr(), hardware(5, 0))
 	})
 	if err != nil {
 		return err
 	}
 	return netlinkIn(host, func(h *netlink.Handle) error {
-		if err := configure(h, name, ours, theirs.Addr(), hardware(6, 0)); err != nil {
+		if err := configure(h, name, hostAddress, internetAddress.Addr(), hardware(6, 0)); err != nil {
 			return err
 		}
 		awaitCarrier(h, name)
@@ -93,7 +93,7 @@ func joinSpaces(host, internet *os.File, ours, theirs netip.Prefix) error {
 		if err != nil {
 			return err
 		}
-		return addRoute(h, l, netlink.Route{Gw: theirs.Addr().AsSlice()})
+		return addRoute(h, l, netlink.Route{Gw: internetAddress.Addr().AsSlice()})
 	})
 }
 

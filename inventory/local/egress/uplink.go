@@ -163,23 +163,23 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete reports whether the uplink is complete. ours is the uplink's device on the
-// host, which must be switched on and have the right address. The other end must be in
-// the egress namespace.
-func (e *Router) isComplete(h *netlink.Handle, ours netlink.Link) bool {
+// isComplete reports whether the uplink is complete. hostEnd is the uplink's device on
+// the host, which must be switched on and have the right address. The other end must be
+// in the egress namespace.
+func (e *Router) isComplete(h *netlink.Handle, hostEnd netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
-	if err != nil || ours.Attrs().NetNsID != id || ours.Attrs().Flags&net.FlagUp == 0 {
+	if err != nil || hostEnd.Attrs().NetNsID != id || hostEnd.Attrs().Flags&net.FlagUp == 0 {
 		return false
 	}
-	all, err := h.AddrList(ours, netlink.FAMILY_V4)
+	all, err := h.AddrList(hostEnd, netlink.FAMILY_V4)
 	if err != nil || len(all) != 1 || !all[0].IPNet.IP.Equal(own.Addr().AsSlice()) {
 		return false
 	}
 	there := false
 	err = netlinkIn(e.space, func(h *netlink.Handle) error {
 		l, err := link(h, outside)
-		there = l != nil && l.Attrs().ParentIndex == ours.Attrs().Index
+		there = l != nil && l.Attrs().ParentIndex == hostEnd.Attrs().Index
 		return err
 	})
 	return err == nil && there

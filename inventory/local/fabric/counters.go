@@ -45,8 +45,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 				TxPackets: a.Statistics.RxPackets, TxBytes: a.Statistics.RxBytes,
 				Dropped: dropped[name],
 			}
-			// A TAP drops frames when its queue is full: the vswitch does not read it in
-			// time.
+			// A TAP drops frames when its queue is full, because the vswitch does not read
+			// them in time.
 			if tap := byName[l.device(kindTAP, e.ID)]; tap != nil && tap.Statistics != nil {
 				c.Overruns = tap.Statistics.TxDropped
 			}
@@ -57,7 +57,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 }
 
 // dropped returns how many packets were dropped at each port, by the name of the port's
-// device. It adds those that shaping, the inflow limit and the vswitch have dropped.
+// device. The numbers include packets that shaping, the inflow limit or the vswitch has
+// dropped.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
 	shapes := false

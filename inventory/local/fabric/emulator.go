@@ -32,8 +32,8 @@ type port struct {
 	split bool       // large segments are split before they reach the port
 }
 
-// uplink is the id of the shared VLAN's port. It differs from all ids of ends, because
-// those contain no spaces.
+// uplink is the id of the shared VLAN's port. It contains a space, so it differs from the
+// ids of all ends.
 const uplink = "shared VLAN"
 
 // decide returns the plan of a valid link. features are the features of this host, and

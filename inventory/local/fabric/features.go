@@ -13,8 +13,8 @@ import (
 // Features are the shaping mechanisms that this host supports, detected by using them.
 type Features struct {
 	TBF, Netem, VSwitch bool
-	// Inflow means that nftables can limit frames to groups and frames from foreign
-	// addresses. Links also work without it.
+	// Inflow means that nftables can limit frames to groups (broadcast, multicast) and
+	// frames from foreign addresses. Links also work without this limit.
 	Inflow bool
 	// Missing holds the reason for each missing feature, by "tbf", "netem", "vswitch" and
 	// "inflow".

@@ -37,8 +37,8 @@ const (
 	paceTime = time.Minute
 )
 
-// inflow holds the nftables sets of the inflow limit. Their ids are set here, because the
-// ids that the library assigns are unsafe with several connections.
+// inflow holds the nftables sets of the inflow limit. newInflow sets their ids, because
+// the ids that the library assigns are unsafe with several connections.
 type inflow struct {
 	table          *nftables.Table
 	own, pace, cut *nftables.Set
@@ -103,8 +103,9 @@ func (f inflow) apply(c *nftables.Conn) error {
 	return nil
 }
 
-// nftables opens a connection to nftables in the network's namespace; the caller closes
-// it. The library's own way into a namespace panics if the kernel has no nftables.
+// nftables opens a connection to nftables in the network's namespace. The caller must
+// close it. The library's option for namespaces is not used, since it panics if the
+// kernel has no nftables.
 func (n *network) nftables() (c *nftables.Conn, err error) {
 	err = netspace.Inside(n.file, func() error {
 		c, err = nftables.New(nftables.AsLasting())
@@ -156,23 +157,22 @@ func (n *network) readOwn() (map[string]string, error) {
 // portName returns the port in a key of portKey or ownKey.
 func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
 
-// updateOwn changes the set own in one transaction. The keys of add and remove are ports,
-// and the values are MAC addresses. updateOwn also removes the counters of the ports in
-// gone.
-func (n *network) updateOwn(add, remove map[string]string, gone []string) error {
+// updateOwn changes the set own in one transaction. additions and removals contain MAC
+// addresses by port. updateOwn also removes the counters of removedPorts.
+func (n *network) updateOwn(additions, removals map[string]string, removedPorts []string) error {
 	c, err := n.nftables()
 	if err != nil {
 		return err
 	}
 	defer c.CloseLasting()
 	f := newInflow()
-	if len(gone) > 0 {
+	if len(removedPorts) > 0 {
 		list, err := c.GetSetElements(f.cut)
 		if err != nil {
 			return fmt.Errorf("cannot read the rules of nftables: %w", err)
 		}
 		list = slices.DeleteFunc(list, func(e nftables.SetElement) bool {
-			return len(e.Key) != unix.IFNAMSIZ || !slices.Contains(gone, portName(e.Key))
+			return len(e.Key) != unix.IFNAMSIZ || !slices.Contains(removedPorts, portName(e.Key))
 		})
 		for i := range list {
 			list[i] = nftables.SetElement{Key: list[i].Key}
@@ -184,7 +184,7 @@ func (n *network) updateOwn(add, remove map[string]string, gone []string) error 
 	for _, step := range []struct {
 		ports map[string]string
 		do    func(*nftables.Set, []nftables.SetElement) error
-	}{{remove, c.SetDeleteElements}, {add, c.SetAddElements}} {
+	}{{removals, c.SetDeleteElements}, {additions, c.SetAddElements}} {
 		var list []nftables.SetElement
 		for name, mac := range step.ports {
 			list = append(list, nftables.SetElement{Key: ownKey(name, mac)})
@@ -232,10 +232,10 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 	return m, nil
 }
 
-// limitInflow updates the inflow limit: it sets the addresses of the ports of m, which
-// may be nil, and removes the ports in gone. It does not change other ports, including
-// those from before a restart.
-func (s *slice) limitInflow(m *made, gone []string) error {
+// limitInflow updates the inflow limit. It sets the addresses of the ports of m, which
+// may be nil, and removes removedPorts. It does not change other ports, including those
+// from before a restart.
+func (s *slice) limitInflow(m *made, removedPorts []string) error {
 	if !s.hasInflow {
 		return nil
 	}
@@ -247,7 +247,7 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 		s.own = own
 	}
 	add, remove := make(map[string]string), make(map[string]string)
-	for _, name := range gone {
+	for _, name := range removedPorts {
 		if mac, ok := s.own[name]; ok {
 			remove[name] = mac
 		}
@@ -270,7 +270,7 @@ func (s *slice) limitInflow(m *made, gone []string) error {
 	}
 	own := s.own
 	s.own = nil // after an error the next call reads it again
-	if err := s.net.updateOwn(add, remove, gone); err != nil {
+	if err := s.net.updateOwn(add, remove, removedPorts); err != nil {
 		return err
 	}
 	for name := range remove {
