@@ -95,7 +95,6 @@ func (g Grant) SHA1() bool {
 	return g.speaksFor != nil && g.speaksFor.sha1
 }
 
-// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -67,7 +67,6 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 	return errors.Join(draw.SVG(f, p), f.Close())
 }
 
-// read reads the document.
 func (o *drawOptions) read() (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {

@@ -251,9 +251,8 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies returns lines that can explain a refused call. Each line names a credential that
-// has expired, or that ends before the requested lease, and says how to renew the
-// credential.
+// remedies returns lines that can explain a refused call. Each line has the remedy for a
+// credential that has expired or that ends before the requested lease.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -372,7 +371,6 @@ func (o *callOptions) print(c console, me *caller, shown answer) {
 	}
 }
 
-// writeDocument writes a document to a file.
 func writeDocument(file, text string) error {
 	f, err := openOutput(file, os.O_TRUNC)
 	if err != nil {

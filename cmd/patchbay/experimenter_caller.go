@@ -322,9 +322,9 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired returns a line for each expired credential, with the command that renews the
-// credential. If reported is true, the aggregate's answer has already named the expiry, and
-// the lines have only the commands.
+// expired returns a line with the remedy for each expired credential. If reported is true,
+// the aggregate's answer has already named the expiry. Then the lines are only commands,
+// and a credential without a command has no line.
 func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {

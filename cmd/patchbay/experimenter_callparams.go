@@ -203,7 +203,6 @@ func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xm
 	return options
 }
 
-// readRequest reads the file of a request.
 func readRequest(file string) (xmlrpc.Value, error) {
 	text, err := readInput(file)
 	if err != nil {

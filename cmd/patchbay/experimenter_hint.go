@@ -70,7 +70,6 @@ func namesOf(pattern, suffix string) (names []string) {
 	return slices.Compact(names)
 }
 
-// exists reports whether a file or folder exists.
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

@@ -122,10 +122,10 @@ func (o ownSite) isLocal() bool {
 	return exists(filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml"))
 }
 
-// choose returns the own site to use under sudo. This is root's site if it exists, or if
-// creating is true and this host can run real nodes. Otherwise choose drops the rights of
-// root permanently, and returns the site of the user that called sudo. creating says that
-// the command may create a site.
+// choose returns the own site to use under sudo. This is root's site if it exists. It is
+// also root's site if creating is true, this host can run real nodes, and the user has no
+// simulated site. Otherwise choose drops the rights of root permanently, and returns the
+// site of the user that called sudo. creating says that the command may create a site.
 func (o ownSite) choose(ctx context.Context, c console, creating bool) (ownSite, error) {
 	if o.caller == nil || o.exists() {
 		return o, nil

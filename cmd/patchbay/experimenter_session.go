@@ -314,7 +314,6 @@ func (s *session) userURN(name string) string {
 	return urn.URN{Authority: s.trial.URN().Authority, Type: urn.User, Name: name}.String()
 }
 
-// globbed returns the files that match a pattern.
 func globbed(pattern string) []string {
 	files, _ := filepath.Glob(pattern)
 	return files

@@ -186,8 +186,8 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser returns the user's folder for a command line without --user. It returns "" if
-// there is no user, and fails if there are several.
+// onlyUser returns the user's folder for a command line without --user. It fails if there
+// are several users. It returns "" if there is no user and none can be created.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {

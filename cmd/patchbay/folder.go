@@ -30,7 +30,7 @@ func clearFolder(dir string) error {
 // lockFolder locks a folder. It waits while another command holds the lock. The caller must
 // call unlock.
 func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err error) {
-	const quiet = 10 // attempts before a message
+	const quiet = 10 // attempts until a message says that lockFolder waits
 	for try := 0; ; try++ {
 		f, err := os.Open(dir)
 		if err != nil {

@@ -33,7 +33,6 @@ func notServedError() error {
 	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }
 
-// yesOrNo returns yes or no.
 func yesOrNo(b bool) string {
 	if b {
 		return "yes"

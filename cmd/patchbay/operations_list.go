@@ -43,7 +43,6 @@ func (o *listOptions) addFlags(fs *pflag.FlagSet, list string) {
 	fs.IntVar(&o.filter.Limit, "limit", 0, "the maximum number of rows; 0 for all")
 }
 
-// addPattern adds a flag with a pattern.
 func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, object string) {
 	fs.StringVar(field, name, "", "PATTERN of "+object)
 }
@@ -129,7 +128,6 @@ func (o *listOptions) readTimes(now time.Time) (err error) {
 	return err
 }
 
-// addEndsBefore adds --ends-before.
 func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
 	fs.StringVar(&o.endsBefore, "ends-before", "", "only leases that end before this TIME, or a duration from now such as 2h")
 }

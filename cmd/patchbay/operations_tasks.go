@@ -15,7 +15,6 @@ provider's error. The argument selects slices.` + listLong
 
 type tasksOptions struct{ listOptions }
 
-// taskGoals are the goals of tasks.
 var taskGoals = []string{
 	string(am.GoalMake), string(am.GoalStart), string(am.GoalStop), string(am.GoalRestart), string(am.GoalUsers), string(am.GoalRemove), string(am.GoalUndo),
 }

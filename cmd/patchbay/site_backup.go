@@ -119,7 +119,6 @@ func (o *backupOptions) checkPlace(c *site.Config) error {
 	return nil
 }
 
-// existsError returns the error for a FILE that exists.
 func (o *backupOptions) existsError() error {
 	return fmt.Errorf("%s exists already; name another file, or overwrite it with --force", o.file)
 }

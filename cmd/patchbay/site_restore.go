@@ -116,7 +116,6 @@ func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	return s, nil, nil
 }
 
-// closeState closes a database, if there is one.
 func closeState(s *store.Store) error {
 	if s == nil {
 		return nil
@@ -125,8 +124,8 @@ func closeState(s *store.Store) error {
 }
 
 // compare prints the changes since the backup, and returns the last revision that the site
-// has used. Without --yes, it fails if users would lose changes, or if the present database
-// is damaged.
+// has used. Without --yes, it fails if the restore affects users, or if the present
+// database is damaged.
 func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
