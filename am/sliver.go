@@ -67,13 +67,14 @@ type Sliver struct {
 	// CopiedLinks are the client_ids of the node's links to nodes of other aggregates:
 	// the manifest shows them, but no link is created.
 	CopiedLinks []string `json:",omitempty"`
-	// PublicAddress is one of the site's public addresses; zero if it has none.
+	// PublicAddress is the sliver's public address, one of the site's; zero if the sliver has
+	// none.
 	PublicAddress netip.Addr `json:",omitzero"`
 
 	Status  Status
 	Created time.Time
 	Creator urn.URN
-	// Speaker is the tool that called on behalf of the creator; zero if none did.
+	// Speaker is the tool that called on behalf of the creator; zero if there was none.
 	Speaker urn.URN `json:",omitzero"`
 	// Request is the id of the call that reserved the sliver.
 	Request string `json:",omitempty"`
@@ -88,7 +89,7 @@ type Sliver struct {
 	// requested none. Provision uses it.
 	RequestedEnd time.Time `json:"Wish,omitzero"`
 	// Granted is the end of the lease that an operator set for a reservation; zero if no
-	// operator did. Provision keeps it even beyond the limits for experimenters.
+	// operator set one. Provision keeps it even beyond the limits for experimenters.
 	Granted time.Time `json:",omitzero"`
 	// ProbedUntil is the time when the sliver's dry run ends at the latest; zero if no dry run
 	// is in progress. In a dry run, the provider checks whether it can create the sliver.
@@ -125,14 +126,14 @@ type Desired struct {
 	Accounts      []Account `json:",omitempty"`
 }
 
-// Account is a login name on a node, with its user and their SSH keys.
+// Account is a login name on a node, with the user and the user's SSH keys.
 type Account struct {
 	Login string
 	User  urn.URN
 	Keys  []string
 }
 
-// Observed is the state of the resource that the provider last reported.
+// Observed is the resource's state, as last reported by the provider.
 type Observed struct {
 	// State is the provider's word: pending, changing, ready or failed.
 	State   string `json:",omitempty"`
@@ -241,7 +242,7 @@ type Task struct {
 	Goal       Goal
 	// Attempt counts failed attempts of this generation.
 	Attempt int `json:",omitempty"`
-	// NotBefore is the time of the next attempt.
+	// NotBefore is the earliest time of the next attempt.
 	NotBefore time.Time `json:",omitzero"`
 	// Since is the time at which the task was created.
 	Since time.Time
@@ -255,13 +256,13 @@ type JournalEntry struct {
 	At      time.Time
 	Event   string
 	Request string `json:",omitempty"`
-	// Method, API and Remote describe the call: its name, the version of the API and
-	// the client's address. They are empty where no call made the change.
+	// Method, API and Remote describe the call: its name, the version of the API and the
+	// client's address. They are empty if the change was not made by a call.
 	Method string  `json:",omitempty"`
 	API    int     `json:",omitempty"`
 	Remote string  `json:",omitempty"`
 	Caller urn.URN `json:",omitzero"`
-	// Speaker is the tool that called on behalf of the caller; zero if none did.
+	// Speaker is the tool that called on behalf of the caller; zero if there was none.
 	Speaker urn.URN `json:",omitzero"`
 	// Operator is the user of this host who made the change; empty if a call or the
 	// aggregate made it.

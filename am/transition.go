@@ -59,9 +59,9 @@ var Transitions = []Transition{
 	{updatingUsers, EventLost, failed, ""},
 }
 
-// ProvisionedTransitions apply to a provisioned sliver in every operational state that
-// has no row for the event in Transitions. An empty operational state in To means that
-// it does not change.
+// ProvisionedTransitions apply to a provisioned sliver in every operational state that has no
+// row for the event in Transitions. An empty operational state in To means that the operational
+// state does not change.
 var ProvisionedTransitions = []Transition{
 	{Status{Provisioned, ""}, EventRenew, Status{Provisioned, ""}, "prolong the lease"},
 	{Status{Provisioned, ""}, EventDelete, unallocated, "release"},

@@ -18,7 +18,7 @@ import (
 // them.
 type remoteMetrics struct {
 	config   *Config
-	listener net.Listener // before TLS
+	listener net.Listener // accepts TCP connections; secure adds TLS
 	access   atomic.Pointer[metricsAccess]
 }
 

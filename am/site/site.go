@@ -52,14 +52,14 @@ type Site struct {
 	api         *api.API
 	reloading   sync.Mutex // held during a reload of the inventory
 	server      *server.Server
-	listener    net.Listener   // before TLS
+	listener    net.Listener   // accepts TCP connections; tls adds TLS
 	admin       net.Listener   // nil for none
 	remote      *remoteMetrics // for monitors on other hosts, nil for none
 	socket      *adminSocket   // nil for none
 	testbeds    *testbeds      // the local testbeds, which run while the site is served
 	locked      io.Closer      // the lock of the providers, nil for none
-	PublicURL   string         // for clients
-	LocalURL    string         // of the listener, on this host
+	PublicURL   string         // the URL for clients
+	LocalURL    string         // the URL of the listener, for this host
 }
 
 // Names of a site's files.

@@ -43,8 +43,8 @@ type Testbed struct {
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
 // trustedCommand returns the command for a server that runs as root. If the site belongs to
-// another user, that user could name any program. So root then starts only the patchbay-local
-// in the folder of its own program.
+// another user, that user could name any program. In that case the command runs the
+// patchbay-local in the folder of this server's own program.
 func (t *Testbed) trustedCommand() ([]string, error) {
 	uid, _, another, err := fileowner.Other(filepath.Dir(t.Settings))
 	if err != nil || !another {
@@ -208,7 +208,7 @@ type testbeds struct {
 
 	mu      sync.Mutex // guards the fields below
 	list    []*Testbed
-	cancels map[*Testbed]context.CancelFunc // functions that end a testbed, for the testbeds that startNew has handled
+	cancels map[*Testbed]context.CancelFunc // for each testbed that startNew has handled, the function that ends it
 	ctx     context.Context                 // the context of all testbeds; nil before start
 	cancel  context.CancelFunc              // ends ctx
 }

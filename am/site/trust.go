@@ -211,9 +211,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name for the limits on a caller with this certificate chain, or "" for
-// a caller without a trusted certificate. No limit applies yet when callerName runs, so it
-// waits for a turn in the queue of handshakes.
+// callerName returns the name under which limits count the calls of a caller with this
+// certificate chain. The name is "" for a caller without a trusted certificate. No limit
+// applies yet when callerName runs, so it waits for a turn in the queue of handshakes.
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {

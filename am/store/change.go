@@ -83,7 +83,7 @@ func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// numberEntries sets the ids of the journal entries. It copies the list c.Put before, because
+// numberEntries sets the ids of the journal entries. It first copies the list c.Put, because
 // the decision may still use the original list.
 func (c *ChangeSet) numberEntries(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
@@ -103,7 +103,7 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
 // JournalRev returns the revision that wrote a journal entry. The revision is part of the
-// entry's id. The result is false if id has not the form of such an id.
+// entry's id. The result is false if id is not the id of a journal entry.
 func JournalRev(id string) (Rev, bool) {
 	rev, n, ok := strings.Cut(id, "-")
 	if !ok || len(rev) != 16 || len(n) < 4 {

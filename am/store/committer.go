@@ -10,7 +10,7 @@ import (
 	"patchbay/am"
 )
 
-// committer turns groups of decisions into transactions. One goroutine owns it.
+// committer turns groups of decisions into transactions. Only one goroutine uses it.
 type committer struct {
 	db        *database
 	now       func() time.Time

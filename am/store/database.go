@@ -16,9 +16,9 @@ import (
 const (
 	// lockTimeout is the longest wait for another process to close the file.
 	lockTimeout = 2 * time.Second
-	// minMapSize is the number of bytes of address space that are mapped for the file, even if
-	// it is smaller. While the file fits into this space, no change waits for the end of a long
-	// read, such as a backup.
+	// minMapSize is the least number of bytes of address space that is mapped for the file. It
+	// may be larger than the file. While the file fits into this space, no change waits for the
+	// end of a long read, such as a backup.
 	minMapSize = 1 << 30
 	// growthStep is the number of bytes by which the file grows.
 	growthStep = 4 << 20
@@ -52,7 +52,7 @@ func openDatabase(path string) (*database, error) {
 	return d, nil
 }
 
-// open checks the file before it opens it for writing.
+// open checks the file, and then opens the file for writing.
 func (d *database) open() error {
 	size, err := sizeOf(d.path)
 	switch {
@@ -110,8 +110,8 @@ func rewriteMetaPages(path string, pageSize int) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// checkName fails unless path still names the open file. A restore may have replaced the
-// file while this process waited for the lock.
+// checkName fails if path no longer names the open file. A restore may have replaced the file
+// while this process waited for the lock.
 func checkName(path string, file *os.File) error {
 	named, err := os.Stat(path)
 	if err != nil {
@@ -137,8 +137,8 @@ func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// call calls f, which calls bbolt, and returns a panic as an error. Such a panic leaves
-// bbolt's locks held, so bbolt is not used again.
+// call calls f, which calls bbolt, and converts a panic of bbolt to an error. Such a panic
+// leaves bbolt's locks held, so bbolt is not used again.
 func (d *database) call(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -223,7 +223,7 @@ func (d *database) preallocate() {
 	_ = syscall.Fallocate(int(d.file.Fd()), keepSize, 0, d.size+d.ahead)
 }
 
-// close closes the file. No read may be running.
+// close closes the file. No read may be running at that time.
 func (d *database) close() error {
 	if why := d.stuck.Load(); why != nil {
 		return *why // bbolt's locks are held until the process ends

@@ -45,14 +45,15 @@ func sizeOf(path string) (int64, error) {
 	case !info.Mode().IsRegular():
 		return 0, errors.New("it is a directory, pipe or device; name a file")
 	case info.Size() == 0:
-		// A store is never empty. A new one in its place would lose all records.
+		// A store's file is never empty. A new store in place of this file would lose all
+		// records.
 		return 0, brokenError{errors.New("it is empty; restore a backup")}
 	}
 	return info.Size(), nil
 }
 
 // create creates an empty store under a temporary name and then gives it the name path. So
-// after a crash the file path is complete or does not exist.
+// after a crash, the file path either is complete or does not exist.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {

@@ -16,7 +16,8 @@ var ErrCopy = errors.New("it is a copy")
 var machineFile = "/etc/machine-id"
 
 // identity distinguishes the store of a site from its copies. A file that is moved with mv
-// keeps its identity; a copy made by cp, rsync or a restored file system has another.
+// keeps its identity. A copy made by cp, by rsync or by restoring a file system has another
+// identity.
 type identity struct {
 	inode   uint64
 	machine string // "" if the machine has no id

@@ -39,7 +39,7 @@ type Diff[T any] struct{ Before, After *T }
 // MessageKey returns the key of a message.
 func MessageKey(id string) Key { return Key{Events, id} }
 
-// PutMessage stores a message under the id with which it was read.
+// PutMessage adds a message with its id, or replaces the message with this id.
 func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }

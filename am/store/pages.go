@@ -12,8 +12,8 @@ import (
 // pages walks a bbolt file page by page before bbolt uses it. bbolt does not check the numbers
 // that it reads. A damaged number makes bbolt read beyond the mapped file, or follow a cycle of
 // pages until the process ends. The check of bbolt, Tx.Check, has the same weakness, and runs
-// in a goroutine whose panics the caller cannot recover. The parts of a page are, with their
-// sizes in bytes and numbers in the byte order of this machine:
+// in a goroutine whose panics the caller cannot recover. The list shows the parts of pages,
+// with their sizes in bytes. Numbers are in the byte order of this machine.
 //
 //	page    id 8, flags 2, count 2, further pages 4; then count elements
 //	leaf    flags 4, position of the key 4, its size 4, size of the value 4
@@ -28,7 +28,7 @@ type pages struct {
 	use  []use // the use of each page
 }
 
-// use is the use of a page that the walk has found so far.
+// use is the use of a page, as found by the walk so far.
 type use byte
 
 const (

@@ -41,7 +41,7 @@ type reader struct{ top *bbolt.Bucket }
 // broken is the value with which a reader panics.
 type broken struct{ error }
 
-// panicAsBroken converts a panic of bbolt to one with the value broken.
+// panicAsBroken converts a panic of bbolt to a panic with a value of type broken.
 func panicAsBroken() {
 	if p := recover(); p != nil {
 		panic(broken{damage(p)})
@@ -70,10 +70,10 @@ func (r reader) get(bucket string, key []byte) []byte {
 	return nil
 }
 
-// scan calls f for each key that has the prefix and is at least from, in order, until f returns
-// false.
-func (r reader) scan(bucket string, prefix, from []byte, f func(k, v []byte) bool) {
-	c, k, v := r.seek(bucket, prefix, from)
+// scan calls f for each key that has the prefix and is at least first, in order, until f
+// returns false.
+func (r reader) scan(bucket string, prefix, first []byte, f func(k, v []byte) bool) {
+	c, k, v := r.seek(bucket, prefix, first)
 	for k != nil && bytes.HasPrefix(k, prefix) && f(k, v) {
 		k, v = next(c)
 	}
@@ -95,15 +95,15 @@ func (r reader) backwards(bucket string, f func(k, v []byte) bool) {
 }
 
 // seek returns a cursor at the first key of a scan, with that key and its value.
-func (r reader) seek(bucket string, prefix, from []byte) (c *bbolt.Cursor, k, v []byte) {
+func (r reader) seek(bucket string, prefix, first []byte) (c *bbolt.Cursor, k, v []byte) {
 	defer panicAsBroken()
 	b := r.bucket(bucket)
 	if b == nil {
 		return nil, nil, nil
 	}
 	c = b.Cursor()
-	if bytes.Compare(from, prefix) > 0 {
-		prefix = from
+	if bytes.Compare(first, prefix) > 0 {
+		prefix = first
 	}
 	k, v = c.Seek(prefix)
 	return c, k, v
@@ -127,7 +127,7 @@ func (r reader) apply(ops ...op) (err error) {
 			}
 		}
 		switch {
-		case len(o.key) == 0 || len(o.key) > maxKey: // bbolt would ignore their deletion
+		case len(o.key) == 0 || len(o.key) > maxKey: // bbolt would ignore a deletion of such a key
 			err = fmt.Errorf("a key has %d bytes", len(o.key))
 		case o.value == nil:
 			err = b.Delete(o.key)

@@ -42,9 +42,9 @@ type Options struct {
 	// GroupTime is the maximum total duration of the decisions of one write; 0 means 20 ms.
 	// When it has passed, the remaining decisions wait for the next write.
 	GroupTime time.Duration
-	// Site is the name of the site of the store. A new store records it, and Open then refuses
-	// the store for any other site. The store also records the identity of its file, so that
-	// Open refuses a copy. If Site is "", Open checks neither the site nor the identity.
+	// Site is the name of the site of the store. A new store records the name, and Open then
+	// refuses the store for any other site. The store also records the identity of its file, so
+	// that Open refuses a copy. If Site is "", Open checks neither the site nor the identity.
 	Site string
 	// Move makes Open accept a copy, which becomes the site's store.
 	Move bool
@@ -139,8 +139,8 @@ func start(db *database, o Options) (*Store, error) {
 // run is the committer's goroutine. It commits all waiting decisions as one group. After a
 // group of several decisions, run lets other goroutines run, until as many commits wait as the
 // last group had, or no more commits arrive. So the callers of the last group can queue their
-// next commits. Otherwise the next decision of the first of them would be written alone, and
-// all others would wait for that write.
+// next commits. Otherwise the caller with the first answer would get a write for its next
+// commit alone, and all others would wait for that write.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -161,8 +161,8 @@ func (s *Store) run(c *committer) {
 }
 
 // Commit runs the decision and returns nil when its changes are durable and published.
-// Otherwise it returns the decision's own error, an error that wraps ErrNotCommitted,
-// ErrClosed, or the error of ctx if ctx ended before the decision's turn.
+// Otherwise it returns the decision's own error, ErrClosed, an error that wraps
+// ErrNotCommitted, or the error of ctx if ctx ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
 // CommitFor is Commit on behalf of the named caller. Decisions of different callers take turns.

@@ -18,9 +18,9 @@ var ErrNotFound = errors.New("no such record")
 type View struct {
 	r   reader
 	now time.Time
-	// cache contains the slices and slivers that a decision has read, as they are in the
-	// store. Decoding them again for the indexes and the outbox would double the cost of a
-	// decision. It is nil outside of decisions.
+	// cache contains the slices and slivers that a decision has read, as they are in the store.
+	// Decoding them again for the indexes and the outbox would double the cost of a decision.
+	// cache is nil outside of decisions.
 	cache map[Key]any
 }
 
@@ -119,9 +119,9 @@ func (v *View) EachOf(slice urn.URN, skip func(Key) bool, f func(am.Sliver) bool
 	return err
 }
 
-// each calls f with the records of a kind, beginning at the key from, until f returns false.
-func each[T any](v *View, k Kind, from []byte, f func(T) bool) (failed error) {
-	v.r.scan(string(k), nil, from, decoding(k, &failed, f))
+// each calls f with the records of a kind, beginning at the key first, until f returns false.
+func each[T any](v *View, k Kind, first []byte, f func(T) bool) (failed error) {
+	v.r.scan(string(k), nil, first, decoding(k, &failed, f))
 	return failed
 }
 

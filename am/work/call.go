@@ -34,10 +34,10 @@ type call struct {
 	polling  bool      // for a set: its pollCall is running; used by the loop only
 	beside   *call     // for a pollCall: the running set whose resources it reads
 
-	// The result, set by the call's goroutine before it returns the call to the loop.
+	// The result. The call's goroutine sets these fields before it sends the call to the loop.
 	took     time.Duration
 	outcomes []outcome // one for each item; empty if the call failed
-	err      error     // the error of the call as a whole
+	err      error     // not nil if the call as a whole failed
 	trouble  error     // for a findCall: why the provider cannot be used
 	unstored error     // why the outcomes could not be recorded
 }
@@ -143,8 +143,8 @@ func (c *call) get(ctx context.Context, limits Limits) {
 }
 
 // keepSettled keeps the outcomes of resources that the running set has finished. These
-// resources have the requested attributes, and are done, failed or lost. It drops all other
-// outcomes, because the set may still be working on their resources.
+// resources have the requested attributes, and are done, failed or lost. keepSettled drops all
+// other outcomes, because the set may still be working on their resources.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome

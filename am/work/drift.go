@@ -47,8 +47,8 @@ func (m *repairs) note(u urn.URN) {
 	m.at[u.Key()] = time.Now()
 }
 
-// driftOf returns the attributes in which a settled sliver differs from its desired state:
-// power and users only, because other attributes cannot change while a node exists.
+// driftOf returns the attributes in which a settled sliver differs from its desired state. It
+// compares only power and users, because other attributes cannot change while a node exists.
 func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	if res.Err != nil || provider.Gone(res.Resource) || provider.ObservedNode(res.Resource).State != provider.StateReady {
 		return nil

@@ -35,8 +35,8 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 	return err
 }
 
-// expireDue releases the slivers whose leases have ended, in batches. It returns the wait
-// before its next call.
+// expireDue releases the slivers whose leases have ended, in batches. It returns the time to
+// wait before the next call of expireDue.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false // whether a lease has ended
 	defer func() {
@@ -75,8 +75,8 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal adds an entry to the journal for each slice of the slivers in ended, whose leases
-// have ended.
+// journal adds one journal entry for each slice that has slivers in ended. The leases of these
+// slivers have ended.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
 	var order []urn.URN
 	bySlice := map[string][]urn.URN{}

@@ -36,10 +36,11 @@ type outcome struct {
 	observed am.Observed
 	vanished bool          // the get did not find the resource, and a second get must confirm that
 	keep     bool          // the resource stays, although it has failed
-	delay    time.Duration // before a retry
+	delay    time.Duration // the wait before a retry
 }
 
-// item is one sliver in a call of a provider: a copy of the job when the call began.
+// item is one sliver in a call of a provider. Its fields are copies from the job at the start
+// of the call.
 type item struct {
 	job       *job // used by the loop only, not by the call
 	sliver    am.Sliver

@@ -15,7 +15,7 @@ import (
 // be used, and before it repeats a failed read or write of the store.
 const retryUnusable = time.Second
 
-// loop owns the jobs and calls. Only the goroutine of run uses it; calls get copies.
+// loop owns the jobs and calls. Only the goroutine of run uses it; calls use copies.
 type loop struct {
 	r       *Runner
 	jobs    map[string]*job   // by the sliver's key

@@ -261,8 +261,8 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 
 // existing returns the resources that a provider has, by name. If names is not nil, it reads
 // only these resources. orphans has the names of the provider's orphans from the last list.
-// Such an orphan exists until the provider has finished its removal. It also exists while the
-// provider returns an error for it, unless the error is of kind Unknown.
+// Such an orphan exists until the provider has finished removing it. It also counts as existing
+// if the provider returns an error for it, unless the error is of kind Unknown.
 func (r *Runner) existing(ctx context.Context, p Provider, names []string, orphans map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -364,9 +364,9 @@ func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	return err
 }
 
-// removeReleased removes the orphans of a provider that this site has released, if the runner
-// first saw them at least Limits.OrphansAfter ago. Limits.Removals limits the damage of a
-// mistake.
+// removeReleased removes a provider's orphans that this site has released. It removes only
+// orphans that the runner first saw at least Limits.OrphansAfter ago. Limits.Removals limits
+// the damage of a mistake.
 func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
 	if !p.Reports(provider.AttrEnsure) {
 		return

@@ -120,7 +120,7 @@ func (r *Runner) startPolls() (due []string) {
 	return due
 }
 
-// pollOnce polls a provider. Any answer counts, except an error of the call as a whole.
+// pollOnce polls a provider. The provider counts as answering unless the call as a whole fails.
 func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {
@@ -151,8 +151,8 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 }
 
 // operatorText returns the text of an error for operators. For a provider's error it returns
-// Detail, because the text of Error only refers to the log. For nil it returns a text that no
-// call has ended yet.
+// Detail, because the text of Error only refers to the log. For nil it returns a text which
+// says that no call has ended yet.
 func operatorText(err error) string {
 	if err == nil {
 		return "none of its calls has ended yet"

@@ -18,7 +18,7 @@ const (
 	slowGets = 8
 )
 
-// queue holds the work for one provider. It belongs to the loop.
+// queue holds the work for one provider. Only the loop uses it.
 type queue struct {
 	name     string
 	provider Provider // nil until a findCall has found it

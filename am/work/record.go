@@ -70,8 +70,8 @@ func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
-// current returns the stored sliver and its stored task, or store.ErrNotFound if either has
-// another generation than t.
+// current returns the stored sliver and the stored task of t. It fails with store.ErrNotFound
+// if the generation of the sliver or of the stored task differs from that of t.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
 	if err != nil {

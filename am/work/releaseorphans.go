@@ -9,9 +9,10 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// ReleaseOrphans asks a provider to remove the orphans among resources, and waits until it has
-// removed them or ctx ends. It never removes a resource that a sliver's record names. For a few
-// minutes after each request, the runner lists the providers' resources more often.
+// ReleaseOrphans asks a provider to remove those of the named resources that are orphans. It
+// waits until the provider has removed them or ctx ends. It never removes a resource that a
+// sliver's record names. For a few minutes after each request, the runner lists the providers'
+// resources more often.
 //
 // remaining has the sorted names of the requested orphans that still existed when the provider
 // was last listed. failed has an error for each orphan whose removal the provider refused.

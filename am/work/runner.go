@@ -21,18 +21,18 @@ type Config struct {
 	Store Store
 	// Components returns the names of a component and its provider, for slivers whose records
 	// lack these names. If ok is false, the inventory does not have the component, and the
-	// component's slivers wait. It must be quick, and may be called concurrently.
+	// component's slivers wait. Components must be quick, and may be called concurrently.
 	Components func(urn.URN) (component, provider string, ok bool)
 	// Interfaces returns the name of a physical interface on its component, for slivers whose
 	// records lack the name. It returns "" if the inventory does not have the interface; then
-	// the runner takes the name from the URN. It must be quick, and may be called concurrently;
-	// it may be nil.
+	// the runner takes the name from the URN. Interfaces must be quick, and may be called
+	// concurrently; it may be nil.
 	Interfaces func(urn.URN) string
 	// Await waits until providers may be called for the first time, or ctx ends. Run calls it,
 	// and ends leases meanwhile. Await may be nil.
 	Await func(ctx context.Context)
-	// ServicesMustSucceed makes a sliver geni_failed if an install or execute service
-	// fails. Without it the sliver becomes ready with an error text.
+	// ServicesMustSucceed makes a sliver geni_failed if an install or execute service fails.
+	// Otherwise the sliver becomes ready with an error text.
 	ServicesMustSucceed bool
 	// Providers finds a provider by name. If it fails, the runner logs the error, makes the
 	// provider's slivers wait, and calls Providers again about once a second. It may be
@@ -42,8 +42,8 @@ type Config struct {
 	// resources of these and of the slivers' providers periodically. It must be quick,
 	// and may be called concurrently; it may be nil.
 	ProviderNames func() []string
-	// RemoveOrphans removes orphans that this site has released. Without it orphans are
-	// only reported.
+	// RemoveOrphans removes orphans that this site has released. Otherwise orphans are only
+	// reported.
 	RemoveOrphans bool
 	// OrphansListed is called each time a provider has listed its resources, so that the
 	// result of Orphans may have changed. It may be called from several goroutines; it may
@@ -88,7 +88,7 @@ func (r *Runner) Wake() {
 // now, instead of at the next sweep. It never blocks.
 func (r *Runner) RequestSweep() { wake(r.sweepRequests) }
 
-// wake puts a value into c unless it holds one already.
+// wake puts a value into c unless c holds one already.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// part reads a value inside of another. place is the value's step in r.path, which messages
-// show.
+// part reads a value that is a part of another value. place is the last step of r.path during
+// that time; messages show r.path.
 func (r *reader) part(place step, depth int) Value {
 	r.path = append(r.path, place)
 	v := r.value(depth)

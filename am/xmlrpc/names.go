@@ -1,10 +1,10 @@
 package xmlrpc
 
 // nameSet detects members with the same name. It uses a map only for structs with many members,
-// since those of the usual APIs have few.
+// because the structs of the usual APIs have few members.
 type nameSet struct{ seen map[string]bool }
 
-// add records name as the next member after those in s, and reports whether it is new.
+// add records name as the next member after those in s, and reports whether the name is new.
 func (n *nameSet) add(s Struct, name string) bool {
 	const few = 16
 	if len(s) < few {

@@ -35,8 +35,8 @@ type Call struct {
 	Params []Value
 }
 
-// ValidMethod reports whether s can be the name of a method: letters, digits,
-// underscore, dot, colon and slash, at most 255.
+// ValidMethod reports whether s can be the name of a method. A name has 1 to 255 characters:
+// letters, digits, underscores, dots, colons and slashes.
 func ValidMethod(s string) bool {
 	if s == "" || len(s) > 255 {
 		return false
@@ -75,8 +75,8 @@ func AsInt(v Value) (int, bool) {
 	return 0, false
 }
 
-// AsBool returns v as a truth value: a boolean, the int 0 or 1, or one of the strings
-// true, false, 1 and 0, whose case is ignored. ok is false for other values.
+// AsBool returns v as a truth value: a boolean, the int 0 or 1, or one of the strings true,
+// false, 1 and 0, in upper or lower case. ok is false for other values.
 func AsBool(v Value) (value, ok bool) {
 	switch v := v.(type) {
 	case bool:

@@ -56,8 +56,8 @@ func main() {
 	exit(prefix, err)
 }
 
-// exit ends the program with the exit status for err. It prints an error that is not an
-// exit status, after the prefix.
+// exit ends the program with the exit status for err. If err is not an exitStatus, exit prints
+// the prefix and err.
 func exit(prefix string, err error) {
 	status, isStatus := errors.AsType[exitStatus](err)
 	switch {

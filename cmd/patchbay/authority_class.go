@@ -27,8 +27,8 @@ type classUser struct {
 	slice string // "" for none
 }
 
-// makeClass creates the named users with their slices and bundles. If any of them has a
-// mistake, it creates nothing.
+// makeClass creates the named users with their slices and bundles. If the input for any user
+// has a mistake, it creates nothing.
 func (o *userOptions) makeClass(t *trialSite, c console) error {
 	now := time.Now()
 	class, err := o.members()

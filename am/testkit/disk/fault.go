@@ -43,7 +43,8 @@ const (
 
 func (p Portion) String() string { return [...]string{"whole", "half", "nothing"}[p] }
 
-// Fault is the test's decision about a call. With the zero Fault the call is carried out.
+// Fault is the test's decision about a call. The zero Fault means that the whole call is
+// carried out.
 type Fault struct {
 	Do    Portion    // the part that is carried out first
 	Kill  bool       // the process is then killed

@@ -56,9 +56,10 @@ func TakeSnapshot(folder string) (Snapshot, error) {
 // Outcomes yields possible contents of the disk after a power failure, for failures at the
 // start and after each event. When the power fails, some changes may not be synced yet.
 // Different outcomes keep none of these changes, all, all but the first, all but the last, only
-// the last, and all with a part of the last. Then come draws outcomes with a random choice of
-// changes, which depends on seed. As on Linux, a change whose sync has failed may be lost even
-// if a later sync succeeds. An Outcome is valid until the next one is yielded.
+// the last, and all with a part of the last. Further outcomes keep a random choice of the
+// changes: draws is the number of these outcomes, and the choice depends on seed. As on Linux,
+// a change whose sync has failed may be lost even if a later sync succeeds. An Outcome is valid
+// until the next one is yielded.
 func (l Log) Outcomes(before Snapshot, seed uint64, draws int) iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
 		d := newDiskState(before)
@@ -95,8 +96,8 @@ type change struct {
 // diskState is the content of a disk: the synced state, and the changes after it.
 type diskState struct {
 	folder  string
-	names   map[string]uint64 // the inode of each path, before changes
-	files   map[uint64][]byte // the content of each inode, before changes
+	names   map[string]uint64 // the inode of each path, without the changes
+	files   map[uint64][]byte // the content of each inode, without the changes
 	changes []*change
 }
 
@@ -140,7 +141,7 @@ func (d *diskState) note(e *Event) bool {
 }
 
 // isSyncedBy reports whether the event sync covers the change. A change of content needs a sync
-// of the file. A change of a name needs a sync of the folder with the name.
+// of the file. A change of a name needs a sync of the folder that contains the name.
 func (c *change) isSyncedBy(sync *Event) bool {
 	switch c.e.Kind {
 	case Rename, Link:
@@ -235,8 +236,8 @@ type selection struct {
 	keep map[*change]func(int) bool
 }
 
-// selections returns different selections of the unsynced changes. The last ones, as many as
-// draws, are random.
+// selections returns different selections of the unsynced changes. draws is the number of
+// random selections among them.
 func selections(unsynced []*change, draws int, source *rand.Rand) []selection {
 	choose := func(what string, survives func(n int) bool) selection {
 		v := selection{what, map[*change]func(int) bool{}}

@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// Folder is the folder whose files are watched, at any depth.
 	Folder string
-	// Decide returns the fault of a call; nil means no faults. One goroutine calls it,
-	// and the process waits meanwhile.
+	// Decide returns the fault of a call. If Decide is nil, there are no faults. Only one
+	// goroutine calls Decide, and the process waits until Decide returns.
 	Decide func(Call) Fault
 }
 

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor carries out the watched system calls of a process, as the test decides. One
-// goroutine owns it.
+// supervisor carries out the watched system calls of a process, as the test decides. Only one
+// goroutine uses it.
 type supervisor struct {
 	listener int // the descriptor from which the kernel's notifications are read
 	folder   string
@@ -82,7 +82,7 @@ func (w *supervisor) serve() error {
 	}
 }
 
-// allow makes the kernel carry out the call itself.
+// allow is the answer that makes the kernel carry out the call itself.
 var allow = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
 // handle carries out a call with the fault that the test has chosen. reply is false if handle
@@ -269,9 +269,9 @@ func name(thread uint32, dir, text uint64) (string, error) {
 	return filepath.Join(at, filepath.Base(path)), nil
 }
 
-// memory reads n bytes at the address from in a thread's memory, or fewer bytes if the mapped
-// memory ends before.
-func memory(thread uint32, from, n uint64) ([]byte, error) {
+// memory reads n bytes at an address in a thread's memory, or fewer bytes if the mapped memory
+// ends before.
+func memory(thread uint32, address, n uint64) ([]byte, error) {
 	b := make([]byte, n)
 	if n == 0 {
 		return b, nil
@@ -279,7 +279,7 @@ func memory(thread uint32, from, n uint64) ([]byte, error) {
 	// Read page by page: reading stops at the first page that is not mapped.
 	page := uint64(os.Getpagesize())
 	var remote []unix.RemoteIovec
-	for at, left := from, n; left > 0 && len(remote) < 1024; {
+	for at, left := address, n; left > 0 && len(remote) < 1024; {
 		some := min(left, page-at%page)
 		remote = append(remote, unix.RemoteIovec{Base: uintptr(at), Len: int(some)})
 		at, left = at+some, left-some

@@ -46,7 +46,7 @@ func bootInside() {
 	if !o.Cut {
 		unix.Sync()
 	}
-	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // with -no-reboot QEMU ends
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // QEMU has the option -no-reboot, so it ends
 	select {}
 }
 

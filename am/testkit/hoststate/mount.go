@@ -71,8 +71,8 @@ func (k *taker) takeMounts() error {
 	return nil
 }
 
-// isShared reports whether a path is in a folder that several tests and testbeds use. The
-// objects of each of them have its marks in their paths.
+// isShared reports whether a path is in a folder that several tests and testbeds use. In such a
+// folder, the paths of a test's objects contain its mark.
 func isShared(path string) bool {
 	return strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/") || strings.Contains(path, "/patchbay-local/")
 }

@@ -139,7 +139,7 @@ func (k *taker) takeUnix(n network, f []string) {
 
 // tcpAddress converts an address from the form in net/tcp to the form IP:PORT. In net/tcp the
 // IP address consists of 32-bit words in the machine's byte order, and all numbers are
-// hexadecimal. tcpAddress returns a text that it cannot read unchanged.
+// hexadecimal. If text has another form, tcpAddress returns text.
 func tcpAddress(text string) string {
 	a, p, _ := strings.Cut(text, ":")
 	b, err := hex.DecodeString(a)

@@ -21,9 +21,9 @@ type Options struct {
 	// Except are the marks of objects that never belong to the state.
 	Except []string
 	// Roots are files and folders that are listed with all their content. If a root has a mark,
-	// all files in it belong to the state. Otherwise only files with a mark belong to it. The
-	// mark may be in the file's path, in the content of a file of up to 64 KiB, or in the
-	// target of a link.
+	// all files in it belong to the state. Otherwise only files with a mark belong to the
+	// state. The mark may be in the file's path, in the content of a file of up to 64 KiB, or
+	// in the target of a link.
 	Roots []string
 	// Temp are prefixes of names in the folder for temporary files. The content of folders with
 	// such names is not listed.
