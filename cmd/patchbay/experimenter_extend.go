@@ -88,7 +88,7 @@ func (s *session) extendError(err *am.Error, slice string, current, requested ti
 	if failed != nil {
 		return err
 	}
-	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), timeAndDistance(latest, time.Now()), found[2])
+	text := fmt.Sprintf("slice %s cannot be kept until %s; the latest time is %s, %s", slice, display.Time(requested), timeAndDistance(latest, time.Now()), strings.TrimRight(found[2], "."))
 	if !latest.After(current) {
 		return errors.New(text + "; it already lasts until then")
 	}

@@ -140,10 +140,14 @@ const initDone = `Created the site %[1]s in %[2]s:
   %[9]s
 `
 
-// serveCommand returns the command line that serves a site. For the site of the Debian
-// package, it is a systemctl command.
+// isService reports whether the site in dir is that of the Debian package's services.
+func isService(dir string) bool {
+	return dir == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service")
+}
+
+// serveCommand returns the command line that serves a site.
 func serveCommand(config string) string {
-	if filepath.Dir(config) == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service") {
+	if isService(filepath.Dir(config)) {
 		return "sudo systemctl enable --now patchbay"
 	}
 	return display.CommandAt(config, "serve")
@@ -152,7 +156,12 @@ func serveCommand(config string) string {
 // start returns the next steps for a new site in dir: to prepare the nodes, and to serve
 // the site with the command line serveLine.
 func (o *initOptions) start(dir, helper, serveLine string) string {
-	if o.Provider == create.Simulated {
+	switch simulated := o.Provider == create.Simulated; {
+	case isService(dir) && simulated:
+		return "Next:\n  " + serveLine + "\n"
+	case isService(dir):
+		return fmt.Sprintf(startService, display.AsRoot(helper, "doctor"))
+	case simulated:
 		return "Next:\n  " + serveLine + "\nand in another terminal:\n"
 	}
 	t := site.Testbed{Program: helper, Settings: filepath.Join(dir, site.ProvidersDir, create.Local+".yaml")}
@@ -205,6 +214,12 @@ Next, start the server; as root it also starts the program that runs nodes:
 To start it separately:
   %[2]s
 And in another terminal:
+`
+
+const startService = `Check that this host can run nodes:
+  %[1]s
+Next, start both services:
+  sudo systemctl enable --now patchbay-local patchbay
 `
 
 const outboundQuestion = `May nodes reach the Internet (IPv4 only) through this host, with its address? They will
