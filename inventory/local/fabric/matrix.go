@@ -109,8 +109,8 @@ func (m *matrix) pair(i, j int) properties {
 	return a
 }
 
-// sum summarizes the matrix of a link: which properties any pair has, and whether the ports
-// of the ends can apply them.
+// sum summarizes the matrix of a link: the properties that any pair has, and the properties
+// that the ports of the ends can apply.
 type sum struct {
 	delay, loss, rate bool
 	ports             []properties // properties of frames to each port, if equal for all sources

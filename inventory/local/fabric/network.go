@@ -133,7 +133,7 @@ func (n *network) mustDevice(name string) (device, error) {
 }
 
 // devices returns all complete devices of a slice's network, by name. It removes devices
-// without an alias, which a crash left incomplete, except TAPs.
+// without an alias, which a crash left incomplete. TAPs without an alias stay.
 func (n *network) devices() (map[string]device, error) {
 	list, err := n.links()
 	if err != nil {

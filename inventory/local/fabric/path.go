@@ -64,7 +64,8 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	return list, true
 }
 
-// path returns the vswitch path from one port to others.
+// path returns the vswitch path with properties a from one port to others. A nil to means
+// all others.
 func path(a properties, from string, to []string) vswitch.Path {
 	return vswitch.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

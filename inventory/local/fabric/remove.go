@@ -86,9 +86,9 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 		return err
 	}
 	if there {
-		// Remove all devices here, together. The kernel would remove them later, when
-		// no process has the namespace open. The vswitch would close one TAP after the
-		// other.
+		// One request for all devices is the fastest way. Otherwise the vswitch would
+		// close one TAP after the other, and the other devices would exist as long as a
+		// process has the namespace open.
 		if err := s.net.clear(); err != nil {
 			return err
 		}

@@ -128,8 +128,8 @@ func tbfOptions(s shaper) *nl.RtAttr {
 	return o
 }
 
-// netemOptions returns TCA_OPTIONS of netem: its first fields, and the latency in
-// nanoseconds, which the kernel prefers.
+// netemOptions returns TCA_OPTIONS of netem: the basic fields, and the latency in
+// nanoseconds, which overrides the latency in the basic fields.
 func netemOptions(s shaper) *nl.RtAttr {
 	const latency64 = 10 // TCA_NETEM_LATENCY64
 	fields := nl.TcNetemQopt{

@@ -29,7 +29,7 @@ var ErrTooBig = errors.New("the message is too big")
 // receives.
 type Conn struct{ c *net.UnixConn }
 
-// New returns a Conn for a connected stream socket, which it then owns.
+// New returns a Conn that uses and owns the connected stream socket c.
 func New(c *net.UnixConn) *Conn { return &Conn{c} }
 
 // Pair returns a connected pair: this process's end, and a file for another process.
@@ -110,8 +110,8 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	})
 }
 
-// message returns v as a message: its length and its JSON text. The text has no HTML
-// escapes, which could make it six times longer.
+// message returns v as a message: the length of v's JSON text, and the text. The text has no
+// HTML escapes, because an escape is six times as long as its character.
 func message(v any) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, header))

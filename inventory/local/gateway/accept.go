@@ -187,7 +187,7 @@ func (w *pendingConns) remove(g *pendingConn) {
 	w.removeLocked(g)
 }
 
-// removeLocked is remove; the lock is held.
+// removeLocked does the work of remove. The lock is held.
 func (w *pendingConns) removeLocked(g *pendingConn) {
 	list := w.bySource[g.source]
 	for i, other := range list {

@@ -26,8 +26,8 @@ type backlogs struct {
 }
 
 // backlog is the data that a connection has received and that its receivers have not yet
-// taken. It is counted only while a flow waits for its receiver; otherwise data is read at
-// once.
+// taken. It is counted only while a flow waits for its receiver. Without a waiting flow,
+// data is delivered at once.
 type backlog struct {
 	parent *backlogs
 	c      *login

@@ -82,8 +82,8 @@ func (k *Manager) run() {
 	}
 }
 
-// serve starts p, sends it all endpoints, and handles its messages until it ends or the
-// Manager is closed. It returns why p ended, or ErrClosed.
+// serve starts p, sends it all endpoints, and handles its messages until p ends or the
+// Manager closes. It returns the reason for the end of p, or ErrClosed.
 func (k *Manager) serve(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {

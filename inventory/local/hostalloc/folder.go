@@ -109,24 +109,24 @@ func lock(dir *os.File) (same bool, err error) {
 	return err == nil && os.SameFile(ours, there), err
 }
 
-// Allocate gives the holder a free number. The function fits must accept the number; a nil
-// fits accepts all numbers. If no number is free, Allocate chooses the resting number whose
-// rest ends first. The error wraps ErrNone if all numbers are taken.
-func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error) {
+// Allocate gives the holder a free number for which isUsable returns true; if isUsable is
+// nil, all numbers are usable. If no number is free, Allocate chooses the resting number
+// whose rest ends first. The error wraps ErrNone if all numbers are taken.
+func (f *Folder) Allocate(holder string, isUsable func(uint32) bool) (uint32, error) {
 	if !isHolder(holder) {
 		return 0, fmt.Errorf("%q cannot hold a %s", holder, f.what)
 	}
 	var taken uint32
 	err := f.withLock(func(dir *os.File) error {
-		ok, err := f.takeNext(holder, fits, &taken)
+		ok, err := f.takeNext(holder, isUsable, &taken)
 		if !ok && err == nil { // the rest of some numbers may be over
 			_, err = f.each(dir, instanceOf(holder), nil)
 			if err == nil {
-				ok, err = f.takeNext(holder, fits, &taken)
+				ok, err = f.takeNext(holder, isUsable, &taken)
 			}
 		}
 		if !ok && err == nil {
-			ok, err = f.takeResting(dir, holder, fits, &taken)
+			ok, err = f.takeResting(dir, holder, isUsable, &taken)
 		}
 		switch {
 		case err != nil:
@@ -139,15 +139,15 @@ func (f *Folder) Allocate(holder string, fits func(uint32) bool) (uint32, error)
 	return taken, err
 }
 
-// takeNext gives the holder the next free number that fits accepts, and stores the number
-// in number. It reports whether there is one.
-func (f *Folder) takeNext(holder string, fits func(uint32) bool, number *uint32) (bool, error) {
+// takeNext gives the holder the next free and usable number, and stores it in number. It
+// reports whether there is one.
+func (f *Folder) takeNext(holder string, isUsable func(uint32) bool, number *uint32) (bool, error) {
 	n := f.next
 	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
 		if n < f.first || n > f.last {
 			n = f.first
 		}
-		if ok, err := f.tryNumber(n, holder, fits); ok || err != nil {
+		if ok, err := f.tryNumber(n, holder, isUsable); ok || err != nil {
 			*number, f.next = n, n+f.step
 			return ok, err
 		}
@@ -158,7 +158,7 @@ func (f *Folder) takeNext(holder string, fits func(uint32) bool, number *uint32)
 
 // takeResting is like takeNext for resting numbers. It chooses the number whose rest ends
 // first.
-func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool, number *uint32) (bool, error) {
+func (f *Folder) takeResting(dir *os.File, holder string, isUsable func(uint32) bool, number *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
 		return false, err
@@ -169,7 +169,7 @@ func (f *Folder) takeResting(dir *os.File, holder string, fits func(uint32) bool
 		if err := os.Remove(f.path(c.n)); err != nil {
 			return false, err
 		}
-		if ok, err := f.tryNumber(c.n, holder, fits); ok || err != nil {
+		if ok, err := f.tryNumber(c.n, holder, isUsable); ok || err != nil {
 			*number = c.n
 			return ok, err
 		}
@@ -221,9 +221,8 @@ func (f *Folder) claims(dir *os.File) (list []claim, err error) {
 	return list, err
 }
 
-// tryNumber gives n to the holder if n is free and fits accepts n. It reports whether it
-// did.
-func (f *Folder) tryNumber(n uint32, holder string, fits func(uint32) bool) (bool, error) {
+// tryNumber gives n to the holder if n is free and usable. It reports whether it did.
+func (f *Folder) tryNumber(n uint32, holder string, isUsable func(uint32) bool) (bool, error) {
 	if f.isAvoided(n) {
 		return false, nil
 	}
@@ -232,7 +231,7 @@ func (f *Folder) tryNumber(n uint32, holder string, fits func(uint32) bool) (boo
 	} else if err != nil {
 		return false, err
 	}
-	if fits == nil || fits(n) {
+	if isUsable == nil || isUsable(n) {
 		return true, nil
 	}
 	return false, os.Remove(f.path(n))

@@ -2,9 +2,9 @@ package image
 
 import "strings"
 
-// rule says which files the skeleton copies from a path of the host. For every rule, root must
-// own the file or folder, every user must be able to read it, and only root to write it. A
-// symbolic link is copied only if its target is the same in a node.
+// rule selects the files that the skeleton copies from a path of the host. Under every rule, a
+// file or folder must belong to root, be readable for every user, and be writable only for
+// root. A symbolic link is copied only if its target is the same in a node.
 type rule int
 
 const (

@@ -221,8 +221,8 @@ func writeAt(fd int, b []byte, offset int64) error {
 	return nil
 }
 
-// reserveSpace counts n bytes of content. It fails above maxTotal, and when less than
-// minFree is free on the disk, which it checks every 16 MiB.
+// reserveSpace counts n bytes of content. It fails above maxTotal. Every 16 MiB it checks
+// the disk, and fails if less than minFree is free.
 func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)

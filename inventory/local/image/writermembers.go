@@ -89,7 +89,7 @@ func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 
 // symlink creates a symbolic link. Any target is allowed, since links are followed only
 // inside nodes.
-func (w *writer) symlink(path string, m meta, to string) error {
+func (w *writer) symlink(path string, m meta, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (w *writer) symlink(path string, m meta, to string) error {
 	if err := clearName(dir, name); err != nil {
 		return err
 	}
-	if err := unix.Symlinkat(to, dir, name); err != nil {
+	if err := unix.Symlinkat(target, dir, name); err != nil {
 		return err
 	}
 	w.limitOwner(&m)

@@ -136,29 +136,29 @@ func (h *Host) sweepDisks() error {
 
 // copySparse copies the size and the written parts of a file. If the file system can clone
 // files, both files share the blocks instead.
-func copySparse(to, from *os.File) error {
-	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
+func copySparse(target, source *os.File) error {
+	if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
 		return nil
 	}
-	info, err := from.Stat()
+	info, err := source.Stat()
 	if err != nil {
 		return err
 	}
-	if err := to.Truncate(info.Size()); err != nil {
+	if err := target.Truncate(info.Size()); err != nil {
 		return err
 	}
 	for at := int64(0); ; {
-		start, err := unix.Seek(int(from.Fd()), at, unix.SEEK_DATA)
+		start, err := unix.Seek(int(source.Fd()), at, unix.SEEK_DATA)
 		if err == unix.ENXIO {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if at, err = unix.Seek(int(from.Fd()), start, unix.SEEK_HOLE); err != nil {
+		if at, err = unix.Seek(int(source.Fd()), start, unix.SEEK_HOLE); err != nil {
 			return err
 		}
-		if _, err := io.Copy(io.NewOffsetWriter(to, start), io.NewSectionReader(from, start, at-start)); err != nil {
+		if _, err := io.Copy(io.NewOffsetWriter(target, start), io.NewSectionReader(source, start, at-start)); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func enterRoot(s Spec) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	// Mounts from the host's mount namespace are locked in place; a clone of them is not.
+	// Mounts from the host's mount namespace cannot be moved, but a clone can.
 	again, err := cloneMount("node", true)
 	if err != nil {
 		return err

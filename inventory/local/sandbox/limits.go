@@ -15,9 +15,9 @@ type limit struct {
 	soft, hard uint64
 }
 
-// limits returns the resource limits of all processes of nodes. Cgroups and the disk of a
-// node limit memory, processes, disk and processor. These limits replace those of the
-// shell that started the testbed.
+// limits returns the resource limits of all processes of nodes. They replace the limits of
+// the shell that started the testbed. The limits on memory, processes, disk and processor
+// are not here: the cgroups and the disk of a node set them.
 func limits() []limit {
 	return []limit{
 		{"core", unix.RLIMIT_CORE, 0, 0}, // core dumps could go to a program of the host
