@@ -224,9 +224,8 @@ func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	return T(n.Value)
 }
 
-// anotherFile returns a description of the file if it is another file of a site or
-// holds another provider's metadata. It returns "" if the file can hold testbed
-// settings.
+// anotherFile returns "" if the document n can be testbed settings. If n is another file of
+// a site, or another provider's metadata, anotherFile returns a description of the file.
 func anotherFile(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode {
 		return ""

@@ -73,8 +73,8 @@ func (h *Host) Links(ctx context.Context, slice string) ([]string, error) {
 	return slices.Sorted(maps.Keys(names)), nil
 }
 
-// RemoveNetwork removes the network of a slice with all links, and waits for their
-// removal. A missing network is no error.
+// RemoveNetwork removes the network of a slice with all links. When it returns, they no
+// longer exist. A missing network is no error.
 func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {

@@ -229,8 +229,8 @@ func (h *Host) vswitchEnded(slice string) {
 // setVSwitchLink sets the link at the slice's switch process.
 func (h *Host) setVSwitchLink(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before == nil || !before.plan.vswitch || before.plan.segment != m.plan.segment {
-		// Existing TAPs belong to an earlier process or are of another kind: the
-		// vswitch opens new ones.
+		// The vswitch opens new TAPs. Existing TAPs belong to an earlier process or are
+		// of another kind.
 		if err := s.net.remove(taps(m.link.Name, have)); err != nil {
 			return err
 		}

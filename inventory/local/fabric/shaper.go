@@ -28,11 +28,11 @@ func (s shaper) shapes() bool { return s.rate != 0 || s.netem() }
 func (s shaper) netem() bool { return s.delay != 0 || s.loss != 0 }
 
 const (
-	// frameOverhead is the bytes that tbf counts in addition to the MTU: addresses, type,
-	// and a VLAN tag.
+	// frameOverhead is the number of bytes that tbf counts in addition to the MTU: 12 for
+	// addresses, 2 for the type, and 4 for a VLAN tag.
 	frameOverhead = 18
-	// burstTime is how long other work of the processor may delay tbf before the link
-	// becomes slower than its rate.
+	// burstTime is the longest delay of tbf without effect on the link's rate. Other work
+	// of the processor causes such delays.
 	burstTime = 10 * time.Millisecond
 	// queueTime sets the length of a queue: it holds the traffic that the rate transfers
 	// in this time.

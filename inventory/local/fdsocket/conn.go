@@ -46,8 +46,8 @@ func Pair() (*Conn, *os.File, error) {
 	return ours, theirs, nil
 }
 
-// FromFile returns a Conn for a file that is a connected Unix stream socket, and closes
-// the file.
+// FromFile returns a Conn for a file that is a connected Unix stream socket. It closes the
+// file.
 func FromFile(f *os.File) (*Conn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)

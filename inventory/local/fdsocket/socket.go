@@ -24,8 +24,8 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	return New(c), nil
 }
 
-// Connect connects to the socket at path, for bytes instead of messages. Its error does
-// not contain the path.
+// Connect connects to the socket at path, and returns the connection itself instead of a
+// Conn. Its error does not contain the path.
 func Connect(ctx context.Context, path string) (*net.UnixConn, error) {
 	var c net.Conn
 	err := withShortPath(path, func(short string) (err error) {

@@ -48,10 +48,9 @@ type flow struct {
 // flow returns the flow of a new channel of c.
 func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 
-// received counts n received bytes. If the connection's share exceeds its limit,
+// received counts n received bytes. If the connection's share exceeds maxSliceUnread,
 // received ends the connection with the largest backlog in this share. If all shares
-// together exceed their limit, it ends the one with the largest backlog in the share
-// with the most bytes.
+// together exceed maxUnread, it does the same in the share with the most bytes.
 func (b *backlog) received(n int) {
 	s := b.parent
 	s.mu.Lock()

@@ -214,8 +214,8 @@ func (s *session) sendExit(e agent.Exit) {
 	s.ch.Close()
 }
 
-// setSize sets the window size of a terminal, and reports whether it could. The terminal
-// may be nil.
+// setSize sets the window size of a terminal, and reports success. A nil terminal is a
+// failure.
 func setSize(terminal *os.File, size *unix.Winsize) bool {
 	return terminal != nil && withDescriptor(terminal, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)

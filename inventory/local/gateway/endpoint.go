@@ -60,8 +60,8 @@ func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 }
 
 // parseKeys returns the public keys in lines of authorized_keys, in wire format. It skips
-// invalid lines and certificates. It also skips keys with options: an option restricts a
-// key or makes it a certificate authority, and the gateway would not enforce that.
+// invalid lines and certificates. It also skips keys with options, because the gateway does
+// not enforce options, such as restrictions of the key.
 func parseKeys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {

@@ -226,8 +226,8 @@ func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 }
 
 // acceptForward forwards connections at l to the peer, as channels of type name, until l
-// is closed. payload returns the extra data of a channel. While the peer has maxChannels
-// open, acceptForward waits.
+// is closed. payload returns the extra data of a channel. While the connection has
+// maxChannels channels, acceptForward waits.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
 	cancelled := make(chan struct{})
 	defer close(cancelled)

@@ -20,8 +20,8 @@ const Argv0 = "patchbay-gateway"
 // User is the gateway account, which only forwards connections to nodes.
 const User = "gateway"
 
-// Account is a login at a node with its keys, which are lines of authorized_keys.
-// Invalid lines are ignored.
+// Account is a login at a node. Keys are lines of authorized_keys; invalid lines are
+// ignored.
 type Account struct {
 	Login string
 	Keys  []string

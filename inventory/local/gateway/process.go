@@ -147,8 +147,8 @@ func (p *process) started() *supervisor.Process {
 // errSilent means that a gateway did not reply in time.
 var errSilent = errors.New("the gateway does not answer")
 
-// fail kills a process that does not work, and records the reason. It does nothing to a
-// process whose sessions may continue after the Manager was closed.
+// fail kills a process that does not work, and records the reason. After the Manager has
+// closed, it does nothing if the sessions of the process may continue.
 func (p *process) fail(reason error) {
 	if p.keepSessions.Load() {
 		return
@@ -342,9 +342,9 @@ func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 	p.send(o, f)
 }
 
-// connect opens a connection for the gateway: to a node's public endpoint if kind is
-// askEndpoint, otherwise to the node's Address or, if it has none, to its agent. It
-// refuses nodes without an endpoint.
+// connect opens a connection for the gateway. If kind is askEndpoint, it connects to the
+// node's public endpoint. Otherwise it connects to the node's Address, or to the node's agent
+// if the endpoint has no Address. It refuses nodes without an endpoint.
 func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
 	d := k.endpoints[node]

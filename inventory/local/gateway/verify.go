@@ -121,8 +121,8 @@ func (l limitedBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// connectToEndpoint connects to a node's public endpoint as a client from outside would.
-// If the node has no public endpoint, the connection stays within this process.
+// connectToEndpoint connects to a node's public endpoint like an outside client. If the node
+// has no public endpoint, the connection stays within this process.
 func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	if d.publicListener == nil {
 		near, far, err := newPipeConn()

@@ -45,8 +45,8 @@ func (w *writer) copyFolder(dir, images string) error {
 	return w.finish()
 }
 
-// copyEntries copies all entries of the open folder dir. path is its path in the image,
-// depth the number of folders above it.
+// copyEntries copies all entries of the open folder dir. path is the folder's path in the
+// image, and depth the number of folders above the folder.
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)

@@ -27,8 +27,8 @@ type Options struct {
 // burst is the number of packets in a burst.
 const burst = 20
 
-// Result is the result of a measurement. Parts that were not requested are nil. Out is the
-// direction from the client to the server.
+// Result is the result of a measurement. Parts that were not requested are nil. In each part,
+// Out is the direction from the client to the server.
 type Result struct {
 	Server string                       `json:"server"`
 	TCP    *PerDirection[Stream]        `json:"tcp,omitempty"`

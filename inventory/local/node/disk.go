@@ -75,8 +75,8 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Format prepares an empty disk of that size in bytes, so that the first Prepare does not need
-// to format one.
+// Format prepares an empty disk of size bytes, so that the first Prepare does not need to
+// format one.
 func (h *Host) Format(ctx context.Context, size int64) error {
 	if err := checkDisk(size); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk opens an empty formatted disk of that size, from which Prepare copies. It
-// formats each size only once, since copying takes a tenth of the time.
+// formattedDisk opens an empty formatted disk of size bytes, which Prepare copies. It formats
+// only one disk of each size, because a copy takes a tenth of the time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()

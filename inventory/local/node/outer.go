@@ -124,7 +124,7 @@ func startInner(s stage, input stageInput) (nextStage, error) {
 }
 
 // resetUptime sets the time since boot to zero for the processes that this thread starts
-// next, and their descendants. CLOCK_MONOTONIC stays the host's. If the kernel forbids the
+// next, and their descendants. It does not change CLOCK_MONOTONIC. If the kernel forbids the
 // change, nodes show the host's uptime.
 func resetUptime() {
 	var now unix.Timespec

@@ -29,8 +29,8 @@ func isThrashing(m cgroup.Memory) bool {
 }
 
 // KillThrashing checks the memory of all nodes until ctx ends, and kills the largest process of
-// each thrashing node. After each kill it calls ended with the node's id.
-func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
+// each thrashing node. After each kill it calls report with the node's id.
+func (h *Host) KillThrashing(ctx context.Context, report func(id string)) {
 	found := map[string]int{} // number of consecutive checks that found a node thrashing
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -51,7 +51,7 @@ func (h *Host) KillThrashing(ctx context.Context, ended func(id string)) {
 			}
 			if now[id] = found[id] + 1; now[id] == maxThrashingChecks {
 				if h.killLargest(id) {
-					ended(id)
+					report(id)
 				}
 				delete(now, id)
 			}

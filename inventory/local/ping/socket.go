@@ -133,8 +133,8 @@ func (s *socket) receive(deadline time.Time, b []byte) (*answer, error) {
 	}
 }
 
-// read reads an answer, or with MSG_ERRQUEUE an ICMP error. It returns nil if there is
-// none, or if the message is something else.
+// read reads an answer. If flags is MSG_ERRQUEUE, it reads an ICMP error instead. It returns
+// nil if there is no message, or a message of another kind.
 func (s *socket) read(b []byte, flags int) (*answer, error) {
 	control := make([]byte, 512)
 	n, nc, _, from, err := unix.Recvmsg(s.fd, b, control, flags|unix.MSG_DONTWAIT)
@@ -175,9 +175,9 @@ func addrOf(from unix.Sockaddr) netip.Addr {
 	return netip.Addr{}
 }
 
-// extendedError parses struct sock_extended_err: errno, origin, type and code of an ICMP
-// error, and after 16 bytes the address of its sender. It returns the error's text and the
-// sender, which is invalid if the error comes from this host.
+// extendedError parses struct sock_extended_err, which has 16 bytes: errno, origin, and the
+// type and code of an ICMP error. The sender's address follows. extendedError returns the
+// error's text and the sender. The sender is invalid if the error comes from this host.
 func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 	if len(b) < 16 {
 		return "", netip.Addr{}

@@ -121,10 +121,10 @@ func tree(ranges []rule) block {
 	return branch(ifAtLeast, ranges[half].call, tree(ranges[half:]), tree(ranges[:half]))
 }
 
-// serverFilter returns the filter of a server process: the gateway or the vswitch. The
-// process may make the permitted calls, and those that rules allow. The deadly calls, and those
-// that are forbidden to nodes, kill the process. Other calls that nodes may make fail with EPERM,
-// and unknown calls with ENOSYS.
+// serverFilter returns the filter of a server process: the gateway or the vswitch. A rule in
+// rules decides first. Permitted calls succeed. Deadly calls, and calls that are forbidden in
+// nodes, kill the process. Other calls that nodes may make fail with EPERM, and all further
+// calls with ENOSYS.
 func serverFilter(rules []rule, deadly []uint32, permitted ...[]uint32) block {
 	settled := make(map[uint32]bool)
 	for _, r := range rules {
