@@ -173,7 +173,8 @@ func compareValues[T comparable](d *differences, kind string, older, newer []T, 
 	compareNamed(d, kind, older, newer, text, func(string, T, T) {})
 }
 
-// components compares the components, matched by URN or else by name and provider.
+// components compares the components. It matches them by URN, or else by name and
+// provider.
 func (d *differences) components(older, newer *Inventory) {
 	matched := make(map[*Component]bool, len(newer.Components))
 	for _, c := range newer.Components {
@@ -292,7 +293,7 @@ func (d *differences) site(a, b *Inventory) {
 	}
 }
 
-// isEqual reports whether both are nil or point to equal values.
+// isEqual reports whether a and b are both nil, or point to equal values.
 func isEqual[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func typeName(t *SliverType) string { return t.Name }

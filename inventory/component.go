@@ -58,7 +58,7 @@ type Location struct {
 	Latitude, Longitude string
 }
 
-// Gateway is an SSH host in front of nodes.
+// Gateway is an SSH host through which users reach nodes.
 type Gateway struct {
 	Name string
 	Host string

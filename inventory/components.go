@@ -20,24 +20,26 @@ const (
 	maxInterfaces = 2_000_000
 )
 
-// componentKeys are the keys of an entry of components.
+// componentKeys are the keys of an entry of "components".
 var componentKeys = []string{
 	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
 
-// readComponents reads the section components.
+// readComponents reads the section "components".
 func (s *site) readComponents(n *yaml.Node) {
 	for _, item := range s.Items(n, "components") {
 		s.readComponent(item)
 	}
 }
 
-// componentEntry is one entry of components: one component, or several equal ones.
+// componentEntry is one entry of "components". It describes one component, or several
+// equal ones.
 type componentEntry struct {
 	Component
 	names []string
 	ports []interfaceEntry
-	// id, exclusive and capacity are the nodes of these keys; nil if they are missing.
+	// id, exclusive and capacity are the YAML nodes of these keys; nil if they are
+	// missing.
 	id, exclusive, capacity *yaml.Node
 }
 

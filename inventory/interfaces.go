@@ -9,7 +9,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// interfaceEntry is an interface in an entry of components. Each component of the entry
+// interfaceEntry is an interface in an entry of "components". Each component of the entry
 // gets such an interface.
 type interfaceEntry struct {
 	Interface
@@ -20,7 +20,7 @@ type interfaceEntry struct {
 	what   string
 }
 
-// readInterfaces reads the interfaces of an entry of components.
+// readInterfaces reads the interfaces of an entry of "components".
 func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	names := map[string]bool{}
 	for _, item := range s.Items(n, "interfaces") {

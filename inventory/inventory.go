@@ -10,7 +10,7 @@ import (
 // Choice is the value of one of the site's policy keys.
 type Choice string
 
-// Choices.
+// The values of Choice.
 const (
 	// Refuse refuses the request.
 	Refuse Choice = "refuse"

@@ -94,7 +94,8 @@ func (a *Authority) newURN(kind, name string) urn.URN {
 // email returns the email address for a name.
 func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.cert.URN.Authority) }
 
-// path returns the file of a user, tool or slice with a valid name.
+// path returns the path of a file of a user, tool or slice. Names that differ only in
+// case have the same files.
 func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }

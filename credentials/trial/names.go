@@ -18,7 +18,7 @@ var (
 // users and slices have at most urn.MaxLength characters.
 const maxAuthority = 200
 
-// checkAuthority fails if an authority's name is not allowed.
+// checkAuthority returns an error if name is not allowed for an authority.
 func checkAuthority(name string) error {
 	if !urn.ValidAuthority(name) || len(name) > maxAuthority {
 		return fmt.Errorf("%q cannot name an authority: write a name of letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project for an authority below it", name)
@@ -26,8 +26,8 @@ func checkAuthority(name string) error {
 	return nil
 }
 
-// CheckUser fails if a user's name is not allowed. An allowed name in lower case is also a
-// valid login name on Linux; am.LoginName relies on that.
+// CheckUser returns an error if name is not allowed for a user. An allowed name in lower
+// case is also a valid login name on Linux; am.LoginName relies on that.
 func CheckUser(name string) error {
 	if !userName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a user: write a letter, then up to 31 letters, digits, hyphens or underscores", name)
@@ -35,7 +35,7 @@ func CheckUser(name string) error {
 	return nil
 }
 
-// checkTool fails if a tool's name is not allowed.
+// checkTool returns an error if name is not allowed for a tool.
 func checkTool(name string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a tool: write a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
@@ -43,7 +43,7 @@ func checkTool(name string) error {
 	return nil
 }
 
-// CheckSlice fails if a slice's name is not allowed.
+// CheckSlice returns an error if name is not allowed for a slice.
 func CheckSlice(name string) error {
 	if !sliceName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a slice: write a letter or digit, then up to 18 letters, digits or hyphens", name)

@@ -106,7 +106,7 @@ func read(text []byte) (ad *advertisement, err error) {
 	return ad, err
 }
 
-// readRoot reads the children of <rspec> and counts those that it does not know.
+// readRoot reads the children of <rspec>, and counts the unknown ones.
 func readRoot(root *xmltree.Element) (*advertisement, error) {
 	switch kind := attr(root, "type"); {
 	case root.Local != "rspec":

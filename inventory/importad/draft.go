@@ -39,10 +39,10 @@ type draft struct {
 	addresses  map[netip.Addr]bool
 }
 
-// location is an entry of locations.
+// location is an entry of "locations".
 type location struct{ name, country, latitude, longitude string }
 
-// sliverType is an entry of sliver_types.
+// sliverType is an entry of "sliver_types".
 type sliverType struct {
 	name, alias string
 	images      []*disk        // that any node offers
@@ -52,7 +52,7 @@ type sliverType struct {
 	nodes       int            // number of nodes that offer the type
 }
 
-// component is an entry of components, made from node.
+// component is an entry of "components". It is made from node.
 type component struct {
 	node      *node
 	name, id  string

@@ -92,7 +92,8 @@ func (d *draft) addImage(x disk) *disk {
 	return i
 }
 
-// addDefaultType adds the one sliver type for an advertisement that names none.
+// addDefaultType adds a sliver type to the draft of an advertisement without sliver
+// types.
 func (d *draft) addDefaultType() {
 	t := &sliverType{name: "raw-pc", alias: "*"}
 	for _, i := range d.images {

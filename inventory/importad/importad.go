@@ -146,7 +146,8 @@ func managerOf(n *node) (manager urn.URN, ok bool) {
 	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
 }
 
-// otherContent returns a text that lists the elements of an advertisement without nodes.
+// otherContent returns a text that lists the elements of an advertisement that has no
+// nodes.
 func otherContent(others map[string]int) string {
 	if len(others) == 0 {
 		return ""

@@ -40,7 +40,8 @@ func componentName(s string) string {
 	return severalDots.ReplaceAllString(validName(s), ".")
 }
 
-// usedNames records the names in use, and for each requested name the last number added.
+// usedNames records the names in use. For each requested name, it also records the last
+// number that was appended.
 type usedNames struct {
 	taken map[string]bool
 	next  map[string]int

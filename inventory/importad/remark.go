@@ -11,7 +11,7 @@ type remarks struct {
 	by    map[string]*remark
 }
 
-// remark is the number of things with one remark, and examples of them.
+// remark holds the number of things that one remark is about, and examples of them.
 type remark struct {
 	count    int
 	examples []string

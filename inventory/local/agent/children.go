@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stuckTime is the interval of killStopped.
+// stuckTime is the time between two checks of killStopped.
 const stuckTime = 50 * time.Millisecond
 
 // starterName is the name of the thread that forks, and of its children until they execute

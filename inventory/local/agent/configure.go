@@ -69,7 +69,8 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	return &facts, nil
 }
 
-// withRoot returns the accounts, with root as the last one. Root has the keys of all.
+// withRoot returns the accounts, with root as the last one. Root gets the keys of all
+// accounts.
 func withRoot(accounts []Account) []Account {
 	all := Account{Login: root.name}
 	var others []Account

@@ -136,7 +136,7 @@ func singleFile(f *os.File, err error) ([]*os.File, error) {
 	return []*os.File{f}, nil
 }
 
-// accountOrRoot returns the named account, or root without a name.
+// accountOrRoot returns the named account, or root if name is "".
 func accountOrRoot(name string) (account, error) {
 	if name == "" {
 		return root, nil

@@ -34,7 +34,8 @@ type agent struct {
 	listeners   map[string]*savedListener // by network and address; guarded by listening
 }
 
-// newAgent returns the agent of a node. jobs are the cgroup.procs files for its processes.
+// newAgent returns the agent of a node. jobs are descriptors of the cgroup.procs files
+// for its processes.
 func newAgent(node string, jobs []int) *agent {
 	return &agent{
 		node:       node,

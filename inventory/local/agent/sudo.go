@@ -88,7 +88,7 @@ func sudoAccount(uid uint32) (account, error) {
 	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo", user.name)
 }
 
-// accountOf returns the first account with a user id. It fails if there is none.
+// accountOf returns the first account with that user id. It fails if there is none.
 func accountOf(uid uint32) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,7 @@ func sharedLimits(memory, pids int64) Limits {
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
 }
 
-// limitAll sets the limits of the group of all nodes, dir, in one hierarchy.
+// limitAll sets the limits of dir, the group of all nodes, in one hierarchy.
 func limitAll(h hierarchy, dir string) error {
 	memory, pids := hostMemory(), int64(math.MaxInt64)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {

@@ -73,8 +73,8 @@ func (t *Tree) Version() string {
 	return "v1"
 }
 
-// with returns the hierarchy of a limiting controller. It exists, because detect has
-// checked that.
+// with returns the hierarchy of a limiting controller. Each limiting controller has one,
+// as detect requires.
 func (t *Tree) with(controller string) hierarchy {
 	return t.all[slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has(controller) })]
 }
@@ -156,7 +156,8 @@ func (t *Tree) Make(id string, limits Limits) error {
 	})
 }
 
-// createGroup creates the groups of id with limits. After an error some may exist.
+// createGroup creates the groups of id with limits. After an error, some of the groups
+// may exist.
 func (t *Tree) createGroup(id string, limits Limits) error {
 	for _, h := range t.all {
 		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {

@@ -16,10 +16,10 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// ownMounts are the attributes of a child with its own mount namespace.
+// ownMounts returns the attributes of a child with its own mount namespace.
 func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
-// tryOverlay tests an overlay on files whose owners are shifted, as nodes have it.
+// tryOverlay tests an overlay on files with shifted owners, which each node needs.
 func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -116,7 +116,7 @@ func probeOverlay(args []string) (string, *trouble) {
 	return "overlays on files with shifted owners work, also on /usr", nil
 }
 
-// tryDisk tests a file as a node's disk.
+// tryDisk tests whether a file can be the disk of a node.
 func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	for _, name := range []string{"mke2fs", "e2fsck"} {
 		if _, err := exec.LookPath(name); err != nil {

@@ -109,7 +109,8 @@ func (b *resources) scratch() (string, *trouble) {
 	return dir, nil
 }
 
-// clear removes all created resources. Mounts of children end with them.
+// clear removes the temporary folder. Only children mount something in it, and their
+// mounts end with them.
 func (b *resources) clear() {
 	if b.dir != "" {
 		os.RemoveAll(b.dir)

@@ -38,7 +38,7 @@ func numberOf(a netip.Addr) int {
 	return n
 }
 
-// MaxUplinks is the most uplinks of a host; their numbers start at 0.
+// MaxUplinks is the maximum number of uplinks of a host. Their numbers start at 0.
 const MaxUplinks = 2 * perRange
 
 // perRange is how many /30 networks a /16 network contains.
@@ -57,7 +57,7 @@ func uplink(n uint32) (host, exit netip.Prefix) {
 	return netip.PrefixFrom(address4(b+1), 30), netip.PrefixFrom(address4(b+2), 30)
 }
 
-// address4 returns the IPv4 address with a numeric value.
+// address4 returns the IPv4 address whose numeric value is n.
 func address4(n uint32) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)

@@ -132,13 +132,14 @@ func hostTable(table, device string, exit netip.Addr, blocked []netip.Prefix, co
 	return r, guarded
 }
 
-// beforeWhole is a priority before conntrack's reassembly of fragments.
+// beforeWhole is the priority of chains that run before conntrack's reassembly of
+// fragments.
 const beforeWhole nftables.ChainPriority = -450
 
-// afterNAT is a priority after source translation.
+// afterNAT is the priority of chains that run after source translation.
 const afterNAT nftables.ChainPriority = 110
 
-// early is a priority before the host's own filters, which may accept more packets.
+// early is the priority of chains that run before the host's own filters.
 const early nftables.ChainPriority = -10
 
 // deviceNames returns devices as elements of an nftables set.

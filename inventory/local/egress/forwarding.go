@@ -163,7 +163,7 @@ func guardedByOthers(table, device string) bool {
 	return false
 }
 
-// hasOtherUplinks reports whether the host has the uplink of another testbed. device is
+// hasOtherUplinks reports whether the host has an uplink of another testbed. device is
 // this testbed's uplink.
 func hasOtherUplinks(device string) bool {
 	all, _ := filepath.Glob("/proc/sys/net/ipv4/conf/" + devicePrefix + "*")

@@ -67,7 +67,7 @@ func (r *ruleset) portMap(name string, elements []nftables.SetElement) *nftables
 // twoBytes returns n in network byte order.
 func twoBytes(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
-// Registers after the first; each has sixteen bytes.
+// The nftables registers after register 1. Each has sixteen bytes.
 const (
 	firstPort = unix.NFT_REG_2
 	lastPort  = unix.NFT_REG_3

@@ -32,7 +32,7 @@ func (n *network) bridge(name, alias string) (int, error) {
 	return d.index, n.join(joining{index: d.index, alias: alias})
 }
 
-// maxLearned is the most addresses that a bridge learns.
+// maxLearned is the maximum number of addresses that a bridge learns.
 const maxLearned = 16384
 
 const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED

@@ -157,8 +157,8 @@ func checkRanges(l Link) error {
 	return nil
 }
 
-// tooManyPairs returns the error for a link with more pairs than the vswitch
-// distinguishes.
+// tooManyPairs returns the error for a link with more pairs than the vswitch can
+// distinguish.
 func tooManyPairs() error {
 	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the vswitch distinguishes at most %d pairs of a link; request the same properties for more of them, or split the link", maxPairs), ""}
 }
