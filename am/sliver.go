@@ -111,8 +111,8 @@ type Sliver struct {
 	Error string `json:",omitempty"`
 }
 
-// Live reports whether the sliver still belongs to its slice at time now: it is
-// not released, and it is frozen or its lease has not ended.
+// Live reports whether the sliver still belongs to its slice at the time now. The sliver must
+// not be released. Its lease must not have ended, unless the sliver is frozen.
 func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
 }

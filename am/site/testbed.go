@@ -336,9 +336,9 @@ func (r *testbeds) retire(providers map[string]bool) {
 	})
 }
 
-// awaitStart returns a function like lookup. A provider that it returns for a local testbed
-// waits with dry runs until r.started is closed. Without the wait, the first dry run would fail
-// because the testbed does not run yet.
+// awaitStart returns a function like lookup. A provider that this function returns for a local
+// testbed waits with dry runs until r.started is closed. Without the wait, the first dry run
+// would fail because the testbed does not run yet.
 func (r *testbeds) awaitStart(lookup func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := lookup(name)

@@ -68,7 +68,7 @@ func (c *ChangeSet) PutSliver(s am.Sliver) {
 	c.Put = append(c.Put, Record{SliverKey(s.URN), s})
 }
 
-// PutTask adds a task; it replaces an older one of the same sliver.
+// PutTask adds a task, which replaces an older task of the same sliver.
 func (c *ChangeSet) PutTask(t am.Task) {
 	c.Put = append(c.Put, Record{TaskKey(t.Sliver), t})
 }

@@ -30,9 +30,9 @@ type committer struct {
 	longest *atomic.Int64
 }
 
-// commit runs the decisions of a group in one transaction, commits it, notifies the observers
-// and answers the callers. It returns the commits that the group had no time for; their callers
-// have no answer yet.
+// commit runs a group's decisions in one transaction, and commits the transaction. It notifies
+// the observers and answers the callers. It returns the commits that the group had no time for;
+// their callers have no answer yet.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {

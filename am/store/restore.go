@@ -65,7 +65,8 @@ func Restore(path, source, site string) (_ *Restoration, err error) {
 	return r, nil
 }
 
-// copyBeside copies a file into the folder of path, durably.
+// copyBeside writes the content of in to a new file in the folder of path, durably. It returns
+// the name of the new file.
 func copyBeside(path string, in io.Reader) (name string, err error) {
 	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".restore-*")
 	if err != nil {

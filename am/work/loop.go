@@ -227,8 +227,8 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// findQueue sets the queue of a job to the queue of its sliver's provider. It returns false
-// if that provider is unknown.
+// findQueue sets the queue of a job to the queue of its sliver's provider. It returns false if
+// the provider cannot be determined, because the inventory lacks the sliver's component.
 func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true

@@ -66,7 +66,7 @@ func (r *Runner) Polled() []Polled {
 
 // Silent returns the time when a provider last answered. silent reports whether that is too
 // long ago.
-func (r *Runner) Silent(name string) (since time.Time, silent bool) {
+func (r *Runner) Silent(name string) (lastAnswer time.Time, silent bool) {
 	r.polls.mu.Lock()
 	defer r.polls.mu.Unlock()
 	p := r.polls.byProvider[name]

@@ -110,7 +110,7 @@ func (k *taker) isIncluded(n network, inode, path string) bool {
 	return !n.host || k.sockets[inode] || path != "" && k.isMarked(path)
 }
 
-// takeTCP adds the TCP socket in a line of net/tcp or net/tcp6, if it listens.
+// takeTCP adds the TCP socket in a line of net/tcp or net/tcp6, if the socket listens.
 func (k *taker) takeTCP(n network, f []string) {
 	const listening = "0A"
 	if len(f) > 9 && f[3] == listening && k.isIncluded(n, f[9], "") {
@@ -118,7 +118,7 @@ func (k *taker) takeTCP(n network, f []string) {
 	}
 }
 
-// takeUnix adds the Unix socket in a line of net/unix, if it listens or has a name.
+// takeUnix adds the Unix socket in a line of net/unix, if the socket listens or has a name.
 func (k *taker) takeUnix(n network, f []string) {
 	if len(f) < 7 {
 		return
