@@ -17,12 +17,11 @@ import (
 type statement struct {
 	owner, target urn.URN
 	privileges    []privilege
-	// permission is the content of a speaks-for credential, which has no target and no
-	// privileges; nil for other credentials.
+	// permission is the content of a speaks-for credential; nil for other credentials.
+	// With a permission, owner, target and privileges are empty.
 	permission *permission
-	// issuers are the verified certificates between the anchor and the owner. In a
-	// speaks-for credential, which has no owner, they are those between the anchor and
-	// the user.
+	// issuers are the verified certificates between the anchor and the owner or, with a
+	// permission, between the anchor and the user.
 	issuers []*cert.Certificate
 	// since is the time of verification. until is the earliest expiry of the
 	// credential, its parents and all certificates of their chains.
@@ -118,7 +117,8 @@ func (c content) renewalHint(delegated bool) string {
 	return "get a new one from its authority"
 }
 
-// verifyPrivileges checks a chain of privilege credentials, outermost first.
+// verifyPrivileges checks a chain of privilege credentials. levels begins with the
+// outermost credential.
 func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
@@ -191,8 +191,8 @@ func (l level) checkNames() error {
 	return checkName("target", l.targetURN, l.target[0])
 }
 
-// checkName checks the certificate c of a role. It must contain a URN, which must equal
-// the URN in the credential, name. An empty name is accepted.
+// checkName checks the certificate c of a role. c must contain a URN. name is the URN of
+// the role in the credential. Unless it is empty, it must equal the URN in c.
 func checkName(role, name string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)

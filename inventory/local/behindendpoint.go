@@ -31,7 +31,7 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 	for name, e := range nodes {
 		logins := e.strings(provider.AttrLogin)
 		if len(logins) == 0 || e.text(provider.AttrProxy) != "" {
-			continue // it has no login yet, or its own gateway
+			continue // the node has no login yet, or its own gateway
 		}
 		ask := EndpointRequest{Name: name, Hostname: e.text(provider.AttrHostname)}
 		if b.users {

@@ -36,7 +36,7 @@ type account struct {
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
 // lookUpAccount finds an account and its groups in the node's files. If the node has no
-// /etc/passwd, there is only root.
+// /etc/passwd, only the account root exists.
 func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) && name == root.name {

@@ -43,7 +43,7 @@ func WaitForEnd(ctx context.Context, c *fdsocket.Conn) error {
 	return fmt.Errorf("the agent answered %q instead of waiting", a.Node)
 }
 
-// Halt asks all processes of the node to end, and waits for them up to two seconds.
+// Halt asks all processes of the node to end, and waits for them for up to two seconds.
 func Halt(ctx context.Context, c *fdsocket.Conn) error {
 	defer c.Close()
 	_, _, err := call(ctx, c, request{Op: opHalt}, nil, 0)

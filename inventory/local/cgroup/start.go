@@ -71,7 +71,7 @@ func (t *Tree) Join(id string, pid int) error {
 
 // Jobs returns files through which PID 1 of id moves processes to the groups of its jobs.
 // PID 1 writes the pid of a process to each file. It must do so before the process has a
-// second thread, since in version 1 this moves only the first one.
+// second thread, because in version 1 the write moves only the first thread.
 func (t *Tree) Jobs(id string) ([]*os.File, error) {
 	var files []*os.File
 	for _, h := range t.all {

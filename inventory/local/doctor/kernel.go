@@ -38,7 +38,7 @@ func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 		case l.Enough, errors.Is(l.Err, fs.ErrNotExist): // in a container, some limits exist only on the outer host
 		case l.Err == nil || errors.Is(l.Err, fs.ErrPermission) && !root:
 			words := l.Name
-			if l.Now != "" { // it is readable
+			if l.Now != "" { // the limit is readable
 				words += " (is " + l.Now + ", and up makes it " + l.Want + ")"
 			}
 			raised = append(raised, words)

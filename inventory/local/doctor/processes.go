@@ -66,8 +66,8 @@ var kinds = [...]struct {
 	{unix.CLONE_NEWCGROUP, "cgroup", "max_cgroup_namespaces"},
 }
 
-// inNamespaces returns the attributes of a process in new namespaces of these kinds. In a
-// new user namespace, the process has the ids of probes.
+// inNamespaces returns the attributes of a process in new namespaces of the kinds in
+// flags. In a new user namespace, the process has the ids of probes.
 func inNamespaces(flags uintptr) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: flags}
 	if flags&unix.CLONE_NEWUSER != 0 {

@@ -26,8 +26,8 @@ const (
 // PortBlocks. Nodes with larger numbers share a block with another node.
 const PortBlocks = 430
 
-// Ports returns the host's ports for connections of the node with that number. Their
-// number limits the node's simultaneous connections to one port of one address.
+// Ports returns the first and the last host port for connections of a node. The size of
+// this range limits the node's simultaneous connections to one port of one address.
 func (e *Router) Ports(number int) (first, last uint16) { return portsOf(e.options.Number, number) }
 
 // SourceAddresses returns the public source addresses and ports of a node's connections,

@@ -20,7 +20,7 @@ func meta(key expr.MetaKey, op expr.CmpOp, value []byte) part {
 	return part{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: value}}
 }
 
-// name returns the name of a device as the kernel compares it, with its padding.
+// name returns the name of a device as the kernel compares it, padded with zero bytes.
 func name(device string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, device)

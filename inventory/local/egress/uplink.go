@@ -26,7 +26,7 @@ func device(instance string) string {
 }
 
 // IsFree reports whether the addresses of uplink n are unused on this host. They are
-// unused if only the default route leads to them.
+// unused if no route leads to them, except the default route.
 func IsFree(n uint32) bool {
 	own, other := uplink(n)
 	for _, a := range []netip.Addr{own.Masked().Addr(), own.Addr(), other.Addr()} {

@@ -83,8 +83,8 @@ func decide(l Link, features Features, forced string) (plan, error) {
 }
 
 // choose returns the emulator for latency, for loss, and for capacities that differ
-// between pairs. It returns "" if the link needs no emulator for them. features and
-// forced are those of decide.
+// between pairs of interfaces. It returns "" if the link needs no emulator for them.
+// features and forced are those of decide.
 func (s *sum) choose(features Features, forced string) (string, error) {
 	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil

@@ -142,7 +142,8 @@ func (h *Host) folder() string { return filepath.Join(h.options.Folder, "slices"
 
 func (h *Host) path(slice string) string { return filepath.Join(h.folder(), slice) }
 
-// slice is the network of a slice. The holder of lock may use the other fields.
+// slice manages the network of one slice. Only the holder of lock may use the other
+// fields.
 type slice struct {
 	name string
 	path string
