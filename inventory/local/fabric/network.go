@@ -144,7 +144,7 @@ func (n *network) devices() (map[string]device, error) {
 	for _, l := range list {
 		switch d := asDevice(l); {
 		case d.name == "lo" || strings.HasPrefix(d.name, kindCutEnd):
-		case d.alias == "" && strings.HasPrefix(d.name, kindTAP): // the vswitch is about to open it
+		case d.alias == "" && strings.HasPrefix(d.name, kindTAP): // the vswitch is opening this TAP
 		case d.alias == "":
 			half = append(half, d)
 		default:
@@ -197,7 +197,7 @@ func (n *network) awaitReady(name string) error {
 		}
 		time.Sleep(pause)
 	}
-	return nil // root of the node may have switched the other side off again
+	return nil // no error: root of the node may have switched the other side off again
 }
 
 // about returns the header of a netlink request about a device.

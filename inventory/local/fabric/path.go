@@ -36,7 +36,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 			}
 			a := m.pair(i, j)
 			if s.ratePort {
-				a.rate = 0 // the port's shaper limits it
+				a.rate = 0 // the port's shaper limits the rate
 			}
 			switch {
 			case a == properties{}:
@@ -64,8 +64,8 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	return list, true
 }
 
-// path returns the vswitch path with properties a from one port to others. A nil to means
-// all others.
-func path(a properties, from string, to []string) vswitch.Path {
-	return vswitch.Path{From: []string{from}, To: to, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
+// path returns the vswitch path with properties a from the port source to the ports targets.
+// If targets is nil, the path leads to all other ports.
+func path(a properties, source string, targets []string) vswitch.Path {
+	return vswitch.Path{From: []string{source}, To: targets, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

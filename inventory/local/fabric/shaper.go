@@ -70,7 +70,7 @@ func (s shaper) packets() uint32 {
 	if rate == 0 {
 		rate = netemRate
 	}
-	const small = 256 // a frame size at which many frames may wait
+	const small = 256 // bytes of a frame; the queue has room for many small frames
 	wait := s.delay + queueTime
 	return uint32(min(max(bytes(rate, wait)/small, 1000), netemBytes/s.frame()))
 }

@@ -127,7 +127,7 @@ func removeIfUnused(path string) error {
 			case sharedBridge:
 				bridges = append(bridges, d)
 			default:
-				return nil // a slice has joined it
+				return nil // a slice has joined the shared VLAN
 			}
 		}
 		if err := n.remove(bridges); err != nil {

@@ -82,7 +82,8 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 
 // endpointOf returns the endpoint for a connection, or nil if there is none. If the
 // connection arrived at port 22 inside a node, its destination address selects a node of
-// the same slice. An address of no node selects the node at which the connection arrived.
+// the same slice. If no node has the address, the node at which the connection arrived is
+// selected.
 func (g *gateway) endpointOf(nc net.Conn, from origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 // Main is the gateway process. It does not return.
 func Main() {
-	// Without this, a write to standard error after its reader has ended kills the process.
+	// Otherwise a write to standard error would kill the process if its reader has ended.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	debug.SetGCPercent(50)
 	if err := run(os.NewFile(3, "control"), localAgents{}, sandbox.Gateway, stderrLog()); err != nil {

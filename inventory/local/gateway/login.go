@@ -310,15 +310,15 @@ func (g *gateway) removeLogin(c *login) {
 }
 
 // sendKeepalives sends keepalives to a silent peer, and ends the connection after
-// maxProbes without an answer. It returns when the channel closed is closed.
-func (c *login) sendKeepalives(closed <-chan struct{}) {
+// maxProbes without an answer. It returns after stop is closed.
+func (c *login) sendKeepalives(stop <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()
 	c.transport.lastReceived.Store(time.Now().UnixNano())
 	asked := make(chan struct{}, 1)
 	for {
 		select {
-		case <-closed:
+		case <-stop:
 			return
 		case <-tick.C:
 		}

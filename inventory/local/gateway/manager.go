@@ -169,8 +169,8 @@ func (k *Manager) SetEndpoint(d Endpoint, publicListener, insideListener net.Lis
 }
 
 // restoreEndpoint restores the previous endpoint of a node after a failed change; nil means
-// that the node had none. It also reverts the gateway, which may have made the change
-// without a reply. The lock is held.
+// that the node had none. It also sends the previous endpoint to the gateway, which may
+// have made the change without a reply. The lock is held.
 func (k *Manager) restoreEndpoint(node string, previous *servedEndpoint) {
 	if previous == nil {
 		delete(k.endpoints, node)

@@ -63,8 +63,8 @@ func (c *login) session(n ssh.NewChannel) {
 		c.transport.charge()
 		switch r.Type {
 		case "shell", "exec", "subsystem":
-			// The reply comes before the start, so that later requests do not wait for
-			// the start. Replies must have the order of the requests.
+			// Replies must have the order of the requests. So the reply comes before the
+			// start of the command: replies to later requests do not wait for the start.
 			cmd, ok := s.parseCommand(r)
 			r.Reply(ok, nil)
 			if ok {
@@ -121,7 +121,7 @@ func (s *session) handleRequest(r *ssh.Request) bool {
 	case "break":
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.cmd != nil && s.cmd.terminal() != nil // a break is not supported
+		return s.cmd != nil && s.cmd.terminal() != nil // a terminal accepts a break, but without effect
 	case "auth-agent-req@openssh.com":
 		if s.started {
 			return false

@@ -26,8 +26,8 @@ type throttledConn struct {
 	backlog *backlog
 
 	mu sync.Mutex
-	// paidUntil is the time at which the requests made so far would end at exactly rate
-	// requests per second.
+	// paidUntil is the present time or later. Each request adds 1/rate seconds. Reads wait
+	// while paidUntil is more than burst/rate seconds in the future.
 	paidUntil time.Time
 }
 

@@ -209,7 +209,7 @@ func (f *Folder) offers(n uint32) bool {
 
 // claims returns all claims that can be parsed, including those of resting numbers.
 func (f *Folder) claims(dir *os.File) (list []claim, err error) {
-	if _, err := dir.Seek(0, io.SeekStart); err != nil { // it may have been read before
+	if _, err := dir.Seek(0, io.SeekStart); err != nil { // a call may have read the folder before
 		return nil, err
 	}
 	names, err := dir.Readdirnames(-1)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hashDigits is the length of the hash in a key: 120 bits.
+// hashDigits is the number of hexadecimal digits of the hash in a key. They have 120 bits.
 const hashDigits = 30
 
 // checkName fails unless name can be the name of an image.

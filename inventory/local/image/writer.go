@@ -250,7 +250,7 @@ func (w *writer) finish() error {
 	for i := len(w.dirs) - 1; i >= 0; i-- {
 		fd, err := w.open(w.dirs[i].path, unix.O_RDONLY|unix.O_DIRECTORY)
 		if err != nil {
-			continue // replaced by a later member
+			continue // a later member has replaced the folder
 		}
 		err = unix.UtimesNanoAt(fd, "", times(w.dirs[i].mtime), unix.AT_EMPTY_PATH)
 		unix.Close(fd)

@@ -136,7 +136,7 @@ func withDescriptor(c syscall.Conn, f func(fd int) error) error {
 	return inner
 }
 
-// bootID returns an identifier of the kernel since its last boot. Processes with the same
+// bootID returns an identifier that changes at each boot of the kernel. Processes with the same
 // identifier share one clock.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -22,7 +22,7 @@ type DatagramStats struct {
 // counter counts numbered datagrams as they arrive.
 type counter struct {
 	seen     []uint64 // a bit for each datagram that has arrived
-	packets  int      // the planned number of datagrams; numbers are lower
+	packets  int      // planned number of datagrams, which are numbered from 0
 	received int
 	twice    int
 	began    time.Time     // arrival of the first datagram

@@ -43,8 +43,8 @@ func (h *Host) Find(ctx context.Context, id string) (Running, bool) {
 	return r, !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// Died reports how the last run of a stopped node ended. died is true if the node ended without
-// Kill: Kill removes the agent's socket. boot is true if, in addition, the host was rebooted
+// Died reports how the last run of a stopped node ended. died is true if the agent's socket still
+// exists, because Kill would have removed it. boot is true if, in addition, the host was rebooted
 // after the node's start.
 func (h *Host) Died(id string) (died, boot bool) {
 	if checkID(id) != nil {

@@ -56,7 +56,7 @@ func inner(s stage) error {
 	env := []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"GOMAXPROCS=1",         // one P takes less memory
-		"GODEBUG=disablethp=1", // or the heap uses huge pages where these are the default, as on Debian
+		"GODEBUG=disablethp=1", // without this, the heap uses huge pages if they are the default, as on Debian
 		"PATCHBAY_NODE=" + input.Spec.ID,
 		"PATCHBAY_JOBS=" + strings.Join(jobs, ","),
 	}

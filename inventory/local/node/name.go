@@ -12,8 +12,8 @@ import (
 const (
 	gatewayGroup = "gateway"
 	// vswitchGroup is the prefix of the group of a slice's vswitch process. No node id has this
-	// prefix, because node ids contain no dot. The prefix is an old word, since with another
-	// prefix this program would not find the groups of running processes.
+	// prefix, because node ids contain no dot. The prefix must not change: this program
+	// finds the groups of running processes by it.
 	vswitchGroup = "relay."
 )
 
@@ -101,7 +101,7 @@ func (s Spec) check() error {
 	return nil
 }
 
-// checkDisk fails unless a disk can have a size of so many bytes.
+// checkDisk fails unless a disk can have this size in bytes.
 func checkDisk(size int64) error {
 	if size < minDisk || size > maxDisk {
 		return fmt.Errorf("a disk of %d bytes is not possible; the size must be between %d and %d bytes", size, int64(minDisk), int64(maxDisk))

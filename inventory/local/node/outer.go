@@ -46,7 +46,7 @@ func outer(s stage) error {
 	if err := os.Chdir(input.Assembly); err != nil {
 		return err
 	}
-	if err := sandbox.SetLimits(); err != nil { // here, where this process can still raise them
+	if err := sandbox.SetLimits(); err != nil { // this stage may still raise limits; the next one may not
 		return err
 	}
 	next, err := startInner(s, input)
@@ -240,8 +240,8 @@ func mountImage(path, target string, users *os.File) error {
 // In a node, the node's root owns the host's /usr, so that sudo works. Without the restriction,
 // root of the node could read files of mode 0600. An overlay opens its lower files with the
 // rights of the process that mounted the overlay. So mountAsNobody mounts an overlay as user
-// nobody, and the node's own overlay has it as lower folder. The kernel checks the present mode
-// of a file at each access. A list of the files to hide would take a second to create, and would
+// nobody, which becomes the lower folder of the node's own overlay. The kernel then checks the
+// present mode of a file at each access. A list of the files to hide would take a second to create, and would
 // miss files that are added later. A node can execute only files that it can read.
 func mountAsNobody(source, target string) (err error) {
 	const nobody = 65534

@@ -119,7 +119,7 @@ func mountSys(root int, s Spec) error {
 	})
 }
 
-// keepOnly hides all files and folders in a folder below root, except the paths names. Files
+// keepOnly hides all files and folders in a folder below root, except the paths in names. Files
 // that the kernel adds later are hidden, too.
 func keepOnly(root int, folder string, names ...string) error {
 	cover, err := newMount("tmpfs", noPrograms, [2]string{"mode", "0555"}, [2]string{"size", "4k"}, [2]string{"nr_inodes", "16"})

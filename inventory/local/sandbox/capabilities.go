@@ -16,7 +16,8 @@ type capability struct {
 
 // capabilities returns all capabilities. In a node they work only in the node's own
 // namespaces, so root of the node can have many of them. The dropped ones would have no
-// effect there, or would give access to the agent or to rarely used parts of the kernel.
+// effect there, or would give access to the agent or to parts of the kernel that users of
+// nodes do not need.
 func capabilities() []capability {
 	const keep, drop = true, false
 	return []capability{

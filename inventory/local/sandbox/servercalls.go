@@ -104,7 +104,7 @@ func gatewayExamined(pid int) []rule {
 		// Not F_SETOWN, F_SETLEASE and F_NOTIFY, which make the kernel send signals.
 		{unix.SYS_FCNTL, only(1, unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD,
 			unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ, unix.F_SETPIPE_SZ)},
-		// The size of a terminal, and whether it is one.
+		// The size of a terminal, and the test for a terminal.
 		{unix.SYS_IOCTL, only(1, unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCGPTN)},
 		// A listener that was shut down could connect with this flag.
 		{unix.SYS_SENDMSG, argument(2, branch(ifAnyBit, unix.MSG_FASTOPEN, no, allow()))},
