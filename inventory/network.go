@@ -31,7 +31,7 @@ func (s *site) readLinks(n *yaml.Node) {
 			s.Missing(item, "a link", "name")
 		case s.links[l.Name] != nil:
 			s.Wrong(item, "there are two links %q; rename one", l.Name)
-		default: // also with other mistakes, so that references to it are valid
+		default: // also a link with other mistakes, so that references to it are valid
 			l.Index, l.URN = len(s.Links), s.urnOf(item, urn.Link, l.Name)
 			if key := l.URN.Key(); s.linkURNs[key] {
 				s.Wrong(item, "there are two links %s; rename one", l.URN)
@@ -121,8 +121,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses reads a private IPv4 network that has room for one link: a prefix of at
-// most 24 bits.
+// readLinkAddresses reads a private IPv4 network. Its prefix may have at most 24 bits, so
+// that it has room for one link.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -154,17 +154,17 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// isUsableAddress reports whether a node can have the address a. If not, it records a
-// mistake, whose text begins with what.
-func (s *site) isUsableAddress(n *yaml.Node, what string, a netip.Addr) bool {
+// isUsableAddress reports whether a node can have the address a. If not, it records a mistake
+// whose text begins with prefix.
+func (s *site) isUsableAddress(n *yaml.Node, prefix string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {
-			s.Wrong(n, "%s%s is in %s, whose addresses cannot reach a node; remove it", what, a, p)
+			s.Wrong(n, "%s%s is in %s, whose addresses cannot reach a node; remove it", prefix, a, p)
 			return false
 		}
 	}
 	if s.LinkAddresses.Contains(a) {
-		s.Wrong(n, "%s%s is in %s, the range for addresses of links; remove it, or set link_addresses to another private network", what, a, s.LinkAddresses)
+		s.Wrong(n, "%s%s is in %s, the range for addresses of links; remove it, or set link_addresses to another private network", prefix, a, s.LinkAddresses)
 		return false
 	}
 	return true

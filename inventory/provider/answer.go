@@ -23,20 +23,20 @@ type answer struct {
 	log *slog.Logger
 }
 
-// read parses a whole answer to an action. list is the key of the answer's array, and read
-// calls entry to parse each entry of that array. An error of entry makes the whole answer
-// invalid. sawList reports whether the answer has the array, and derive is the value of the
-// key derive. The error is an *Error: the answer is invalid, or the provider reported an
-// error for the whole call.
-func (p *Provider) read(text []byte, action, list string, entry func(*answer) error) (sawList, derive bool, err error) {
+// read parses a whole answer to an action. The array of the answer has the key arrayKey, and
+// read calls parseEntry for each entry of the array. If parseEntry fails, the whole answer is
+// invalid. The result sawList reports whether the answer has the array. The result derive is
+// the value of the answer's key "derive". The error is an *Error: the answer is invalid, or
+// the provider reported an error for the whole call.
+func (p *Provider) read(text []byte, action, arrayKey string, parseEntry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
 	if err = checkJSON(text); err == nil {
 		err = a.members(func(key string) error {
 			switch key {
-			case list:
+			case arrayKey:
 				sawList = true
-				return a.items(maxEntries, func() error { return entry(a) })
+				return a.items(maxEntries, func() error { return parseEntry(a) })
 			case "derive":
 				return a.boolean(&derive)
 			case "error":

@@ -14,13 +14,13 @@ import (
 // an empty list it does not start the provider. The result has an entry for each requested
 // name, and for each other resource that the provider reported.
 //
-// If the answer does not mention a requested name, the entry of that name has LeftOut set.
-// The resource is then absent if the provider declares ensure; otherwise the entry is an
-// error of kind Unknown.
+// If the answer does not mention a requested name, the entry of that name has LeftOut set. If
+// the provider declares the attribute "ensure", the resource then counts as absent. Otherwise
+// the entry is an error of kind Unknown.
 //
-// Get requests more than MaxNames names in several runs. The error is an *Error: the
-// provider does not offer get, or a run failed as a whole. The map then holds the results
-// of earlier runs.
+// If names has more than MaxNames names, Get makes several runs. The error is an *Error: the
+// provider does not offer get, or a run failed as a whole. The map then holds the results of
+// earlier runs.
 func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, error) {
 	found := map[string]Result{}
 	if err := p.checkOffered("get"); err != nil {

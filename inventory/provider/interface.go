@@ -11,8 +11,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// port holds those keys of an item of interfaces that Diff compares. The item is an
-// interface in the experiment's network or, if Role is RoleControl, the node's public
+// port holds the keys that Diff compares in an item of the attribute "interfaces". The item
+// is an interface in the experiment's network or, if Role is RoleControl, the node's public
 // interface. Providers may add other keys.
 type port struct {
 	ClientID      string   `json:"client_id,omitempty"`
@@ -26,9 +26,8 @@ type port struct {
 }
 
 // portItem is an item as Patchbay writes it. Later versions of Patchbay added the keys that
-// are not in port; their values never change while the node exists. Diff does not compare
-// these keys, because it would find a difference forever at a provider that does not know
-// and store them.
+// are not in port. A provider that does not know these keys does not store them. So Diff does
+// not compare them; their values never change while the node exists.
 type portItem struct {
 	port
 	SharedVLAN string     `json:"shared_vlan,omitempty"`
@@ -44,11 +43,11 @@ type property struct {
 }
 
 // interfaces returns one item for each interface of the sliver, in the order of the request,
-// and then one item for the sliver's public address, if there is one. The key component of
-// an item is the name of the physical interface. If the sliver's record lacks that name, the
-// function name finds it by the interface's URN. If name is nil or returns "", the key is the
-// name part of the URN, without the component's name and colon at its start.
-func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []string {
+// and then one item for the sliver's public address, if there is one. The key "component" of
+// an item is the name of the physical interface. If the sliver's record lacks that name,
+// portName returns it for the interface's URN. If portName is nil or returns "", the value is
+// the name part of the URN, without the component's name and the colon at its start.
+func interfaces(s *am.Sliver, component string, portName func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
 		p := portItem{port: port{ClientID: i.ClientID, Link: i.Link, VLAN: i.VLAN}, SharedVLAN: i.SharedVLAN}
@@ -56,8 +55,8 @@ func interfaces(s *am.Sliver, component string, name func(urn.URN) string) []str
 			p.Slice = s.Slice.String()
 		}
 		if !i.Component.IsZero() {
-			if p.Component = i.ComponentName; p.Component == "" && name != nil {
-				p.Component = name(i.Component)
+			if p.Component = i.ComponentName; p.Component == "" && portName != nil {
+				p.Component = portName(i.Component)
 			}
 			if p.Component == "" {
 				p.Component = strings.TrimPrefix(i.Component.Name, component+":")

@@ -29,10 +29,10 @@ const (
 	maxParallel   = 1024
 )
 
-// errNoMetadata means that the text has no top-level key provider.
+// errNoMetadata means that the text has no top-level key "provider".
 var errNoMetadata = errors.New("no key provider")
 
-// metadata is the value of the key provider in the YAML text, before apply checks it.
+// metadata is the value of the key "provider" in the YAML text, before apply checks it.
 type metadata struct {
 	Name       string               `yaml:"name"`
 	Type       string               `yaml:"type"`
@@ -77,8 +77,8 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// parseMetadata parses a describe answer or a companion file. It reads only the top-level
-// key provider, and returns errNoMetadata if that key is missing.
+// parseMetadata parses a describe answer or a companion file. It reads only the top-level key
+// "provider", and returns errNoMetadata if that key is missing.
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {

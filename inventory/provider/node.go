@@ -47,7 +47,7 @@ const (
 	AttrServices     = "services" // items, in the order of setup: {"state":"done","exit":0,"message":…,"output":…}
 )
 
-// Values of ensure and power.
+// Values of the attributes "ensure" and "power".
 const (
 	Present = "present"
 	Absent  = "absent"
@@ -55,10 +55,10 @@ const (
 	Off     = "off"
 )
 
-// RoleControl is the role of the item of interfaces that has the node's public address.
+// RoleControl is the role of the item of "interfaces" that holds the node's public address.
 const RoleControl = "control"
 
-// Values of state.
+// Values of the attribute "state".
 const (
 	// StatePending: the request is accepted, and the work has not begun.
 	StatePending = "pending"
@@ -80,14 +80,14 @@ const (
 	maxKeys      = 100
 )
 
-// account is one item of users.
+// account is one item of the attribute "users".
 type account struct {
 	Login string   `json:"login"`
 	URN   string   `json:"urn,omitempty"`
 	Keys  []string `json:"keys"`
 }
 
-// complete returns a with an empty list of keys instead of nil, so that JSON has [].
+// complete returns a with an empty list of keys instead of nil, so that the JSON text has [].
 func (a account) complete() account {
 	if a.Keys == nil {
 		a.Keys = []string{}
@@ -96,11 +96,12 @@ func (a account) complete() account {
 }
 
 // DesiredNode returns the resource that the sliver's desired state requires, without the
-// attribute setup. component is the component's name in the inventory, and hostname the
-// node's own host name. port returns the name of a physical interface that the sliver's
-// record does not name; if port is nil or returns "", the name comes from the interface's
-// URN. For a sliver that must not exist the resource has only name and ensure.
-func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) string) Resource {
+// attribute "setup". The parameter component is the component's name in the inventory, and
+// hostname is the node's own host name. The function portName returns the name of a physical
+// interface that the sliver's record does not name; if portName is nil or returns "", the
+// name comes from the interface's URN. For a sliver that must not exist, the resource has
+// only the attributes "name" and "ensure".
+func DesiredNode(s *am.Sliver, component, hostname string, portName func(urn.URN) string) Resource {
 	if !s.Desired.Present {
 		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
 	}
@@ -117,7 +118,7 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 		AttrSliceURN:      s.Slice.String(),
 		AttrSliverURN:     s.URN.String(),
 		AttrUsers:         users(s.Desired.Accounts),
-		AttrInterfaces:    interfaces(s, component, port),
+		AttrInterfaces:    interfaces(s, component, portName),
 	}
 	if s.Desired.On {
 		r[AttrPower] = On
@@ -125,7 +126,7 @@ func DesiredNode(s *am.Sliver, component, hostname string, port func(urn.URN) st
 	return r
 }
 
-// users returns the accounts as items of the attribute users, sorted.
+// users returns the accounts as items of the attribute "users", sorted.
 func users(accounts []am.Account) []string {
 	list := make([]string, 0, len(accounts))
 	for _, a := range accounts {
@@ -135,22 +136,22 @@ func users(accounts []am.Account) []string {
 	return list
 }
 
-// Gone reports whether r is missing or absent. A resource that was reported without
-// ensure exists.
+// Gone reports whether r is empty, or its attribute "ensure" is absent. A resource that has
+// attributes, but not "ensure", exists.
 func Gone(r Resource) bool {
 	return len(r) == 0 || r.Text(AttrEnsure) == Absent
 }
 
-// PowerOn reports whether r exists and its attribute power is not off. Nodes of a provider
+// PowerOn reports whether r exists and its attribute "power" is not off. Nodes of a provider
 // without that attribute are always on.
 func PowerOn(r Resource) bool {
 	return !Gone(r) && r.Text(AttrPower) != Off
 }
 
-// ObservedNode converts r, a node that Get returned. It drops invalid addresses, port
-// ranges, logins, host keys, accounts and MAC addresses; the caller checks whether the
-// interfaces belong to the node. A node without the attribute state is ready. For a node
-// that does not exist ObservedNode returns the zero value.
+// ObservedNode converts r, a node that Get returned. It drops invalid addresses, port ranges,
+// logins, host keys, accounts and MAC addresses. The caller checks whether the interfaces
+// belong to the node. A node without the attribute "state" is ready. For a node that does not
+// exist, ObservedNode returns the zero value.
 func ObservedNode(r Resource) am.Observed {
 	if Gone(r) {
 		return am.Observed{}
@@ -259,7 +260,8 @@ func isHostKey(s string) bool {
 	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
 }
 
-// accounts converts the valid items of users to accounts, at most maxAccounts of them.
+// accounts converts the valid items of the attribute "users" to accounts, at most maxAccounts
+// of them.
 func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {

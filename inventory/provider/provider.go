@@ -76,10 +76,9 @@ func (p *Provider) Has(attribute string) bool {
 	return ok
 }
 
-// Load opens all *.prov files of the folder in sorted order. Each error names one file,
-// the problem and the remedy; the other providers are loaded. For a folder without
-// providers the map is empty. log receives the providers' standard error; nil means
-// slog.Default.
+// Load opens all *.prov files of the folder in sorted order. Each error names one file, the
+// problem and the remedy. The map has the providers without an error. The parameter log
+// receives the providers' standard error; nil means slog.Default.
 func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	found := map[string]*Provider{}
 	dir, err := filepath.Abs(dir)
@@ -112,9 +111,9 @@ func Load(dir string, log *slog.Logger) (map[string]*Provider, []error) {
 	return found, problems
 }
 
-// Open checks the permissions of one provider and reads its metadata: from NAME.yaml
-// beside it or, without that, by running its action describe. The error names the file, the
-// problem and the remedy.
+// Open checks the permissions of one provider and reads its metadata. The metadata comes from
+// the file NAME.yaml beside the provider or, without that file, from the action describe. The
+// error names the file, the problem and the remedy.
 func Open(path string, log *slog.Logger) (*Provider, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

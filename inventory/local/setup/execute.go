@@ -57,8 +57,8 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 }
 
 // shell runs the command in a shell with its own session, and waits for the shell only. The
-// kernel kills the shell when this process ends. Otherwise the next step
-// could run beside the old shell.
+// kernel kills the shell when this process ends. Otherwise the next step could run beside the
+// old shell.
 func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
 	for _, path = range shellPaths(o.Shell) {

@@ -50,9 +50,8 @@ func (nc *nodeController) loop() {
 }
 
 // adoptRunning takes over a node that an earlier run of this program started and that still
-// runs. If the
-// node does not run, adoptRunning kills its remaining processes, and records that its last
-// run has ended.
+// runs. If the node does not run, adoptRunning kills its remaining processes, and records
+// that its last run has ended.
 func (nc *nodeController) adoptRunning(ctx context.Context) {
 	find, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()

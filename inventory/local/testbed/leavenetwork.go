@@ -98,9 +98,9 @@ func (n *network) removeIfEmpty(ctx context.Context) error {
 	return n.remove(ctx)
 }
 
-// rebuildLinks changes the existing links whose plan has changed, and removes those that
-// are no longer planned. It does nothing for a network without nodes. The caller runs it
-// exclusively.
+// rebuildLinks changes the existing links whose plan has changed, and removes the existing
+// links that are no longer planned. It does nothing for a network without nodes. It must be
+// called inside runExclusive.
 func (n *network) rebuildLinks(ctx context.Context) error {
 	n.mu.Lock()
 	gone := n.removed
@@ -116,7 +116,7 @@ func (n *network) rebuildLinks(ctx context.Context) error {
 		is := n.created[name] != nil
 		n.mu.Unlock()
 		if l := planned[name]; l != nil {
-			if is && l.conflict == "" { // a link that was not created yet is created with its next node
+			if is && l.conflict == "" { // a link that does not exist yet is created when its next node connects
 				errs = errors.Join(errs, n.createLink(ctx, l))
 			}
 			continue

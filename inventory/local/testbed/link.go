@@ -23,10 +23,11 @@ type member struct {
 type link struct {
 	fabric.Link
 	name string // as named by the experimenter; empty for an interface without a link
-	// conflict says why its ends contradict each other; empty if they do not.
+	// conflict is the reason why the ends contradict each other, "" if they do not.
 	conflict string
-	// endsByClientID groups the ends by the interface's client_id. defaultShapes holds the
-	// indexes in Shapes of the shapes that apply towards all ends that no property names.
+	// endsByClientID holds the ids of ends by client_id. defaultShapes holds the index in
+	// Shapes of the default shape with those values. A default shape applies towards all ends
+	// that no property names.
 	endsByClientID map[string][]string
 	defaultShapes  map[shaping]int
 }
@@ -119,9 +120,9 @@ func (m shaping) withDefaults(o shaping) shaping {
 	return shaping{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
 
-// addShapes adds the shapes for frames that leave the end from. Ends with the same default
-// share one shape, so the number of shapes does not grow with the number of interfaces.
-func (l *link) addShapes(from string, properties []property) {
+// addShapes adds the shapes for frames from the end sender. Ends with the same default share
+// one shape, so the number of shapes does not grow with the number of interfaces.
+func (l *link) addShapes(sender string, properties []property) {
 	var general shaping
 	for _, p := range properties {
 		if len(p.To) == 0 {
@@ -129,20 +130,20 @@ func (l *link) addShapes(from string, properties []property) {
 		}
 	}
 	// Properties without To apply towards the ends that no other property names. On a shared
-	// VLAN not all ends are known, so they apply towards all.
+	// VLAN they apply towards all ends, since not all ends are known.
 	only := general != (shaping{}) && l.Shared == ""
 	for _, p := range properties {
 		m := p.shaping()
 		if len(p.To) == 0 || m == (shaping{}) && !only {
 			continue
 		}
-		s := fabric.Shape{From: []string{from}, Rate: m.rate, Delay: m.delay, Loss: m.loss, Only: only}
+		s := fabric.Shape{From: []string{sender}, Rate: m.rate, Delay: m.delay, Loss: m.loss, Only: only}
 		for _, id := range p.To {
 			ends := l.endsByClientID[id]
 			if len(ends) > 1 && l.conflict == "" {
 				l.conflict = fmt.Sprintf("a property names the interface %s, but several of its interfaces have that client_id; rename them", quoteName(id))
 			}
-			if len(ends) == 1 && ends[0] != from {
+			if len(ends) == 1 && ends[0] != sender {
 				s.To = append(s.To, ends[0])
 			}
 		}
@@ -154,11 +155,11 @@ func (l *link) addShapes(from string, properties []property) {
 		return
 	}
 	if i, ok := l.defaultShapes[general]; ok {
-		l.Shapes[i].From = append(l.Shapes[i].From, from)
+		l.Shapes[i].From = append(l.Shapes[i].From, sender)
 		return
 	}
 	l.defaultShapes[general] = len(l.Shapes)
-	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{from}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
+	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{sender}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
 }
 
 // title returns the name of a link in messages to experimenters.

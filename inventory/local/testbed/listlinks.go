@@ -6,8 +6,8 @@ import (
 	"patchbay/inventory/local"
 )
 
-// maxListedProperties bounds the properties in an answer, in bytes before encoding, which
-// may multiply them by six.
+// maxListedProperties bounds the properties in an answer, in bytes before their encoding. The
+// encoding may make them six times as long.
 const maxListedProperties = local.MaxAnswer / 16
 
 // listLinks lists the interfaces of all nodes.

@@ -10,7 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// removeIncompleteTime bounds the removal of one incomplete node, which delays all others.
+// removeIncompleteTime limits the removal of one incomplete node, since all other nodes wait
+// for it.
 const removeIncompleteTime = 5 * time.Second
 
 // loadState reads the records of all nodes and endpoints. It removes nodes without a
@@ -50,9 +51,9 @@ func (t *Testbed) loadState() error {
 	return t.sweepClaims()
 }
 
-// loadNode reads the record of a node, and reports whether the node still exists. A node
-// with a damaged record can only be removed. A node without a record is removed here, or by
-// its controller if that fails.
+// loadNode reads the record of a node, and reports whether the node still exists. A node with
+// a damaged record can only be removed. loadNode removes a node without a record; if that
+// fails, the node's controller removes it later.
 func (t *Testbed) loadNode(nc *nodeController) bool {
 	err := readJSON(nc.dir(), recordFile, &nc.rec)
 	if err == nil {

@@ -49,8 +49,8 @@ func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	return func() { nc.t.manifestSlots.release(); nc.manifestSlot.release() }, nil
 }
 
-// fetchManifest gets the manifest of the node's slice from the manager. It returns the
-// cached manifest if that is fresh, or if the manager does not answer. Long manifests are
+// fetchManifest gets the manifest of the node's slice from the manager. It returns the cached
+// manifest if the cached one is fresh, or if the manager does not answer. Long manifests are
 // not cached.
 func (nc *nodeController) fetchManifest() (string, error) {
 	sliver := nc.snapshot().Desired.SliverURN
@@ -81,8 +81,8 @@ func (nc *nodeController) fetchManifest() (string, error) {
 	return "", errNoManifest
 }
 
-// askManager requests path from the Unix socket, whose server must run as root or owner. It does
-// not follow redirections.
+// askManager requests path from the Unix socket, whose server must run as root or as the user
+// owner. It does not follow redirections.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialManager(ctx, socket, owner)
@@ -108,7 +108,8 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	return body, nil
 }
 
-// dialManager connects to the socket, and fails unless its server runs as root or owner.
+// dialManager connects to the socket, and fails unless its server runs as root or as the user
+// owner.
 func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 const (
 	// linkTime limits the connection of a node to its links, and each change of a network.
 	linkTime = time.Minute
-	// linkDelay is the time without a new node after which links are created, since the nodes
-	// of a request join one shortly after the other.
+	// linkDelay is how long no new node must have joined before links are created. The nodes
+	// of one request join shortly after each other.
 	linkDelay = 25 * time.Millisecond
 	// maxLinkDelay is the longest wait for further nodes.
 	maxLinkDelay = time.Second
@@ -94,9 +94,9 @@ func (n *network) plan() map[string]*link {
 	return n.planned
 }
 
-// runExclusive runs f while no other change of the network runs, and returns its error.
-// When ctx ends first, runExclusive returns at once; f continues, and blocks other changes
-// until it ends.
+// runExclusive runs f while no other change of the network runs, and returns the error of f.
+// If ctx ends first, runExclusive returns at once. f then continues, and blocks other changes
+// until f ends.
 func (n *network) runExclusive(ctx context.Context, f func() error) error {
 	if n.t.fabricError != nil {
 		return n.t.fabricError
@@ -155,15 +155,15 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 	})
 }
 
-// errLeaving means that a node that is being removed causes the conflict. Another attempt may
-// succeed.
+// errLeaving means that the conflict is with a node that is being removed. Another attempt
+// may succeed.
 var errLeaving = errors.New("a conflicting node has not left the link yet")
 
-// conflictError returns the error for a node whose link has conflicting ends. It is
+// conflictError returns the error for a node whose link has conflicting ends. The error is
 // errLeaving while a conflicting node is still being removed. Otherwise two nodes were
 // accepted at the same moment, and the error is final.
-func (n *network) conflictError(f *iface, is *link) error {
-	left := planLinks(n.id, n.t.members(n.id))[is.Name]
+func (n *network) conflictError(f *iface, planned *link) error {
+	left := planLinks(n.id, n.t.members(n.id))[planned.Name]
 	if left == nil || left.conflict == "" {
 		return errLeaving
 	}

@@ -100,22 +100,22 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	return durable.SyncFolder(filepath.Dir(nc.dir()))
 }
 
-// removeRecord deletes the record of a node that is being removed, because the changed
-// record rec cannot be saved: nodes must be removable on a full disk. At the next start, a
-// node without a record is removed too. unsaved is the error of saving. removeRecord returns it
-// if the record cannot be deleted. nc.mu is held.
-func (nc *nodeController) removeRecord(rec record, unsaved error) error {
+// removeRecord deletes the record of a node that is being removed. It is for the case that
+// the changed record rec cannot be saved, since nodes must be removable on a full disk. At
+// the next start, a node without a record is removed, too. If the record cannot be deleted,
+// removeRecord returns saveErr, the error of saving. nc.mu is held.
+func (nc *nodeController) removeRecord(rec record, saveErr error) error {
 	if nc.t.ctx.Err() != nil {
-		return unsaved
+		return saveErr
 	}
 	err := os.Remove(filepath.Join(nc.dir(), recordFile))
 	if err == nil {
 		err = durable.SyncFolder(nc.dir())
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(unsaved, err)
+		return errors.Join(saveErr, err)
 	}
-	nc.t.log.Warn("the removal of a node cannot be saved; its record is deleted instead", "node", nc.id, "error", unsaved)
+	nc.t.log.Warn("the removal of a node cannot be saved; its record is deleted instead", "node", nc.id, "error", saveErr)
 	nc.rec = rec
 	return nil
 }

@@ -21,8 +21,9 @@ func samePeer(a, b peer) bool {
 	return a.node == b.node && a.address == b.address && slices.Equal(a.names, b.names)
 }
 
-// peerInterfaces returns the node's interfaces with addresses, and their aliases NAME-LINK
-// for each of names. An alias that is the name of a node in nodes is left out.
+// peerInterfaces returns the node's interfaces that have addresses. Each interface gets an
+// alias NAME-LINK for each name in names. An alias that is the name of a node in nodes is
+// left out.
 func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) []peerInterface {
 	var all []peerInterface
 	left := maxNamed
@@ -47,13 +48,13 @@ func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) 
 	return all
 }
 
-// hostsLines returns the lines of /etc/hosts for a node. The names of a peer on a common
-// link get its address there, on the first such link in the order of the node's
-// interfaces. Other peers get the address that the gateway forwards.
-func (p peerFiles) hostsLines(own *nodeController) []string {
+// hostsLines returns the lines of /etc/hosts for the node nc. A peer on a common link has its
+// address on that link, or on the first of several common links in the order of nc's
+// interfaces. Other peers have the address that the gateway forwards.
+func (p peerFiles) hostsLines(nc *nodeController) []string {
 	var mine []string
-	for i := range own.interfaces {
-		if f := &own.interfaces[i]; !f.control && f.link != "" {
+	for i := range nc.interfaces {
+		if f := &nc.interfaces[i]; !f.control && f.link != "" {
 			mine = append(mine, f.link)
 		}
 	}
@@ -82,8 +83,8 @@ func (p peerFiles) hostsLines(own *nodeController) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// interfaceOn returns the peer's interface on the first of the links on which it has one. It
-// returns nil if it has none.
+// interfaceOn returns the peer's interface on the first of the links to which the peer is
+// connected, nil if there is none.
 func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
 		for i := range p.interfaces {

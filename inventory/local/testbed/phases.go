@@ -88,7 +88,7 @@ func (nc *nodeController) shutDownToRestart(r *round) result {
 	return nc.shutDown(r.ctx, "restarting", byRestart)
 }
 
-// shutDownForOff shuts the node down and clears its incidents, since it must be off.
+// shutDownForOff shuts down a node that must be off, and clears its incidents.
 func (nc *nodeController) shutDownForOff(r *round) result {
 	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
 		return end
@@ -156,8 +156,8 @@ func (nc *nodeController) startNode(r *round) result {
 	return result{}
 }
 
-// connectEgress attaches a running node to the outside network, once per run. If that
-// fails for a node that an earlier program left running, its users can still log in.
+// connectEgress attaches a running node to the outside network, once per run. If that fails
+// for a node that an earlier program left running, the node's users can still log in.
 func (nc *nodeController) connectEgress(r *round) result {
 	err := asUserError("it cannot be connected to the outside network", nc.attachEgress(r.ctx, &r.rec))
 	if err != nil && nc.earlier.ran {
@@ -191,8 +191,8 @@ func (nc *nodeController) connectLinks(r *round) result {
 	return end
 }
 
-// revokeAccess withdraws access from users that have lost it. It runs before anything is
-// done inside the node, which these users may control.
+// revokeAccess withdraws access from users that have lost it. It runs before all work inside
+// the node, since these users may control the node.
 func (nc *nodeController) revokeAccess(r *round) result {
 	users, err := parseUsers(r.rec.Desired.Users)
 	if err != nil {

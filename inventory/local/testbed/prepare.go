@@ -8,9 +8,9 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
-// prepare builds the image of this host and formats disks, so that the first node does
-// not wait for it. Errors are only logged: a node that needs the result tries it again
-// and reports the error.
+// prepare builds the image of this host and formats disks, so that the first node does not
+// wait for them. Errors are only logged, since a node that needs the image or the disk tries
+// again and reports the error.
 func (t *Testbed) prepare() {
 	for _, words := range t.settings.Conflicts() {
 		t.log.Warn("conflicting settings: " + words)
@@ -38,11 +38,11 @@ func (t *Testbed) prepare() {
 const findingImage = "preparing its image"
 
 // buildingImage logs that the image of this host is being built, and makes waiting nodes
-// report it. anew means that the image replaces one that this program has built. The returned
-// function logs the end.
-func (t *Testbed) buildingImage(anew bool) (ended func(error)) {
+// report it. The parameter rebuild means that this program has built the image before. The
+// returned function logs the end.
+func (t *Testbed) buildingImage(rebuild bool) (ended func(error)) {
 	begun, why := time.Now(), "the testbed was just started"
-	if anew {
+	if rebuild {
 		why = "the packages, accounts or settings of this host have changed"
 	}
 	t.log.Info("building the image of this host: new nodes wait for it a few seconds", "why", why)

@@ -53,7 +53,7 @@ type desired struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	SliceURN      string   `json:"slice_urn,omitempty"`
 	SliverURN     string   `json:"sliver_urn,omitempty"`
-	// Interfaces are the items without the keys that get adds.
+	// Interfaces are the items of the attribute "interfaces", without the keys that get adds.
 	Interfaces []string `json:"interfaces,omitempty"`
 }
 

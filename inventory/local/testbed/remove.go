@@ -15,7 +15,7 @@ func (nc *nodeController) reportRemoval(*round) result {
 func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
-	if nc.attempts == 0 { // further attempts mostly wait, so their number is not limited
+	if nc.attempts == 0 { // later attempts mostly wait, so their number is not limited
 		if err := nc.t.removals.acquire(ctx); err != nil {
 			return resultOf(err)
 		}
@@ -49,7 +49,7 @@ func (nc *nodeController) releaseClaims(r *round) result {
 
 // releaseNumbers releases the node's user ids and port.
 func (nc *nodeController) releaseNumbers(rec record) error {
-	if rec.Base == 0 { // unknown: release everything allocated in its name
+	if rec.Base == 0 { // unknown: release all numbers of the node
 		keep := func(holder string, _ uint32) bool { return holder != nc.holder() }
 		_, err := nc.t.userIDs.Sweep(nc.t.settings.Instance, keep)
 		_, ports := nc.t.ports.Sweep(nc.t.settings.Instance, keep)

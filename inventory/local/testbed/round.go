@@ -18,8 +18,8 @@ const (
 // result is the outcome of a phase, with the time of the retry or the error.
 type result struct {
 	outcome outcome
-	// retryAfter is the time until the next round, for retry without an error. Zero: the
-	// next wakeup begins it.
+	// retryAfter is the time until the next round if the outcome is retry without an error.
+	// Zero means that only a wakeup begins the next round.
 	retryAfter time.Duration
 	err        error
 }
@@ -40,8 +40,8 @@ type round struct {
 	ctx context.Context
 	// rec is the record at the start of the round; phases add what they allocate.
 	rec record
-	// pending is an error that does not keep the node from being ready. Another round
-	// retries that part.
+	// pending is an error of a part that a ready node does not need. A later round retries
+	// that part.
 	pending error
 
 	users           []user

@@ -21,8 +21,8 @@ func errorAnswer(err error) object {
 }
 
 // set saves the requested changes, wakes the controllers of these nodes, and returns the
-// changes. For a refused change it returns the error. With noop, set returns the changes that it
-// would make, and makes none.
+// changes. For a refused change it returns the error. If noop is true, set only returns the
+// changes that it would make.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -77,8 +77,8 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// applyUpdate carries out one update and returns its changes, nil if there are none. With
-// noop it saves nothing.
+// applyUpdate carries out one update and returns its changes, nil if there are none. If noop
+// is true, it saves nothing.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
 	changes := u.Changes
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {

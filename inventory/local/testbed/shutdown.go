@@ -6,16 +6,17 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// shutDown asks a running node to shut down, and then kills its remaining processes. doing is
-// the reported progress. cut is recorded as the interruption of the step that runs in the node.
-func (nc *nodeController) shutDown(ctx context.Context, doing, cut string) result {
+// shutDown asks a running node to shut down, and then kills its remaining processes. It
+// reports progress as the node's message. It records interruption for the step that runs in
+// the node.
+func (nc *nodeController) shutDown(ctx context.Context, progress, interruption string) result {
 	if nc.run == nil {
 		return result{}
 	}
-	nc.reportProgress(doing)
+	nc.reportProgress(progress)
 	nc.updateStatus(func(s *status) { s.loginsOpen = false })
 	nc.stopSteps()
-	nc.steps.recordInterruption(cut)
+	nc.steps.recordInterruption(interruption)
 	halt, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
 	c, err := nc.t.runtime.Agent(halt, nc.id)
@@ -36,8 +37,8 @@ func (nc *nodeController) kill() error {
 	return nc.t.runtime.Kill(ctx, nc.id)
 }
 
-// clearRun stops everything in this program that belongs to the run, and reports that the
-// node does not run. It does not end the node's processes.
+// clearRun stops everything in this program that serves the current run, and sets the status
+// of a node that does not run. The processes of the node continue.
 func (nc *nodeController) clearRun() {
 	nc.stopSteps()
 	nc.updateStatus(func(s *status) { s.pid, s.loginsOpen, s.hangs = 0, false, false })
@@ -45,7 +46,7 @@ func (nc *nodeController) clearRun() {
 		nc.run.geni.Close()
 	}
 	nc.run = nil
-	nc.endpoint.inside = nil // the gateway closes it when it is replaced
+	nc.endpoint.inside = nil // the gateway closes this listener when it gets the next one
 }
 
 // closeLogins closes the endpoint of a node that is off or being removed.

@@ -120,8 +120,8 @@ func (s *slice) experimentKey() (experimentKey, error) {
 	return s.key, err
 }
 
-// loadKey reads the saved key of a slice that still exists. If none is saved, it saves and
-// returns fresh, or fails with fs.ErrNotExist without one.
+// loadKey reads the saved key of a slice that still exists. If no key is saved, it saves and
+// returns fresh. If fresh is nil, too, it fails with fs.ErrNotExist.
 func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error) {
 	s.t.keysMu.Lock()
 	defer s.t.keysMu.Unlock()

@@ -84,7 +84,7 @@ type Testbed struct {
 	mu     sync.Mutex // guards the fields below; locked after a nodeController's mu
 	nodes  map[string]*nodeController
 	slices map[string]*slice
-	// networks are those that have links or are being removed, by id.
+	// networks holds, by id, the networks that have links or are being removed.
 	networks    map[string]*network
 	egressNodes map[int]*nodeController // by egress number
 	closing     bool
@@ -119,8 +119,8 @@ func (t *Testbed) sortedNodes() []*nodeController {
 	return all
 }
 
-// nodeController reconciles one node with its desired state. Only its goroutine changes
-// the node; others save the desired state and wake it.
+// nodeController reconciles one node with its desired state. Only the controller's goroutine
+// changes the node. Other goroutines save the desired state and wake the controller.
 type nodeController struct {
 	t  *Testbed
 	id string
@@ -149,7 +149,7 @@ type nodeController struct {
 	endpoint  openEndpoint
 	slowAgent bool        // its agent did not answer in time
 	deaths    []time.Time // when its PID 1 ended unexpectedly
-	// These belong to currentChange and are reset by the next one.
+	// The attempts belong to currentChange; the next change resets them.
 	currentChange uint64
 	attempts      int // failed attempts
 	retries       int // attempts that are repeated without limit
@@ -205,8 +205,8 @@ func (nc *nodeController) setState(state, message string) {
 	nc.state, nc.message, nc.showsSteps = state, message, false
 }
 
-// reportProgress sets the message of a node that is changing. While a node is being
-// removed, only that is reported.
+// reportProgress sets the message of a node that is changing. For a node that is being
+// removed, it accepts only the message removing.
 func (nc *nodeController) reportProgress(message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -215,8 +215,8 @@ func (nc *nodeController) reportProgress(message string) {
 	}
 }
 
-// reportResult sets the state and message reached for change, unless the desired state
-// has changed since.
+// reportResult sets the state and message after the change with the number change. It does
+// nothing if the desired state has changed since.
 func (nc *nodeController) reportResult(change uint64, state, message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -247,11 +247,11 @@ func (nc *nodeController) currentStatus() status {
 	return nc.status
 }
 
-// updateStatus changes the status with set.
-func (nc *nodeController) updateStatus(set func(*status)) {
+// updateStatus changes the status with the function change.
+func (nc *nodeController) updateStatus(change func(*status)) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
-	set(&nc.status)
+	change(&nc.status)
 }
 
 // dir is the node's folder.
@@ -325,8 +325,8 @@ type peerInterface struct {
 	aliases   []string     // NODE-LINK
 }
 
-// network is the set of links of one slice. Changes to it are made one at a time; other
-// slices do not wait for them.
+// network is the set of links of one slice. It is changed by one goroutine at a time; changes
+// of other networks can run meanwhile.
 type network struct {
 	t        *Testbed
 	id       string
@@ -369,13 +369,13 @@ type cachedManifest struct {
 	at   time.Time
 }
 
-// stepState is a step of a node's setup and its result. Begun is recorded once the node
-// has confirmed the start: from then on this program only waits for the step.
+// stepState is a step of a node's setup and its result. Begun means that the node has
+// confirmed the start. From then on this program only waits for the end of the step.
 type stepState struct {
 	Kind string `json:"kind"`
 	setup.Report
 	Begun bool `json:"begun,omitempty"`
-	// Interruption is how the node ended while the step ran; empty if it did not.
+	// Interruption says how the node ended while the step ran; "" if the node did not end.
 	Interruption string `json:"cut,omitempty"`
 }
 
@@ -393,7 +393,8 @@ type stepJournal struct {
 // node runs.
 type stepRunner struct {
 	nc *nodeController
-	// Used by the controller's goroutine: they end the stepRunner's goroutine and wait for it.
+	// Only the controller's goroutine uses stop and done, to end the stepRunner's goroutine
+	// and wait for its end.
 	stop context.CancelFunc
 	done chan struct{}
 
@@ -435,8 +436,9 @@ func sliceID(urn string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveFailure records why the node failed at change; an empty text clears it. If the disk
-// is full, it is recorded in memory alone.
+// saveFailure records the text failed, which says why the node failed at the change with the
+// number change. An empty text clears the failure. If the disk is full, the failure is
+// recorded only in memory.
 func (nc *nodeController) saveFailure(change uint64, failed string) {
 	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
 	if err := nc.updateRecord(set); err != nil {

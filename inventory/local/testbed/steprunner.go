@@ -17,9 +17,9 @@ import (
 
 const journalFile = "services.json"
 
-// installsTime bounds the total time of a node's installs: no install is started after it.
-// After an hour the manager counts the node as failed. Before that, the last install can still
-// end, and the executes can run.
+// installsTime bounds the total time of a node's installs; after it, no further install is
+// started. The manager counts the node as failed after an hour. Until then, the last install
+// can still end and the executes can run.
 const installsTime = 30 * time.Minute
 
 // Limits of attempts for one step.
@@ -84,10 +84,10 @@ func (j *stepJournal) allEnded() bool {
 	return true
 }
 
-// startSteps starts the steps of a node whose logins are proven. held reports whether the
-// node must wait for steps before it is ready. wait is the longest time that it must wait, or 0
-// if it must wait until a step ends.
-func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration) {
+// startSteps starts the steps of a node whose logins are proven. The result mustWait reports
+// whether the node has to wait for steps before it is ready. The result wait is the longest
+// time that it waits; 0 means until a step ends.
+func (nc *nodeController) startSteps(rec record) (mustWait bool, wait time.Duration) {
 	s := nc.steps
 	if s == nil {
 		return false, 0
@@ -122,8 +122,8 @@ func (nc *nodeController) startSteps(rec record) (held bool, wait time.Duration)
 	return since >= 0 && wait > 0, wait // a clock that was set back must not block the node
 }
 
-// stopSteps ends the stepRunner's goroutine and waits for it, because the node stops. Steps
-// in the node may continue.
+// stopSteps ends the stepRunner's goroutine and waits for its end. Steps inside the node may
+// continue.
 func (nc *nodeController) stopSteps() {
 	s := nc.steps
 	if s == nil || s.stop == nil {
@@ -302,8 +302,8 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 }
 
-// startStep starts a step and reports whether its end must be waited for. It returns false
-// after a failure, which it records, and when ctx ends.
+// startStep starts a step and reports whether the step runs. It returns false when ctx ends,
+// and after it has recorded a step that failed or has already ended.
 func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) bool {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -334,20 +334,20 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) b
 	return false
 }
 
-// requestStart asks the node to start a step, and returns the first report of the step. late
-// means that the node did not answer in time. slow means that this happened before; the node
-// then gets more time.
-func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow bool) (first setup.Report, late bool, err error) {
+// requestStart asks the node to start a step, and returns the first report of the step. The
+// result late means that the node did not answer in time. The parameter slow means that an
+// earlier attempt was late; the node then gets more time.
+func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow bool) (report setup.Report, late bool, err error) {
 	t := s.nc.t
 	turns, within := t.agentCalls, t.agentTime
 	if slow {
 		turns, within = t.slowAgentCalls, t.slowAgentTime
 	}
 	if err := t.pingAgent(ctx, s.nc.id, within); err != nil {
-		return first, true, err
+		return report, true, err
 	}
 	if err := turns.acquire(ctx); err != nil {
-		return first, false, err
+		return report, false, err
 	}
 	defer turns.release()
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -355,11 +355,11 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 	late = true
 	err = t.runSetup(ctx, s.nc.id, setup.RunArgs(i+1), order, func(r setup.Report) {
 		if late {
-			first, late = r, false
+			report, late = r, false
 			cancel() // nothing reads the rest of its output
 		}
 	})
-	return first, late && ctx.Err() != nil, err
+	return report, late && ctx.Err() != nil, err
 }
 
 // saveSteps saves the steps of a new node, before its record.
@@ -399,10 +399,10 @@ const (
 	whileStopped = "away"
 )
 
-// recordInterruption records how the node ends, or ended, while a step runs in it. The
-// first record counts: a later end of the node did not end the step. A failed save is
-// not retried, since nodes must be able to stop on a full disk.
-func (s *stepRunner) recordInterruption(how string) {
+// recordInterruption records the way in which the node ends, or ended, as the interruption of
+// the running step. A recorded interruption is not replaced, since it has already ended the
+// step. A failed save is not retried, since nodes must be able to stop on a full disk.
+func (s *stepRunner) recordInterruption(interruption string) {
 	if s == nil {
 		return
 	}
@@ -410,15 +410,15 @@ func (s *stepRunner) recordInterruption(how string) {
 		if step.State == setup.Running && step.Interruption == "" {
 			once, cancel := context.WithCancel(context.Background()) // with an ended context, updateJournal makes one attempt
 			cancel()
-			s.updateJournal(once, func(j *stepJournal) { j.Steps[i].Interruption = how })
+			s.updateJournal(once, func(j *stepJournal) { j.Steps[i].Interruption = interruption })
 			return
 		}
 	}
 }
 
-// outcome returns the result of the step for the report r of the node. r does not say how
-// the node ended; outcome adds that. An execute that ended with a requested stop or restart
-// is done.
+// outcome returns the result of the step for the report r of the node. The report does not
+// say how the node ended, so outcome adds that. An execute that ended because of a requested
+// stop or restart is done.
 func (s stepState) outcome(r setup.Report) setup.Report {
 	requested := s.Interruption == byRestart || s.Interruption == byPowerOff
 	// The step's shell may have ended before the node's agent reported it.

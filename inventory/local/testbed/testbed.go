@@ -58,7 +58,7 @@ func (t *Testbed) open() error {
 	if err != nil {
 		return err
 	}
-	t.raiseLimits() // before the cgroups, whose limits are shares of these
+	t.raiseLimits() // before the cgroups are created: their limits are shares of the kernel's limits
 	if t.host, err = node.Open(t.o.State, t.settings.Instance, t.log); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (t *Testbed) close() {
 func (t *Testbed) Run(ctx context.Context) error {
 	defer t.close()
 	// Children of a process that ends become children of this process, not of init. So this
-	// process can wait for the end of nodes, whose stages have ended.
+	// process can wait for a node's end after the processes that started the node have ended.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot adopt processes whose parents end: %w", err)
 	}

@@ -90,8 +90,8 @@ func gatewayAccounts(users []user) []gateway.Account {
 	return all
 }
 
-// rootAccount returns root with the keys of all accounts, since each of them has the
-// rights of root; nil if there are none. Manifests do not list it.
+// rootAccount returns the account root with the keys of all accounts, since each account has
+// the rights of root. It returns nil if there are no accounts. Manifests do not list root.
 func rootAccount(users []user) []gateway.Account {
 	var keys []string
 	for _, u := range users {

@@ -28,7 +28,7 @@ type order struct {
 	UID   int             `json:",omitempty"` // for begin
 	Link  string          `json:",omitempty"` // for ports, set, remove, count
 	Ports []string        `json:",omitempty"` // for ports: the ids of the ports whose files it carries
-	Plan  json.RawMessage `json:",omitempty"` // for set: a plan
+	Plan  json.RawMessage `json:",omitempty"` // for set: a plan in JSON
 }
 
 // reply is the reply of the switch process to an order.

@@ -52,8 +52,8 @@ const minSegment = 8
 
 // normalize checks the header before a frame, and reports whether the frame may be forwarded.
 // The frame may be a large segment if the kernel can split it into pieces that fit mtu.
-// normalize rewrites the header so that only fields that it understands remain, because the
-// kernel reads the header again at the next device.
+// normalize clears all header fields except those that it has checked, because the kernel
+// reads the header again at the next device.
 func normalize(header, frame []byte, mtu int) bool {
 	get := func(at int) int { return int(binary.NativeEndian.Uint16(header[at:])) }
 	needsSum := header[atFlags]&unix.VIRTIO_NET_HDR_F_NEEDS_CSUM != 0
@@ -124,20 +124,20 @@ func etherType(frame []byte) (protocol uint16, at int) {
 	return 0, len(frame)
 }
 
-// isIPv4TCP reports whether the IPv4 header of a packet ends at offset at, where TCP
+// isIPv4TCP reports whether a packet begins with an IPv4 header that ends at offset, and TCP
 // follows.
-func isIPv4TCP(packet []byte, at int) bool {
-	return len(packet) >= 20 && packet[0]>>4 == 4 && int(packet[0]&15)*4 == at && at >= 20 && packet[9] == unix.IPPROTO_TCP
+func isIPv4TCP(packet []byte, offset int) bool {
+	return len(packet) >= 20 && packet[0]>>4 == 4 && int(packet[0]&15)*4 == offset && offset >= 20 && packet[9] == unix.IPPROTO_TCP
 }
 
-// isIPv6TCP reports whether the IPv6 header of a packet and its extension headers end at
-// offset at, where TCP follows.
-func isIPv6TCP(packet []byte, at int) bool {
+// isIPv6TCP reports whether a packet begins with an IPv6 header and extension headers that
+// end at offset, and TCP follows.
+func isIPv6TCP(packet []byte, offset int) bool {
 	if len(packet) < 40 || packet[0]>>4 != 6 {
 		return false
 	}
 	next, end := packet[6], 40
-	for end < at && end+8 <= len(packet) {
+	for end < offset && end+8 <= len(packet) {
 		switch next {
 		case unix.IPPROTO_HOPOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_DSTOPTS:
 		default:
@@ -145,11 +145,11 @@ func isIPv6TCP(packet []byte, at int) bool {
 		}
 		next, end = packet[end], end+8*(1+int(packet[end+1]))
 	}
-	return next == unix.IPPROTO_TCP && end == at
+	return next == unix.IPPROTO_TCP && end == offset
 }
 
-// pieces returns into how many frames a frame with a normalized header will be split. header
-// is the header's size; 0 means that there is none.
+// pieces returns the number of frames into which a frame with a normalized header is split.
+// The parameter header is the header's size; 0 means that there is no header.
 func pieces(b []byte, header int) int {
 	if header == 0 || b[atKind] == unix.VIRTIO_NET_HDR_GSO_NONE {
 		return 1

@@ -1,7 +1,7 @@
 package vswitch
 
-// lan is the switch of one link. It reads no clock: its callers pass the time, draw is its
-// source of randomness, and frames leave through send. Only one goroutine uses it.
+// lan is the switch of one link. It reads no clock, since its callers pass the time. Only one
+// goroutine uses it.
 type lan struct {
 	ports    []*port
 	pathOf   [][]*path // by source and destination; nil: no path, frames leave at once
@@ -24,8 +24,8 @@ type port struct {
 	device *device
 }
 
-// receive forwards a frame, with its header, that has come from a port. It changes the
-// buffer b, and does not use b after its return.
+// receive forwards a frame, with its header, that has come from a port. It changes the buffer
+// b, but does not use b after it has returned.
 func (l *lan) receive(now int64, from *port, b []byte) {
 	to, source, ok := l.inspect(from, b)
 	if !ok {
@@ -64,7 +64,7 @@ func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	return addresses(frame)
 }
 
-// sendTo sends a frame to one port, over the pair's path.
+// sendTo sends a frame to one port, over the path of the two ports.
 func (l *lan) sendTo(now int64, from, to *port, b []byte) {
 	p := l.pathOf[from.number][to.number]
 	if p == nil {
@@ -122,7 +122,7 @@ func (l *lan) flood(now int64, from *port, b []byte) {
 	}
 }
 
-// eachOn calls f with all ports to which p leads from a port.
+// eachOn calls f for each port to which the path p leads from the port with the number from.
 func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
 	for i, way := range l.pathOf[from] {
 		if way == p && i != int(from) {
@@ -131,7 +131,8 @@ func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
 	}
 }
 
-// floodPath sends a frame to all ports to which p leads. Loss is drawn for each port.
+// floodPath sends a frame to all ports to which the path p leads. For each port it decides
+// separately whether the frame is lost.
 func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	l.eachOn(p, from, func(to *port) {
 		if !l.isLost(p, to) {
@@ -140,8 +141,8 @@ func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	})
 }
 
-// isLost decides at random, by p's loss, whether a frame to a port is lost. It counts a
-// lost frame.
+// isLost decides at random whether a frame to a port is lost, with the probability p.loss. It
+// counts a lost frame.
 func (l *lan) isLost(p *path, to *port) bool {
 	if p.loss == 0 || l.draw() >= p.loss {
 		return false

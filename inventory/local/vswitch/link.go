@@ -52,9 +52,9 @@ type Counters struct {
 	// counts as the packets into which it is split.
 	InPackets, InBytes   uint64
 	OutPackets, OutBytes uint64
-	// Lost counts frames to the port that its path lost.
+	// Lost counts frames to the port that were lost because of their path's Loss.
 	Lost uint64
-	// Full counts frames to the port for which its path's queue had no room.
+	// Full counts frames to the port that were dropped because their path's queue was full.
 	Full uint64
 	// Bad counts frames from the port that may not be forwarded, and frames to the port that
 	// its device did not accept.
@@ -74,8 +74,8 @@ const (
 	maxMTU   = 65535
 )
 
-// plan returns the link as the switch process receives it, without its devices. It returns
-// an error if the link is invalid.
+// plan returns the link in the form for the switch process, without devices. It returns an
+// error if the link is invalid.
 func (l *Link) plan() (plan, error) {
 	p := plan{Paths: l.Paths}
 	for _, n := range l.Ports {
@@ -129,10 +129,11 @@ func (p *plan) check() error {
 	return nil
 }
 
-// check returns an error if a path is invalid. known holds the ids of the link's ports.
-func (p *Path) check(known map[string]bool) error {
+// check returns an error if a path is invalid. The parameter portIDs holds the ids of the
+// link's ports.
+func (p *Path) check(portIDs map[string]bool) error {
 	for _, id := range slices.Concat(p.From, p.To) {
-		if !known[id] {
+		if !portIDs[id] {
 			return fmt.Errorf("there is no port %q", id)
 		}
 	}
@@ -147,5 +148,5 @@ func (p *Path) check(known map[string]bool) error {
 	return nil
 }
 
-// errSegments means that frames of a path with loss or a rate may be large segments.
+// errSegments means that a path has loss or a rate, and its frames may be large segments.
 var errSegments = errors.New("loss and rate need ports that were opened with segment; otherwise one lost frame could be many packets")

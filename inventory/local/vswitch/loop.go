@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop forwards the frames of some links. It waits in an epoll of its own, for all their
-// devices and for the time at which the next frame must be sent. In the Go runtime's
-// poller, two flooding ports delayed all timers by up to 10 ms, and each port would need a
+// loop forwards the frames of some links. It waits in its own epoll, for all devices and for
+// the time at which the next frame must be sent. It does not use the Go runtime's poller:
+// there, two flooding ports delayed all timers by up to 10 ms, and each port would need a
 // goroutine.
 type loop struct {
 	epoll, timer, bell int // descriptors; bell wakes the loop for jobs
@@ -34,7 +34,8 @@ type loop struct {
 // idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
-// newLoop returns a loop that does not run yet; r is the memory for waiting frames.
+// newLoop returns a loop that does not run yet. The parameter r is the memory budget for
+// waiting frames.
 func newLoop(r *memoryBudget) (l *loop, err error) {
 	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), pool: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
@@ -79,7 +80,7 @@ func (l *loop) newLAN() *lan {
 	return &lan{table: newTable(), schedule: &l.schedule, draw: rand.Float64, send: l.write}
 }
 
-// run runs f in the loop's goroutine and waits for it.
+// run runs f in the loop's goroutine and waits for the end of f.
 func (l *loop) run(f func()) {
 	done := make(chan struct{})
 	l.mu.Lock()

@@ -33,13 +33,13 @@ type Options struct {
 // ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the vswitch was closed")
 
-// attempts limits how often a change is sent. Each attempt needs a new switch process if the
-// previous one died before it replied.
+// attempts limits how often a change is sent. If a switch process dies before it replies, the
+// next attempt needs a new process.
 const attempts = 3
 
-// Manager runs the switch process of a slice while the slice has links. The Manager holds
-// the devices of the links, and gives them to the next process if one dies. Its methods
-// may be called concurrently; changes are serialized.
+// Manager runs the switch process of a slice while the slice has links. The Manager holds the
+// devices of the links; if a process dies, the next one gets them. Its methods may be called
+// concurrently; changes are serialized.
 type Manager struct {
 	options Options
 	closing chan struct{} // closed by Close
@@ -89,8 +89,8 @@ func (k *Manager) lock(ctx context.Context) error {
 func (k *Manager) unlock() { <-k.turn }
 
 // SetLink adds a link, or changes the link with the same ID. Ports with the same ID keep
-// their devices and counters. If no port is removed, frames in flight arrive unless their
-// path changes. After an error the previous link remains. ctx limits the wait for other
+// their devices and counters. If no port is removed, frames in flight arrive, except frames
+// whose path changes. After an error the previous link remains. ctx limits the wait for other
 // changes.
 func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	p, err := l.plan()
@@ -123,19 +123,19 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	return nil
 }
 
-// openPorts returns the link of a plan. Its ports keep the devices of the link old that
-// still exist; openPorts opens the devices of the other ports.
-func openPorts(ports []Port, p plan, old *servedLink) (next *servedLink, err error) {
+// openPorts returns the link for a plan. A port that previous also has keeps its device if
+// the device still exists. For all other ports openPorts opens a device.
+func openPorts(ports []Port, p plan, previous *servedLink) (next *servedLink, err error) {
 	had := make(map[string]*os.File)
-	if old != nil {
-		for _, o := range old.ports {
+	if previous != nil {
+		for _, o := range previous.ports {
 			had[o.id] = o.file
 		}
 	}
 	next = new(servedLink)
 	defer func() {
 		if err != nil {
-			next.closeDevicesExcept(old)
+			next.closeDevicesExcept(previous)
 		}
 	}()
 	for i, n := range ports {
@@ -162,8 +162,8 @@ func openPorts(ports []Port, p plan, old *servedLink) (next *servedLink, err err
 	return next, err
 }
 
-// openDevice opens the port's device, unless it is open and was not deleted. headers
-// reports whether the device's frames have headers.
+// openDevice opens the port's device. It keeps an open device unless the device was deleted.
+// The result headers reports whether the frames of the device have headers.
 func (p *servedPort) openDevice() (headers bool, err error) {
 	if p.file != nil {
 		if _, headers, err = tapOf(p.file); err == nil {
@@ -181,11 +181,12 @@ func (p *servedPort) openDevice() (headers bool, err error) {
 	return headers, nil
 }
 
-// closeDevicesExcept closes the devices that other does not use.
-func (l *servedLink) closeDevicesExcept(other *servedLink) {
+// closeDevicesExcept closes the devices of l that the link kept does not use. If kept is nil,
+// it closes all.
+func (l *servedLink) closeDevicesExcept(kept *servedLink) {
 	stays := make(map[*os.File]bool)
-	if other != nil {
-		for _, p := range other.ports {
+	if kept != nil {
+		for _, p := range kept.ports {
 			stays[p.file] = true
 		}
 	}
@@ -196,8 +197,8 @@ func (l *servedLink) closeDevicesExcept(other *servedLink) {
 	}
 }
 
-// RemoveLink removes a link and closes its devices. An unknown link is no error. With the
-// last link the process ends.
+// RemoveLink removes a link and closes its devices. An unknown link is no error. After the
+// last link the switch process ends, too.
 func (k *Manager) RemoveLink(ctx context.Context, id string) error {
 	if err := k.lock(ctx); err != nil {
 		return err

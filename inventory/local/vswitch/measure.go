@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Measure returns how many full frames per second the vswitch forwards over one link on
-// this host. For the duration window it sends more frames than the vswitch can forward.
-// Measure creates two TAPs in the network namespace of the calling thread, which must be a
-// temporary one. It needs root. Its forwarding goroutine runs until the process ends.
+// Measure returns how many full frames per second the vswitch forwards over one link on this
+// host. For the duration window it sends more frames than the vswitch can forward. Measure
+// creates two TAPs in the network namespace of the calling thread, which must be a temporary
+// namespace. It needs root. Its forwarding goroutine runs until the process ends.
 func Measure(window time.Duration) (perSecond float64, err error) {
 	l, err := newLoop(newMemoryBudget(maxBytes))
 	if err != nil {
@@ -70,8 +70,8 @@ func switchOn(name string) error {
 	return nil
 }
 
-// sender returns a function that broadcasts 64 full frames from an interface. Frames for
-// which the interface's queue has no room are lost.
+// sender returns a function that broadcasts 64 full frames from an interface. If the
+// interface's queue is full, frames are lost.
 func sender(name string) (send, stop func(), err error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

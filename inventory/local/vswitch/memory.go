@@ -19,19 +19,19 @@ const maxPool = 4 << 20
 // memoryBudget is the memory that the process may still use for frames.
 type memoryBudget struct{ left atomic.Int64 }
 
-// newMemoryBudget returns a budget of bytes.
-func newMemoryBudget(bytes int64) *memoryBudget {
+// newMemoryBudget returns a budget of size bytes.
+func newMemoryBudget(size int64) *memoryBudget {
 	r := new(memoryBudget)
-	r.left.Store(bytes)
+	r.left.Store(size)
 	return r
 }
 
-// reserve takes bytes from the budget, and reports whether there were enough.
-func (r *memoryBudget) reserve(bytes int) bool {
-	if r.left.Add(-int64(bytes)) >= 0 {
+// reserve takes size bytes from the budget, and reports whether the budget had as many.
+func (r *memoryBudget) reserve(size int) bool {
+	if r.left.Add(-int64(size)) >= 0 {
 		return true
 	}
-	r.left.Add(int64(bytes))
+	r.left.Add(int64(size))
 	return false
 }
 

@@ -2,8 +2,8 @@ package vswitch
 
 import "time"
 
-// The queue of a path with a rate holds the frames that the path sends within patience, but at
-// least leastPatient bytes. These are about ten long frames, so that TCP works at low rates.
+// The queue of a path with a rate holds the bytes that the path sends within patience, but at
+// least leastPatient. So it holds ten long frames, which TCP needs at low rates.
 const (
 	patience     = int64(50 * time.Millisecond)
 	leastPatient = 16 << 10
@@ -33,8 +33,8 @@ type path struct {
 // waiting frame.
 func (p *path) isImmediate() bool { return p.delay == 0 && p.rate == 0 && p.queue.first == nil }
 
-// enqueue queues a frame and computes when it is due. bytes is its size on the line. enqueue
-// reports whether the queue had room.
+// enqueue queues a frame and computes when it is due. The parameter bytes is the size of the
+// frame on the line. enqueue reports whether the queue had room.
 func (p *path) enqueue(now int64, e entry, bytes int) bool {
 	sent := now
 	busy, rest := p.busy, p.remainder

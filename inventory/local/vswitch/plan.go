@@ -21,9 +21,9 @@ type plannedPort struct {
 	MTU int
 }
 
-// configure changes the switch to a plan that check has accepted. Ports that stay keep
-// their counters. If no port is removed, learned addresses stay, and so do frames in
-// flight whose path is unchanged.
+// configure changes the switch to a plan that check has accepted. Ports that remain keep
+// their counters. If no port is removed, learned addresses remain, and so do frames in flight
+// whose path is unchanged.
 func (l *lan) configure(p plan, s *chunkPool) {
 	old := make(map[string]*port)
 	for _, o := range l.ports {
@@ -85,14 +85,15 @@ func headerOf(p plan) int {
 	return 0
 }
 
-// takeQueue takes over the queue of an unchanged path.
-func (p *path) takeQueue(o *path) {
-	p.busy, p.remainder, p.last = o.busy, o.remainder, o.last
-	p.queue, o.queue = o.queue, queue{pool: o.queue.pool}
+// takeQueue moves the queue of previous, which is an equal path, to p.
+func (p *path) takeQueue(previous *path) {
+	p.busy, p.remainder, p.last = previous.busy, previous.remainder, previous.last
+	p.queue, previous.queue = previous.queue, queue{pool: previous.queue.pool}
 }
 
-// makePaths creates the planned paths, and returns for each pair of ports its path, by the
-// numbers of source and destination. numbers holds the ports' numbers by id.
+// makePaths creates the planned paths. The result ways holds the path of each pair of ports,
+// by the numbers of source and destination. The parameter numbers holds the ports' numbers by
+// id.
 func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, ways [][]*path) {
 	ways = make([][]*path, len(numbers))
 	if len(planned) == 0 {

@@ -71,8 +71,8 @@ func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	return a, nil
 }
 
-// setLink sends the process the open devices of a link that it does not have yet, and then
-// the link's plan.
+// setLink sends the process the open devices of a link, except those that the process already
+// has. Then it sends the link's plan.
 func (p *process) setLink(id string, l *servedLink) error {
 	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port servedPort) bool { return p.sent[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
@@ -95,9 +95,9 @@ func (p *process) setLink(id string, l *servedLink) error {
 	return nil
 }
 
-// sendLink sends one of the Manager's links to the switch process. If no process runs, it
-// starts one, which gets all links. It makes several attempts if processes die. The caller
-// holds the lock.
+// sendLink sends one of the Manager's links to the switch process. If no process runs,
+// sendLink starts one, which gets all links. It makes several attempts if processes die. The
+// caller holds the lock.
 func (k *Manager) sendLink(id string) error {
 	var err error
 	for range attempts {
@@ -142,7 +142,7 @@ func (k *Manager) spawn() (*process, error) {
 	child, err := supervisor.Start(supervisor.Command{
 		Path: k.options.Program, Args: []string{Argv0}, Env: []string{}, Files: []*os.File{theirs},
 		Log: func(line []byte) { k.options.Log.Error("vswitch: " + string(line)) }, LinesPerSecond: maxLines,
-		// Signals from the terminal of "up" must not reach it.
+		// Signals from the terminal of "up" must not reach the process.
 		Attr: syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -196,8 +196,8 @@ func (k *Manager) reopen(id string, l *servedLink) {
 	}
 }
 
-// watch waits for the end of a process. If there are still links then, it starts a new
-// process, and retries until one starts.
+// watch waits for the end of a process. If the Manager still has links then, watch starts a
+// new process, and retries until one starts.
 func (k *Manager) watch(p *process) {
 	cause := p.Wait()
 	for lived := p.RunTime(); ; lived = 0 {

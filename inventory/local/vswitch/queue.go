@@ -16,7 +16,7 @@ type entry struct {
 	frame    []byte
 }
 
-// everyone is the port number of a frame for all ports of its path.
+// everyone, as the port number of a frame, means all ports of the frame's path.
 const everyone = 1<<16 - 1
 
 // entrySize is the size of an entry in a chunk, without the frame.

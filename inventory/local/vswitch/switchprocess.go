@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// maxLoops is the most loops of a process, and so the most processors that forward frames.
-// Each link belongs to one loop.
+// maxLoops is the maximum number of loops in a process. Each link belongs to one loop, so at
+// most that many processors forward frames.
 const maxLoops = 4
 
 // Main is the main function of the switch process. It does not return.
@@ -83,7 +83,7 @@ func (r *switchProcess) begin(o order, giveUp func(uid, gid int) error) error {
 		return errors.New("the first order is not \"begin\"")
 	}
 	room := newMemoryBudget(maxBytes)
-	// A loop that returns from a system call must find a free processor.
+	// A loop that returns from a system call must find a free processor at once.
 	n := min(runtime.NumCPU(), maxLoops)
 	runtime.GOMAXPROCS(n + 2)
 	for range n {
@@ -235,7 +235,8 @@ func (r *switchProcess) leastLoaded() *loop {
 	return best
 }
 
-// setLink configures lan by a plan. It removes the devices that it uses from staged.
+// setLink configures lan by a plan. It takes descriptors of devices from staged, and removes
+// those from staged.
 func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
 	lan.configure(p, &l.pool)

@@ -54,7 +54,7 @@ func (t *table) learn(m mac, port uint16, now int64) {
 		of.ring = append(of.ring, m)
 		return
 	}
-	// An address that moved to another port is also in that port's ring.
+	// If an address has moved to another port, the ring of that other port has it, too.
 	if old := of.ring[of.next]; old != m && t.known[old] != nil && t.known[old].port == port {
 		delete(t.known, old)
 	}

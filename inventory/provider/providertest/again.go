@@ -19,8 +19,8 @@ func (s *suite) makeAgain(u provider.Update) error {
 	return s.await(does, u.Name, u.Should)
 }
 
-// removeAgain removes a node that was removed before, which must succeed. A get of all
-// resources must not report the node either.
+// removeAgain requests the removal of a node that was already removed, and the set must
+// succeed. A get of all resources must not report the node.
 func (s *suite) removeAgain(name string) {
 	const does = stepRemove + " again"
 	s.progress(does)
@@ -64,8 +64,8 @@ func (s *suite) testKills(u provider.Update) error {
 	return s.await(stepRemove+" after it was killed", u.Name, shouldBeAbsent)
 }
 
-// interrupt starts an update several times and kills the provider each time, a little later
-// than the time before. Finally it lets the update finish. A get before each update must
+// interrupt starts an update several times and kills the provider each time, after a longer
+// duration each time. Finally it lets the update finish. A get before each update must
 // succeed.
 func (s *suite) interrupt(does string, u provider.Update) error {
 	s.progress(does + ", and kill the provider meanwhile")

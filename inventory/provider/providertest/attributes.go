@@ -9,8 +9,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// expectedAttributes holds the type and the kind of each attribute of a node: the manager
-// sets it (rw), only reads it (r), or only writes it (w). An empty kind allows any kind.
+// expectedAttributes holds the type and the kind of each attribute of a node. The kind is rw
+// if the manager sets and reads it, r if the manager only reads it, and w if it only sets it.
+// An empty kind allows any kind.
 var expectedAttributes = map[string][2]string{
 	provider.AttrName:          {"string", ""},
 	provider.AttrEnsure:        {"enum[present,absent]", "rw"},
@@ -37,7 +38,8 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrServices:      {"array[string]", "r"},
 }
 
-// consequences holds, for each optional attribute, what does not work if a provider lacks it.
+// consequences holds, for each optional attribute, the functions that a provider without it
+// lacks.
 var consequences = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",

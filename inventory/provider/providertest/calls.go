@@ -20,9 +20,9 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 }
 
 // getAll gets all resources; ok is false if that fails. If the provider reports that it
-// cannot list its resources, all is nil and ok is true.
-func (s *suite) getAll() (all map[string]provider.Result, ok bool) {
-	all, err := s.get()
+// cannot list its resources, found is nil and ok is true.
+func (s *suite) getAll() (found map[string]provider.Result, ok bool) {
+	found, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
 		s.note(ruleGet, "it cannot list all its resources: %v; Patchbay never finds its orphaned resources", detail(err))
 		return nil, true
@@ -30,7 +30,7 @@ func (s *suite) getAll() (all map[string]provider.Result, ok bool) {
 	if err != nil {
 		s.wrong(ruleGet, "a get of all resources fails: %v", detail(err))
 	}
-	return all, err == nil
+	return found, err == nil
 }
 
 // set calls set and checks its duration.
@@ -86,8 +86,8 @@ func (l listener) WithGroup(name string) slog.Handler {
 	return listener{l.Handler.WithGroup(name), l.s}
 }
 
-// Handle records the finding for a log record, and logs the record unless the error of the
-// call reports the same.
+// Handle records the finding for a log record. It also logs the record, unless the error of
+// the call says the same.
 func (l listener) Handle(ctx context.Context, r slog.Record) error {
 	attributes := map[string]string{}
 	r.Attrs(func(a slog.Attr) bool { attributes[a.Key] = a.Value.String(); return true })

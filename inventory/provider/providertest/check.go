@@ -85,8 +85,8 @@ func (s *suite) checkMany() {
 	}
 }
 
-// checkNoop makes dry runs, which must change nothing: of one new node, of this node and an
-// impossible one together, and of many new nodes.
+// checkNoop makes three dry runs, which must change nothing: one new node; this node and an
+// impossible one together; and many new nodes.
 func (s *suite) checkNoop() {
 	good := s.newUpdate(s.o.Node)
 	change, err := s.dryRun(good)
@@ -100,7 +100,7 @@ func (s *suite) checkNoop() {
 		s.wrong(ruleNoop, "it refuses to create the node that this test uses: %v", detail(change.Err))
 	}
 	if s.ignoresNoop {
-		return // otherwise it would create more nodes
+		return // otherwise the provider would create more nodes
 	}
 	bad := s.newUpdate(nil)
 	both, err := s.set(true, good, bad)
@@ -120,9 +120,9 @@ func (s *suite) checkNoop() {
 	}
 }
 
-// checkBatch makes a dry run of the maximal number of updates in a call. alone is the change
-// that a dry run of one such update reported.
-func (s *suite) checkBatch(alone provider.Change) {
+// checkBatch makes a dry run of the maximal number of updates in a call. The parameter single
+// is the reported change of a dry run of one such update.
+func (s *suite) checkBatch(single provider.Change) {
 	updates := make([]provider.Update, provider.MaxNames)
 	for i := range updates {
 		updates[i] = s.newUpdate(s.o.Node)
@@ -139,7 +139,7 @@ func (s *suite) checkBatch(alone provider.Change) {
 			mute++
 		}
 	}
-	if mute > 0 && len(alone.Is) > 0 {
+	if mute > 0 && len(single.Is) > 0 {
 		s.wrong(ruleNoop, "a dry run of %d updates reports nothing about %d of them; list each in changes, or answer derive: true", len(updates), mute)
 	}
 }
@@ -165,8 +165,8 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	return changes[0], seen
 }
 
-// checkNothingChanged records a finding if a dry run of updates has changed anything, and
-// removes the nodes that it created. The error means that get failed.
+// checkNothingChanged records a finding if a dry run of updates has changed anything. It
+// removes the nodes that the dry run created. The error means that get failed.
 func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 	names := make([]string, len(updates))
 	for i, u := range updates {

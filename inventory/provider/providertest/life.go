@@ -45,7 +45,7 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	})
 }
 
-// runLife makes all steps with one node. Then it creates and removes a second node and kills
+// runLife makes all steps with one node. Then it creates and removes a second node, and kills
 // the provider during both.
 func (s *suite) runLife() {
 	made := s.newUpdate(s.o.Node)
@@ -132,8 +132,8 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	return s.await(does, name, should)
 }
 
-// apply makes the update. While the set runs, apply gets the node again and again, and each
-// get must succeed.
+// apply makes the update. While the set runs, apply gets the node repeatedly, and each get
+// must succeed.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -265,8 +265,8 @@ func (s *suite) await(does, name string, should provider.Resource) error {
 	}
 }
 
-// checkEndpoints checks a node that has reached its desired state. The node must report login
-// while it is on, and only then.
+// checkEndpoints checks a node that has reached its desired state. The node must report the
+// attribute "login" while it is on, and must not report it while it is off.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
 	switch endpoints := r.List(provider.AttrLogin); {
