@@ -146,9 +146,9 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount adds an account to the files and to the records. It does not change an
-// account that users of the node have added. It fails with errSystem for a system account
-// of the image.
+// addAccount adds an account to the files and to the records. It keeps an account that
+// users of the node have added. It fails with errSystem for a system account of the
+// image.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")

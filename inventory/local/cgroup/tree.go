@@ -35,7 +35,7 @@ type Tree struct {
 	parents  sync.Mutex // held while parent groups are created or removed
 }
 
-// Open detects the host's cgroup version and creates the parents of the groups of the
+// Open detects the host's cgroup version, and creates the parent groups for the
 // instance's nodes. All nodes of all instances share the limits of SharedLimits. The
 // caller must check the names of instances and groups, because they become names of
 // folders.

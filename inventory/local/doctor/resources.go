@@ -85,9 +85,9 @@ func (b *resources) stateDisk() string {
 	return "/"
 }
 
-// scratch returns the temporary folder of this examination, on the disk of the state,
-// accessible to root only. The first call creates it, and removes the folders of
-// examinations that have ended.
+// scratch returns the temporary folder of this examination. The folder is on the disk of
+// the state, and only root can access it. The first call creates it, and removes the
+// folders of examinations that have ended.
 func (b *resources) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil

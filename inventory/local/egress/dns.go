@@ -70,8 +70,9 @@ type shares struct {
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
 // acquire reports whether the limits allow one more query of the node with the address a.
-// owner is the owner of the node; "" for none. If acquire returns true, it has counted
-// the query. The caller must then call release at the end of the query.
+// most limits all queries, and mostEach those of each node. owner is the owner of the
+// node; "" for none. If acquire returns true, it has counted the query. The caller must
+// then call release at the end of the query.
 func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
