@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"cmp"
 	"strings"
 
 	"patchbay/schemas/xmltree"
@@ -140,11 +141,12 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 	return alone
 }
 
-// managesLink reports whether a link without known ends is ours: its managers are none, or
+// managesLink reports whether the managers of a link permit that it is ours: they are none, or
 // include this aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	for _, m := range managers {
-		if us, _ := p.isThisAggregate(trimmed(m, "name")); us {
+		name := cmp.Or(trimmed(m, "name"), strings.TrimSpace(m.Text()))
+		if us, _ := p.isThisAggregate(name); us {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func TestWhoseLink(t *testing.T) {
 		{"own ends", nodeA + nodeB + linkTo("l", "", "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
 		{"own ends, our manager", nodeA + nodeB + linkTo("l", manager(us.String()), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
 		{"own ends, whatever manager", nodeA + nodeB + linkTo("l", manager(them), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
-		{"manager as an attribute or text says nothing", nodeA + `<link client_id="l" component_manager_id="` + them + `"><component_manager>` + them + `</component_manager><interface_ref client_id="a:0"/></link>`, "a[a:0 a:1 ] l(a:0)"},
+		{"manager as an attribute says nothing", nodeA + `<link client_id="l" component_manager_id="` + them + `"><interface_ref client_id="a:0"/></link>`, "a[a:0 a:1 ] l(a:0)"},
 		{"one end", nodeA + linkTo("l", "", "a:0"), "a[a:0 a:1 ] l(a:0)"},
 		{"two ends at one node", nodeA + linkTo("l", "", "a:0", "a:1"), "a[a:0 a:1 ] l(a:0 a:1)"},
 		{"foreign ends", nodeA + nodeFar1 + nodeFar2 + linkTo("l", "", "f:0", "g:0"), "a[a:0 a:1 ] +2"},
@@ -42,6 +42,26 @@ func TestWhoseLink(t *testing.T) {
 	} {
 		if got := summary(mustParse(t, request(tt.in), ours())); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.rule, got, tt.want)
+		}
+	}
+}
+
+// TestTextOfAManagerCountsWithoutItsName (S6): the RSpec text says that the URN is the text of the
+// element; documents have it in name, which counts first.
+func TestTextOfAManagerCountsWithoutItsName(t *testing.T) {
+	for in, want := range map[string]bool{
+		`<component_manager> ` + us.String() + "\n</component_manager>":                   true,
+		`<component_manager name=" "><![CDATA[` + us.String() + `]]></component_manager>`: true,
+		`<component_manager>` + them + `</component_manager>`:                             false,
+		`<component_manager name="` + them + `">` + us.String() + `</component_manager>`:  false,
+		`<component_manager name="` + us.String() + `">` + them + `</component_manager>`:  true,
+		`<component_manager/>`: false,
+		`<component_manager>` + them + `</component_manager><component_manager name="` + us.String() + `"/>`: true,
+	} {
+		// A link with no known ends belongs to its manager: if that is us, its mistake is refused.
+		_, err := ParseRequest(request(nodeA+linkTo("l", in, "dangling")), ours())
+		if ours := err != nil; ours != want {
+			t.Errorf("%s: ours %v, want %v", in, ours, want)
 		}
 	}
 }
