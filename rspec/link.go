@@ -50,7 +50,8 @@ func partsOf(e *xmltree.Element) (l linkParts) {
 }
 
 // readLink reads a link. If the link is ours, readLink checks it and adds it to the request.
-// A link between our nodes and another aggregate's is refused or only copied.
+// A link between our nodes and another aggregate's is refused or only copied. A link whose
+// managers are all other aggregates is not ours, even if it ends at our nodes.
 func (p *requestParser) readLink(e *xmltree.Element) {
 	id := value(e, "client_id")
 	parts := partsOf(e)
@@ -72,8 +73,12 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 			foreign++
 		}
 	}
-	ours := len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0 && p.managesLink(parts.managers)
+	managed := p.managesLink(parts.managers) || len(own.nodes) > 0 && len(p.o.Managers) == 0
+	ours := managed && (len(own.nodes) > 0 || foreign == 0 && len(p.r.Nodes) > 0)
 	p.claimName(&p.linkNames, e, ours)
+	if !managed && len(own.nodes) > 0 {
+		p.remark(place{parts.managers[0], ""}, id, ignored+"; to create it here, name this aggregate as its component_manager", "link %.80q ends at nodes of this aggregate, but none of its component_managers is this aggregate", id)
+	}
 	if !ours {
 		return
 	}
@@ -141,16 +146,18 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 	return alone
 }
 
-// managesLink reports whether the managers of a link permit that it is ours: they are none, or
-// include this aggregate.
+// managesLink reports whether the managers of a link permit that it is ours: they name none,
+// or include this aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
+	named := false
 	for _, m := range managers {
 		name := cmp.Or(trimmed(m, "name"), strings.TrimSpace(m.Text()))
 		if us, _ := p.isThisAggregate(name); us {
 			return true
 		}
+		named = named || name != ""
 	}
-	return len(managers) == 0
+	return !named
 }
 
 // readType reads the type of a link: the first requested type that the site offers. If the

@@ -29,7 +29,10 @@ func TestWhoseLink(t *testing.T) {
 	for _, tt := range []struct{ rule, in, want string }{
 		{"own ends", nodeA + nodeB + linkTo("l", "", "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
 		{"own ends, our manager", nodeA + nodeB + linkTo("l", manager(us.String()), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
-		{"own ends, whatever manager", nodeA + nodeB + linkTo("l", manager(them), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
+		{"own ends, another's manager", nodeA + nodeB + linkTo("l", manager(them), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ]"},
+		{"own ends, our manager and another's", nodeA + nodeB + linkTo("l", manager(them)+manager(us.String()), "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
+		{"own ends, a manager that names none", nodeA + nodeB + linkTo("l", "<component_manager/>", "a:0", "b:0"), "a[a:0 a:1 ]b[b:0 b:1 ] l(a:0 b:0)"},
+		{"own and foreign ends, another's manager", nodeA + nodeFar1 + linkTo("l", manager(them), "a:0", "f:0"), "a[a:0 a:1 ] +1"},
 		{"manager as an attribute says nothing", nodeA + `<link client_id="l" component_manager_id="` + them + `"><interface_ref client_id="a:0"/></link>`, "a[a:0 a:1 ] l(a:0)"},
 		{"one end", nodeA + linkTo("l", "", "a:0"), "a[a:0 a:1 ] l(a:0)"},
 		{"two ends at one node", nodeA + linkTo("l", "", "a:0", "a:1"), "a[a:0 a:1 ] l(a:0 a:1)"},
@@ -46,6 +49,30 @@ func TestWhoseLink(t *testing.T) {
 	}
 }
 
+// TestLinkOfOtherManagersIsCopied (S2): a link whose component_managers are all of other aggregates
+// is not ours, even if its interfaces are. The manifest copies it unmodified, and a notice says so.
+func TestLinkOfOtherManagersIsCopied(t *testing.T) {
+	link := linkTo("l", `<component_manager name="`+them+`"/><link_type name="odd"/><property capacity="?"/>`, "a:0", "a:1")
+	link = strings.Replace(link, ">", ` sliver_id="theirs" vlantag="7">`, 1)
+	in := request(nodeA + "\n" + link)
+	r := mustParse(t, in, ours())
+	const says = `line 2: link "l" ends at nodes of this aggregate, but none of its component_managers is this aggregate; it is ignored, but copied to the manifest`
+	if got := Lines(r.Notices); len(got) != 1 || !strings.HasPrefix(got[0], says) {
+		t.Errorf("notices %q", got)
+	}
+	part := Part{Request: r, Nodes: map[string]NodeFacts{"a": withInterfaces(2)(0)}, Links: map[string]LinkFacts{"l": {VLANTag: "1"}}}
+	manifest, err := WriteManifest([]Part{part}, ManifestOptions{Manager: us, Generated: someTime})
+	if err != nil || !strings.Contains(string(manifest), link) {
+		t.Errorf("%v: the link changed in %s", err, manifest)
+	}
+	if stored := mustParse(t, in, ReadOptions{Managers: ours().Managers, Stored: true}); len(stored.Links) > 0 {
+		t.Error("the link is ours in a stored request")
+	}
+	if r := mustParse(t, request(nodeA+linkTo("l", `<component_manager name="`+them+`"/>`, "a:0")), ReadOptions{}); len(r.Links) != 1 || len(r.Notices) > 0 {
+		t.Errorf("read for no aggregate: %d links, %v", len(r.Links), r.Notices)
+	}
+}
+
 // TestTextOfAManagerCountsWithoutItsName (S6): the RSpec text says that the URN is the text of the
 // element; documents have it in name, which counts first.
 func TestTextOfAManagerCountsWithoutItsName(t *testing.T) {
@@ -55,7 +82,7 @@ func TestTextOfAManagerCountsWithoutItsName(t *testing.T) {
 		`<component_manager>` + them + `</component_manager>`:                             false,
 		`<component_manager name="` + them + `">` + us.String() + `</component_manager>`:  false,
 		`<component_manager name="` + us.String() + `">` + them + `</component_manager>`:  true,
-		`<component_manager/>`: false,
+		`<component_manager/>`: true,
 		`<component_manager>` + them + `</component_manager><component_manager name="` + us.String() + `"/>`: true,
 	} {
 		// A link with no known ends belongs to its manager: if that is us, its mistake is refused.
