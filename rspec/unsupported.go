@@ -43,6 +43,12 @@ func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	}
 }
 
+// IsEmpty reports whether the request has neither nodes nor links, of any aggregate.
+func (r *Request) IsEmpty() bool {
+	root := r.doc.elements[0]
+	return len(children(root, "node"))+len(children(root, "link")) == 0
+}
+
 // NoNodesReason returns a text with the reason why a request has no nodes for this aggregate,
 // whose URN is manager, and the remedy.
 func (r *Request) NoNodesReason(manager urn.URN) string {

@@ -12,6 +12,33 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
+// TestAnEmptyRequestReservesNothing (S3): an RSpec without nodes and links succeeds without
+// slivers, and output says so. Nothing is stored.
+func TestAnEmptyRequestReservesNothing(t *testing.T) {
+	w := newWorld(t, "empty", request(), "extensions", request(`<sliver xmlns="urn:openflow"/>`), "a", `<node client_id="a"/>`).play("alice owns s1 24h")
+	before := w.everything(t)
+	for text, says := range map[string]string{
+		"$empty":      `'nothing is reserved: the request is empty; add a <node>'`,
+		"$extensions": `'nothing is reserved: the request has no nodes, only <sliver>; add a <node>'`,
+	} {
+		w.play(`
+			alice Allocate s1 ` + text + ` -> ` + says + ` 1*'type="manifest"' #0
+			alice CreateSliver s1 ` + text + ` -> ` + says + ` 1*'type="manifest"' !"client_id"
+			alice Status s1 -> SEARCHFAILED
+			alice Allocate s1 ` + text + ` geni_end_time=-1h -> BADARGS
+		`)
+	}
+	if after := w.everything(t); after != before {
+		t.Errorf("the store has changed: %s, was %s", after, before)
+	}
+	w.play(`
+		alice Allocate s1 $a
+		alice Allocate s1 $empty
+		alice Status s1 -> 1*"geni_sliver_urn"
+		alice CreateSliver s1 $empty -> ALREADYEXISTS
+	`)
+}
+
 // TestRefusedRequests: whatever refuses an Allocate or a CreateSliver, nothing of it
 // is left, neither for the caller nor in the store, and a right one then works.
 func TestRefusedRequests(t *testing.T) {
@@ -46,7 +73,7 @@ func TestRefusedRequests(t *testing.T) {
 		{link(`<property source_id="a:0" dest_id="b:0" capacity="2000000"/>`), "TOOBIG code.am_code=<int>25"},
 		{request(on("h1", "a", ` exclusive="true"/>`)), "REFUSED"},
 		{link(`<link_shared_vlan xmlns="http://www.protogeni.net/resources/rspec/ext/shared-vlan/1" name="closed"/>`), "REFUSED"},
-		{request(), `SEARCHFAILED "node"`},
+		{request(`<link client_id="l"/>`), `SEARCHFAILED "only <link>; add a <node>"`},
 		{request(`<node client_id="a" component_manager_id="urn:publicid:IDN+other.example.org+authority+cm"/>`), "SEARCHFAILED"},
 		{request(`<node client_id="a"/>`, `<node client_id="b"><sliver_type name="quantum"/></node>`), `SEARCHFAILED "vm"`},
 		{request(`<node client_id="a"/>`, on("h9", "b", "/>")), `SEARCHFAILED "h9"`},

@@ -26,8 +26,10 @@ import (
 // Before Allocate confirms the reservation, it runs a dry run at the providers that want one (see
 // Prober).
 //
+// An empty request (see rspec.Request.IsEmpty) reserves nothing, and a notice says so.
+//
 // Errors: Forbidden, Unavailable while the site is locked down, Refused by the site's
-// policy, SearchFailed for a request without a node for this aggregate, Exists for a
+// policy, SearchFailed for any other request without a node for this aggregate, Exists for a
 // client_id that the slice uses already, those of binder.Bind, and providers' refusals.
 func (s *Service) Allocate(ctx context.Context, g credentials.Grant, slice urn.URN, req *rspec.Request, o ProvisionOptions) (Outcome, error) {
 	return s.reserve(ctx, reservation{event: "Allocate", grant: g, slice: slice, request: req, options: o})
@@ -90,6 +92,9 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	}
 	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
 	out.Notices = append(rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding))...)
+	if len(t.slivers) == 0 {
+		out.Notices = append(out.Notices, "nothing is reserved: "+r.request.NoNodesReason(t.inventory.Manager))
+	}
 	out.Notices = append(out.Notices, t.cut.texts()...)
 	out.Manifest, err = s.writeManifest(out.Slivers, map[string]*rspec.Request{t.document: r.request})
 	return out, err
@@ -170,7 +175,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			return cs, err
 		}
 		t = reserved{document: doc.ID, inventory: s.Inventory()}
-		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil {
+		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil || len(t.slivers) == 0 {
 			return cs, err
 		}
 		for i := range t.slivers {
@@ -211,14 +216,16 @@ func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by co
 	return nil
 }
 
-// bind chooses components for the request's nodes and returns a sliver for each node.
+// bind chooses components for the request's nodes and returns a sliver for each node; none for
+// an empty request.
 func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) ([]am.Sliver, binder.Binding, error) {
 	now, requested := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
-	if len(r.request.Nodes) == 0 {
+	empty := len(r.request.Nodes) == 0 && r.request.IsEmpty()
+	if len(r.request.Nodes) == 0 && !empty {
 		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
 	}
-	if err := cmp.Or(checkEndTime(now, requested), limitSetup(r.request)); err != nil {
+	if err := cmp.Or(checkEndTime(now, requested), limitSetup(r.request)); err != nil || empty {
 		return nil, none, err
 	}
 	held, err := readContent(v, r.slice, r.clientIDs)

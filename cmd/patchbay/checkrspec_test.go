@@ -110,7 +110,8 @@ func TestEachMistakeIsReportedOnce(t *testing.T) {
 		{"more than there is", nodes(30, "", ""), []string{`"n29": 30 raw-pcs requested, 20 free; 40 vms free`, ": 1 error, "}, "30 |"},
 		{"a component_id that is no URN", nodes(1, `component_id="pc1"`, ""), []string{`some.xml:2:22: error: node "n0" has a component_id that is no URN`, ": 1 error, "}, "its component_id"},
 		{"wrong in the same way", nodes(3, `exclusive="maybe"`, ""), []string{`some.xml:2:22: error: node "n0" has exclusive="maybe"; write true or false; also at 3:22, 4:22`, ": 1 error, "}, "n1"},
-		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"the request has no nodes, only <sliver>; add a <node>"}, "None"},
+		{"no nodes", `<sliver xmlns="urn:openflow"/>`, []string{"warning: the request has no nodes, only <sliver>; add a <node>", "a valid request, which reserves nothing"}, "fits"},
+		{"only a link", `<link client_id="l"/>`, []string{"error: the request has no nodes, only <link>; add a <node>"}, "valid request"},
 		{"a whole host", nodes(1, `exclusive="true"`, `<sliver_type name="vm"/>`), []string{`some.xml:2:22: warning: node "n0" has exclusive="true" and would take the whole of vm1 (10 places); remove it`}, "error:"},
 		{"no such place for it", nodes(1, "", `<x:blockstore xmlns:x="http://www.protogeni.net/resources/rspec/ext/emulab/1"/>`), []string{"some.xml:2:23: warning: ", "asks for a blockstore"}, "error:"},
 	} {

@@ -98,6 +98,8 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	k.report(&r)
 	switch {
 	case r.errors > 0:
+	case req.IsEmpty():
+		k.good(name, "a valid request, which reserves nothing")
 	case inv == nil:
 		k.good(name, "a valid request; give --config to check whether a site can serve it")
 	default:
@@ -118,7 +120,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		if r.errors > 0 {
 			return b, false // the errors explain why there are no nodes
 		}
-		r.add(diagnostic{0, 0, true, req.NoNodesReason(inv.Manager)})
+		r.add(diagnostic{0, 0, !req.IsEmpty(), req.NoNodesReason(inv.Manager)})
 		return b, false
 	}
 	index := binder.NewIndex(inv)
