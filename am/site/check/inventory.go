@@ -109,6 +109,11 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 		}
 	}
 	k.good(file, "%s", strings.Join(list, ", "))
+	for _, l := range inv.Locations {
+		if l.Latitude == "" {
+			k.warn(file, "location %s has no coordinates, so it is not advertised; give it a latitude and longitude", l.Name)
+		}
+	}
 	return inv
 }
 
