@@ -48,9 +48,9 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	s.appendTo(e, added.String())
 }
 
-// annotateType adds an image to the requested sliver type if the type has none. If the
-// request has no sliver type, annotateType writes one with its image to added, the text at
-// the end of the node.
+// annotateType adds an image to the requested sliver type if the type has none, and removes
+// further sliver types, which do not count. If the request has no sliver type, annotateType
+// writes one with its image to added, the text at the end of the node.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {
@@ -64,6 +64,9 @@ func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.
 			var b strings.Builder
 			image(&b, Namespace)
 			s.appendTo(types[0], b.String())
+		}
+		for _, more := range types[1:] {
+			s.cut(more)
 		}
 	case f.SliverType != "":
 		added.WriteString(openTag(Namespace, "sliver_type", "name", f.SliverType) + ">")

@@ -39,7 +39,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			if types++; types == 1 {
 				p.readSliverType(c, &n)
 			} else if types == 2 {
-				p.remark(place{c, ""}, n.ClientID, "the first one counts", "node %.80q has several sliver_types", n.ClientID)
+				p.remark(place{c, ""}, n.ClientID, "the first one counts, and the manifest leaves out the others", "node %.80q has several sliver_types", n.ClientID)
 			}
 		case c.Local == "hardware_type":
 			if hardware++; hardware == 1 {

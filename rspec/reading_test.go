@@ -139,9 +139,12 @@ func TestNodeIsRead(t *testing.T) {
 	}
 }
 
+// TestTheFirstOfSeveralTypesCounts (S5). The manifest of rule07-sliver-types-after-the-first-go has
+// only the first sliver_type.
 func TestTheFirstOfSeveralTypesCounts(t *testing.T) {
 	r := mustParse(t, request(`<node client_id="a"><sliver_type name="x"/><sliver_type name="y"><disk_image name="i"/></sliver_type><hardware_type name="h"/><hardware_type name="g"/><hardware_type name="f"/></node>`), ours())
-	if n := r.Nodes[0]; n.SliverType != "x" || n.DiskImage != "" || n.HardwareType != "h" || len(r.Notices) != 2 {
+	if n := r.Nodes[0]; n.SliverType != "x" || n.DiskImage != "" || n.HardwareType != "h" || len(r.Notices) != 2 ||
+		r.Notices[0].Text() != `node "a" has several sliver_types; the first one counts, and the manifest leaves out the others` {
 		t.Errorf("got %+v, %v", n, r.Notices)
 	}
 }

@@ -55,6 +55,7 @@ var goldens = []manifestGolden{
 	{name: "rule07-sliver-type-added", tell: withType},
 	{name: "rule07-image-kept", tell: withType},
 	{name: "rule07-image-by-url", tell: withType, invalid: "the schema knows no url of images"},
+	{name: "rule07-sliver-types-after-the-first-go", tell: withType}, // S5
 	{name: "rule08-hardware-type", tell: func(i int) NodeFacts {
 		f := facts(i)
 		f.HardwareType = "pc3000"

@@ -211,6 +211,9 @@ func (r *rest) isFact(e *elem, p *pair) bool {
 	if slices.Contains(mayGo[p.role], [2]string{e.space, e.local}) {
 		return true
 	}
+	if types := e.parent.all(core, "sliver_type"); p.role == "node" && e.parent == p.asked && slices.Index(types, e) > 0 {
+		return true // only the first counts
+	}
 	return e.parent == p.made && e.space == core && slices.Contains(mayCome[p.role], e.local) && r.own[e] == nil &&
 		(p.role == "interface" || len(p.asked.all(core, e.local)) == 0)
 }
