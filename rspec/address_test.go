@@ -12,6 +12,26 @@ import (
 	"patchbay/am/urn"
 )
 
+// TestOddAddressesGetARemark (S7): an ip without an address, of an unknown type, or with an IPv6
+// address and no type is accepted with a remark.
+func TestOddAddressesGetARemark(t *testing.T) {
+	for _, tt := range []struct{ in, addresses, want string }{
+		{`<ip/>`, "[]", `line 1: interface "i" has an ip without an address; write one such as address="10.0.0.1", or leave the choice to the site`},
+		{`<ip address=" " netmask="255.255.255.0" type="ipv4"/>`, "[]", `interface "i" has an ip without an address`},
+		{`<ip address="10.0.0.1" type="inet"/>`, "[10.0.0.1/24]", `interface "i" has an ip of the unknown type "inet"; write ipv4 or ipv6; the type is ignored`},
+		{`<ip address="fd00::1"/>`, "[fd00::1/64]", `interface "i" has the IPv6 address fd00::1 without a type; add type="ipv6", since the default is ipv4; it is read as IPv6`},
+		{`<ip address="fd00::1" type="IPv6"/><ip address="10.0.0.1"/><ip address="10.0.0.2" type="ipv4"/><ip address="::ffff:10.0.0.3"/>`, "[fd00::1/64 10.0.0.1/24 10.0.0.2/24 10.0.0.3/24]", ""},
+	} {
+		r := mustParse(t, request(`<node client_id="n"><interface client_id="i">`+tt.in+`</interface></node>`), ours())
+		if got := fmt.Sprint(r.Nodes[0].Interfaces[0].Addresses); got != tt.addresses {
+			t.Errorf("%s: addresses %s, want %s", tt.in, got, tt.addresses)
+		}
+		if got := strings.Join(Lines(r.Notices), "\n"); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: remarks %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
 func TestAddressIsRead(t *testing.T) {
 	for _, tt := range []struct{ rule, attrs, want string }{
 		{"dotted netmask", `address="10.0.0.1" netmask="255.255.255.0" type="ipv4"`, "10.0.0.1/24"},
@@ -22,7 +42,6 @@ func TestAddressIsRead(t *testing.T) {
 		{"empty netmask and type", `address="10.0.0.1" netmask="" type=""`, "10.0.0.1/24"},
 		{"blanks around", `address=" 10.0.0.1&#10;" netmask=" 255.0.0.0 " type=" ipv4"`, "10.0.0.1/8"},
 		{"type in capitals", `address="10.0.0.1" type="IPv4"`, "10.0.0.1/24"},
-		{"an unknown type says nothing", `address="10.0.0.1" type="ip"`, "10.0.0.1/24"},
 		{"one host", `address="10.0.0.1" netmask="255.255.255.255"`, "10.0.0.1/32"},
 		{"both ends of a network of two", `address="10.0.0.0" netmask="255.255.255.254"`, "10.0.0.0/31"},
 		{".0 without a netmask", `address="10.0.0.0"`, "10.0.0.0/24"},
@@ -30,21 +49,16 @@ func TestAddressIsRead(t *testing.T) {
 		{".0 inside a wide network", `address="10.0.1.0" netmask="255.255.0.0"`, "10.0.1.0/16"},
 		{"self-assigned", `address="169.254.1.1"`, "169.254.1.1/24"},
 		{"IPv6", `address="fd00::1" type="ipv6"`, "fd00::1/64"},
-		{"IPv6 in full and capitals", `address="FD00:0:0:0:0:0:0:0001" netmask="48"`, "fd00::1/48"},
-		{"IPv6 mask in full", `address="fd00::1" netmask="ffff:ffff::"`, "fd00::1/32"},
-		{"IPv6 link-local", `address="fe80::1"`, "fe80::1/64"},
-		{"IPv6 network address", `address="fd00::" netmask="64"`, "fd00::/64"},
+		{"IPv6 in full and capitals", `address="FD00:0:0:0:0:0:0:0001" netmask="48" type="ipv6"`, "fd00::1/48"},
+		{"IPv6 mask in full", `address="fd00::1" netmask="ffff:ffff::" type="ipv6"`, "fd00::1/32"},
+		{"IPv6 link-local", `address="fe80::1" type="ipv6"`, "fe80::1/64"},
+		{"IPv6 network address", `address="fd00::" netmask="64" type="ipv6"`, "fd00::/64"},
 		{"IPv4 written as IPv6", `address="::ffff:10.0.0.1"`, "10.0.0.1/24"},
 		{"IPv4 written as IPv6, of that type", `address="::ffff:a00:1" netmask="120" type="ipv6"`, "10.0.0.1/24"},
 		{"IPv4 written as IPv6, mask of IPv4", `address="::ffff:10.0.0.1" netmask="255.255.0.0" type="ipv4"`, "10.0.0.1/16"},
-		{"any one", ``, ""},
-		{"any one, said so", `address="" netmask="255.255.255.0" type="ipv4"`, ""},
 	} {
 		r := mustParse(t, request(`<node client_id="a"><interface client_id="a:0"><ip `+tt.attrs+`/></interface></node>`), ours())
-		var want []netip.Prefix
-		if tt.want != "" {
-			want = []netip.Prefix{netip.MustParsePrefix(tt.want)}
-		}
+		want := []netip.Prefix{netip.MustParsePrefix(tt.want)}
 		if diff := cmp.Diff(want, r.Nodes[0].Interfaces[0].Addresses, cmpopts.EquateComparable(netip.Prefix{})); diff != "" || len(r.Notices) != 0 {
 			t.Errorf("%s: %s %v", tt.rule, diff, r.Notices)
 		}
@@ -169,10 +183,10 @@ func TestDifferentNetworksOnALinkAreRemarked(t *testing.T) {
 		{"one without an address", []string{ip(`address="10.0.0.1"`), "", ip(`address="10.0.0.2"`)}, ""},
 		{"one apart", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.7.2"`)}, `"x0" "x2"`},
 		{"two pairs on one LAN", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.1.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.1.2"`)}, ""},
-		{"IPv4 and IPv6 are two things", []string{ip(`address="10.0.0.1"`), ip(`address="fd00::1"`)}, ""},
-		{"IPv6", []string{ip(`address="fd00::1"`), ip(`address="fd01::1"`)}, `"x0" "x1"`},
-		{"apart in IPv4, together in IPv6", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1"`), ip(`address="10.0.1.1"`) + ip(`address="fd00::2"`)}, `"x0" "x1" 10.0.0.1/24 10.0.1.1/24`},
-		{"together in both", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1"`), ip(`address="10.0.0.2"`) + ip(`address="fd00::2"`)}, ""},
+		{"IPv4 and IPv6 are two things", []string{ip(`address="10.0.0.1"`), ip(`address="fd00::1" type="ipv6"`)}, ""},
+		{"IPv6", []string{ip(`address="fd00::1" type="ipv6"`), ip(`address="fd01::1" type="ipv6"`)}, `"x0" "x1"`},
+		{"apart in IPv4, together in IPv6", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1" type="ipv6"`), ip(`address="10.0.1.1"`) + ip(`address="fd00::2" type="ipv6"`)}, `"x0" "x1" 10.0.0.1/24 10.0.1.1/24`},
+		{"together in both", []string{ip(`address="10.0.0.1"`) + ip(`address="fd00::1" type="ipv6"`), ip(`address="10.0.0.2"`) + ip(`address="fd00::2" type="ipv6"`)}, ""},
 		{"a router", []string{ip(`address="10.0.0.1"`) + ip(`address="10.0.1.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.1.2"`)}, ""},
 		{"alone", []string{ip(`address="10.0.0.1"`) + ip(`address="10.0.1.1"`)}, ""},
 	} {

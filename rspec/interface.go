@@ -69,19 +69,27 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 }
 
 // addAddress reads a requested address and adds it to in. An ip element without an address
-// leaves the choice to the site.
+// leaves the choice to the site. Such an element, an unknown type, and an IPv6 address without
+// type get a remark.
 func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
 		return // the interface is refused anyway
 	}
 	address, mask, family := trimmed(e, "address"), trimmed(e, "netmask"), trimmed(e, "type")
+	if !slices.Contains([]string{"", "ipv4", "ipv6"}, strings.ToLower(family)) {
+		p.remark(place{e, "type"}, in.ClientID, "write ipv4 or ipv6; the type is ignored", "interface %.80q has an ip of the unknown type %.40q", in.ClientID, family)
+	}
 	if address == "" {
+		p.remark(place{e, ""}, in.ClientID, "write one such as address=\"10.0.0.1\", or leave the choice to the site", "interface %.80q has an ip without an address", in.ClientID)
 		return
 	}
 	a, wrong := readAddress(address, mask, family)
 	if wrong != nil {
 		p.badArgs(place{e, wrong.attr}, in.ClientID, wrong.remedy, "interface %.80q"+wrong.format, append([]any{in.ClientID}, wrong.args...)...)
 		return
+	}
+	if family == "" && a.Addr().Is6() {
+		p.remark(place{e, ""}, in.ClientID, "add type=\"ipv6\", since the default is ipv4; it is read as IPv6", "interface %.80q has the IPv6 address %s without a type", in.ClientID, a.Addr())
 	}
 	same := func(b netip.Prefix) bool { return a.Addr() == b.Addr() }
 	if i := slices.IndexFunc(in.Addresses, same); i >= 0 {
