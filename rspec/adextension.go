@@ -32,8 +32,9 @@ type adExtension struct {
 
 // Prefixes of elements that occur in many nodes.
 const (
-	emulabPrefix     = "emulab"
-	monitoringPrefix = "f4f"
+	emulabPrefix        = "emulab"
+	monitoringPrefix    = "f4f"
+	oldMonitoringPrefix = "monitoring"
 )
 
 // extensionsOf returns the extensions that the advertisement of s uses.
@@ -51,7 +52,7 @@ func extensionsOf(s *Site) []adExtension {
 		used = append(used, adExtension{sharedVLANSpace, sharedVLANAdSchema, ""})
 	}
 	if s.Monitoring != nil && len(s.Nodes) > 0 {
-		used = append(used, adExtension{monitoringSpace, monitoringAdSchema, monitoringPrefix})
+		used = append(used, adExtension{monitoringSpace, monitoringAdSchema, monitoringPrefix}, adExtension{oldMonitoringSpace, oldMonitoringAdSchema, oldMonitoringPrefix})
 	}
 	return used
 }
@@ -74,14 +75,17 @@ func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
 	b.WriteString(" </rspec_shared_vlan>\n")
 }
 
-// writeMonitoring writes the monitoring of a node; nothing if m is nil.
+// writeMonitoring writes the monitoring of a node in both namespaces, since a client may know
+// only one; nothing if m is nil.
 func writeMonitoring(b *strings.Builder, m *AdMonitoring) {
 	if m == nil {
 		return
 	}
-	var inner strings.Builder
-	for _, x := range m.Metrics {
-		writeElement(&inner, inherited, monitoringPrefix+":metric", "id", x.ID, "description", x.Description, "unit", x.Unit)
+	for _, prefix := range []string{monitoringPrefix, oldMonitoringPrefix} {
+		var inner strings.Builder
+		for _, x := range m.Metrics {
+			writeElement(&inner, inherited, prefix+":metric", "id", x.ID, "description", x.Description, "unit", x.Unit)
+		}
+		writeAround(b, prefix+":monitoring", inner.String(), "supported", "true", "type", m.Type, "doc", m.Doc)
 	}
-	writeAround(b, monitoringPrefix+":monitoring", inner.String(), "supported", "true", "type", m.Type, "doc", m.Doc)
 }

@@ -183,7 +183,7 @@ func TestAdvertisementOfEverything(t *testing.T) {
 	if a.size < len(rest) {
 		t.Errorf("room for %d bytes is made, but it takes %d", a.size, len(rest))
 	}
-	want := []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace}
+	want := []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace, oldMonitoringSpace}
 	if d := cmp.Diff(want, a.Extensions()); d != "" {
 		t.Error(d)
 	}
@@ -203,6 +203,40 @@ func TestAdvertisementOfWhatIsFree(t *testing.T) {
 				t.Errorf("%b: node %d is there: %v", free, i, has)
 			}
 		}
+	}
+}
+
+// TestMonitoringIsInBothNamespaces (S8): the federation's text and its documents have different
+// namespaces for monitoring. Each node that offers it says so in both, with the same content.
+func TestMonitoringIsInBothNamespaces(t *testing.T) {
+	s := site(2)
+	s.Monitoring = &AdMonitoring{Type: "oml", Doc: "https://example.org/metrics", Metrics: []AdMetric{{"cpu", "load", "%"}, {ID: "ram"}}}
+	ad := NewAdvertiser(s).Append(nil, at(false, 1, 1))
+	judge(t, string(ad))
+	err := xmltree.Parse(ad, xmltree.Limits{}, func(d *xmltree.Doc) error {
+		nodes := children(d.Root, "node")
+		for _, n := range nodes {
+			offers := map[string]string{}
+			for c := range childElements(n) {
+				if isMonitoring(c) {
+					offers[c.Space] += value(c, "supported") + " " + value(c, "type") + " " + value(c, "doc")
+					for m := range childElements(c) {
+						offers[c.Space] += fmt.Sprintf(" %t:%s:%s:%s", m.Space == c.Space, value(m, "id"), value(m, "description"), value(m, "unit"))
+					}
+				}
+			}
+			const want = "true oml https://example.org/metrics true:cpu:load:% true:ram::"
+			if diff := cmp.Diff(map[string]string{monitoringSpace: want, oldMonitoringSpace: want}, offers); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if len(nodes) != 2 {
+			t.Errorf("%d nodes", len(nodes))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -226,7 +260,7 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 		{"shared nodes count slots", shared, func(*Site) {}, []string{opstateSpace, emulabSpace}, "emulab"},
 		{"public addresses need no prefix", exclusive, func(s *Site) { s.PublicAddresses = 1 }, []string{opstateSpace, emulabSpace}, ""},
 		{"shared VLANs", exclusive, func(s *Site) { s.SharedVLANs = []AdSharedVLAN{{Name: "v"}} }, []string{opstateSpace, sharedVLANSpace}, ""},
-		{"monitoring", exclusive, func(s *Site) { s.Monitoring = &AdMonitoring{} }, []string{opstateSpace, monitoringSpace}, "f4f"},
+		{"monitoring", exclusive, func(s *Site) { s.Monitoring = &AdMonitoring{} }, []string{opstateSpace, monitoringSpace, oldMonitoringSpace}, "f4f"},
 		{"monitoring of no nodes", Site{Manager: us}, func(s *Site) { s.Monitoring = &AdMonitoring{} }, nil, ""},
 	} {
 		s := tt.site
@@ -243,7 +277,7 @@ func TestOnlyWhatIsUsedIsDeclared(t *testing.T) {
 				t.Errorf("%s: prefix %s: %s", tt.rule, prefix, root)
 			}
 		}
-		for _, x := range []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace} {
+		for _, x := range []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace, oldMonitoringSpace} {
 			used := 0
 			for _, want := range tt.want {
 				if x == want {

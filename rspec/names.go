@@ -25,12 +25,13 @@ const (
 	sliverSpace   = schemas.SliverInfo
 	sliverSchema  = sliverSpace + "/sliver_info.xsd?format=raw"
 
-	sharedVLANSpace    = schemas.SharedVLAN
-	sharedVLANAdSchema = sharedVLANSpace + "/ad.xsd"
-	oldSharedVLANSpace = schemas.OldSharedVLAN // read, never written
-	monitoringSpace    = schemas.Monitoring
-	monitoringAdSchema = monitoringSpace + "/advertisement.xsd"
-	oldMonitoringSpace = schemas.OldMonitoring // read, never written
+	sharedVLANSpace       = schemas.SharedVLAN
+	sharedVLANAdSchema    = sharedVLANSpace + "/ad.xsd"
+	oldSharedVLANSpace    = schemas.OldSharedVLAN // read, never written
+	monitoringSpace       = schemas.Monitoring
+	monitoringAdSchema    = monitoringSpace + "/advertisement.xsd"
+	oldMonitoringSpace    = schemas.OldMonitoring
+	oldMonitoringAdSchema = oldMonitoringSpace + "/advertisement.xsd"
 
 	xsiSpace = "http://www.w3.org/2001/XMLSchema-instance"
 	xmlSpace = "http://www.w3.org/XML/1998/namespace"

@@ -138,7 +138,7 @@ func TestAdvertisedExtensions(t *testing.T) {
 	has := func(list []string, words string) bool {
 		return slices.ContainsFunc(list, func(x string) bool { return strings.Contains(x, words) })
 	}
-	for _, offer := range []string{"shared-vlan/1", "f4f_monitoring/1"} {
+	for _, offer := range []string{"shared-vlan/1", "f4f_monitoring/1", "ext/monitoring/1"} {
 		if has(few, offer) || has(fewAds, offer) || !has(all, offer) || !has(allAds, offer) {
 			t.Errorf("%s: %v %v, %v %v", offer, few, fewAds, all, allAds)
 		}
