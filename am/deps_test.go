@@ -28,6 +28,7 @@ const allowedImports = `
 0  am/xmlrpc
 0  schemas
 0  inventory/suggest
+0  rspec/match
 0  inventory/nameset
 0  credentials/rule
 0  am/budget

@@ -1,0 +1,110 @@
+package match
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Capability is what a component, a sliver type or an image offers of one feature.
+type Capability struct {
+	Kind     Kind
+	Min, Max float64 // the range of a Count or a Size, inclusive
+	values   []value // of the other kinds: at least one; exactly one of a Real
+}
+
+// ParseCapability reads the values of a feature: "8", "64G", "0..2", "BE", or a list.
+func ParseCapability(feature string, values ...string) (Capability, error) {
+	switch {
+	case len(feature) > MaxFeature:
+		return Capability{}, fmt.Errorf("the feature %.20q… has more than %d bytes", feature, MaxFeature)
+	case !isFeature(feature):
+		return Capability{}, fmt.Errorf("%q is not the name of a feature, such as cpu.count", feature)
+	case len(values) == 0:
+		return Capability{}, fmt.Errorf("%s has no value", feature)
+	}
+	low, high, isRange := strings.Cut(values[0], "..")
+	c := Capability{Kind: kindOf(feature, strings.TrimSpace(low))}
+	if isRange {
+		c.Kind = kindOf(feature, strings.TrimSpace(high))
+	}
+	if c.Kind == Count || c.Kind == Size {
+		return c.parseRange(feature, values, low, high, isRange)
+	}
+	for _, s := range values {
+		if len(s) > MaxValue || strings.TrimSpace(s) == "" {
+			return Capability{}, fmt.Errorf("%s: a value has 1 to %d bytes", feature, MaxValue)
+		}
+		if kindOf(feature, strings.TrimSpace(s)) != c.Kind {
+			c.Kind = Text // such as the list [sensor, 5]
+		}
+	}
+	for _, s := range values {
+		v, err := parseValue(c.Kind, s)
+		if err != nil {
+			return Capability{}, fmt.Errorf("%s: %w", feature, err)
+		}
+		c.values = append(c.values, v)
+	}
+	if c.Kind == Real && len(values) > 1 {
+		return Capability{}, fmt.Errorf("%s has %d values; give one number", feature, len(values))
+	}
+	return c, nil
+}
+
+// parseRange reads the range of a Count or a Size.
+func (c Capability) parseRange(feature string, values []string, low, high string, isRange bool) (Capability, error) {
+	if len(values) > 1 {
+		return c, fmt.Errorf("%s has %d values; give one number, or a range such as 0..2", feature, len(values))
+	}
+	if !isRange {
+		high = low
+	}
+	if c.Kind == Size && isRange && !hasUnit(low) && hasUnit(high) && strings.Trim(low, "0 ") != "" {
+		return c, fmt.Errorf("%s: %s has a unit at one end only", feature, values[0])
+	}
+	for _, end := range []struct {
+		text string
+		to   *float64
+	}{{low, &c.Min}, {high, &c.Max}} {
+		v, err := parseValue(c.Kind, end.text)
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", feature, err)
+		}
+		if c.Kind == Count && v.number != float64(int64(v.number)) {
+			return c, fmt.Errorf("%s: %s is not a whole number", feature, end.text)
+		}
+		*end.to = v.number
+	}
+	if c.Min > c.Max {
+		return c, fmt.Errorf("%s: %s is above %s", feature, low, high)
+	}
+	return c, nil
+}
+
+// hasUnit reports whether a size has a unit.
+func hasUnit(size string) bool { return strings.ContainsAny(size, "BKMGTPEbkmgtpe") }
+
+// Limit returns c with at most what is free. ok is false if less than its minimum is.
+func (c Capability) Limit(free float64) (limited Capability, ok bool) {
+	c.Max = min(c.Max, free)
+	return c, c.Min <= c.Max
+}
+
+// Values returns the values of c as text: the ends of a range, or each value.
+func (c Capability) Values() []string {
+	if c.Kind == Count || c.Kind == Size {
+		low, high := value{kind: c.Kind, number: c.Min}.String(), value{kind: c.Kind, number: c.Max}.String()
+		if low == high {
+			return []string{low}
+		}
+		return []string{low + ".." + high}
+	}
+	var all []string
+	for _, v := range c.values {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// String formats c as ParseCapability reads it.
+func (c Capability) String() string { return strings.Join(c.Values(), ", ") }

@@ -1,0 +1,107 @@
+package match
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Candidates are candidates with the same capabilities.
+type Candidates struct {
+	Offers Capabilities
+	Number int
+}
+
+// Removal is how many candidates a constraint removes, of those that satisfy all constraints
+// before it.
+type Removal struct {
+	Constraint Constraint
+	Removed    int
+}
+
+// NoneError reports that no candidate satisfies all required constraints.
+type NoneError struct {
+	Candidates int
+	Removals   []Removal // of constraints that remove a candidate, up to the one that removes the last
+	// Nearest are values of the last removal's feature that come nearest to its constraint,
+	// of the candidates that it removes; none if they do not have the feature.
+	Nearest []string
+}
+
+// Error says in one sentence how many candidates each constraint removes, and what would
+// have been nearest.
+func (e *NoneError) Error() string {
+	if e.Candidates == 0 {
+		return "there is no candidate"
+	}
+	var parts []string
+	for _, r := range e.Removals {
+		parts = append(parts, fmt.Sprintf("%s removes %d", r.Constraint, r.Removed))
+	}
+	last := e.Removals[len(e.Removals)-1].Constraint
+	nearest := fmt.Sprintf("none of these says what its %s is", last.Feature)
+	if len(e.Nearest) > 0 {
+		nearest = "the nearest is " + strings.Join(e.Nearest, " or ")
+	}
+	return fmt.Sprintf("of %d candidates, %s; %s", e.Candidates, strings.Join(parts, ", "), nearest)
+}
+
+// maxNearest bounds the texts in NoneError.Nearest.
+const maxNearest = 3
+
+// Explain returns why no candidate satisfies the required constraints, or nil if one does.
+func (r *Requirements) Explain(list []Candidates) *NoneError {
+	e := &NoneError{}
+	for _, c := range list {
+		e.Candidates += c.Number
+	}
+	left := list
+	var all demands
+	for _, t := range r.tests {
+		all, _ = all.and([]test{t}) // New has checked that they do not conflict
+		var kept []Candidates
+		removed := 0
+		for _, c := range left {
+			if _, ok := all.match(c.Offers); ok {
+				kept = append(kept, c)
+			} else {
+				removed += c.Number
+			}
+		}
+		if removed > 0 {
+			e.Removals = append(e.Removals, Removal{t.Constraint, removed})
+		}
+		if len(kept) == 0 {
+			e.Nearest = nearest(t, left)
+			return e
+		}
+		left = kept
+	}
+	return nil
+}
+
+// nearest returns the values of a test's feature, among those of the candidates, that come
+// nearest to satisfying it. Texts have no distance: all are equally near.
+func nearest(t test, list []Candidates) (near []string) {
+	best := math.Inf(1)
+	for _, x := range list {
+		c, ok := x.Offers(t.Feature)
+		if !ok {
+			continue
+		}
+		distance := math.MaxFloat64
+		if c.Kind == t.value.kind && (c.Kind == Count || c.Kind == Size) {
+			distance = max(c.Min-t.value.number, t.value.number-c.Max, 0)
+		} else if c.Kind == t.value.kind && c.Kind == Real {
+			distance = math.Abs(c.values[0].number - t.value.number)
+		}
+		if distance < best {
+			best, near = distance, nil
+		}
+		if text := c.String(); distance == best && len(near) < maxNearest && !slices.Contains(near, text) {
+			near = append(near, text)
+		}
+	}
+	return near
+}
