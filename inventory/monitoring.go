@@ -12,7 +12,7 @@ import (
 // metricID matches the ids that Fed4FIRE's monitoring extension allows.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
-// readMonitoring reads the section monitoring.
+// readMonitoring reads the section "monitoring".
 func (s *site) readMonitoring(n *yaml.Node) {
 	if yamlfile.IsNull(n) {
 		return

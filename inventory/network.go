@@ -10,7 +10,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// readLinks reads the section links.
+// readLinks reads the section "links".
 func (s *site) readLinks(n *yaml.Node) {
 	for _, item := range s.Items(n, "links") {
 		l := &Link{Type: "ethernet"}
@@ -71,7 +71,7 @@ func (s *site) readVLANs(n *yaml.Node) {
 	}
 }
 
-// readSharedVLANs reads the section shared_vlans.
+// readSharedVLANs reads the section "shared_vlans".
 func (s *site) readSharedVLANs(n *yaml.Node) {
 	for _, item := range s.Items(n, "shared_vlans") {
 		v := &SharedVLAN{}

@@ -25,7 +25,7 @@ const (
 	maxAssignment = 4 << 20 // in JSON
 )
 
-// Step is one step of a node's setup, an item of the attribute setup.
+// Step is one step of a node's setup, an item of the attribute "setup".
 type Step struct {
 	Kind string `json:"kind"`
 	// URL is http:, https: or data:.
@@ -48,7 +48,7 @@ type Assignment struct {
 	NoEgress bool `json:"inside,omitempty"`
 }
 
-// ParseStep parses an item of the attribute setup. Its error is for experimenters.
+// ParseStep parses an item of the attribute "setup". Its error is for experimenters.
 func ParseStep(text string) (Step, error) {
 	var s Step
 	if len(text) > maxAssignment {

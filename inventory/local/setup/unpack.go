@@ -236,8 +236,8 @@ func (m *createdFolder) finish(p *place) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
-// times returns the access and modification times for UtimesNanoAt: the current time, and the
-// parameter modified.
+// times returns the access and modification times for UtimesNanoAt: the current time and
+// modified. If file systems do not support modified, both are the current time.
 func times(modified time.Time) [2]unix.Timespec {
 	last := unix.Timespec{Nsec: unix.UTIME_NOW}
 	seconds := modified.Unix()

@@ -120,8 +120,7 @@ func (p *Process) IsRunning() bool {
 	}
 }
 
-// Wait waits for the end of the process, and returns how it ended, as
-// exec.Cmd.Wait does.
+// Wait waits for the end of the process, and returns the same error as exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err
@@ -169,15 +168,15 @@ func (b *Backoff) Next(lived time.Duration) time.Duration {
 }
 
 // Run calls runOnce repeatedly. Each call must start a process and return when the process
-// has ended. After each call, Run calls ended with the error and the next pause, and then
-// waits for that pause. Run returns when ended returns false, or when stop is closed during a
+// has ended. After each call, Run calls onEnd with the error and the next pause, and then
+// waits for that pause. Run returns when onEnd returns false, or when stop is closed during a
 // pause.
-func (b Backoff) Run(stop <-chan struct{}, runOnce func() error, ended func(err error, pause time.Duration) bool) {
+func (b Backoff) Run(stop <-chan struct{}, runOnce func() error, onEnd func(err error, pause time.Duration) bool) {
 	for {
 		started := time.Now()
 		err := runOnce()
 		pause := b.Next(time.Since(started))
-		if !ended(err, pause) {
+		if !onEnd(err, pause) {
 			return
 		}
 		select {

@@ -143,13 +143,13 @@ func (a *desired) imageName() string {
 	return a.Image
 }
 
-// changesBetween returns the changed attributes with their values in before and after, in the
-// form of an answer to "set". It returns nil if no attribute has changed. For a removal it
-// returns only the attribute "ensure".
-func changesBetween(before, after *desired) object {
-	was, is := before.attributes(), after.attributes()
+// changesBetween returns the changed attributes with their values in oldState and newState,
+// in the form of an answer to "set". It returns nil if no attribute has changed. For a
+// removal it returns only the attribute "ensure".
+func changesBetween(oldState, newState *desired) object {
+	was, is := oldState.attributes(), newState.attributes()
 	c := object{}
-	if after.Removing {
+	if newState.Removing {
 		return object{provider.AttrEnsure: object{"is": provider.Absent, "was": provider.Present}}
 	}
 	for name, v := range is {

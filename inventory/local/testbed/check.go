@@ -133,15 +133,15 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	return nil
 }
 
-// checkSlice plans the links of a slice's network: with the nodes in fresh, and without those
-// in leaving. It returns one error for each fresh node whose links cannot be created, by the
-// node's name.
-func (t *Testbed) checkSlice(id string, fresh []member, leaving map[string]bool) map[string]error {
+// checkSlice plans the links of a slice's network: with the nodes in newMembers, and without
+// the nodes in leaving. It returns one error for each new node whose links cannot be created,
+// by the node's name.
+func (t *Testbed) checkSlice(id string, newMembers []member, leaving map[string]bool) map[string]error {
 	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
-	links := planLinks(id, append(members, fresh...))
+	links := planLinks(id, append(members, newMembers...))
 	linkErrors := map[string]error{}
-	for _, m := range fresh {
+	for _, m := range newMembers {
 		for i := range m.ifaces {
 			f := &m.ifaces[i]
 			if f.control {

@@ -27,9 +27,9 @@ var stateNames = []string{
 }
 
 // Clean removes everything of an instance from this host, beginning with the nodes. It calls
-// removed with the id of each removed node. It fails if the instance runs, or if the folder
+// report with the id of each removed node. It fails if the instance runs, or if the folder
 // State contains foreign files or mounts.
-func Clean(ctx context.Context, o Options, removed func(id string)) error {
+func Clean(ctx context.Context, o Options, report func(id string)) error {
 	o.Settings.PortRest = 0 // release the ports at once
 	t := newTestbed(o)
 	defer t.close()
@@ -66,7 +66,7 @@ func Clean(ctx context.Context, o Options, removed func(id string)) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(removeNodes(ctx, h, ids, removed), h.KillHelpers(ctx)); err != nil {
+	if err := errors.Join(removeNodes(ctx, h, ids, report), h.KillHelpers(ctx)); err != nil {
 		return err
 	}
 	if err := errors.Join(h.Close(), sysctl.Restore(t.o.State)); err != nil {
@@ -113,9 +113,9 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// removeNodes removes nodes concurrently, and calls removed for each removed node. It returns
-// the errors of the other nodes.
-func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(string)) error {
+// removeNodes removes nodes concurrently, and calls report with the id of each removed node.
+// It returns the errors of the other nodes.
+func removeNodes(ctx context.Context, h *node.Host, ids []string, report func(string)) error {
 	var mu sync.Mutex
 	var all error
 	next := make(chan string)
@@ -126,7 +126,7 @@ func removeNodes(ctx context.Context, h *node.Host, ids []string, removed func(s
 				err := h.Remove(ctx, id)
 				mu.Lock()
 				if err == nil {
-					removed(id)
+					report(id)
 				}
 				all = errors.Join(all, err)
 				mu.Unlock()

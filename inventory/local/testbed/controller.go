@@ -94,9 +94,9 @@ func (nc *nodeController) handleDeath(run *run) {
 	nc.t.log.Warn("the system of a node ended unexpectedly; restarting it", "node", nc.id, "times", len(nc.deaths))
 }
 
-// reconcile runs the phases until the node is in its desired state or has to wait. It
-// returns the time until the next round, 0 to wait for a wakeup. removed reports whether the
-// node was removed completely.
+// reconcile runs the phases until the node is in its desired state or has to wait. The result
+// wait is the time until the next round; 0 means that a wakeup begins it. The result removed
+// reports whether the node was removed completely.
 func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, removed bool) {
 	for ctx.Err() == nil {
 		r := &round{ctx: ctx, rec: nc.snapshot()}

@@ -202,7 +202,7 @@ type reportedCounters struct {
 	Overruns  uint64 `json:"overruns"`
 }
 
-// interfaceItems returns the attribute interfaces for get: the requested items, with
+// interfaceItems returns the attribute "interfaces" for get: the requested items, with
 // hardware address, emulator and counters.
 func (nc *nodeController) interfaceItems() []string {
 	items := make([]string, len(nc.interfaces))

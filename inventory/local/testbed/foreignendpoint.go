@@ -137,29 +137,29 @@ func isProviderName(s string) bool {
 
 // setForeignEndpoint creates or changes an endpoint. If the request has no users or no address,
 // the endpoint keeps its current ones. The error is for experimenters. t.foreignMu is held.
-func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequest) (local.EndpointStatus, error) {
-	if ask.Name == "" || len(ask.Name) > maxText || !isOneLine(ask.Name) {
-		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", ask.Name)
+func (t *Testbed) setForeignEndpoint(providerName string, request local.EndpointRequest) (local.EndpointStatus, error) {
+	if request.Name == "" || len(request.Name) > maxText || !isOneLine(request.Name) {
+		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", request.Name)
 	}
-	id := foreignEndpointID(providerName, ask.Name)
+	id := foreignEndpointID(providerName, request.Name)
 	old := t.foreignEndpoints[id]
-	next := foreignEndpoint{Provider: providerName, Name: ask.Name, Users: ask.Users, id: id}
+	next := foreignEndpoint{Provider: providerName, Name: request.Name, Users: request.Users, id: id}
 	if old != nil {
 		next.Port, next.public, next.Hostname, next.saved = old.Port, old.public, old.Hostname, old.saved
-		if ask.Users == nil {
+		if request.Users == nil {
 			next.Users = old.Users
 		}
 	} else if len(t.foreignEndpoints) >= maxForeignEndpoints {
 		return local.EndpointStatus{}, fmt.Errorf("the maximum of %d logins for nodes of other providers is reached", maxForeignEndpoints)
 	}
-	if agent.IsHostname(ask.Hostname) {
-		next.Hostname = ask.Hostname
+	if agent.IsHostname(request.Hostname) {
+		next.Hostname = request.Hostname
 	}
 	_, err := parseUsers(next.Users)
 	if err != nil {
 		return local.EndpointStatus{}, err
 	}
-	if next.Address, err = t.checkTarget(ask.Address); err != nil {
+	if next.Address, err = t.checkTarget(request.Address); err != nil {
 		return local.EndpointStatus{}, err
 	}
 	if next.Address == "" && old != nil {
@@ -173,7 +173,7 @@ func (t *Testbed) setForeignEndpoint(providerName string, ask local.EndpointRequ
 		t.foreignEndpoints[id] = &next
 	}
 	if err != nil {
-		t.log.Error("cannot open the SSH endpoint of another provider's node", "provider", providerName, "node", ask.Name, "error", err)
+		t.log.Error("cannot open the SSH endpoint of another provider's node", "provider", providerName, "node", request.Name, "error", err)
 		return local.EndpointStatus{}, errors.New("the gateway cannot accept logins for it; the testbed's operators can see why in the log")
 	}
 	return t.endpointStatus(&next), nil

@@ -114,9 +114,9 @@ func (nc *nodeController) resource() provider.Resource {
 	return r
 }
 
-// items returns the attribute "services", in at most room bytes. It halves the outputs until
+// items returns the attribute "services", in at most limit bytes. It halves the outputs until
 // the items fit. If the items do not fit even without outputs, it also drops the messages.
-func (s *stepRunner) items(room int) []string {
+func (s *stepRunner) items(limit int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for output := setup.MaxOutput; ; output /= 2 {
@@ -125,7 +125,7 @@ func (s *stepRunner) items(room int) []string {
 		for _, item := range all {
 			size += len(item)
 		}
-		if output == 0 || size <= room {
+		if output == 0 || size <= limit {
 			return all
 		}
 	}

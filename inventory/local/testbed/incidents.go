@@ -117,7 +117,7 @@ func (nc *nodeController) saveDeath(now time.Time) {
 }
 
 // saveDeathWhileStopped records that the node's system ended while this program did not run.
-// The parameter boot reports whether the host was rebooted meanwhile.
+// The parameter boot means that the host was rebooted meanwhile.
 func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	now := time.Now()
 	if !boot {

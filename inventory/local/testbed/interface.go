@@ -30,7 +30,7 @@ const (
 	maxLatency  = 3_600_000         // ms
 )
 
-// iface is one item of the attribute interfaces.
+// iface is one item of the attribute "interfaces".
 type iface struct {
 	clientID string
 	link     string // empty: no link
@@ -57,7 +57,7 @@ type property struct {
 // reportedKeys are the keys of an item that get adds.
 var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
-// parseInterfaces parses the attribute interfaces. It names the interfaces eth1, eth2 and
+// parseInterfaces parses the attribute "interfaces". It names the interfaces eth1, eth2 and
 // so on, in this order. The error is for experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
@@ -94,7 +94,7 @@ func parseInterfaces(items []string) ([]iface, error) {
 	return all, nil
 }
 
-// parseInterface parses one item of the attribute interfaces.
+// parseInterface parses one item of the attribute "interfaces".
 func parseInterface(item string) (iface, error) {
 	var f iface
 	var keys map[string]json.RawMessage
@@ -168,7 +168,7 @@ func parseAddresses(texts []string) ([]netip.Prefix, error) {
 func checkProperties(all []property) error {
 	type values struct {
 		property
-		last int // index of the last property that named it, from 1
+		last int // index of the last property that named the interface, from 1
 	}
 	seen := map[string]values{} // by client_id; empty: all others
 	for i, p := range all {
@@ -215,13 +215,13 @@ func checkProperties(all []property) error {
 	return nil
 }
 
-// describeTarget returns the target of a property in messages: a client_id, or all others
-// if to is empty.
-func describeTarget(to string) string {
-	if to == "" {
+// describeTarget returns the target of a property in messages: the interface clientID, or all
+// others if clientID is "".
+func describeTarget(clientID string) string {
+	if clientID == "" {
 		return "all others"
 	}
-	return quoteName(to)
+	return quoteName(clientID)
 }
 
 // interfaceTexts returns the texts that are saved in the record.

@@ -23,8 +23,8 @@ func (t *Testbed) listLinks() []local.ListedLink {
 }
 
 // listLinks lists the node's interfaces. It subtracts the size of their properties from
-// room. Properties that no longer fit are only counted.
-func (nc *nodeController) listLinks(room *int) []local.ListedLink {
+// budget. Properties that no longer fit are only counted.
+func (nc *nodeController) listLinks(budget *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink
 	var planned map[string]*link
@@ -46,7 +46,7 @@ func (nc *nodeController) listLinks(room *int) []local.ListedLink {
 			for _, id := range p.To {
 				size += len(id) + 1
 			}
-			if *room -= size; *room < 0 {
+			if *budget -= size; *budget < 0 {
 				listed.OmittedProperties++
 			} else {
 				listed.Properties = append(listed.Properties, p)

@@ -34,7 +34,7 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 }
 
 // acquireManifestSlot waits until one more manifest may be held in memory. It fails after
-// manifestTime. The caller calls release when it has sent the manifest. Each node has one
+// manifestTime. After sending the manifest, the caller must call release. Each node has one
 // slot, so that a node that reads slowly delays only itself.
 func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)

@@ -338,8 +338,8 @@ func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 // waitForSteps starts the steps of the node's setup, and waits for those that must end
 // before the node is ready.
 func (nc *nodeController) waitForSteps(r *round) result {
-	held, wait := nc.startSteps(r.rec)
-	if !held {
+	mustWait, wait := nc.startSteps(r.rec)
+	if !mustWait {
 		return result{}
 	}
 	nc.reportSteps(r.rec.Change)

@@ -46,7 +46,7 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	return nil
 }
 
-// leaveSlice removes nc from its slice. With the last node, the key is removed.
+// leaveSlice removes nc from its slice. After the last node it also removes the slice's key.
 func (nc *nodeController) leaveSlice() {
 	t, s := nc.t, nc.slice
 	if s == nil {
@@ -70,7 +70,8 @@ func (nc *nodeController) leaveSlice() {
 		if err := t.gateway.SetPeers(s.id, nil); err != nil && t.ctx.Err() == nil {
 			t.log.Error("cannot remove the peers of a slice from the gateway", "slice", s.urn, "error", err)
 		}
-		if next := t.sliceByURN(s.urn); next != nil { // a new slice with that URN may have sent its peers before
+		// SetPeers has also removed the peers that a new slice with this URN may have sent.
+		if next := t.sliceByURN(s.urn); next != nil {
 			next.refreshMu.Lock()
 			next.gatewayPeers = nil
 			next.refreshMu.Unlock()
@@ -121,18 +122,18 @@ func (s *slice) experimentKey() (experimentKey, error) {
 }
 
 // loadKey reads the saved key of a slice that still exists. If no key is saved, it saves and
-// returns fresh. If fresh is nil, too, it fails with fs.ErrNotExist.
-func (s *slice) loadKey(fresh []byte) (private []byte, public string, err error) {
+// returns newKey. If newKey is nil, too, it fails with fs.ErrNotExist.
+func (s *slice) loadKey(newKey []byte) (private []byte, public string, err error) {
 	s.t.keysMu.Lock()
 	defer s.t.keysMu.Unlock()
 	if s.t.sliceByURN(s.urn) != s {
 		return nil, "", errors.New("the slice was removed")
 	}
 	return loadOrCreateKey(s.t.keysDir, s.id, func() ([]byte, error) {
-		if fresh == nil {
+		if newKey == nil {
 			return nil, fs.ErrNotExist
 		}
-		return fresh, nil
+		return newKey, nil
 	})
 }
 

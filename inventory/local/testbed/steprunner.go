@@ -356,7 +356,7 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 	err = t.runSetup(ctx, s.nc.id, setup.RunArgs(i+1), order, func(r setup.Report) {
 		if late {
 			report, late = r, false
-			cancel() // nothing reads the rest of its output
+			cancel() // nothing reads the rest of the program's output
 		}
 	})
 	return report, late && ctx.Err() != nil, err

@@ -15,7 +15,7 @@ const (
 
 const stepsFile = "setup.json"
 
-// parseSteps parses the attribute setup, in which all installs come first. The error is for
+// parseSteps parses the attribute "setup", in which all installs come first. The error is for
 // experimenters.
 func parseSteps(items *[]string) ([]setup.Step, error) {
 	if items == nil {

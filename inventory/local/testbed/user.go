@@ -18,14 +18,14 @@ const (
 	maxKeyBytes  = 16 << 10
 )
 
-// user is one item of the attribute users.
+// user is one item of the attribute "users".
 type user struct {
 	Login string   `json:"login"`
 	URN   string   `json:"urn"`
 	Keys  []string `json:"keys"`
 }
 
-// parseUsers parses the attribute users. The error is for experimenters.
+// parseUsers parses the attribute "users". The error is for experimenters.
 func parseUsers(items []string) ([]user, error) {
 	if len(items) > maxUsers {
 		return nil, fmt.Errorf("there are %d accounts, at most %d are allowed", len(items), maxUsers)

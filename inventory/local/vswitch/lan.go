@@ -122,10 +122,11 @@ func (l *lan) flood(now int64, from *port, b []byte) {
 	}
 }
 
-// eachOn calls f for each port to which the path p leads from the port with the number from.
-func (l *lan) eachOn(p *path, from uint16, f func(*port)) {
-	for i, way := range l.pathOf[from] {
-		if way == p && i != int(from) {
+// eachOn calls f for each port to which the path p leads from the port with the number
+// source.
+func (l *lan) eachOn(p *path, source uint16, f func(*port)) {
+	for i, way := range l.pathOf[source] {
+		if way == p && i != int(source) {
 			f(l.ports[i])
 		}
 	}

@@ -95,19 +95,19 @@ const (
 // shouldBeAbsent requests the removal of a node.
 var shouldBeAbsent = provider.Resource{provider.AttrEnsure: provider.Absent}
 
-// step makes a dry run and then a set of the attributes in should, and waits until get
+// step makes a dry run and then a set of the attributes in expected, and waits until get
 // reports them. It skips attributes that the provider does not declare.
-func (s *suite) step(does, name string, should provider.Resource) error {
-	should = maps.Clone(should)
-	maps.DeleteFunc(should, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
-	if len(should) == 0 {
+func (s *suite) step(does, name string, expected provider.Resource) error {
+	expected = maps.Clone(expected)
+	maps.DeleteFunc(expected, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
+	if len(expected) == 0 {
 		return nil // the provider lacks the attribute
 	}
 	is, err := s.getNode(does, name)
 	if err != nil {
 		return err
 	}
-	u := provider.Update{Name: name, Is: is, Should: provider.Diff(is, should)}
+	u := provider.Update{Name: name, Is: is, Should: provider.Diff(is, expected)}
 	if len(u.Should) == 0 {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (s *suite) step(does, name string, should provider.Resource) error {
 	case s.checkChange(does, u, c) && dry != nil:
 		s.compareDryRun(does, u, *dry, c)
 	}
-	return s.await(does, name, should)
+	return s.await(does, name, expected)
 }
 
 // apply makes the update. While the set runs, apply gets the node repeatedly, and each get
@@ -234,15 +234,15 @@ func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	return got[name].Resource, nil
 }
 
-// await polls until the node is ready with the attributes in should. If the node fails, the
-// time ends or the suite is interrupted, it records a finding and returns errEnd.
-func (s *suite) await(does, name string, should provider.Resource) error {
+// await polls until the node is ready and has the attributes in expected. If the node fails,
+// the time ends or the suite is interrupted, it records a finding and returns errEnd.
+func (s *suite) await(does, name string, expected provider.Resource) error {
 	for end := time.Now().Add(s.o.Wait); ; {
 		r, err := s.getNode(does, name)
 		if err != nil {
 			return err
 		}
-		left := s.writable(provider.Diff(r, should))
+		left := s.writable(provider.Diff(r, expected))
 		state := provider.ObservedNode(r).State
 		switch {
 		case len(left) == 0 && (provider.Gone(r) || state == provider.StateReady):
