@@ -11,7 +11,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// reader adds types of values that only inventories have: names, sizes and rates.
+// reader also reads the kinds of values that only inventories have, such as names and rates.
 type reader struct{ yamlfile.Reader }
 
 // name reads a text without blanks, so that requests can refer to it.
@@ -38,12 +38,12 @@ func (r *reader) flag(n *yaml.Node, what string) bool {
 	return n.Value == "true"
 }
 
-// maxRate is the largest capacity of a link, in kbit/s: one Pbit/s, so that sums of
-// reservations never overflow.
+// maxRate is the largest capacity of a link, in kbit/s. The value, one Pbit/s, is so small
+// that sums of reservations never overflow.
 const maxRate = 1_000_000_000_000
 
-// rate reads a capacity: kbit/s, or bits per second with k, M, G or T, which are powers
-// of 1000 as usual in networks.
+// rate reads a capacity and returns it in kbit/s. A number without a unit is in kbit/s. A
+// number with k, M, G or T is in bits per second; the units are powers of 1000.
 func (r *reader) rate(n *yaml.Node, what string) int64 {
 	number, unit := n.Value, 1.0
 	if i := strings.LastIndexAny(number, "0123456789") + 1; i < len(number) {

@@ -29,7 +29,7 @@ var siteKeys = []string{
 type site struct {
 	reader
 	*Inventory
-	provider  string // of components without a provider of their own
+	provider  string // the provider of components that name none
 	hardware  map[string]bool
 	locations map[string]*Location
 	gateways  map[string]*Gateway

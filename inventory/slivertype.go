@@ -32,19 +32,19 @@ func (t *SliverType) Image(name string) (*Image, bool) {
 
 // Image is a disk image.
 type Image struct {
-	// Name as the file spells it, short or a URN.
+	// Name is the short name or the URN, as the file spells it.
 	Name string
 	URN  urn.URN
 	OS   string
-	// Version of the operating system.
+	// Version is the version of the operating system.
 	Version     string
 	Description string
 	// URL is where the image can be downloaded; empty if it is not public.
 	URL string
 }
 
-// imageKey returns the key of an image in the maps of images: the key of a URN, or any
-// other text itself.
+// imageKey returns the key of an image in the maps of images. For a URN it is the URN's key;
+// any other text is its own key.
 func imageKey(name string) string {
 	if u, err := urn.Parse(name); err == nil {
 		return u.Key()

@@ -46,8 +46,8 @@ func (s *site) readImages(n *yaml.Node) {
 	}
 }
 
-// indexImage adds an image to m under its name, URN and URL. If another image in m has one
-// of these, it records a mistake and returns false.
+// indexImage adds an image to m under its name, URN and URL. If m already has one of these,
+// indexImage records a mistake and returns false.
 func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
 		if other := m[k]; k != "" && other != nil && other != i {
@@ -82,8 +82,8 @@ func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	return u
 }
 
-// readSliverTypes reads the section sliver_types, and then the aliases, which must not be
-// names of types.
+// readSliverTypes reads the section sliver_types. It reads the aliases last, because none of
+// them may be the name of a type.
 func (s *site) readSliverTypes(n *yaml.Node) {
 	aliases := map[string]*yaml.Node{}
 	for _, item := range s.Items(n, "sliver_types") {
@@ -102,8 +102,8 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 	}
 }
 
-// readSliverType reads one entry of sliver_types. aliases are the aliases read so far, to
-// which it adds those of the entry.
+// readSliverType reads one entry of sliver_types. It adds the entry's aliases to aliases,
+// which has the aliases read so far.
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node

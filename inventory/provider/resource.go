@@ -11,8 +11,8 @@ import (
 // string. Unset attributes are not in the map.
 type Value any
 
-// Resource holds the attributes of one resource by name; the attribute "name" is its
-// name.
+// Resource holds the attributes of one resource by name. The attribute "name" is the
+// resource's name.
 type Resource map[string]Value
 
 // Text returns the string attribute name, or "".
@@ -31,23 +31,24 @@ func (r Resource) List(name string) []string {
 type Result struct {
 	Resource Resource
 	Err      *Error
-	// LeftOut means that the answer did not mention the resource, so Get returned it as
-	// absent or Unknown. A provider that has lost its state also leaves resources out.
+	// LeftOut means that the answer did not mention the resource. Get then returns the
+	// resource as absent or Unknown. A provider that has lost its state also leaves resources
+	// out.
 	LeftOut bool
 }
 
-// Update requests that one resource gets the attributes in Should. Is is the resource as
-// the latest Get returned it. Should may contain unchanged attributes: Set sends only the
-// Diff.
+// Update requests the attributes in Should for one resource. The field Is has the resource as
+// the latest Get returned it. Should may contain unchanged attributes, because Set sends only
+// the Diff of both.
 type Update struct {
 	Name   string
 	Is     Resource
 	Should Resource
 }
 
-// Change is the result of a set for one resource: the changed attributes with their new
-// values in Is and their old values in Was, or an error. Work that the provider has accepted
-// and not finished is also a change; a later get reports when it is finished.
+// Change is the result of a set for one resource, or an error. Is has the new values of the
+// changed attributes, and Was their old values. Work that the provider has accepted but not
+// finished is also a change; a later get reports the end of the work.
 type Change struct {
 	Name string
 	Is   Resource
@@ -55,25 +56,28 @@ type Change struct {
 	Err  *Error
 }
 
-// Diff returns the attributes of should that differ from is. The result is empty if there
-// is nothing to do, and has only ensure if the resource must be removed.
+// Diff returns the attributes in desired whose values in current differ. The result is empty
+// if there is nothing to do. It has only the attribute "ensure" if the resource must be
+// removed.
 //
-// Arrays are equal if they have the same items in any order. Items that are JSON objects
-// are compared as objects, so a provider may change their spacing. In the items of a
-// node's users and interfaces only the keys of account and port count, and an empty value
-// equals a missing one. An unset attribute equals an empty string and an empty array. A
-// write-only attribute is never in is, so it always differs; the caller must leave it out
-// of should after a set has applied it.
-func Diff(is, should Resource) Resource {
-	if should.Text(AttrEnsure) == Absent {
-		if Gone(is) {
+// Arrays are equal if they have the same items in any order. Items that are JSON objects are
+// compared as objects, so a provider may change their spacing. An item of users is compared
+// only in the keys of the type account, and an item of interfaces only in those of the type
+// port. An empty value of such a key equals a missing one. An unset attribute equals an empty
+// string and an empty array.
+//
+// A write-only attribute is never in current, so it always differs. The caller must remove
+// the attribute from desired after a set has applied it.
+func Diff(current, desired Resource) Resource {
+	if desired.Text(AttrEnsure) == Absent {
+		if Gone(current) {
 			return Resource{}
 		}
 		return Resource{AttrEnsure: Absent}
 	}
 	d := Resource{}
-	for name, want := range should {
-		if name != AttrName && !equalValues(name, is[name], want) {
+	for name, want := range desired {
+		if name != AttrName && !equalValues(name, current[name], want) {
 			d[name] = want
 		}
 	}
@@ -103,13 +107,13 @@ func equalValues(attribute string, a, b Value) bool {
 }
 
 // sameItems reports whether two arrays have the same items in the sense of Diff.
-func sameItems(attribute string, is, want []string) bool {
-	if slices.Equal(is, want) {
+func sameItems(attribute string, current, desired []string) bool {
+	if slices.Equal(current, desired) {
 		return true
 	}
-	is = canonical(attribute, is)
-	// The items in want usually are in canonical form and only need sorting.
-	return slices.Equal(is, slices.Sorted(slices.Values(want))) || slices.Equal(is, canonical(attribute, want))
+	current = canonical(attribute, current)
+	// The desired items usually are in canonical form and only need sorting.
+	return slices.Equal(current, slices.Sorted(slices.Values(desired))) || slices.Equal(current, canonical(attribute, desired))
 }
 
 // canonical returns the items sorted, with JSON objects in canonical form and only the
@@ -133,8 +137,9 @@ func canonical(attribute string, items []string) []string {
 	return out
 }
 
-// dropUppercaseKeys removes all keys from an item that do not consist of lower-case letters
-// and underscores. The JSON decoder ignores case and would take VLAN for vlan.
+// dropUppercaseKeys removes from an item each key that has other characters than lower-case
+// letters and underscores. The JSON decoder ignores case: without this it would read the key
+// VLAN as vlan.
 func dropUppercaseKeys(item string) string {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(item), &keys) != nil {
@@ -144,12 +149,12 @@ func dropUppercaseKeys(item string) string {
 	return encode(keys)
 }
 
-// reencode decodes an item into a T, applies complete and encodes the result. It returns an
+// reencode decodes an item into a T, calls convert and encodes its result. It returns an
 // invalid item unchanged.
-func reencode[T any](item string, complete func(T) T) string {
+func reencode[T any](item string, convert func(T) T) string {
 	var object T
 	if json.Unmarshal([]byte(item), &object) != nil {
 		return item
 	}
-	return encode(complete(object))
+	return encode(convert(object))
 }

@@ -86,9 +86,8 @@ func services(items []string) []am.StepReport {
 	return all
 }
 
-// lastLines returns the end of text, at most limit bytes, as printable lines. Text for a
-// terminal is converted: carriage returns end lines, and other control characters are
-// removed.
+// lastLines returns the end of text, at most limit bytes, as printable lines. A carriage
+// return ends a line; other control characters are removed.
 func lastLines(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

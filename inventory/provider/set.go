@@ -32,9 +32,9 @@ type setUpdate struct {
 // Set requests the updates. With noop it is a dry run: the provider only reports the changes
 // that it would make. Set sends the differences between Is and Should, and only attributes
 // that the provider declares as writable. Without differences Set does not start the
-// provider. Otherwise it first waits for one of the provider's Parallel places. Dry runs
-// have a separate place, so they never delay a set. The caller must not run two sets of one
-// resource at the same time.
+// provider. Otherwise Set first waits until fewer than Parallel sets run. Dry runs have a
+// separate place, so they never delay a set. The caller must not run two sets of one resource
+// at the same time.
 //
 // The result has one Change for each update, in order, and then one for each other
 // resource that the provider changed. Set sends more than MaxNames updates, or updates of
@@ -127,7 +127,7 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 }
 
 // readSet parses the answer to a set of updates. If the answer has derive: true, each update
-// that it does not mention counts as done. The error is always an *Error.
+// that the answer does not mention counts as done. The error is always an *Error.
 func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	var changes []Change
 	seen := map[string]bool{}
@@ -159,8 +159,8 @@ func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	return changes, nil
 }
 
-// derived returns the change of an update that succeeded as requested. For a removed
-// resource the change has only ensure.
+// derived returns the change of an update that succeeded as requested. For a removed resource
+// the change has only the attribute "ensure".
 func (u setUpdate) derived() Change {
 	c := Change{Name: u.Name, Is: Resource{}, Was: Resource{}}
 	for name, v := range u.Should {
@@ -178,7 +178,7 @@ func (u setUpdate) derived() Change {
 // change parses one entry of changes.
 func (a *answer) change() (c Change, err error) {
 	c.Is, c.Was = Resource{}, Resource{}
-	var half string // an attribute that lacks is or was
+	var half string // an attribute without the key "is" or the key "was"
 	err = a.members(func(key string) error {
 		switch key {
 		case AttrName:

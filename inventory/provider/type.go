@@ -57,8 +57,6 @@ func (t Type) String() string {
 	return t.Base
 }
 
-// errNumber is the error of decode for a number where a string is required; the value is
-// usable.
 var errNumber = errors.New("is a number; quote it")
 
 // decodeArray decodes an array of at most MaxItems strings.

@@ -27,8 +27,8 @@ func unquote(raw json.RawMessage) (text string, ok bool) {
 	return *s, true
 }
 
-// elements calls f for each element of the next value, which must be an object or array
-// that begins with open. f must read the element.
+// elements calls f for each element of the next value. open is the first character of the
+// value, which must be an object or array. f must read the element.
 func (w walker) elements(open json.Delim, f func() error) error {
 	if t, _ := w.Token(); t != open {
 		return fmt.Errorf("has something else where %q belongs", rune(open))

@@ -16,9 +16,9 @@ func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour returns the behaviour of an operation, and the error kind if the component is
-// configured to refuse it. If the component has no configured behaviour, chance decides.
-// Chance never affects a removal.
+// behaviour returns the behaviour of an operation. If the component is configured to refuse
+// the operation, behaviour also returns the error kind. If no behaviour is configured for the
+// component, chance decides. Chance never affects a removal.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
 	fall := r.Float64() // drawn in any case, so that later random numbers do not depend on the configuration
 	if b, kind := s.configuredBehaviour(h, op); b != normal {

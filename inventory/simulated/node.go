@@ -142,7 +142,7 @@ func (n *node) ports() []string {
 }
 
 // hardwareAddress returns a MAC address that depends only on the node and its interface. The
-// first octet marks it as locally administered.
+// first octet marks the address as locally administered.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
@@ -167,8 +167,8 @@ var ranges = []struct {
 	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
 }
 
-// address returns the address of a place. Places beyond the end of the last range get
-// addresses of that range again.
+// address returns the address for a number as in node.Place. Numbers beyond the end of the
+// last range get addresses of that range again.
 func address(place int) string {
 	for i, r := range ranges {
 		if place < r.size || i == len(ranges)-1 {

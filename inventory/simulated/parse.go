@@ -23,8 +23,8 @@ type parser struct {
 	settings
 }
 
-// parseSettings parses the text. Missing keys keep their defaults. The error is one line
-// with up to shown mistakes, each beginning with FILE:LINE.
+// parseSettings parses the text. Missing keys keep their defaults. The error is one line with
+// the first mistakes, each beginning with FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -44,7 +44,7 @@ func parseSettings(text []byte, file string) (settings, error) {
 	return p.settings, errors.New(strings.Join(all, "; "))
 }
 
-// top reads the top-level keys. It ignores provider, which holds the metadata.
+// top reads the top-level keys. It ignores the key "provider", which holds the metadata.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{"domain", "timing", "jitter", "seed", "slow_factor", "lose_after", "components", "chance", "provider"}
 	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
@@ -77,7 +77,7 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// fields is Reader.Fields, but accepts an empty value.
+// fields works like Reader.Fields, but also accepts an empty value.
 func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
 		p.Fields(n, what, keys, f)
@@ -138,23 +138,23 @@ func (p *parser) chance(n *yaml.Node) {
 	}
 }
 
-// choose returns the value of n, which must be one of have. For any other value it records
-// a mistake and returns "".
-func choose[T ~string](p *parser, n *yaml.Node, what string, have []T) T {
-	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(have, T(n.Value)) {
+// choose returns the value of n, which must be one of the allowed values. For any other value
+// it records a mistake and returns "".
+func choose[T ~string](p *parser, n *yaml.Node, what string, allowed []T) T {
+	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
 	}
-	p.Unknown(n, what, stringsOf(have))
+	p.Unknown(n, what, stringsOf(allowed))
 	return ""
 }
 
-// number reads a number from least to most. For any other value it records a mistake and
-// returns least.
-func (p *parser) number(n *yaml.Node, what string, least, most float64) float64 {
+// number reads a number in the range from lowest to highest. For any other value it records a
+// mistake and returns lowest.
+func (p *parser) number(n *yaml.Node, what string, lowest, highest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
-	if n.Kind != yaml.ScalarNode || err != nil || !(f >= least && f <= most) {
-		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", what, value(n), least, most)
-		return least
+	if n.Kind != yaml.ScalarNode || err != nil || !(f >= lowest && f <= highest) {
+		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", what, value(n), lowest, highest)
+		return lowest
 	}
 	return f
 }

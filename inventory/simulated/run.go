@@ -25,11 +25,12 @@ type simulation struct {
 	die   func() // kills the process
 }
 
-// Run handles one call of the simulated provider called name, whose settings and state are
-// in dir. argument is ral_action= with the action. Run reads the input from in and writes
-// the answer to out. A mistake in the settings or the state is an error in the answer. Run
-// returns an error if the argument or the input is invalid, or the answer cannot be written.
-func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
+// Run handles one call of the simulated provider with the given name. The provider's settings
+// and state are in the folder dir. argument is "ral_action=" with the action. Run reads JSON
+// from input and writes the answer to output. A mistake in the settings or the state is an
+// error in the answer. Run returns an error if the argument or the input is invalid, or the
+// answer cannot be written.
+func Run(dir, name, argument string, input io.Reader, output io.Writer) error {
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
 		return fmt.Errorf("%q cannot be the name of a provider", name)
 	}
@@ -48,22 +49,22 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("the argument %q is not ral_action=describe, get or set", argument)
 	}
 	if action == "describe" {
-		_, err := io.WriteString(out, describeText)
+		_, err := io.WriteString(output, describeText)
 		return err
 	}
 	var err error
 	if s.settings, err = readSettings(filepath.Join(dir, name+".yaml")); err != nil {
-		return answer(out, failed(provider.Failed, err))
+		return answer(output, failed(provider.Failed, err))
 	}
 	switch action {
 	case "get":
 		var q struct {
 			Names []string `json:"names"`
 		}
-		if err := decode(in, &q); err != nil {
+		if err := decode(input, &q); err != nil {
 			return err
 		}
-		return answer(out, s.get(q.Names))
+		return answer(output, s.get(q.Names))
 	case "set":
 		var q struct {
 			Updates []update `json:"updates"`
@@ -71,17 +72,17 @@ func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
 				Noop bool `json:"noop"`
 			} `json:"ral"`
 		}
-		if err := decode(in, &q); err != nil {
+		if err := decode(input, &q); err != nil {
 			return err
 		}
-		return answer(out, s.set(q.Updates, q.Ral.Noop))
+		return answer(output, s.set(q.Updates, q.Ral.Noop))
 	}
 	return fmt.Errorf("there is no action %q", action)
 }
 
 // decode parses the JSON input of a call into v.
-func decode(in io.Reader, v any) error {
-	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+func decode(input io.Reader, v any) error {
+	b, err := io.ReadAll(io.LimitReader(input, maxInput+1))
 	if err == nil && len(b) > maxInput {
 		err = fmt.Errorf("it is larger than %d bytes", maxInput)
 	}
@@ -98,10 +99,10 @@ func decode(in io.Reader, v any) error {
 type object map[string]any
 
 // answer writes the answer of a call.
-func answer(out io.Writer, o object) error {
+func answer(output io.Writer, o object) error {
 	b, err := json.Marshal(o)
 	if err == nil {
-		_, err = out.Write(append(b, '\n'))
+		_, err = output.Write(append(b, '\n'))
 	}
 	return err
 }

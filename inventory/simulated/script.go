@@ -29,8 +29,9 @@ var settingsText string
 // DefaultDomain is the domain of the nodes' host names if the settings have no domain.
 const DefaultDomain = "sim.example.org"
 
-// SettingsFor returns the text of NAME.yaml, which explains each setting and sets it to its
-// default, except that the nodes' host names are in domain, for example sim.AUTHORITY.
+// SettingsFor returns the text of NAME.yaml. The text explains each setting and sets it to
+// its default. Only the domain of the nodes' host names is not the default, but the given
+// one, for example sim.AUTHORITY.
 func SettingsFor(domain string) []byte {
 	return []byte(describeText + "\n" + strings.Replace(settingsText, "domain: "+DefaultDomain, fmt.Sprintf("domain: %q", domain), 1))
 }

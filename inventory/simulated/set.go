@@ -121,9 +121,9 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept applies one update to the state. It returns the entry for the answer, which is nil
-// if there is nothing to do, and the behaviour with which the whole call ends. A dry run
-// hangs or dies only if the settings configure that for probe.
+// accept applies one update to the state. It returns the entry for the answer, and the
+// behaviour with which the whole call ends. The entry is nil if there is nothing to do. A dry
+// run hangs or dies only if the settings configure this for the operation probe.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.isGone(now) {
@@ -173,17 +173,17 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// start starts the operation op on the node at the time now; lasts is its duration. old is
-// the node before the update, or nil. If an operation of old still runs, op begins after it;
-// a removal begins at once.
-func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts time.Duration) {
-	n.Doing, n.ReadyAt = op, now.Add(lasts)
-	if old != nil && old.ReadyAt.After(now) && op != opRemove {
-		n.ReadyAt = old.ReadyAt.Add(lasts)
+// start starts the operation op on the node at the time now; op takes the time length.
+// previous is the node before the update, or nil. If an operation of previous still runs, op
+// begins at the end of that operation; a removal begins at once.
+func (n *node) start(previous *node, op operation, b behaviour, now time.Time, length time.Duration) {
+	n.Doing, n.ReadyAt = op, now.Add(length)
+	if previous != nil && previous.ReadyAt.After(now) && op != opRemove {
+		n.ReadyAt = previous.ReadyAt.Add(length)
 	}
 	switch {
-	case old != nil && old.Fails != "" && old.Doing == opMake && op != opRemove:
-		n.Doing, n.ReadyAt = opMake, old.ReadyAt // a node that could not be created stays failed
+	case previous != nil && previous.Fails != "" && previous.Doing == opMake && op != opRemove:
+		n.Doing, n.ReadyAt = opMake, previous.ReadyAt // a node that could not be created stays failed
 	case b == fail:
 		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, failedAction[op])
 	default:
@@ -192,8 +192,8 @@ func (n *node) start(old *node, op operation, b behaviour, now time.Time, lasts 
 	n.scheduleSteps()
 }
 
-// place assigns the lowest free place to a new node, and a port. The first node of a
-// component has port 22.
+// place assigns a port and the lowest free place to a new node. The first node of a component
+// has port 22.
 func (s *state) place(n *node, now time.Time) {
 	if s.places == nil {
 		s.places, s.nodesOn = map[int]bool{}, map[string]int{}
@@ -214,33 +214,33 @@ func (s *state) place(n *node, now time.Time) {
 }
 
 // next returns the node in its requested state, and the operations that lead to this state,
-// the main one first. old is the node in its current state, or nil if it does not exist. If
+// the main one first. current is the node before the update, or nil if it does not exist. If
 // there is nothing to do, next returns no operations. The error is a refusalError.
-func next(old *node, u update) (*node, []operation, error) {
+func next(current *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
 	}
 	w := u.Should
 	if w.Ensure != nil && *w.Ensure == provider.Absent {
-		if old == nil || old.Doing == opRemove && old.Fails == "" {
+		if current == nil || current.Doing == opRemove && current.Fails == "" {
 			return nil, nil, nil
 		}
-		n := *old
+		n := *current
 		return &n, []operation{opRemove}, nil
 	}
-	if old != nil && old.Doing == opRemove {
+	if current != nil && current.Doing == opRemove {
 		return nil, nil, refused(provider.Failed, "node %s is being removed", u.Name)
 	}
-	if old == nil {
+	if current == nil {
 		return newNode(u)
 	}
-	if differs(w.Component, old.Component) || differs(w.SliverType, old.SliverType) || differs(w.Image, old.Image) {
+	if differs(w.Component, current.Component) || differs(w.SliverType, current.SliverType) || differs(w.Image, current.Image) {
 		return nil, nil, refused(provider.Failed, "component, sliver_type and image of node %s cannot be changed; remove it first", u.Name)
 	}
-	if renames(w.ClientID, old.ClientID) || renames(w.SliceURN, old.SliceURN) || renames(w.SliverURN, old.SliverURN) {
+	if renames(w.ClientID, current.ClientID) || renames(w.SliceURN, current.SliceURN) || renames(w.SliverURN, current.SliverURN) {
 		return nil, nil, refused(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
 	}
-	n, ops := change(old, u)
+	n, ops := change(current, u)
 	return n, ops, nil
 }
 
@@ -266,7 +266,7 @@ func change(old *node, u update) (*node, []operation) {
 	return &n, ops
 }
 
-// newNode returns a requested node that does not exist yet, and the operations for it.
+// newNode returns the requested node, which does not exist yet, and the operations for it.
 func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
@@ -292,12 +292,17 @@ func (u update) changesOther(old *node) bool {
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
 }
 
-// differs reports whether the update requests an attribute with another value than is.
-func differs(want *string, is string) bool { return want != nil && *want != is }
+// differs reports whether an update requests another value than current. requested is nil if
+// the update does not mention the attribute.
+func differs(requested *string, current string) bool {
+	return requested != nil && *requested != current
+}
 
-// renames reports whether the update changes a name that the node already has. An earlier
-// version of this program stored nodes without these names, so an empty name may change.
-func renames(want *string, is string) bool { return is != "" && differs(want, is) }
+// renames reports whether an update changes a name that the node already has. An earlier
+// version of this program stored nodes without names, so an empty name may change.
+func renames(requested *string, current string) bool {
+	return current != "" && differs(requested, current)
+}
 
 // assign copies the requested attributes to the node.
 func (n *node) assign(w should) {
@@ -312,20 +317,21 @@ func (n *node) assign(w should) {
 	assign(&n.Interfaces, w.Interfaces)
 }
 
-// assign sets *to to *from, unless from is nil.
+// assign copies *source to *target, unless source is nil.
 func assign[T any](to, from *T) {
 	if from != nil {
 		*to = *from
 	}
 }
 
-// changed returns an entry for the answer's array changes: all writable attributes that
-// differ between old and n, with both values. old is nil for a new node.
-func changed(old, n *node, now time.Time) object {
+// changed returns an entry for the array "changes" of the answer. The entry has all writable
+// attributes that differ between previous and n, with both values. previous is nil for a new
+// node.
+func changed(previous, n *node, now time.Time) object {
 	c := object{}
 	was := provider.Resource{provider.AttrEnsure: provider.Absent}
-	if old != nil {
-		was = old.report(now, "")
+	if previous != nil {
+		was = previous.report(now, "")
 	}
 	is := provider.Resource{provider.AttrEnsure: provider.Absent}
 	if n.Doing != opRemove {

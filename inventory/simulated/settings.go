@@ -46,12 +46,12 @@ const (
 	refuse behaviour = "refuse" // the answer is an error
 	hang   behaviour = "hang"   // the call does not end
 	die    behaviour = "die"    // the process is killed
-	lose   behaviour = "lose"   // the node vanishes when LoseAfter has passed after the operation
+	lose   behaviour = "lose"   // the node vanishes LoseAfter after the end of the operation
 )
 
 var behaviours = []behaviour{slow, fail, refuse, hang, die, lose}
 
-// settings is NAME.yaml without the metadata; parseSettings knows its keys.
+// settings is the content of NAME.yaml without the metadata.
 type settings struct {
 	Domain     string
 	Timing     map[operation]duration
@@ -124,10 +124,10 @@ func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	return component{}, false
 }
 
-// isMisbehaving reports whether the component is configured to misbehave in op. before is the
+// isMisbehaving reports whether the component is configured to misbehave in op. count is the
 // number of earlier operations in which the component misbehaved.
-func (c component) isMisbehaving(op operation, before int) bool {
-	if c.Times > 0 && before >= c.Times {
+func (c component) isMisbehaving(op operation, count int) bool {
+	if c.Times > 0 && count >= c.Times {
 		return false
 	}
 	if len(c.On) == 0 {

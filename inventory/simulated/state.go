@@ -25,7 +25,7 @@ type line struct {
 	Component *history `json:"component,omitempty"`
 }
 
-// history counts the operations on a component. The random numbers and the setting times
+// history counts the operations on a component. The random numbers and the setting "times"
 // depend on these counts.
 type history struct {
 	Component string `json:"name"`
@@ -46,9 +46,9 @@ type state struct {
 	lines     int    // number of these lines
 	pending   []byte // lines that save appends to the log
 
-	// Used by place, created when the first node is placed.
+	// The method place uses these fields, and creates them for the first node.
 	places  map[int]bool   // places in use
-	lowest  int            // no place below is free
+	lowest  int            // all places below this one are in use
 	nodesOn map[string]int // nodes of each component
 }
 

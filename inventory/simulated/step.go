@@ -27,9 +27,9 @@ type step struct {
 }
 
 // steps parses the items of setup and chooses the duration and the result of each. Invalid
-// items fail, and so do items whose URL or command contains "fail". bad reports whether a
-// step is configured to be slow or to fail.
-func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, bad bool) {
+// items fail, and so do items whose URL or command contains "fail". misbehaves reports
+// whether a step is configured to be slow or to fail.
+func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, misbehaves bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
 		x := step{Kind: execute}
@@ -42,7 +42,7 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 		}
 		b, _ := s.configuredBehaviour(h, op)
 		x.Lasts = s.duration(r, b, op)
-		bad = bad || b == slow || b == fail
+		misbehaves = misbehaves || b == slow || b == fail
 		switch {
 		case x.Fails != "" || b != fail && !strings.Contains(asked.URL+asked.Command, "fail"):
 		case op == opInstall:
@@ -52,12 +52,13 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, b
 		}
 		all = append(all, x)
 	}
-	return all, bad
+	return all, misbehaves
 }
 
-// scheduleSteps schedules the node's steps when the node is first switched on. They start at
-// n.ReadyAt. Then scheduleSteps delays n.ReadyAt by the duration of all install steps and by
-// the duration of all execute steps, the latter at most patience.
+// scheduleSteps schedules the node's steps when the node is first switched on. The steps
+// start at n.ReadyAt. scheduleSteps then delays n.ReadyAt by the duration of all install
+// steps. It delays n.ReadyAt further by the duration of all execute steps, but at most by
+// patience.
 func (n *node) scheduleSteps() {
 	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
 		return
@@ -74,7 +75,7 @@ func (n *node) scheduleSteps() {
 	n.ReadyAt = n.ReadyAt.Add(min(commands, patience))
 }
 
-// report is an item of services.
+// report is one item of the attribute "services".
 type report struct {
 	Kind    string `json:"kind"`
 	State   string `json:"state"`

@@ -1,31 +1,30 @@
-// Package suggest finds the known word that a misspelled word probably stands for, for
-// hints in messages.
-// It has no dependencies, so that small programs can use it.
+// Package suggest finds the known word that is most similar to a misspelled word, as a hint
+// for messages. It has no dependencies, so that small programs can use it.
 package suggest
 
 import "strings"
 
-// Word returns the word of have that is most similar to want, or "" if no word is similar
-// enough: one letter, or up to a third of want's letters, may differ. Upper and lower case
-// do not matter.
-func Word(want string, have []string) string {
-	best, least := "", max(2, len(want)/3+1)
-	for _, h := range have {
-		if strings.EqualFold(want, h) {
+// Word returns the known word that is most similar to text, or "" if no word is similar
+// enough: one letter, or up to a third of text's letters, may differ. Upper and lower case do
+// not matter.
+func Word(text string, known []string) string {
+	best, least := "", max(2, len(text)/3+1)
+	for _, h := range known {
+		if strings.EqualFold(text, h) {
 			return h
 		}
-		if d := len(want) - len(h); len(want) < 2 || d >= least || -d >= least {
+		if d := len(text) - len(h); len(text) < 2 || d >= least || -d >= least {
 			continue
 		}
-		if d := distance(want, h); d < least {
+		if d := distance(text, h); d < least {
 			best, least = h, d
 		}
 	}
 	return best
 }
 
-// distance returns the number of letters to insert, drop, replace or swap with their
-// neighbour to get from a to b.
+// distance returns the number of changes that turn a into b. A change inserts, drops or
+// replaces a letter, or swaps it with its neighbour.
 func distance(a, b string) int {
 	// row[j] is the distance from a[:i] to b[:j]. last and before are the rows of a[:i-1]
 	// and a[:i-2].

@@ -39,8 +39,8 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 const searched = 1 << 20
 
 // notYAML records a mistake for a text that is not YAML; err is the error of the YAML
-// library. The record names the line after which the text cannot be parsed. The cause may
-// be a later line, for example where a bracket or quote should be closed.
+// library. The message names the line from which on the text is not valid. The cause may be
+// in a later line, for example where a bracket or quote should be closed.
 func (r *Reader) notYAML(text []byte, err error) {
 	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
 	if rest, ok := strings.CutPrefix(cause, "line "); ok {
@@ -59,8 +59,8 @@ func (r *Reader) notYAML(text []byte, err error) {
 	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
-// firstBad returns the smallest number of lines such that these first lines of the text are
-// not valid YAML. The library's own message often names the line of the enclosing entry.
+// firstBad returns the smallest n for which the first n lines of the text are not valid YAML.
+// The library's own message often names the line of the enclosing entry.
 func firstBad(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
 	good, bad, size := 0, len(lines), 0 // lines[:good] is valid YAML of size bytes; lines[:bad] is not

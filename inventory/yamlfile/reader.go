@@ -28,7 +28,8 @@ func (r *Reader) Wrong(n *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, Problem{r.File, line, fmt.Sprintf(format, args...)})
 }
 
-// Mistakes returns the number of mistakes so far. If it has grown, do not use the value just read.
+// Mistakes returns the number of mistakes so far. A value is not valid if this number
+// increased while the value was read.
 func (r *Reader) Mistakes() int { return len(r.problems) }
 
 // Missing records that the entry n lacks a required key; label is the entry's name in the
@@ -37,24 +38,23 @@ func (r *Reader) Missing(n *yaml.Node, label, key string) {
 	r.Wrong(n, "%s has no %s; add one", label, key)
 }
 
-// Unknown records that the value of n is not among the names in have. label is the kind of
-// thing that the names stand for. The message suggests a similar name among the first
-// thousand names.
-func (r *Reader) Unknown(n *yaml.Node, label string, have []string) {
+// Unknown records that the value of n is not one of the names. label is the kind of thing
+// that has these names. The message suggests a similar name from the first thousand names.
+func (r *Reader) Unknown(n *yaml.Node, label string, names []string) {
 	const searched = 1000
-	switch near := suggest.Word(n.Value, have[:min(len(have), searched)]); {
+	switch near := suggest.Word(n.Value, names[:min(len(names), searched)]); {
 	case near != "":
 		r.Wrong(n, "there is no %s %.80q; did you mean %q?", label, n.Value, near)
-	case len(have) == 0:
+	case len(names) == 0:
 		r.Wrong(n, "there is no %s %.80q; none is defined", label, n.Value)
 	default:
-		r.Wrong(n, "there is no %s %.80q; there are %s", label, n.Value, Few(have))
+		r.Wrong(n, "there is no %s %.80q; there are %s", label, n.Value, Few(names))
 	}
 }
 
 // Fields calls f for each key of the mapping n, with its value. keys are the allowed keys,
-// and label names the mapping in messages. Keys that are unknown, duplicate or not plain
-// text are mistakes, and f is not called for them.
+// and label names the mapping in messages. A key that is unknown, duplicate or not plain text
+// is a mistake; Fields does not call f for such a key.
 func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key string, value *yaml.Node)) {
 	n = Deref(n)
 	if n.Kind != yaml.MappingNode {
@@ -118,8 +118,8 @@ func (r *Reader) OneOrMore(n *yaml.Node, label string) []*yaml.Node {
 	return r.Items(n, label)
 }
 
-// Texts reads a list of texts; a single text is a list of one. An entry that is not a text
-// is a mistake, and the result lacks it.
+// Texts reads a list of texts and returns the valid ones as nodes. A single text is a list of
+// one. An entry that is not a text is a mistake.
 func (r *Reader) Texts(n *yaml.Node, label string) []*yaml.Node {
 	var list []*yaml.Node
 	for _, item := range r.OneOrMore(n, label) {
@@ -130,8 +130,8 @@ func (r *Reader) Texts(n *yaml.Node, label string) []*yaml.Node {
 	return list
 }
 
-// Text returns a scalar of one line as written. Other values, empty ones and control
-// characters are mistakes, and Text returns "".
+// Text returns the text of n, one line, as written. If n is empty, no scalar, or has control
+// characters, Text records a mistake and returns "".
 func (r *Reader) Text(n *yaml.Node, label string) string {
 	n = Deref(n)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The properties of the link in the interface of each created node: none, or some.
+// The JSON text of a link in an item of interfaces: without properties, and with two.
 const (
 	noProperties   = `"properties":[]`
 	someProperties = `"properties":[{"capacity":10000,"latency":10}]`
@@ -23,8 +23,9 @@ func withProperties(u provider.Update) provider.Update {
 	return u
 }
 
-// checkProperties makes a dry run of a node whose link has a capacity and a latency. A
-// provider that does not support these must refuse the node with the kind unsupported.
+// checkProperties makes a dry run for a node whose link has a capacity and a latency. A
+// provider that does not support link properties must refuse the node with the kind
+// unsupported.
 func (s *suite) checkProperties() {
 	if !s.p.Has(provider.AttrInterfaces) {
 		return
@@ -39,7 +40,8 @@ func (s *suite) checkProperties() {
 	}
 }
 
-// checkShaping checks that a node with accepted properties reports its emulator.
+// checkShaping records a note if the provider accepts link properties but the node r reports
+// no emulator.
 func (s *suite) checkShaping(name string, r provider.Resource) {
 	if s.acceptsProperties && len(provider.ObservedNode(r).Emulators) == 0 {
 		s.note(ruleInterfaces, "%s is accepted with a link that has a capacity and a latency, but no emulator is reported; if you cannot shape links, refuse such nodes with the kind unsupported", name)

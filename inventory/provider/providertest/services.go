@@ -8,14 +8,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Steps of each created node: one that succeeds, and one that fails.
+// succeeds and fails are the two steps of each created node, as items of setup.
 var (
 	succeeds = `{"kind":"execute","shell":"sh","command":"true"}`
 	fails    = `{"kind":"execute","shell":"sh","command":"exit 7 # to fail"}`
 )
 
-// checkServices waits until the steps in setup, with which the node was created, have ended.
-// It checks the reports on them.
+// checkServices waits until all steps of the node have ended, and checks the reports on them.
+// setup has the steps with which the node was created.
 func (s *suite) checkServices(name string, setup []string) error {
 	if !s.p.Has(provider.AttrSetup) || !s.p.Has(provider.AttrServices) || len(setup) == 0 {
 		return nil
@@ -60,8 +60,8 @@ func (s *suite) checkServices(name string, setup []string) error {
 	}
 }
 
-// checkEnd checks the result of a step: the step succeeds must be done with exit 0, and the
-// step fails must have failed with another exit status.
+// checkEnd checks the result of a step. Exit status 0 means success; the command of the other
+// step must fail with another exit status.
 func (s *suite) checkEnd(step string, state am.StepState, exit int) {
 	switch {
 	case step == succeeds && (state != am.StepDone || exit != 0):

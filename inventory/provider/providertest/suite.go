@@ -92,8 +92,8 @@ type suite struct {
 	interrupted       func() bool // reports whether the caller's context has ended
 	p                 *provider.Provider
 	o                 Options
-	ignoresNoop       bool // a dry run changes something
-	acceptsProperties bool // it accepts properties of links
+	ignoresNoop       bool // the provider changes something in a dry run
+	acceptsProperties bool // the provider accepts properties of links
 
 	quiet bool // errors are expected and not recorded
 
@@ -102,7 +102,7 @@ type suite struct {
 	reported map[string]bool // the findings that are recorded, by rule and format
 }
 
-// newSuite returns a suite that reads p's log and answers.
+// newSuite returns a suite that also checks the provider's log lines and answers.
 func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 	if o.Wait == 0 {
 		o.Wait = 10 * time.Minute
@@ -121,9 +121,9 @@ func newSuite(ctx context.Context, p *provider.Provider, o Options) *suite {
 func (s *suite) wrong(rule, format string, args ...any) { s.find(rule, false, format, args) }
 func (s *suite) note(rule, format string, args ...any)  { s.find(rule, true, format, args) }
 
-// find records a finding. Of the findings with the same rule and format it records only the
-// first, so a mistake with every node is one finding. After an interruption, and while
-// s.quiet is set, it records only notes.
+// find records a finding, unless an earlier finding has the same rule and format. So a
+// mistake that occurs with every node is one finding. After an interruption, and while
+// s.quiet is set, find records only notes.
 func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func detail(err error) string {
 // unusedName returns a UUID that no node has.
 func unusedName() string { return uuid.NewString() }
 
-// unusedNames returns n UUIDs that no nodes have.
+// unusedNames returns n UUIDs that no node has.
 func unusedNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
