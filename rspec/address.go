@@ -17,9 +17,10 @@ type badAddress struct {
 	args   []any
 }
 
-// readAddress reads an address and its netmask, which may be dotted or a prefix length.
-// Without a mask the network has the default prefix length. An IPv4 address written as
-// IPv6 (::ffff:10.0.0.1) becomes IPv4. family is the requested type, and may be empty.
+// readAddress reads an address and its netmask. The netmask is dotted or a prefix length;
+// without one the network has the default prefix length. An IPv4 address written as IPv6
+// (::ffff:10.0.0.1) becomes IPv4. family is the requested type of address, or "" for any
+// type.
 func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	refuse := func(attr, remedy, format string, args ...any) (netip.Prefix, *badAddress) {
 		return netip.Prefix{}, &badAddress{attr, remedy, format, args}

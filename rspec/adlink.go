@@ -8,19 +8,19 @@ import (
 	"patchbay/am/urn"
 )
 
-// AdLink is a physical link or a switch with the interfaces that it joins. The capacity
-// of a link with two interfaces is written as a property in each direction. A switch
-// would need a property for each pair of interfaces; its capacities are written as
-// further link types, such as "ethernet-1000000".
+// AdLink is a physical link or a switch with the interfaces that it joins. The capacity of a
+// link with two interfaces is written as a property in each direction. A switch would need a
+// property for each pair of interfaces. So the capacities of a switch are written as further
+// link types, such as "ethernet-1000000".
 type AdLink struct {
 	ComponentID urn.URN
 	// Name and Type are left out if they are empty.
 	Name, Type string
-	// Capacity is the capacity in kbit/s at interfaces that state none; 0 means
-	// unknown.
+	// Capacity applies to the interfaces that state no capacity of their own. It is in
+	// kbit/s; 0 means unknown.
 	Capacity int64
-	// Interfaces are the joined interfaces. Those that no node of the site has are left
-	// out, and so is a link without any other interface.
+	// Interfaces are the joined interfaces. An interface that no node of the site has is not
+	// written. A link without any other interface is not written either.
 	Interfaces []urn.URN
 }
 
@@ -32,8 +32,8 @@ type linkFragments struct {
 
 // linkFragment is one link; it starts where the previous one ends.
 type linkFragment struct {
-	// head is the offset of the first part: the text before it is written whenever the
-	// link is. end is the offset at which the link ends.
+	// head is the offset of the first part. The text up to head is written whenever one of
+	// the parts is written. end is the offset at which the link ends.
 	head, end int
 	parts     []linkPart
 }
@@ -150,8 +150,8 @@ func smallestKnown(a, b int64) int64 {
 	return min(a, b)
 }
 
-// append appends the links to b, without the parts that refer to hidden nodes. A link
-// without any remaining interface is left out. A nil hidden hides no node.
+// append appends the links to b, without the parts that refer to hidden nodes. A link without
+// any remaining interface is left out. If hidden is nil, no node is hidden.
 func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	if hidden == nil {
 		return append(b, l.text...)

@@ -19,8 +19,8 @@ type AdNode struct {
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
 	Interfaces    []AdInterface
-	// Location is left out if it is nil or lacks the country, which the schema
-	// requires, or the coordinates, without which clients fail.
+	// Location is written only if it has the country, which the schema requires, and the
+	// coordinates, which clients require.
 	Location *Location
 }
 
@@ -67,7 +67,7 @@ type nodeFragment struct {
 type nodeKind struct {
 	// busy is the text if no slot is free.
 	busy string
-	// free is the text otherwise; the number of free slots goes between the pieces.
+	// free is the text if slots are free. The number of free slots goes between the pieces.
 	free []string
 }
 

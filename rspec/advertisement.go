@@ -30,8 +30,8 @@ type Site struct {
 // Availability is the part of an advertisement that changes.
 type Availability struct {
 	Generated time.Time
-	// Free returns the number of slivers that node i of the site can still hold; the
-	// node is available if it is positive. It is called once for each node.
+	// Free returns the number of slivers that node i of the site can still hold. The node is
+	// available if the number is positive. Append calls Free once for each node.
 	Free func(i int) int
 	// PublicAddresses is the number of free public addresses.
 	PublicAddresses int
@@ -124,7 +124,7 @@ func (a *Advertiser) Append(b []byte, now Availability) []byte {
 		b = append(b, a.addresses...)
 	}
 	b = append(b, a.machines...)
-	var hidden []bool // the nodes left out; a second call of Free could differ
+	var hidden []bool // the nodes left out; stored, because Free could return another number later
 	if now.OnlyFree && len(a.links.links) > 0 {
 		hidden = make([]bool, len(a.nodes))
 	}

@@ -133,8 +133,8 @@ func isAccount(e *xmltree.Element) bool {
 	return false
 }
 
-// annotateExtensions writes the sliver's times and state and the node's physical
-// identity. It replaces the elements with these facts of an earlier manifest.
+// annotateExtensions writes the sliver's times and state and the node's physical identity.
+// They replace the corresponding elements of an earlier manifest.
 func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
 	if !sliver && !vnode {
@@ -159,13 +159,13 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	}
 }
 
-// inherited is the space of an element in the same namespace as the enclosing element, which
-// needs no declaration.
+// inherited, in place of a namespace, means the namespace of the enclosing element. It needs
+// no declaration.
 const inherited = ""
 
 // openTag returns a start tag without its closing bracket. The tag declares the namespace
-// space, unless that is inherited. attrs are names and values in turn; attributes with an
-// empty value are left out.
+// space, unless space is inherited. attrs are alternately names and values; attributes with
+// an empty value are left out.
 func openTag(space, local string, attrs ...string) string {
 	tag := "<" + local
 	if space != inherited {
@@ -184,7 +184,7 @@ func writeElement(b *strings.Builder, space, local string, attrs ...string) {
 	b.WriteString(openTag(space, local, attrs...) + "/>")
 }
 
-// writeAround writes an element with the content inner.
+// writeAround writes an element; inner is the element's content.
 func writeAround(b *strings.Builder, local, inner string, attrs ...string) {
 	if inner == "" {
 		writeElement(b, inherited, local, attrs...)

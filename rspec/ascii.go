@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// asciiXML converts a well-formed document to ASCII. It uses references in
-// character data and attributes, interrupts CDATA sections for them, and writes
-// blanks in comments and processing instructions. Names and targets of processing
-// instructions remain unchanged, because they cannot contain references.
+// asciiXML converts a well-formed document to ASCII. In character data and attributes it
+// writes references. CDATA sections cannot contain references, so they are interrupted. In
+// comments and processing instructions it writes blanks. Names and targets of processing
+// instructions remain unchanged, because they cannot contain references either.
 func asciiXML(s string) string {
 	if isASCII(s) {
 		return s
@@ -42,16 +42,16 @@ func asciiXML(s string) string {
 // writeBlank writes a blank in place of any character.
 func writeBlank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
 
-// asciiUntil converts s up to and including end and returns the rest. It calls other for
-// each character beyond ASCII.
-func asciiUntil(b *strings.Builder, s, end string, other func(*strings.Builder, rune)) string {
+// asciiUntil converts s up to and including the text end, and returns the rest of s. It calls
+// replace for each character beyond ASCII.
+func asciiUntil(b *strings.Builder, s, end string, replace func(*strings.Builder, rune)) string {
 	n := strings.Index(s, end) + len(end)
-	asciiText(b, s[:n], other)
+	asciiText(b, s[:n], replace)
 	return s[n:]
 }
 
-// asciiCDATA converts the CDATA section at the start of s and returns the rest. A section
-// cannot contain references, so it ends before them, and a new section begins after them.
+// asciiCDATA converts the CDATA section at the start of s and returns the rest of s. It ends
+// the section before each reference and begins a new one after it.
 func asciiCDATA(b *strings.Builder, s string) string {
 	n := strings.Index(s, "]]>") + len("]]>")
 	for i := 0; i < n; {
@@ -91,8 +91,8 @@ func asciiTag(b *strings.Builder, s string) string {
 	}
 }
 
-// asciiText copies ASCII and calls other for each other character.
-func asciiText(b *strings.Builder, s string, other func(*strings.Builder, rune)) {
+// asciiText copies ASCII characters, and calls replace for each character beyond ASCII.
+func asciiText(b *strings.Builder, s string, replace func(*strings.Builder, rune)) {
 	for i := 0; i < len(s); {
 		if s[i] < utf8.RuneSelf {
 			b.WriteByte(s[i])
@@ -100,7 +100,7 @@ func asciiText(b *strings.Builder, s string, other func(*strings.Builder, rune))
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		other(b, r)
+		replace(b, r)
 		i += n
 	}
 }

@@ -34,10 +34,11 @@ func (s span) selfClosing() bool { return s.open == s.end }
 
 var errDisagree = errors.New("not well-formed: two XML readers disagree about the tags")
 
-// locate finds the spans of all elements of d in one pass of tokens of encoding/xml. given
-// are the bytes as received. It fails if names, attributes or nesting differ from the tree.
-func locate(d *xmltree.Doc, given []byte) (*document, error) {
-	doc := &document{given: given, src: d.Source, cut: d.Offset}
+// locate finds the spans of all elements of d in one pass of tokens of encoding/xml. received
+// is the document as received. locate fails if names, attributes or nesting differ from those
+// of the tree.
+func locate(d *xmltree.Doc, received []byte) (*document, error) {
+	doc := &document{given: received, src: d.Source, cut: d.Offset}
 	doc.collect(d.Root)
 	doc.spans = make([]span, len(doc.elements))
 	tokens := xml.NewDecoder(bytes.NewReader(d.Source))
@@ -53,7 +54,7 @@ func locate(d *xmltree.Doc, given []byte) (*document, error) {
 			break
 		}
 		if err != nil {
-			at := newPosition(given)
+			at := newPosition(received)
 			at.moveTo(d.Offset + before)
 			return nil, &xmltree.SyntaxError{Line: at.line, Column: at.column, Msg: fmt.Sprintf(
 				"XML readers disagree about this text (%v); use only letters of XML 1.0's first editions in names, such as a to z", err)}
@@ -199,12 +200,12 @@ func (d *document) bytes(e *xmltree.Element) []byte {
 	return d.src[s.start:s.end]
 }
 
-// isElement reports whether e is the RSpec element of that name.
+// isElement reports whether e is an RSpec element with the name local.
 func isElement(e *xmltree.Element, local string) bool {
 	return e.Local == local && e.Space == Namespace
 }
 
-// children returns the direct children of e that are RSpec elements of that name.
+// children returns the direct children of e that are RSpec elements with the name local.
 func children(e *xmltree.Element, local string) []*xmltree.Element {
 	var out []*xmltree.Element
 	for c := range childElements(e) {

@@ -22,7 +22,7 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 			a.of[m] = i
 		}
 	}
-	same := map[[2]int]bool{} // vertices that an edge joins
+	same := map[[2]int]bool{} // the pairs of vertices that an edge joins
 	for i := range s.edges {
 		x, y, crosses := a.joins(&s.edges[i])
 		if !crosses {
@@ -116,7 +116,7 @@ func (a *arrangement) merged(list []int) *block {
 	return w
 }
 
-// moveMerged moves w, a block that merged returned, with the blocks in it.
+// moveMerged moves w with the blocks in it. The method merged has returned w.
 func (a *arrangement) moveMerged(w *block, to point) {
 	d := to.sub(w.point)
 	w.point = to
@@ -128,8 +128,8 @@ func (a *arrangement) moveMerged(w *block, to point) {
 // moveBlock moves block i to the centre p.
 func (a *arrangement) moveBlock(i int, p point) { a.s.move(a.blocks[i], p) }
 
-// placeGrid sets blocks in a grid of readable proportion. It packs frames in rows instead,
-// because their sizes differ.
+// placeGrid sets blocks in a grid of readable proportion. If the blocks are frames, placeGrid
+// packs them in rows instead, because their sizes differ.
 func (a *arrangement) placeGrid(list []int) {
 	if a.frames {
 		a.packLoose(list)
@@ -186,9 +186,9 @@ func (a *arrangement) pack(parts []*block) rect {
 	return all
 }
 
-// fillRows fills rows of a given width with the parts and returns the size that they take.
-// It calls place, unless that is nil, with the centre of each part, which is at the middle
-// of its row's height.
+// fillRows fills rows of a given width with the parts and returns the size that the rows
+// take. It calls place, unless place is nil, with each part and its centre. The centres of a
+// row have the same height.
 func fillRows(parts []*block, width, gap float64, place func(*block, point)) (w, h float64) {
 	for i := 0; i < len(parts); {
 		used, high, j := 0.0, 0.0, i

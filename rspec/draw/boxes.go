@@ -15,8 +15,8 @@ type builder struct {
 	// outside holds the vertices of interfaces and aggregates that the document
 	// names but does not contain.
 	outside map[string]int
-	// hubs, dropped and unconnected count the links that are drawn as hubs, are not drawn
-	// because there are too many, or have no ends.
+	// hubs counts the links that are drawn as hubs. dropped counts the links that are not
+	// drawn because there are too many. unconnected counts the links without ends.
 	hubs, dropped, unconnected int
 	common                     string // properties of all links, shown in the heading
 }
@@ -66,7 +66,7 @@ func (v *vertex) add(text string, f font, dim bool) {
 	}
 }
 
-// fit shortens the lines to the width room and sets the size of the box.
+// fit shortens the lines to at most the width room, and sets the size of the box.
 func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// minBusNodes is the minimal number of nodes on a bus. A hub with fewer nodes that could
-// stand on its bus is drawn as a box with spokes.
+// minBusNodes is the minimal number of nodes on a bus. A hub with fewer such nodes is drawn
+// as a box with spokes.
 const minBusNodes = 5
 
 // crowdedHub is the number of spokes of a crowded hub. Nodes of a crowded hub stand on its
@@ -19,8 +19,8 @@ const (
 	busGap     = 20.0
 )
 
-// bus places nodes above and below the bars of a hub; edges are the lines from these nodes
-// to the hub. It returns one block of the hub and the nodes. The hub's box is at the left,
+// bus places nodes above and below the bars of a hub, and returns a block with the hub and
+// the nodes. edges are the lines from these nodes to the hub. The hub's box is at the left,
 // where the hub's other lines end.
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
@@ -34,8 +34,8 @@ func (s *scene) bus(hub int, edges []int) *block {
 		pitch = max(pitch, v.hw*2+busGap, labelFont.width(e.near[0])+14)
 		high = max(high, v.hh*2)
 	}
-	// Nodes that are linked with each other form one row, which turns back below the
-	// bar, with room for the labels. Their stubs are beside their middle.
+	// Nodes that are linked with each other form one row. The row turns at the end of the bar
+	// and continues below it. The pitch leaves room for the labels of these links.
 	nodes := stubs.keys
 	joined := s.gaps(setOf(nodes))
 	if joined.x > 0 {
@@ -162,11 +162,11 @@ func (s *scene) fan(node int, buses []*block) *block {
 	return all
 }
 
-// pageForm distributes n nodes over bars; sides is 1 or 2, the number of sides of a bar that
-// have nodes. It returns the numbers of bars and columns with which the drawing is nearest
-// to the proportion of a page. It uses one bar if that has at most fewColumns columns. pitch
-// is the width of a column, step the height of a bar with its nodes, and extra the width
-// beside the nodes.
+// pageForm returns the number of bars, and the number of columns of each bar, for n nodes. It
+// chooses the numbers for which the drawing is nearest to the proportion of a page. If one
+// bar has at most fewColumns columns, pageForm uses one bar. sides is the number of sides of
+// a bar that have nodes, 1 or 2. pitch is the width of a column. step is the height of a bar
+// with its nodes, and extra the width beside the nodes.
 func pageForm(n, sides, fewColumns int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
 	for k := 1; k <= n; k++ {

@@ -104,7 +104,7 @@ func (a *arrangement) placeChain(list []int) {
 		high = rowHigh
 		x := 0.0
 		for n, i := range row {
-			if perRow == len(walk) { // one row: each block its own width
+			if perRow == len(walk) { // in one row each block has its own width
 				x += a.blocks[i].hw
 				a.moveBlock(i, point{x, y})
 				x += a.blocks[i].hw + a.gap.x
@@ -155,8 +155,8 @@ func ellipse(n int) []point {
 	return at
 }
 
-// placeFramesAround sets frames around middle, the one box that links them: in a row
-// above the box, or in two rows with the box between them.
+// placeFramesAround sets frames around the box middle, which links them: in a row above the
+// box, or in two rows with the box between them.
 func (a *arrangement) placeFramesAround(list []int, middle int) {
 	frames := slices.Sorted(slices.Values(a.near[middle]))
 	total := 0.0
@@ -200,7 +200,7 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	rings := 1
 	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
 	}
-	// The leaves are divided into shares, of which ring k gets k.
+	// The leaves are divided into equal shares. Ring k gets k shares.
 	left, shares := len(leaves), rings*(rings+1)/2
 	at := 0
 	for k := 1; k <= rings; k++ {
@@ -225,7 +225,8 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	a.placeScaled(walk, unit, 0.8)
 }
 
-// placeScaled sets blocks at the given places, scaled up until all have room.
+// placeScaled sets blocks at the given places. It scales the places up until all blocks have
+// room.
 func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	c := a.cell(walk)
 	at := make([]point, len(walk))
@@ -255,8 +256,8 @@ func (a *arrangement) hasRoom(walk []int, at []point) bool {
 	return true
 }
 
-// between returns the distances in x and y that two blocks need. It suffices that the blocks
-// keep one of the two.
+// between returns the distances in x and y that two blocks need. One of the two distances
+// suffices.
 func (a *arrangement) between(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need

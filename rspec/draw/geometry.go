@@ -36,7 +36,7 @@ func (r rect) contains(p point) bool {
 	return math.Abs(r.x-p.x) < r.hw && math.Abs(r.y-p.y) < r.hh
 }
 
-// union returns the smallest rect that contains both; the zero rect is empty.
+// union returns the smallest rect that contains r and s. A zero rect counts as empty.
 func (r rect) union(s rect) rect {
 	if r == (rect{}) {
 		return s

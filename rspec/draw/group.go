@@ -57,8 +57,8 @@ func groupKey(p *Picture, i, level int, peers [][]string) string {
 	return ""
 }
 
-// neighbours returns, for each node, texts that identify the nodes and larger links with
-// which it is linked, sorted and without duplicates.
+// neighbours returns a sorted list of texts for each node, without duplicates. The texts
+// identify the nodes and larger links with which the node is linked.
 func neighbours(p *Picture) [][]string {
 	lists := make([][]string, len(p.Nodes))
 	for i := range p.Links {
@@ -81,9 +81,9 @@ func neighbours(p *Picture) [][]string {
 	return lists
 }
 
-// nameRange returns the first and the last name of a group's nodes. The function short
-// shortens each of them.
-func (g group) nameRange(p *Picture, short func(string) string) string {
+// nameRange returns the first and the last name of a group's nodes. It calls shorten for each
+// of the two.
+func (g group) nameRange(p *Picture, shorten func(string) string) string {
 	names := make([]string, len(g.nodes))
 	for i, n := range g.nodes {
 		names[i] = p.Nodes[n].Name
@@ -93,7 +93,7 @@ func (g group) nameRange(p *Picture, short func(string) string) string {
 	if len(names) == 2 {
 		between = ", "
 	}
-	return short(cleaned(names[0])) + between + short(cleaned(names[len(names)-1]))
+	return shorten(cleaned(names[0])) + between + shorten(cleaned(names[len(names)-1]))
 }
 
 // compareNatural orders names with numbers by value: pc2 before pc10.
@@ -154,7 +154,7 @@ func (g *grouping[K, V]) add(key K, v V) {
 	g.of[key] = append(g.of[key], v)
 }
 
-// oneOf returns the only word in words, or the number of words: "3 kinds".
+// oneOf returns the word if words has only one, or else the number of words: "3 kinds".
 func oneOf(words []string, kind string) string {
 	if len(words) > 1 {
 		return fmt.Sprintf("%d %ss", len(words), kind)

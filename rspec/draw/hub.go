@@ -2,25 +2,25 @@ package draw
 
 import "cmp"
 
-// addLinkAsHub draws link i as a box with a spoke to each end in kept. ends are the vertices
-// of these ends, in the same order. A link with many ends at several managers has a part in
-// each frame; trunks join the parts.
-func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
+// addLinkAsHub draws link i as a box with a spoke to each of the ends. vertices are the
+// vertices of these ends, in the same order. A link with many ends at several managers has
+// several parts; trunks join the parts.
+func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
 	l := &b.scene.picture.Links[i]
-	if b.hubs >= maxBoxes || len(b.scene.edges)+len(ends) > maxEdges {
+	if b.hubs >= maxBoxes || len(b.scene.edges)+len(vertices) > maxEdges {
 		b.dropped++
 		return
 	}
 	b.hubs++
 	frame := b.frameOfLink(l)
-	if frame >= 0 || !b.scene.framed || len(ends) <= minSplitEnds {
-		b.addSpokes(i, b.addHub(l, frame, true), ends, kept)
+	if frame >= 0 || !b.scene.framed || len(vertices) <= minSplitEnds {
+		b.addSpokes(i, b.addHub(l, frame, true), vertices, ends)
 		return
 	}
 	// A frame with at least three ends has its own part; the other ends share a
 	// part between the frames.
 	var frames grouping[int, int]
-	for _, v := range ends {
+	for _, v := range vertices {
 		frames.add(b.scene.vertices[v].frame, v)
 	}
 	parts := map[int]int{}
@@ -38,12 +38,12 @@ func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
 	if rest || len(own) != 2 {
 		middle = b.addHub(l, -1, true)
 	}
-	for k, v := range ends {
+	for k, v := range vertices {
 		part, has := parts[b.scene.vertices[v].frame]
 		if !has {
 			part = middle
 		}
-		b.addSpokes(i, part, ends[k:k+1], kept[k:k+1])
+		b.addSpokes(i, part, vertices[k:k+1], ends[k:k+1])
 	}
 	if middle < 0 {
 		own, middle = own[:1], own[1]
@@ -53,7 +53,7 @@ func (b *builder) addLinkAsHub(i int, ends []int, kept []End) {
 	}
 }
 
-// minSplitEnds is the number of ends above which a link between managers has parts.
+// minSplitEnds is the number of ends above which a link between managers has several parts.
 const minSplitEnds = 6
 
 // addHub adds the box of a link and returns its number. Without facts, the box shows only
@@ -74,16 +74,16 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	return b.scene.add(v)
 }
 
-// addSpokes joins the ends in kept, which are ends of link i, to a hub; ends are the vertices
-// of these ends. Ends in the same group box share a spoke, and so do more than
-// maxSingleLines ends in one box.
-func (b *builder) addSpokes(i, hub int, ends []int, kept []End) {
+// addSpokes joins the given ends of link i to a hub; vertices are the vertices of these ends.
+// Ends in the same group box share a spoke. So do the ends in any other box that has more
+// than maxSingleLines of them.
+func (b *builder) addSpokes(i, hub int, vertices []int, ends []End) {
 	counts := map[int]int{}
-	for _, v := range ends {
+	for _, v := range vertices {
 		counts[v]++
 	}
 	done := map[int]bool{}
-	for k, v := range ends {
+	for k, v := range vertices {
 		e := edge{from: v, to: hub, title: linkTitle(&b.scene.picture.Links[i])}
 		if b.isGroup(v) || counts[v] > maxSingleLines {
 			if done[v] {
@@ -94,7 +94,7 @@ func (b *builder) addSpokes(i, hub int, ends []int, kept []End) {
 				e.bundle, e.middle = true, []string{"× " + digits(float64(counts[v]))}
 			}
 		} else {
-			e.near[0] = b.endLabel(kept[k])
+			e.near[0] = b.endLabel(ends[k])
 		}
 		b.scene.edges = append(b.scene.edges, e)
 	}

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes a document's text safe to show in one line. Control and formatting
-// characters, also those that change the direction of writing, become U+FFFD.
-// White space becomes one blank, a character keeps at most two combining marks,
-// and a text of more than limit characters is cut.
+// clean makes a document's text safe to show in one line. Control and formatting characters
+// become U+FFFD, also those that change the direction of writing. White space becomes one
+// blank. A character keeps at most two combining marks. A text of more than limit characters
+// is cut.
 func clean(s string, limit int) string {
 	var b strings.Builder
 	count, marks, blank := 0, 0, false
@@ -48,8 +48,8 @@ const maxText = 200
 // cleaned returns s cleaned and cut at maxText characters.
 func cleaned(s string) string { return clean(s, maxText) }
 
-// elide shortens a cleaned text until measure returns at most room for it. It cuts out the
-// middle, because names usually differ at their ends.
+// elide shortens a cleaned text until measure returns at most room for the text. It cuts out
+// the middle, because names usually differ at their ends.
 func elide(s string, room float64, measure func(string) float64) string {
 	if measure(s) <= room {
 		return s
@@ -65,8 +65,8 @@ func elide(s string, room float64, measure func(string) float64) string {
 	return "…"
 }
 
-// advance is the width of the ASCII characters from the blank on, in hundredths
-// of the font size: the widest of common sans-serif fonts.
+// advance has the width of each ASCII character from the blank on, in hundredths of the font
+// size. The width is the largest among common sans-serif fonts.
 var advance = [...]uint8{
 	32, 41, 46, 84, 64, 96, 78, 28, 40, 40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 56,
 	102, 69, 69, 73, 78, 67, 62, 78, 76, 30, 50, 67, 56, 87, 75, 79, 67, 79, 73, 67, 62, 74, 69, 99, 69, 67, 69, 40, 34, 40, 84, 56,
@@ -79,8 +79,7 @@ type font struct {
 	bold bool
 }
 
-// width estimates the width of a text in a drawing. The estimate is rather too large than
-// too small.
+// width estimates the width of a text in a drawing. The estimate tends to be too large.
 func (f font) width(s string) float64 {
 	w := 0.0
 	for _, r := range s {

@@ -137,8 +137,8 @@ func (e *edge) gap() point {
 }
 
 // blocks divides the vertices into blocks. Ladders and buses become blocks, and each other
-// vertex becomes one. Buses whose hubs have the same node as their only other neighbour
-// form one block with this node.
+// vertex becomes one. If several hubs of buses have only one neighbour outside their buses,
+// and this is the same node, their buses form one block with the node.
 func (s *scene) blocks(vertices []int) []*block {
 	degree := map[int]int{}
 	for i := range s.edges {
@@ -154,7 +154,7 @@ func (s *scene) blocks(vertices []int) []*block {
 		list = append(list, l)
 	}
 	hanging := s.busEdges(in, taken, degree)
-	fans := map[int][]*block{} // for each node, the buses whose only other neighbour it is
+	fans := map[int][]*block{} // for each node, the buses that have no other neighbour
 	for _, v := range vertices {
 		if len(hanging[v]) < minBusNodes {
 			continue

@@ -13,8 +13,8 @@ func (b *builder) addLinks() {
 	var pairs grouping[[2]int, int] // the links with two ends, by the vertices at their ends
 	for i := range p.Links {
 		l := &p.Links[i]
-		var ends []int // vertices of the ends that have one
-		var kept []End // those ends
+		var ends []int // the vertices of the ends in kept
+		var kept []End // the ends that have a vertex
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
 				ends, kept = append(ends, v), append(kept, e)
@@ -49,7 +49,7 @@ func (b *builder) addLinks() {
 }
 
 // vertexOf returns the vertex at which an end of link i is drawn. It adds a vertex for an end
-// that the document does not contain, or returns -1 if there are too many.
+// that the document does not contain, or returns -1 if there are too many such vertices.
 func (b *builder) vertexOf(i int, e End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
@@ -213,8 +213,8 @@ func linkTitle(l *Link) string {
 	return strings.Join(t, "\n")
 }
 
-// commonProperties returns the properties that all links share, to be shown once
-// in the heading. It is empty if there are fewer than five links.
+// commonProperties returns the properties that all links share, to be shown once in the
+// heading. The result is empty if there are fewer than five links.
 func commonProperties(p *Picture) string {
 	common := ""
 	for i := range p.Links {

@@ -17,7 +17,7 @@ type label struct {
 type placer struct {
 	s        *scene
 	taken    grid // boxes and labels
-	segments grid // the rectangle around each line of lines
+	segments grid // the rectangle around each member of lines
 	lines    [][2]point
 }
 
@@ -105,9 +105,9 @@ func pathLength(path []point) float64 {
 	return l
 }
 
-// pointAt returns the point at a distance from the start of a path, and the
-// direction of the path there.
-func pointAt(path []point, distance float64) (at, direction point) {
+// pointAt returns the point p at a distance from the start of a path, and the direction of
+// the path there.
+func pointAt(path []point, distance float64) (p, direction point) {
 	for i := 1; i < len(path); i++ {
 		l := path[i-1].to(path[i])
 		if distance <= l || i == len(path)-1 {
@@ -142,20 +142,20 @@ func (p *placer) placeEnd(e *edge, end int) {
 	p.placeBest([]string{text}, size, candidates, false)
 }
 
-// besideBox returns the centre of a label of that size where a line in the direction way
-// leaves the box own at the point at. The label touches the box and the line. side 1 puts
-// it below or right of the line, -1 above or left of it.
-func besideBox(own rect, at, way, size point, side float64) point {
+// besideBox returns the centre of a label of the given size. The label touches the box r and
+// a line that leaves r at the point exit in the given direction. side 1 puts the label below
+// or right of the line, side -1 above or left of it.
+func besideBox(r rect, exit, direction, size point, side float64) point {
 	const gap = 3
 	half := size.times(0.5)
-	if sideways := math.Abs(at.x-own.x)/own.hw > math.Abs(at.y-own.y)/own.hh; sideways {
-		x := at.x + math.Copysign(half.x+gap, way.x)
-		drift := way.y / max(math.Abs(way.x), 0.2) * (size.x + gap) // how far the line moves over the label's width
-		return point{x, at.y + side*(half.y+2+max(0, side*drift))}
+	if sideways := math.Abs(exit.x-r.x)/r.hw > math.Abs(exit.y-r.y)/r.hh; sideways {
+		x := exit.x + math.Copysign(half.x+gap, direction.x)
+		drift := direction.y / max(math.Abs(direction.x), 0.2) * (size.x + gap) // how far the line moves over the label's width
+		return point{x, exit.y + side*(half.y+2+max(0, side*drift))}
 	}
-	y := at.y + math.Copysign(half.y+gap, way.y)
-	drift := way.x / max(math.Abs(way.y), 0.2) * (size.y + gap)
-	return point{at.x + side*(half.x+4+max(0, side*drift)), y}
+	y := exit.y + math.Copysign(half.y+gap, direction.y)
+	drift := direction.x / max(math.Abs(direction.y), 0.2) * (size.y + gap)
+	return point{exit.x + side*(half.x+4+max(0, side*drift)), y}
 }
 
 // placeMiddle places the label of an edge near its middle.
@@ -173,17 +173,17 @@ func (p *placer) placeMiddle(e *edge) {
 	p.placeBest(e.middle, size, candidates, true)
 }
 
-// besideLine returns the centre of a label of that size next to the point at of a line in the
-// direction way. side -1 puts the label above a line, or left of a steep one; side 1 puts it
-// below or right.
-func besideLine(at, way, size point, side float64) point {
-	normal := point{-way.y, way.x}
-	steep := math.Abs(way.y) > 0.9
+// besideLine returns the centre of a label of the given size. The label is next to the point
+// p of a line with the given direction. side -1 puts the label above the line, or left of a
+// steep line; side 1 puts it below or right.
+func besideLine(p, direction, size point, side float64) point {
+	normal := point{-direction.y, direction.x}
+	steep := math.Abs(direction.y) > 0.9
 	if steep && normal.x < 0 || !steep && normal.y < 0 {
 		normal = normal.times(-1)
 	}
 	normal = normal.times(side)
-	return at.add(normal.times(math.Abs(normal.x)*size.x/2 + math.Abs(normal.y)*size.y/2 + 2))
+	return p.add(normal.times(math.Abs(normal.x)*size.x/2 + math.Abs(normal.y)*size.y/2 + 2))
 }
 
 // candidate is a possible place of a label with its base cost.

@@ -84,7 +84,7 @@ func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
 	return childrenOf(e, local, r.core)
 }
 
-// firstChild returns the first of the children, or nil if there is none.
+// firstChild returns the first child of e with that name, or nil if there is none.
 func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	if list := r.children(e, local); len(list) > 0 {
 		return list[0]
@@ -114,7 +114,8 @@ func value(e *xmltree.Element, local string) string {
 	return strings.TrimSpace(v)
 }
 
-// addNew appends a word to a list unless the list has it or has maxTypes words.
+// addNew appends a word to a list, unless the list contains the word or already has maxTypes
+// words.
 func addNew(list []string, word string) []string {
 	if word == "" || len(list) == maxTypes || slices.Contains(list, word) {
 		return list

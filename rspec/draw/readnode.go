@@ -63,15 +63,15 @@ func (r *reader) readNode(e *xmltree.Element) {
 	r.p.Nodes = append(r.p.Nodes, n)
 }
 
-// readInterface reads an interface and records, for readLink, the names by which links refer
-// to it. at is the index of the interface.
-func (r *reader) readInterface(i *xmltree.Element, at interfaceIndex) Interface {
+// readInterface reads an interface. It records, for readLink, the names by which links refer
+// to the interface. index identifies the interface.
+func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interface {
 	client, component := value(i, "client_id"), value(i, "component_id")
 	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
 	for _, name := range []string{client, component} {
 		// Several interfaces of a manifest may share a component.
 		if _, taken := r.interfaces[name]; !taken && name != "" {
-			r.interfaces[name] = at
+			r.interfaces[name] = index
 		}
 	}
 	for _, ip := range r.children(i, "ip") {

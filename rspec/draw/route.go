@@ -90,11 +90,11 @@ func (r *router) routePair(edges []int) {
 }
 
 // bend draws the edges from p to q as curves side by side, the middle one with the given bow.
-// If a curve would cross a box in near, bend changes nothing and returns false.
-func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
+// If a curve would cross one of the boxes, bend changes nothing and returns false.
+func (r *router) bend(edges []int, p, q point, boxes []rect, bow float64) bool {
 	apart := func(k int) float64 { return bow + 24*(2*float64(k)-float64(len(edges)-1)) }
 	for k := range edges {
-		if crossesBox(arc(p, q, apart(k)), near) {
+		if crossesBox(arc(p, q, apart(k)), boxes) {
 			return false
 		}
 	}
@@ -105,7 +105,7 @@ func (r *router) bend(edges []int, p, q point, near []rect, bow float64) bool {
 }
 
 // obstacles returns the boxes and titles near a line from p to q, enlarged by the distance
-// that the line keeps from them. hubGap is the distance from hubs.
+// that the line keeps from them. hubGap is this distance for hubs.
 func (r *router) obstacles(e *edge, p, q point, hubGap float64) []rect {
 	reach := spanned(p, q).grown(320)
 	var list []rect
@@ -237,7 +237,8 @@ func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point
 	return slices.Insert(way, 0, p)
 }
 
-// arc returns points of a curve from p to q that deviates by bow in its middle.
+// arc returns points of a curve from p to q. In its middle the curve deviates by bow from the
+// straight line.
 func arc(p, q point, bow float64) []point {
 	if bow == 0 {
 		return []point{p, q}
@@ -252,8 +253,8 @@ func arc(p, q point, bow float64) []point {
 	return path
 }
 
-// control returns the control point of a quadratic curve with that bow. The side to which the
-// curve bends does not depend on the order of p and q.
+// control returns the control point of a quadratic curve with the given bow. The side to
+// which the curve bends does not depend on the order of p and q.
 func control(p, q point, bow float64) point {
 	d := q.sub(p)
 	if d.x < 0 || d.x == 0 && d.y < 0 {

@@ -1,6 +1,6 @@
 package draw
 
-// shape is how a vertex is drawn.
+// shape is the form in which a vertex is drawn.
 type shape int
 
 const (

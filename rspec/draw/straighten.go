@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// align rotates places so that most edges run along the axes, and reports whether enough
-// edges do. If too few would, it turns the longest direction of the drawing to the x axis.
+// align rotates places so that most edges run along the axes, and returns true. If no
+// rotation achieves this, align turns the longest direction of the drawing to the x axis and
+// returns false.
 func align(at []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
 	middle := mean(at)
@@ -40,21 +41,21 @@ func align(at []point, near [][]int) (axes bool) {
 	return axes
 }
 
-// mirrorToTopLeft mirrors places so that at[first] is in the upper left quarter.
-func mirrorToTopLeft(at []point, first int) {
-	p := at[first].sub(mean(at))
-	for i := range at {
+// mirrorToTopLeft mirrors places so that places[index] is in the upper left quarter.
+func mirrorToTopLeft(places []point, index int) {
+	p := places[index].sub(mean(places))
+	for i := range places {
 		if p.x > 1e-6 {
-			at[i].x = -at[i].x
+			places[i].x = -places[i].x
 		}
 		if p.y > 1e-6 {
-			at[i].y = -at[i].y
+			places[i].y = -places[i].y
 		}
 	}
 }
 
 // straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment
-// that increases countFaults.
+// that increases the result of countFaults.
 func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 	n := len(at)
 	if n > 400 {
@@ -164,9 +165,10 @@ func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
 // about twentyfold.
 const maxRounds = 40 * 60
 
-// separate moves boxes apart that are too near, each pair along the axis on which that takes
-// less. Every 60 rounds it also enlarges the whole drawing, so that all boxes get room in the
-// end. slack is the share of the required distances that it enforces, up to 1.
+// separate moves boxes apart that are too near. It moves each pair along the axis on which
+// the shorter move suffices. Every 60 rounds it also enlarges the whole drawing, so that
+// finally all boxes have room. slack, at most 1, is the share of the required distances that
+// boxes must keep.
 func (a *arrangement) separate(list []int, at []point, slack float64) {
 	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {

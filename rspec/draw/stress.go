@@ -16,8 +16,8 @@ func (g *stressGraph) distances(v int) []float64 {
 		d[i] = math.Inf(1)
 	}
 	d[v] = 0
-	// Nearly all edges have length 1, so a queue that can hold a vertex again is
-	// faster than a heap.
+	// A vertex may enter the queue several times. As nearly all edges have length 1, this is
+	// still faster than a heap.
 	queue, waiting := []int{v}, make([]bool, len(d))
 	for len(queue) > 0 {
 		i := queue[0]
@@ -36,8 +36,8 @@ func (g *stressGraph) distances(v int) []float64 {
 	return d
 }
 
-// solve computes places of the vertices. The distances between places are like the distances
-// in the graph. The result depends only on the graph.
+// solve computes places of the vertices. The distances between the places are similar to the
+// distances in the graph. The result depends only on the graph.
 func (g *stressGraph) solve() []point {
 	n := len(g.near)
 	d := make([][]float64, n)
@@ -71,8 +71,9 @@ func (g *stressGraph) solve() []point {
 	return at
 }
 
-// start computes the places with which solve begins: the two main directions of the distances
-// from a few vertices that are far apart (pivot MDS). d has the distances in the graph.
+// start computes the places with which solve begins (pivot MDS). It measures the distances
+// from a few vertices that are far apart, and uses the two main directions of these
+// distances. d has the distances in the graph.
 func (g *stressGraph) start(d [][]float64) []point {
 	n := len(d)
 	pivots := []int{0}
@@ -130,19 +131,19 @@ func (g *stressGraph) start(d [][]float64) []point {
 	return at
 }
 
-// direction computes the main direction of the columns of m, orthogonal to other
-// if that is given, by power iteration.
-func direction(m [][]float64, other []float64) []float64 {
+// direction computes the main direction of the columns of m by power iteration. If previous
+// is not nil, the result is orthogonal to previous.
+func direction(m [][]float64, previous []float64) []float64 {
 	k := len(m[0])
 	v := make([]float64, k)
 	for j := range v {
 		v[j] = 1 + 0.37*math.Sin(float64(3*j+1))
 	}
 	for range 60 {
-		if other != nil {
-			along := dot(v, other)
+		if previous != nil {
+			along := dot(v, previous)
 			for j := range v {
-				v[j] -= along * other[j]
+				v[j] -= along * previous[j]
 			}
 		}
 		next := make([]float64, k)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The colours are quiet and distinguishable with colour blindness. Colour is
-// never the only sign of anything.
+// The colours are muted and distinguishable with colour blindness. No information depends on
+// colour alone.
 const (
 	ink         = "#1f2933"
 	faint       = "#52606d"

@@ -32,8 +32,8 @@ func (b *table) add(cells ...string) {
 // indent is the number of blanks before a row.
 const indent = 2
 
-// takeCommon clears those of the given columns that have the same text in every row, and
-// returns these texts. It does nothing in tables of fewer than three rows.
+// takeCommon returns the texts of those given columns that have the same text in every row,
+// and clears these columns. It does nothing in tables of fewer than three rows.
 func (b *table) takeCommon(which ...int) []string {
 	var list []string
 	if len(b.rows) < 3 {

@@ -70,10 +70,10 @@ func (t *textWriter) writeLine(format string, args ...any) {
 	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// truncate shortens a text to the width of a line. taken is the number of columns that other
-// text takes in the line.
-func (t *textWriter) truncate(s string, taken int) string {
-	return t.displayable(elide(t.displayable(s), float64(t.o.Width-taken), columnWidth))
+// truncate shortens a text to the width of a line. reserve is the number of columns that
+// remain free for other text.
+func (t *textWriter) truncate(s string, reserve int) string {
+	return t.displayable(elide(t.displayable(s), float64(t.o.Width-reserve), columnWidth))
 }
 
 // columnWidth returns columns as a float64, as elide and largestOf need it.
@@ -238,19 +238,19 @@ func several(names []string) string {
 // maxReason is the maximal number of characters of a node's error.
 const maxReason = 1000
 
-// writeWrapped writes the words of text in as many lines as they need. first is the
-// indentation of the first line, and rest that of the other lines.
-func (t *textWriter) writeWrapped(first, rest, text string) {
-	line, empty := first, true
+// writeWrapped writes the words of text in as many lines as they need. firstIndent is the
+// indentation of the first line, and indent that of the other lines.
+func (t *textWriter) writeWrapped(firstIndent, indent, text string) {
+	line, empty := firstIndent, true
 	for word := range strings.FieldsSeq(t.displayable(text)) {
 		if !empty && columns(line)+1+columns(word) > t.o.Width {
 			t.writeLine("%s", line)
-			line, empty = rest, true
+			line, empty = indent, true
 		}
 		if !empty {
 			line += " "
 		}
-		line, empty = line+t.displayable(elide(word, float64(t.o.Width-len(rest)), columnWidth)), false
+		line, empty = line+t.displayable(elide(word, float64(t.o.Width-len(indent)), columnWidth)), false
 	}
 	t.writeLine("%s", line)
 }

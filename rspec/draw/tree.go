@@ -5,8 +5,8 @@ import "slices"
 // placeTree sets a small tree top-down, each parent centred over its children.
 func (a *arrangement) placeTree(list []int) {
 	root := a.treeCentre(list)
-	// set places block i and all blocks below it, at or right of left. It returns the
-	// right edge of these blocks. from is the parent of block i.
+	// set places block i and all blocks below it. left is the left edge of the place for
+	// these blocks; set returns their right edge. from is the parent of block i.
 	var set func(i, from int, y, left float64) float64
 	place := map[int]point{}
 	set = func(i, from int, y, left float64) float64 {

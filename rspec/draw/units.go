@@ -78,10 +78,10 @@ func (p Property) String() string {
 	return joined(", ", p.Capacity, p.Latency, p.Loss)
 }
 
-// propertyTexts summarizes the properties of a link: one text for all directions,
-// or one for each of two directions. Then each text names the ends, which the function
-// short shortens.
-func (p *Picture) propertyTexts(l *Link, short func(string) string) []string {
+// propertyTexts summarizes the properties of a link. The result is one text for all
+// directions, or one text for each of two directions. A text for one direction names both
+// ends; propertyTexts calls shorten for these names.
+func (p *Picture) propertyTexts(l *Link, shorten func(string) string) []string {
 	var words []string    // different properties as texts, in order
 	var first []*Property // the first property with each of the texts
 	seen := map[string]bool{}
@@ -104,9 +104,9 @@ func (p *Picture) propertyTexts(l *Link, short func(string) string) []string {
 		if first[0].Source != a.Name || first[0].Dest != z.Name || first[1].Source != z.Name || first[1].Dest != a.Name {
 			break
 		}
-		there, back := short(cleaned(a.Name)), short(cleaned(z.Name))
+		there, back := shorten(cleaned(a.Name)), shorten(cleaned(z.Name))
 		if a.Node >= 0 && z.Node >= 0 && a.Node != z.Node {
-			there, back = short(p.Nodes[a.Node].name()), short(p.Nodes[z.Node].name())
+			there, back = shorten(p.Nodes[a.Node].name()), shorten(p.Nodes[z.Node].name())
 		}
 		return []string{there + " → " + back + " " + first[0].String(), back + " → " + there + " " + first[1].String()}
 	}
@@ -162,8 +162,8 @@ var scales = map[string]float64{
 	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "% loss": 1,
 }
 
-// quantityRange returns the range of quantities: "5–50 Mbit/s". It skips empty
-// texts. If a text is not a quantity, it returns one text and adds "and others".
+// quantityRange returns the range of quantities: "5–50 Mbit/s". It skips empty texts. If a
+// text is not a quantity, the result is one of the texts and "and others".
 func quantityRange(texts []string) string {
 	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if slices.Sort(texts); len(texts) == 0 || texts[0] == texts[len(texts)-1] {
