@@ -123,7 +123,7 @@ func (l Limits) PerSlice() (bytes, elements int) {
 	return l.Bytes, l.Elements
 }
 
-// SliceTooBig returns the text of the refusal if all requests of a slice together would have
+// SliceTooBig returns the text of a refusal if all requests of a slice together would have
 // too many bytes or elements, or else "". bytes and elements are the sums with the new
 // request; heldBytes and heldElements are the sums without it.
 func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
@@ -142,7 +142,7 @@ func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string
 		most, what, held, sum, raiseRemedy("Delete slivers of the slice first", key))
 }
 
-// maxLimits returns the maximum of every limit, for stored requests.
+// maxLimits returns the maximum of every limit. A stored request is read with these limits.
 func maxLimits() Limits {
 	var l Limits
 	for _, x := range l.fields() {
@@ -162,14 +162,14 @@ func (l Limits) xml() xmltree.Limits {
 // settable are the keys of the limits that an operator can raise.
 var settable = []string{"bytes", "depth", "nodes", "links"}
 
-// raiseRemedy returns the remedy for a value that exceeds the limit with the given key. less
-// is the advice for the client. If the limit is settable, the text also names the operator's
-// setting.
-func raiseRemedy(less, key string) string {
+// raiseRemedy returns the remedy for a value that exceeds the limit with the given key.
+// advice is the text for the client. If the limit is settable, the remedy also names the
+// operator's setting.
+func raiseRemedy(advice, key string) string {
 	if !slices.Contains(settable, key) {
-		return less
+		return advice
 	}
-	return less + ", or ask the operator to raise " + limitsKey + key
+	return advice + ", or ask the operator to raise " + limitsKey + key
 }
 
 // tooBig returns the problem for a limit of the XML parser that was exceeded.

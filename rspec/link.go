@@ -116,9 +116,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	p.r.links = append(p.r.links, own)
 }
 
-// claimEnds records that an own link ends at its interfaces. It is a mistake if an interface
-// is an end twice, of the same link or of two links; alone reports that there is no such
-// interface. claimEnds also collects the interfaces' requests for a shared VLAN in parts.
+// claimEnds records that an own link ends at its interfaces. If an interface is an end of two
+// links, or twice an end of this link, that is a mistake. alone is true if no interface has
+// this mistake. claimEnds also collects the interfaces' requests for a shared VLAN in parts.
 func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
 	alone = true
 	for _, ref := range parts.refs {
@@ -146,8 +146,8 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 	return alone
 }
 
-// managesLink reports whether the managers of a link permit that it is ours: they name none,
-// or include this aggregate.
+// managesLink reports whether the managers of a link permit that the link is ours: none of
+// them has a name, or one is this aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	named := false
 	for _, m := range managers {

@@ -79,10 +79,11 @@ func pairsOf(raw string) []pair {
 	return list
 }
 
-// manifestLocations converts the schema locations of a request to those of a manifest. raw
-// is the attribute's raw value. The address of the RSpec schema becomes ManifestSchema; other
-// words and the white space remain. The pairs in add whose namespace is missing are appended.
-func manifestLocations(raw string, add []pair) string {
+// manifestLocations converts the schema locations of a request to those of a manifest. raw is
+// the attribute's raw value. The address of the RSpec schema becomes ManifestSchema; other
+// words and the white space remain. manifestLocations appends those of the additional pairs
+// whose namespace raw does not contain.
+func manifestLocations(raw string, additional []pair) string {
 	var b strings.Builder
 	there := map[string]bool{}
 	at := 0
@@ -109,7 +110,7 @@ func manifestLocations(raw string, add []pair) string {
 	if !there[ManifestSchema] {
 		appendPair(Namespace, ManifestSchema)
 	}
-	for _, p := range add {
+	for _, p := range additional {
 		if !there[p.space] {
 			appendPair(p.space, p.schema)
 		}

@@ -39,23 +39,25 @@ type Part struct {
 	Links map[string]LinkFacts
 }
 
-// WriteManifest writes the manifest of one slice: the request's own bytes with
-// edits, a union of several requests, or, without parts, an empty manifest. It does
-// not change the requests. It fails with ErrTooLarge for more than 64 MiB.
+// WriteManifest writes the manifest of one slice. It is the request's own bytes with edits, a
+// union of several requests, or, without parts, an empty manifest. WriteManifest does not
+// change the requests. It fails with ErrTooLarge for more than 64 MiB.
 //
-// A union is the first part's document. The contents of the other parts follow the
-// first part's content, with the comments and processing instructions around their
-// roots. The children of each root keep the namespaces, xml:lang, xml:space and
-// xml:base that they inherit from it. A prefix is declared on the common root if it
-// is free there. If it stands for another namespace there, each child declares it;
-// in the same way each child has the xml: attributes that differ from the common
-// root's. Other attributes of the roots are added to the common root if it has none
-// with the same name. Foreign nodes and links and root extensions that several parts
-// share are shown once.
+// A union is the first part's document. The contents of the other parts follow the first
+// part's content, with the comments and processing instructions around their roots. The
+// children of each root keep the namespaces, xml:lang, xml:space and xml:base that they
+// inherit from the root.
 //
-// A union does not contain the XML declarations of further parts, root attributes
-// that an earlier part sets differently, and attributes beyond 90 on the common
-// root. An xml:base of the first part also applies to the others.
+// The union has one common root. If the prefix of a part is free on the common root, it is
+// declared there. If the prefix stands for another namespace there, each child of the part's
+// root declares the prefix. In the same way, each child gets the xml: attributes that differ
+// from those of the common root. Another attribute of a part's root is added to the common
+// root, unless the common root has an attribute with the same name. Foreign nodes and links
+// and root extensions that several parts share are shown once.
+//
+// A union does not contain the XML declarations of further parts, root attributes that an
+// earlier part sets differently, or attributes beyond 90 on the common root. An xml:base of
+// the first part also applies to the other parts.
 func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	if len(parts) == 0 {
 		return emptyManifest(o), nil
@@ -81,7 +83,7 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	return text, err
 }
 
-// maxManifest is the maximal number of inserted bytes. A small request can make a large
+// maxManifest is the maximal number of inserted bytes. A small request can lead to a large
 // manifest, because keys are inserted in each node, and namespaces in each element.
 const maxManifest = 64 << 20
 

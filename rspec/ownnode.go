@@ -28,7 +28,8 @@ func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	return false
 }
 
-// isThisAggregate reports whether text names this aggregate; ok is false if it is not a URN.
+// isThisAggregate reports whether text names this aggregate; ok is false if text is not a
+// URN.
 func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	u, err := urn.Parse(text)
 	if err != nil {

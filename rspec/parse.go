@@ -233,7 +233,7 @@ type names struct {
 // firstUse is the first element that uses a name.
 type firstUse struct {
 	line int
-	own  bool // the first or another element with the name is ours
+	own  bool // an element with this name is ours
 }
 
 // newNames returns an empty set of names for about n elements of a kind.
@@ -245,29 +245,29 @@ func newNames(kind string, n int) names {
 	return names{kind, one, make(map[string]firstUse, n)}
 }
 
-// claimName records the client_id of e in s and reports whether e may use it. An own element
-// must have a client_id, and no other element of its kind may have the same one. claimName
-// records mistakes as problems.
-func (p *requestParser) claimName(s *names, e *xmltree.Element, own bool) bool {
+// claimName records the client_id of e in s and reports whether e may use it. isOwn means
+// that e is an element of this aggregate. Such an element must have a client_id, and no other
+// element of its kind may have the same one. claimName records mistakes as problems.
+func (p *requestParser) claimName(s *names, e *xmltree.Element, isOwn bool) bool {
 	id := value(e, "client_id")
 	at := place{e, "client_id"}
 	if id == "" {
-		if own {
+		if isOwn {
 			p.badArgs(at, "", "give it one, such as client_id=\""+s.kind+"0\"", "%s has no client_id", s.one)
 		}
 		return false
 	}
-	if own && len(id) > p.o.Limits.ClientID {
+	if isOwn && len(id) > p.o.Limits.ClientID {
 		p.refuse(TooBig, at, "", raiseRemedy("choose a shorter one", "client_id"), "the client_id of %s has more than %d bytes, %.40q…", s.one, p.o.Limits.ClientID, id)
 	}
 	before, twice := s.seen[id]
-	if twice && (own || before.own) {
+	if twice && (isOwn || before.own) {
 		p.badArgs(at, id, "rename one of them", "two %ss have the client_id %.80q, this one and the one in line %d", s.kind, id, before.line)
 		s.seen[id] = firstUse{before.line, true}
 		return false
 	}
 	if !twice {
-		s.seen[id] = firstUse{e.Line, own}
+		s.seen[id] = firstUse{e.Line, isOwn}
 	}
 	return true
 }

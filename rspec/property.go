@@ -52,8 +52,8 @@ func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmlt
 }
 
 // join adds the values of q, a property for the same direction. If both properties have
-// different values for an attribute, join returns its name and changes nothing.
-func (p *Property) join(q Property) (differs string) {
+// different values for one attribute, join returns the attribute's name and changes nothing.
+func (p *Property) join(q Property) (attribute string) {
 	switch {
 	case p.Capacity != 0 && q.Capacity != 0 && p.Capacity != q.Capacity:
 		return "capacity"
@@ -91,9 +91,9 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	return q, ok
 }
 
-// parseQuantity parses a decimal number from 0 to most. An empty text is 0, which requests
-// nothing.
-func parseQuantity(text string, most float64) (n float64, ok bool) {
+// parseQuantity parses a decimal number in the range from 0 to highest. An empty text is 0,
+// which requests nothing.
+func parseQuantity(text string, highest float64) (n float64, ok bool) {
 	if text == "" {
 		return 0, true
 	}
@@ -101,15 +101,15 @@ func parseQuantity(text string, most float64) (n float64, ok bool) {
 		return 0, false // infinity, hexadecimal
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= most) {
+	if err != nil || !(n >= 0 && n <= highest) {
 		return 0, false
 	}
 	return n, true
 }
 
-// readSides reads the two interfaces between which the property c applies, and reports
-// whether they are valid. The link's own name on one side means all interfaces except the
-// one on the other side; the field is then empty.
+// readSides reads into q the two interfaces between which the property c applies, and reports
+// whether they are valid. The link's own name on one side means all interfaces except the one
+// on the other side. The field of q is then empty.
 func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
 	side := func(attr string) (name string, ok bool) {
 		name = value(c, attr)

@@ -24,9 +24,10 @@ type ReadOptions struct {
 	CopyCrossLinks bool
 	// PacketLoss is the unit of packet_loss in requests.
 	PacketLoss LossUnit
-	// Stored is for a request that was accepted before. A mistake for which it would be
-	// refused now is skipped or left unchanged, so that a later rule or setting never
-	// makes it unreadable. Limits, LinkTypes and CopyCrossLinks have no effect.
+	// Stored marks a request that was accepted before. If such a request has a mistake for
+	// which it would be refused now, the mistake is skipped or left unchanged. So a later
+	// rule or setting never makes the request unreadable. Limits, LinkTypes and
+	// CopyCrossLinks have no effect.
 	Stored bool
 	// CheckSchemas also fills Request.Findings, which are for information only.
 	// Requests above 256 KiB are not checked, because that takes too long. A request
@@ -144,8 +145,8 @@ type Monitoring struct {
 	// Endpoint is the destination of measurements, for OML [tcp:]host[:port].
 	Endpoint string
 	Type     string
-	// Metrics are the requested ids; empty means all. Of ids that differ only in letter
-	// case the first is here.
+	// Metrics are the requested ids; empty means all. If ids differ only in letter case, only
+	// the first is included.
 	Metrics []string
 }
 

@@ -48,10 +48,10 @@ func newCommonRoot(s *splices) commonRoot {
 // isFull reports whether the root has the maximal number of attributes.
 func (c *commonRoot) isFull() bool { return c.own+len(c.declared)+len(c.added) >= maxRootAttributes }
 
-// merge adds those declarations and attributes of another root whose names are free.
-// conflicts are the prefixes that the children of the other root must declare themselves,
-// and given are the attributes that must be written on these children.
-func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, given []rawAttribute) {
+// merge adds those declarations and attributes of another root whose names are free in the
+// common root. conflicts are the prefixes that the children of the other root must declare
+// themselves. attrs are the xml: attributes that must be written on these children.
+func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, attrs []rawAttribute) {
 	conflicts = c.mergeSpaces(s.doc.rootSpaces)
 	root := s.startTag(s.doc.elements[0])
 	for _, a := range root.list {
@@ -71,14 +71,14 @@ func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, given []rawAt
 		a, inPart := root.find(xmlSpace, local)
 		switch {
 		case inPart && !(inCommon && common == a.of.Value):
-			given = append(given, rawAttribute{"xml", local, s.doc.quoted(a)})
+			attrs = append(attrs, rawAttribute{"xml", local, s.doc.quoted(a)})
 		case !inPart && inCommon && local == "lang":
-			given = append(given, rawAttribute{"xml", local, `""`}) // no language
+			attrs = append(attrs, rawAttribute{"xml", local, `""`}) // xml:lang="" means no language
 		case !inPart && inCommon && local == "space":
-			given = append(given, rawAttribute{"xml", local, `"default"`})
+			attrs = append(attrs, rawAttribute{"xml", local, `"default"`})
 		}
 	}
-	return conflicts, given
+	return conflicts, attrs
 }
 
 // isRootFact reports whether the manifest sets that attribute of a root.
@@ -91,7 +91,8 @@ func isRootFact(local string) bool {
 }
 
 // mergeSpaces adds those declarations of another root whose prefix is free. It returns the
-// prefixes that stand for another namespace in the common root, or that did not fit.
+// prefixes that stand for another namespace in the common root, and the prefixes for which
+// the common root has no room.
 func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string]bool) {
 	conflicts = map[string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
@@ -116,7 +117,8 @@ func (c *commonRoot) declare(prefix, space string) {
 	c.declared = append(c.declared, prefix)
 }
 
-// addAttribute adds an attribute of another root unless one has the same name.
+// addAttribute adds an attribute of another root, unless the common root is full or has an
+// attribute with the same name.
 func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
 	if _, taken := c.attributes[a.Name]; taken || c.isFull() {
 		return
@@ -168,8 +170,8 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
 }
 
-// prefixFor returns a prefix that stands for the namespace space in spaces. If there is
-// none, it returns a free prefix: the preferred one, or the preferred one with a number.
+// prefixFor returns a prefix that spaces maps to the namespace space. If there is none, it
+// returns a free prefix: the preferred one, or the preferred one with a number.
 func prefixFor(spaces map[string]string, space, preferred string) string {
 	var bound []string
 	for prefix, uri := range spaces {

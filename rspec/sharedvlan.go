@@ -31,9 +31,9 @@ func (p *requestParser) readSharedVLANs(l *Link, elements []*xmltree.Element) {
 	}
 }
 
-// readEndVLANs reads the shared VLANs that the interfaces of a link request. If all request
-// the same VLAN, the link joins it. Otherwise a switch would have to translate between
-// VLANs, which is not supported: the requests get a remark and are ignored.
+// readEndVLANs reads the shared VLANs that the interfaces of a link request. The link joins a
+// VLAN if all these requests, and the link's own request if there is one, name the same VLAN.
+// Otherwise the requests of the interfaces get a remark and are ignored.
 func (p *requestParser) readEndVLANs(l *Link, elements []*xmltree.Element) {
 	name := l.SharedVLAN
 	for _, e := range elements {

@@ -168,7 +168,8 @@ func (t startTag) drop(name string) {
 	t.replace(from, a.end(), "")
 }
 
-// declared returns the prefixes that the tag itself declares ("" is the default).
+// declared returns the prefixes that the tag itself declares. "" stands for the default
+// namespace.
 func (t startTag) declared() []string {
 	var list []string
 	for _, a := range t.list {

@@ -39,9 +39,10 @@ func (p *requestParser) checkAddresses(e *xmltree.Element, l *Link) {
 	}
 }
 
-// findUnreachable finds an interface that shares no network with another interface
-// of the link, although another one has an address of the same family. It returns an
-// address of each of the two, in the order of the interfaces. It sorts the list by interface.
+// findUnreachable finds an interface that has no network in common with the other interfaces
+// of the link, although another interface has an address of the same family. It returns an
+// address of each of these two interfaces, in the order of the interfaces. It sorts the list
+// by interface.
 func findUnreachable(list []linkAddress) (a, b linkAddress, found bool) {
 	first := map[netip.Prefix]int{} // the first interface in each network
 	shared := map[netip.Prefix]bool{}

@@ -24,10 +24,10 @@ type union struct {
 // fingerprint is a hash of an element's bytes and of the namespaces of its names.
 type fingerprint [sha256.Size]byte
 
-// newUnion returns a union of the first part alone; more means that other parts follow.
-func newUnion(r *Request, s *splices, more bool) *union {
+// newUnion returns a union of the first part alone; hasMore means that other parts follow.
+func newUnion(r *Request, s *splices, hasMore bool) *union {
 	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
-	if !more {
+	if !hasMore {
 		return m
 	}
 	m.seen = map[fingerprint]int{surroundingKey(s.doc.prologue()): 1, surroundingKey(s.doc.epilogue()): 1}
@@ -107,8 +107,8 @@ func (r *Request) UnionBytes() int {
 	return size
 }
 
-// redeclare declares prefixes on e, a child of the root: those of the given prefixes that e
-// may use and does not declare itself.
+// redeclare declares prefixes on e, a child of the root. It declares those of the given
+// prefixes that e may use and does not declare itself.
 func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	if len(prefixes) == 0 {
 		return
@@ -134,25 +134,25 @@ func declaration(prefix string) string {
 	return "xmlns:" + prefix
 }
 
-// inherit writes xml: attributes on e, a child of the root: those of the given attributes
-// that e does not have.
-func (s *splices) inherit(e *xmltree.Element, given []rawAttribute) {
-	if len(given) == 0 {
+// inherit writes on e, a child of the root, those of the xml: attributes in attrs that e does
+// not have.
+func (s *splices) inherit(e *xmltree.Element, attrs []rawAttribute) {
+	if len(attrs) == 0 {
 		return
 	}
 	t := s.startTag(e)
-	for _, a := range given {
+	for _, a := range attrs {
 		if _, has := t.find(xmlSpace, a.local); !has {
 			t.addRaw("xml:"+a.local, a.quoted)
 		}
 	}
 }
 
-// prefixesIn returns those of the known prefixes that precede a colon anywhere in the text,
-// in a name or in content.
-func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
+// prefixesIn returns those keys of prefixes that precede a colon anywhere in the text, in a
+// name or in content.
+func prefixesIn[V any](text []byte, prefixes map[string]V) map[string]bool {
 	used := map[string]bool{}
-	if len(known) == 0 {
+	if len(prefixes) == 0 {
 		return used
 	}
 	for at := 0; ; {
@@ -165,7 +165,7 @@ func prefixesIn[V any](text []byte, known map[string]V) map[string]bool {
 		for start > at && isNameByte(text[start-1]) {
 			start--
 		}
-		if _, ok := known[string(text[start:end])]; ok && start < end {
+		if _, ok := prefixes[string(text[start:end])]; ok && start < end {
 			used[string(text[start:end])] = true
 		}
 		at = end + 1

@@ -71,10 +71,11 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 	return "the request has no nodes, only " + strings.Join(has, ", ") + "; add a <node>"
 }
 
-// Place returns the line and column, counted from 1, of a part of an own node or link. part
-// is the name of an attribute, or of an element inside. For an element with the attribute
-// name or url, Place returns the position of that attribute. If there is no such part, it
-// returns the position of the node or link; if that does not exist, it returns 0.
+// Place returns the line and column, counted from 1, of an attribute of an own node or link,
+// or of an element inside it. part is the name of the attribute or element. For an element
+// with the attribute "name" or "url", Place returns the position of that attribute. If there
+// is no such part, it returns the position of the node or link. If the node or link does not
+// exist, it returns 0.
 func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {

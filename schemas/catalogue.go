@@ -10,7 +10,7 @@ import (
 //go:embed *.xsd rspec/*.xsd ext/*.xsd
 var files embed.FS
 
-// Kind is a kind of RSpec, spelled as the type attribute of its root.
+// Kind is a kind of RSpec. Its text is the type attribute of the root.
 type Kind string
 
 // The kinds.

@@ -46,12 +46,12 @@ func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are available only inside the function given to Parse")
 
-// Canonical returns the canonical form of e with its content. It leaves out the element
-// omitted, which is inside e or nil. The form includes the namespaces of the elements around
+// Canonical returns the canonical form of e with its content. omitted is nil, or an element
+// inside e that the form leaves out. The form includes the namespaces of the elements around
 // e and, for the inclusive methods, their xml: attributes. Canonical works only inside the
-// function given to Parse. It fails for a relative namespace name, for an element of
-// another document, and if the form would be too long: ExclusiveC14N10 can repeat the name
-// of a namespace for every element.
+// function given to Parse. It fails for a relative namespace name and for an element of
+// another document. It also fails if the form would be too long, because ExclusiveC14N10 can
+// repeat the name of a namespace for every element.
 func (d *Doc) Canonical(e *Element, m Method, omitted *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]

@@ -32,9 +32,9 @@ func readGrammar(file string) (*grammar, error) {
 	return g, nil
 }
 
-// read adds the declarations of a file. space is the target namespace of the including
-// file. seen holds the files that were read before, each with its target namespace.
-func (g *grammar) read(file, space string, seen map[Name]bool) error {
+// read adds the declarations of a file. space is the target namespace of the including file.
+// visited holds the files that were read before, each with its target namespace.
+func (g *grammar) read(file, space string, visited map[Name]bool) error {
 	text, err := schemas.Read(file)
 	if err != nil {
 		return err
@@ -43,10 +43,10 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 		if target, given := d.Root.Attr("", "targetNamespace"); given {
 			space = target
 		}
-		if at := (Name{space, file}); seen[at] {
+		if at := (Name{space, file}); visited[at] {
 			return nil
 		} else {
-			seen[at] = true
+			visited[at] = true
 		}
 		for _, e := range d.Root.Elements() {
 			if location, given := e.Attr("", "schemaLocation"); given {
@@ -54,7 +54,7 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 				if e.Local == "import" {
 					in = ""
 				}
-				if err := g.read(path.Join(path.Dir(file), location), in, seen); err != nil {
+				if err := g.read(path.Join(path.Dir(file), location), in, visited); err != nil {
 					return err
 				}
 				continue
@@ -69,9 +69,9 @@ func (g *grammar) read(file, space string, seen map[Name]bool) error {
 	})
 }
 
-// resolve returns the global declaration to which d refers with the given attribute, ref or
-// type; kind is the kind of that declaration. The embedded schemas refer only to their own
-// namespace, without a prefix.
+// resolve returns the global declaration to which d refers. attribute is the attribute of d
+// with the reference: "ref" or "type". kind is the kind of the global declaration. The
+// embedded schemas refer only to their own namespace, without a prefix.
 func (g *grammar) resolve(kind string, d declaration, attribute string) (declaration, bool) {
 	name, given := d.Attr("", attribute)
 	if !given || strings.Contains(name, ":") {

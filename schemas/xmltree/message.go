@@ -133,14 +133,14 @@ func (w messageBuilder) message(code int) string {
 }
 
 // facet returns the message for a value that breaks a restriction of its type. re finds the
-// restriction in libxml2's text, and how is a format for it. libxml2 truncates a message
-// with a very long value; then the restriction may be missing.
-func (w messageBuilder) facet(re *regexp.Regexp, how string) string {
+// restriction in libxml2's text, and format is the text for it. If the value is very long,
+// libxml2 truncates its message, and the restriction may be missing.
+func (w messageBuilder) facet(re *regexp.Regexp, format string) string {
 	m := re.FindStringSubmatch(w.text)
 	if m == nil {
 		return w.value() + " is not a value that is allowed here"
 	}
-	return w.value() + " " + fmt.Sprintf(how, strings.ReplaceAll(m[1], "'", ""))
+	return w.value() + " " + fmt.Sprintf(format, strings.ReplaceAll(m[1], "'", ""))
 }
 
 // value describes the wrong value: the attribute with its value, or the element with its

@@ -42,8 +42,8 @@ type Doc struct {
 const parserOptions = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
-// largeDocument is the size in bytes of a document after whose parsing C returns its free
-// memory to the system. Otherwise C would keep hundreds of megabytes.
+// largeDocument is a size in bytes. After parsing a document of at least this size, C returns
+// its free memory to the system. Otherwise C would keep hundreds of megabytes.
 const largeDocument = 1 << 20
 
 // Parse parses b, calls f with the document and returns the error of f. The tree remains

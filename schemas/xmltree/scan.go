@@ -90,8 +90,8 @@ func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	}
 }
 
-// lengthThrough returns the length of s up to and including end, which it searches from an
-// offset. It returns -1 if end is missing.
+// lengthThrough returns the length of s up to and including the first occurrence of end at or
+// after the offset from. It returns -1 if there is none.
 func lengthThrough(s []byte, from int, end string) int {
 	i := bytes.Index(s[min(from, len(s)):], []byte(end))
 	if i < 0 {

@@ -14,8 +14,8 @@ import (
 	"patchbay/schemas"
 )
 
-// Schema is one of the embedded schemas. Its first use compiles it; it is never freed. A
-// Schema is safe for concurrent use.
+// Schema is one of the embedded schemas. The first use compiles the schema; it is never
+// freed. A Schema is safe for concurrent use.
 type Schema struct {
 	compile func() C.xmlSchemaPtr
 	grammar func() *grammar // for messages
@@ -73,8 +73,7 @@ func Core(k schemas.Kind) *Schema { return core[k] }
 // schemas.Catalogue; nil for an unknown kind.
 func Known(k schemas.Kind) *Schema { return known[k] }
 
-// initialize prepares libxml2. Every entry point calls it, because the entity loader belongs
-// to the whole process.
+// initialize prepares libxml2 for the whole process. Every entry point calls it first.
 var initialize = sync.OnceFunc(func() {
 	names := schemas.Names()
 	C.xt_init(C.int(len(names)))

@@ -21,14 +21,14 @@ const MaxFindings = 100
 // element without child elements. libxml2 joins the pieces in quadratic time.
 const maxPieces = 1000
 
-// maxRepeated limits the time that libxml2 needs for namespace names: it compares and copies
-// the whole name with every element and attribute. In all passes together the names may have
-// maxRepeated times as many bytes as the document. Real documents need one or two times as
-// many in each pass.
+// maxRepeated limits the time that libxml2 needs for namespace names, because it compares and
+// copies the whole name with every element and attribute. In all passes together the names
+// may have maxRepeated times as many bytes as the document. Real documents need one or two
+// times as many in each pass.
 const maxRepeated = 32
 
-// passes is the maximal number of times that a document is validated, each time without
-// the elements that were unexpected before.
+// passes is the maximal number of times that a document is validated. Each pass leaves out
+// the elements that were unexpected in earlier passes.
 const passes = 8
 
 // Finding is one violation of a schema.
@@ -133,10 +133,10 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	return sortedFindings(found, int(c.more), c.failed != 0)
 }
 
-// sortedFindings sorts findings and removes duplicates. If more is positive, it adds a finding
-// with the number of findings that are not listed. If failed is set, it adds a finding that
-// memory was insufficient.
-func sortedFindings(found []Finding, more int, failed bool) []Finding {
+// sortedFindings sorts findings and removes duplicates. If unlisted is positive, it adds a
+// finding with the number of findings that are not listed. If failed is set, it adds a
+// finding that memory was insufficient.
+func sortedFindings(found []Finding, unlisted int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
 		isDuplicate := known[f]
@@ -144,9 +144,9 @@ func sortedFindings(found []Finding, more int, failed bool) []Finding {
 		return isDuplicate
 	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
-	if n := len(found); n > 0 && more > 0 {
+	if n := len(found); n > 0 && unlisted > 0 {
 		last := found[n-1]
-		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not listed; fix those above first", more)})
+		found = append(found, Finding{Line: last.Line, Column: last.Column, Msg: fmt.Sprintf("%d more findings are not listed; fix those above first", unlisted)})
 	}
 	if failed {
 		found = append(found, Finding{Msg: "the document could not be validated to its end: out of memory; try again"})
@@ -155,9 +155,9 @@ func sortedFindings(found []Finding, more int, failed bool) []Finding {
 }
 
 // allowedPasses returns the number of times that the document may be validated. It also
-// returns the size of the document's longest namespace name, and the first element that
-// uses this name, for itself or an attribute.
-func (d *Doc) allowedPasses() (times int, first *Element, size int) {
+// returns the size of the document's longest namespace name. element is the first element
+// that uses this name, for itself or an attribute.
+func (d *Doc) allowedPasses() (times int, element *Element, size int) {
 	repeated := 1
 	size = -1
 	for _, e := range d.elements {
@@ -168,10 +168,10 @@ func (d *Doc) allowedPasses() (times int, first *Element, size int) {
 			n = max(n, len(e.Attrs[i].Space))
 		}
 		if n > size {
-			size, first = n, e
+			size, element = n, e
 		}
 	}
-	return min(passes, maxRepeated*len(d.Source)/repeated), first, size
+	return min(passes, maxRepeated*len(d.Source)/repeated), element, size
 }
 
 // fragmentedElement returns an element whose text is in more than maxPieces pieces, or nil if
