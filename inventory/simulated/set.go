@@ -173,9 +173,9 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// start starts the operation op on the node at the time now; op takes the time length.
-// previous is the node before the update, or nil. If an operation of previous still runs, op
-// begins at the end of that operation; a removal begins at once.
+// start starts the operation op on the node at the time now; length is the duration of
+// op. previous is the node before the update, or nil. If an operation of previous still runs,
+// op begins at the end of that operation; a removal begins at once.
 func (n *node) start(previous *node, op operation, b behaviour, now time.Time, length time.Duration) {
 	n.Doing, n.ReadyAt = op, now.Add(length)
 	if previous != nil && previous.ReadyAt.After(now) && op != opRemove {
@@ -318,9 +318,9 @@ func (n *node) assign(w should) {
 }
 
 // assign copies *source to *target, unless source is nil.
-func assign[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+func assign[T any](target, source *T) {
+	if source != nil {
+		*target = *source
 	}
 }
 

@@ -117,9 +117,9 @@ func (a *arrangement) merged(list []int) *block {
 }
 
 // moveMerged moves w with the blocks in it. The method merged has returned w.
-func (a *arrangement) moveMerged(w *block, to point) {
-	d := to.sub(w.point)
-	w.point = to
+func (a *arrangement) moveMerged(w *block, centre point) {
+	d := centre.sub(w.point)
+	w.point = centre
 	for _, i := range w.members {
 		a.moveBlock(i, a.blocks[i].point.add(d))
 	}

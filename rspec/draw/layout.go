@@ -71,9 +71,9 @@ func (s *scene) placeBoxes() {
 }
 
 // move moves a block and all its members to a new centre.
-func (s *scene) move(b *block, to point) {
-	d := to.sub(b.point)
-	b.point = to
+func (s *scene) move(b *block, centre point) {
+	d := centre.sub(b.point)
+	b.point = centre
 	for _, m := range b.members {
 		s.vertices[m].transform(d.add)
 	}

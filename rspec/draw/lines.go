@@ -13,25 +13,25 @@ func (b *builder) addLinks() {
 	var pairs grouping[[2]int, int] // the links with two ends, by the vertices at their ends
 	for i := range p.Links {
 		l := &p.Links[i]
-		var ends []int // the vertices of the ends in kept
-		var kept []End // the ends that have a vertex
+		var vertices []int // the vertices of ends
+		var ends []End     // the ends that have a vertex
 		for _, e := range l.Ends {
 			if v := b.vertexOf(i, e); v >= 0 {
-				ends, kept = append(ends, v), append(kept, e)
+				vertices, ends = append(vertices, v), append(ends, e)
 			}
 		}
 		if len(l.Ends) == 0 && p.Kind == Advertisement {
 			b.unconnected++
 			continue
 		}
-		if len(l.Ends) != 2 || l.Shared != "" || len(ends) < 2 || ends[0] == ends[1] && !b.isGroup(ends[0]) {
-			b.addLinkAsHub(i, ends, kept)
+		if len(l.Ends) != 2 || l.Shared != "" || len(vertices) < 2 || vertices[0] == vertices[1] && !b.isGroup(vertices[0]) {
+			b.addLinkAsHub(i, vertices, ends)
 			continue
 		}
-		if ends[0] == ends[1] {
+		if vertices[0] == vertices[1] {
 			continue // inside a group
 		}
-		pairs.add(ordered(ends[0], ends[1]), i)
+		pairs.add(ordered(vertices[0], vertices[1]), i)
 	}
 	for _, pair := range pairs.keys {
 		if len(b.scene.edges) >= maxEdges {

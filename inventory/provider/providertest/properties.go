@@ -7,7 +7,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// The JSON text of a link in an item of interfaces: without properties, and with two.
+// noProperties and someProperties are two texts for the same member of an interface in JSON:
+// the properties of its link.
 const (
 	noProperties   = `"properties":[]`
 	someProperties = `"properties":[{"capacity":10000,"latency":10}]`
