@@ -50,9 +50,9 @@ type Provider struct {
 	// before it is parsed. It must not be changed after the first call, and may be called
 	// concurrently.
 	Trace func(action string, out []byte)
-	// Ended, if not nil, is called after each get and set that was not cancelled, with
-	// its duration and the error of the whole call. It must not be changed after the
-	// first call, and may be called concurrently.
+	// Ended, if not nil, is called after each get and set that was not cancelled. The
+	// parameter took is the duration of the call, and err is its error as a whole. Ended must
+	// not be changed after the first call, and may be called concurrently.
 	Ended func(action string, took time.Duration, err error)
 
 	get, set, describe time.Duration // time limits

@@ -152,8 +152,8 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	return errors.Join(all...)
 }
 
-// Restore restores the values that the settings had before Raise, except for settings that were
-// changed again since.
+// Restore restores the values that the settings had before Raise. It keeps the value of a
+// setting that was changed after Raise.
 func Restore(folder string) error { return restore(root, folder) }
 
 // restore does the work of Restore for settings below root.

@@ -119,8 +119,9 @@ func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	return ifaces, nil
 }
 
-// checkNotEgress refuses addresses that the testbed uses for the outside network: on a link,
-// such an address could equal the node's outside address or its gateway's.
+// checkNotEgress refuses addresses that the testbed uses for the outside network. On a link,
+// such an address could equal the node's own address in the outside network, or the address
+// of the node's gateway.
 func (t *Testbed) checkNotEgress(f *iface) error {
 	if t.egress == nil || f.control {
 		return nil

@@ -82,7 +82,7 @@ func (t *Testbed) closeEgress() error {
 	return t.egress.Close()
 }
 
-// nameServer returns the address of the nodes' name server, or "" if they have none.
+// nameServer returns the address of the nodes' name server, or "" if nodes have none.
 func (t *Testbed) nameServer() string {
 	if t.egress == nil {
 		return ""

@@ -14,8 +14,8 @@ import (
 // fabricsFolder is the folder of the slices' networks, below State.
 const fabricsFolder = "fabrics"
 
-// vswitchLimits bound the vswitch process of one slice. The process uses half of the memory
-// for buffers.
+// vswitchLimits bound the vswitch process of one slice. The process uses at most half of the
+// memory for buffers.
 var vswitchLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
 // openFabric opens the networks of links. If that fails, only nodes without links work.

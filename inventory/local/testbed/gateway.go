@@ -69,8 +69,8 @@ func (t *Testbed) allocateGatewayID() (err error) {
 	return err
 }
 
-// openGatewayPort opens the port set in the settings. Without such a setting it opens the
-// saved port, or another one if that is taken.
+// openGatewayPort opens the port in the settings. Without such a setting, it opens the saved
+// port, or a new port if the saved one is taken.
 func (t *Testbed) openGatewayPort() (l net.Listener, err error) {
 	if t.settings.GatewayPort != 0 {
 		if l, err = t.openHeldPort(t.gatewayIDs.Port, t.gatewayHolder()); err != nil {

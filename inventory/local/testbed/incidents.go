@@ -192,7 +192,8 @@ func (t *Testbed) watchMemory() {
 	}
 }
 
-// saveThrashingKill records that the testbed killed a process of a node without free memory.
+// saveThrashingKill records that the testbed killed a process of a node that had no free
+// memory.
 func (t *Testbed) saveThrashingKill(id string) {
 	if nc := t.node(id); nc != nil {
 		nc.saveOOMKills(1, time.Now())

@@ -166,9 +166,9 @@ func (nc *nodeController) connectEgress(r *round) result {
 	return resultOf(err)
 }
 
-// connectLinks attaches the running node to its links. It is retried without limit if the time
-// ran out, if a node that is being removed blocks a link, or if the node was already running
-// when this program started.
+// connectLinks attaches the running node to its links. Attempts are repeated without limit if
+// the time ran out, if a node that is being removed blocks a link, or if the node was already
+// running when this program started.
 func (nc *nodeController) connectLinks(r *round) result {
 	if nc.network == nil || nc.run.hasLinks {
 		return result{}

@@ -63,7 +63,7 @@ const (
 	hostKeyFile = "host_key"
 )
 
-// writeJSON writes v as JSON to the file dir/name, so that it survives a crash of the host.
+// writeJSON writes v as JSON to the file dir/name. The file survives a crash of the host.
 func writeJSON(dir, name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

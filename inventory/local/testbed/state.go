@@ -436,11 +436,11 @@ func sliceID(urn string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveFailure records the text failed, which says why the node failed at the change with the
-// number change. An empty text clears the failure. If the disk is full, the failure is
-// recorded only in memory.
-func (nc *nodeController) saveFailure(change uint64, failed string) {
-	set := func(r *record) { r.Failed, r.FailedAt = failed, change }
+// saveFailure records reason, a text for experimenters, as the failure at the change with the
+// number change. If reason is empty, it clears the failure. If the disk is full, it changes
+// the record only in memory.
+func (nc *nodeController) saveFailure(change uint64, reason string) {
+	set := func(r *record) { r.Failed, r.FailedAt = reason, change }
 	if err := nc.updateRecord(set); err != nil {
 		nc.t.log.Error("cannot save the failure of a node", "node", nc.id, "error", err)
 		nc.mu.Lock()
