@@ -62,7 +62,7 @@ type suitable struct {
 	commands []string
 }
 
-// UnmarshalYAML reads true, false or a mapping with the key commands.
+// UnmarshalYAML reads true, false or a mapping with the key "commands".
 func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	if n.Decode(&s.yes) == nil {
 		return nil

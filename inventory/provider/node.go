@@ -176,7 +176,7 @@ func ObservedNode(r Resource) am.Observed {
 	return o
 }
 
-// firstValid returns the first limit items that are valid.
+// firstValid returns the first valid items, at most limit of them.
 func firstValid(items []string, limit int, valid func(string) bool) []string {
 	var out []string
 	for _, s := range items {

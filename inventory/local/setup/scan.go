@@ -92,8 +92,8 @@ func (sc *scan) addName(name string, entryKind kind) error {
 	return sc.reserve(name, block)
 }
 
-// reserve adds size to the estimated use of the disk for the entry called name. It refuses
-// the archive if the disk has too little room.
+// reserve adds size bytes for the entry called name to the estimated use of the disk. It
+// refuses the archive if the disk has too little room.
 func (sc *scan) reserve(name string, size int64) error {
 	if sc.size += size; size < 0 || sc.size < 0 || sc.size > sc.room {
 		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)

@@ -34,7 +34,7 @@ type setting struct {
 	want values
 }
 
-// settings returns the settings for a host; the parameter memory is the size of its memory in
+// settings returns the settings for a host. The parameter memory is the host's memory in
 // bytes.
 func settings(memory int64) []setting {
 	const (

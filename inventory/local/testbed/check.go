@@ -56,8 +56,9 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
-// checkCapacity refuses new nodes that exceed the maximum number of nodes or the number of free
-// login ports. It allows the first new nodes in updates, and adds the others to refusals.
+// checkCapacity refuses new nodes that exceed the maximum number of nodes or the number of
+// free login ports. It accepts new nodes in the order of updates while there is room, and
+// adds the others to refusals.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string

@@ -74,11 +74,11 @@ func (n *network) refreshCounters() chan struct{} {
 	return done
 }
 
-// update stores fresh counters, by interface. If this host was too slow, interfaces lose
-// packets. For each interface with a significant loss since the last read, update returns the
-// number of lost packets. The kernel's count of dropped packets restarts with each change of
-// a link. update adds the count from before the restart, so that the reported count continues
-// until the interface is replaced.
+// update stores fresh counters, by interface. It returns the number of packets lost since the
+// last read, for each interface with a significant loss. Interfaces lose packets if this host
+// is too slow. The kernel's count of dropped packets restarts with each change of a link.
+// update adds the count from before the restart, so that the reported count continues until
+// the interface is replaced.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}

@@ -24,8 +24,8 @@ func sameUsers(a, b []user) bool {
 	return slices.EqualFunc(a, b, func(a, b user) bool { return a.Login == b.Login && slices.Equal(a.Keys, b.Keys) })
 }
 
-// reopenEndpoint opens the endpoint of a running node for its users. It runs before the
-// configuration of the agent, which may be slow. So users can already log in and investigate.
+// reopenEndpoint opens the endpoint of a running node for its users. Configuring the agent
+// may take long. So reopenEndpoint runs first, and users can log in and investigate.
 func (nc *nodeController) reopenEndpoint(rec record) {
 	if rec.Desired.Removing || rec.Desired.Power != provider.On {
 		return
@@ -225,9 +225,9 @@ func (t *Testbed) bind(port int) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// published returns the addresses at which experimenters log in, and the proxy for them, ""
-// if they need none. The parameter name is a node's host name at the gateway account. The
-// parameter port is the node's own port.
+// published returns the addresses at which experimenters log in. It also returns the proxy
+// for these addresses, "" if no proxy is needed. The parameter name is a node's host name at
+// the gateway account. The parameter port is the node's own port.
 func (t *Testbed) published(name string, port int) (login []string, proxy string) {
 	if t.settings.Publish != local.Gateway {
 		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))

@@ -27,8 +27,8 @@ const maxForeignEndpoints = 2000
 // keeps its earlier name, because existing testbeds have stored it.
 const endpointPrefix = "door-"
 
-// foreignEndpointID returns the id of the endpoint for another provider's node. It differs
-// from all node ids, which are UUIDs.
+// foreignEndpointID returns the id of the endpoint for another provider's node. The id
+// differs from all node ids, which are UUIDs.
 func foreignEndpointID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
 	return endpointPrefix + hex.EncodeToString(sum[:16])
@@ -135,8 +135,9 @@ func isProviderName(s string) bool {
 	return s != "" && len(s) <= 64 && isOneLine(s)
 }
 
-// setForeignEndpoint creates or changes an endpoint. If the request has no users or no address,
-// the endpoint keeps its current ones. The error is for experimenters. t.foreignMu is held.
+// setForeignEndpoint creates or changes an endpoint. If the request has no users, the
+// endpoint keeps its users; if it has no address, the endpoint keeps its address. The error
+// is for experimenters. t.foreignMu is held.
 func (t *Testbed) setForeignEndpoint(providerName string, request local.EndpointRequest) (local.EndpointStatus, error) {
 	if request.Name == "" || len(request.Name) > maxText || !isOneLine(request.Name) {
 		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", request.Name)

@@ -77,8 +77,8 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 	}
 }
 
-// geniCommand returns the last command in the arguments of geni-get. Some options that
-// scripts use stand for a command; other options are ignored.
+// geniCommand returns the command in the arguments of geni-get: the last word that is no
+// option. Some options that scripts use stand for a command; other options are ignored.
 func geniCommand(words []string) string {
 	command := ""
 	for i := 0; i < len(words); i++ {

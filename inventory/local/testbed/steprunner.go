@@ -417,8 +417,8 @@ func (s *stepRunner) recordInterruption(interruption string) {
 }
 
 // outcome returns the result of the step for the report r of the node. The report does not
-// say how the node ended, so outcome adds that. An execute that ended because of a requested
-// stop or restart is done.
+// say how the node ended, so outcome adds that. An execute step that ended because of a
+// requested stop or restart is done.
 func (s stepState) outcome(r setup.Report) setup.Report {
 	requested := s.Interruption == byRestart || s.Interruption == byPowerOff
 	// The step's shell may have ended before the node's agent reported it.
