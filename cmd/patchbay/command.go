@@ -52,22 +52,38 @@ func rootCommand(c console) *cobra.Command {
 	root.AddGroup(groups...)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			var names []string
-			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			if name := e.GetSpecifiedName(); renamedFlags[name] != "" {
-				err = fmt.Errorf("--%s is now called --%s", name, renamedFlags[name])
-			} else if near := suggest.Word(name, names); near != "" {
-				err = fmt.Errorf("%w; did you mean --%s?", err, near)
-			}
+	root.SetFlagErrorFunc(flagError)
+	for _, s := range commands() {
+		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
+		help := helps[cmd.Name()]
+		cmd.GroupID, cmd.Example = help.group, help.example
+		s.options.AddFlags(cmd.Flags())
+		if help.example != "" {
+			cmd.SetHelpTemplate(helpTemplate(s.long))
 		}
-		return &usageError{cmd, err}
-	})
-	for _, s := range []struct {
-		use, short, long string
-		options          options
-	}{
+		complete(cmd, s.options)
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := s.options.Validate(args); err != nil {
+				return &usageError{cmd, err}
+			}
+			return s.options.Run(cmd.Context(), c)
+		}
+		root.AddCommand(cmd)
+	}
+	refuseUnknownHelp(root)
+	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
+	return root
+}
+
+// command is a subcommand of patchbay.
+type command struct {
+	use, short, long string
+	options          options
+}
+
+// commands returns the subcommands, with their options at the defaults.
+func commands() []command {
+	return []command{
 		{"up [REQUEST]", "Create an experiment, and show how to log in", upLong, &upOptions{}},
 		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
 		{"status", "Show your experiments", statusLong, &statusOptions{}},
@@ -106,23 +122,25 @@ func rootCommand(c console) *cobra.Command {
 		{"who ADDRESS[:PORT] [FILE …]", "Find who used an IP address at a given time", whoLong, &whoOptions{}},
 		{"guide [TOPIC]", "Read a guide", guideLong, &guideOptions{}},
 		{"version", "Print the version", "", &versionOptions{}},
-	} {
-		cmd := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, DisableFlagsInUseLine: true}
-		help := helps[cmd.Name()]
-		cmd.GroupID, cmd.Example = help.group, help.example
-		s.options.AddFlags(cmd.Flags())
-		if help.example != "" {
-			cmd.SetHelpTemplate(helpTemplate(s.long))
-		}
-		complete(cmd, s.options)
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := s.options.Validate(args); err != nil {
-				return &usageError{cmd, err}
-			}
-			return s.options.Run(cmd.Context(), c)
-		}
-		root.AddCommand(cmd)
 	}
+}
+
+// flagError adds the remedy to an error about a flag: its new name, or a similar name.
+func flagError(cmd *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if name := e.GetSpecifiedName(); renamedFlags[name] != "" {
+			err = fmt.Errorf("--%s is now called --%s", name, renamedFlags[name])
+		} else if near := suggest.Word(name, names); near != "" {
+			err = fmt.Errorf("%w; did you mean --%s?", err, near)
+		}
+	}
+	return &usageError{cmd, err}
+}
+
+// refuseUnknownHelp makes "patchbay help NAME" fail if there is no command NAME.
+func refuseUnknownHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
@@ -135,8 +153,6 @@ func rootCommand(c console) *cobra.Command {
 			}
 		}
 	}
-	root.AddCommand(&cobra.Command{Use: "patterns", Short: "How PATTERN and TIME are written", Long: patternsLong})
-	return root
 }
 
 // otherNames maps names of commands in other tools to the commands here.

@@ -148,25 +148,16 @@ type demand struct {
 	contains  []test
 }
 
-// and returns d with one more constraint, or an error if then no value satisfies all.
+// and returns d with one more constraint, or a *ConflictError if then no value satisfies all.
 func (d demand) and(t test) (demand, error) {
+	if other, ok := d.conflict(t); ok {
+		return d, &ConflictError{other, t.Constraint}
+	}
+	d.kind = t.value.kind
 	if t.Op == Contains {
-		if l := d.anyLimit(); l != nil && d.kind != Text {
-			return d, &ConflictError{l.test.Constraint, t.Constraint}
-		}
-		d.kind = Text
 		d.contains = append(slices.Clip(d.contains), t)
 		return d, nil
 	}
-	if len(d.contains) > 0 && t.value.kind != Text {
-		return d, &ConflictError{d.contains[0].Constraint, t.Constraint}
-	}
-	if l := d.anyLimit(); l != nil {
-		if _, ok := compare(l.value, t.value); !ok || d.kind != t.value.kind {
-			return d, &ConflictError{l.test.Constraint, t.Constraint}
-		}
-	}
-	d.kind = t.value.kind
 	low, high := t.limits()
 	if low != nil && (d.low == nil || stronger(low, d.low, 1)) {
 		d.low = low
@@ -174,19 +165,41 @@ func (d demand) and(t test) (demand, error) {
 	if high != nil && (d.high == nil || stronger(high, d.high, -1)) {
 		d.high = high
 	}
-	if d.high != nil && (d.kind == Count || d.kind == Size) && d.high.value.number < 0 {
-		return d, &ConflictError{d.high.test.Constraint, d.high.test.Constraint}
+	return d, d.checkInterval(t)
+}
+
+// conflict returns a constraint of d whose values are of another kind than those of t, or, of
+// texts, another text.
+func (d demand) conflict(t test) (other Constraint, ok bool) {
+	if len(d.contains) > 0 && t.value.kind != Text {
+		return d.contains[0].Constraint, true
 	}
-	if d.low != nil && d.high != nil {
-		if order, _ := compare(d.low.value, d.high.value); order > 0 || order == 0 && (d.low.strict || d.high.strict) {
-			first, second := d.low.test.Constraint, d.high.test.Constraint
-			if second != t.Constraint {
-				first, second = second, first
-			}
-			return d, &ConflictError{first, second}
-		}
+	l := d.anyLimit()
+	if l == nil {
+		return other, false
 	}
-	return d, nil
+	_, comparable := compare(l.value, t.value)
+	return l.test.Constraint, d.kind != t.value.kind || t.Op != Contains && !comparable
+}
+
+// checkInterval returns a *ConflictError if the interval of d is empty. last is the constraint
+// that was added last.
+func (d demand) checkInterval(last test) error {
+	if isWhole := d.kind == Count || d.kind == Size; isWhole && d.high != nil && d.high.value.number < 0 {
+		return &ConflictError{d.high.test.Constraint, d.high.test.Constraint}
+	}
+	if d.low == nil || d.high == nil {
+		return nil
+	}
+	order, _ := compare(d.low.value, d.high.value)
+	if order < 0 || order == 0 && !d.low.strict && !d.high.strict {
+		return nil
+	}
+	first, second := d.low.test.Constraint, d.high.test.Constraint
+	if second != last.Constraint {
+		first, second = second, first
+	}
+	return &ConflictError{first, second}
 }
 
 // anyLimit returns an end of the interval; nil if it has none.
