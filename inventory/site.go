@@ -223,9 +223,9 @@ func (s *site) readLocations(n *yaml.Node) {
 }
 
 // degrees checks a coordinate and returns it as written.
-func (s *site) degrees(n *yaml.Node, what string, limit float64) string {
+func (s *site) degrees(n *yaml.Node, label string, limit float64) string {
 	if f, err := strconv.ParseFloat(n.Value, 64); err != nil || !(f >= -limit && f <= limit) {
-		s.Wrong(n, "%s must be decimal degrees from -%g to %g", what, limit, limit)
+		s.Wrong(n, "%s must be decimal degrees from -%g to %g", label, limit, limit)
 		return ""
 	}
 	return n.Value

@@ -168,8 +168,8 @@ func (s *site) image(n *yaml.Node) *Image {
 
 // amount reads a quantity of slots, cores, memory and disk. Missing keys keep their values
 // in base.
-func (s *site) amount(n *yaml.Node, what string, base am.Amount) am.Amount {
-	s.Fields(n, what, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
+func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
+	s.Fields(n, label, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "slots":
 			base.Slots = s.Whole(n, key)

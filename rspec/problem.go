@@ -102,10 +102,10 @@ func (e *RequestError) Error() string {
 }
 
 // newRequestError returns an error for sorted problems; nil if there are none.
-func newRequestError(list []Problem, more int) *RequestError {
+func newRequestError(list []Problem, further int) *RequestError {
 	if len(list) == 0 {
 		return nil
 	}
 	worst := slices.MaxFunc(list, func(a, b Problem) int { return cmp.Compare(a.Kind.weight(), b.Kind.weight()) })
-	return &RequestError{Problem: worst, Problems: list, More: more}
+	return &RequestError{Problem: worst, Problems: list, More: further}
 }

@@ -78,9 +78,9 @@ func (p *parser) top(n *yaml.Node) {
 }
 
 // fields works like Reader.Fields, but also accepts an empty value.
-func (p *parser) fields(n *yaml.Node, what string, keys []string, f func(key string, n *yaml.Node)) {
+func (p *parser) fields(n *yaml.Node, label string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
-		p.Fields(n, what, keys, f)
+		p.Fields(n, label, keys, f)
 	}
 }
 
@@ -140,20 +140,20 @@ func (p *parser) chance(n *yaml.Node) {
 
 // choose returns the value of n, which must be one of the allowed values. For any other value
 // it records a mistake and returns "".
-func choose[T ~string](p *parser, n *yaml.Node, what string, allowed []T) T {
+func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
 	}
-	p.Unknown(n, what, stringsOf(allowed))
+	p.Unknown(n, label, stringsOf(allowed))
 	return ""
 }
 
 // number reads a number in the range from lowest to highest. For any other value it records a
 // mistake and returns lowest.
-func (p *parser) number(n *yaml.Node, what string, lowest, highest float64) float64 {
+func (p *parser) number(n *yaml.Node, label string, lowest, highest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= lowest && f <= highest) {
-		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", what, value(n), lowest, highest)
+		p.Wrong(n, "%s is %q and must be a number from %.0f to %.0f", label, value(n), lowest, highest)
 		return lowest
 	}
 	return f
@@ -161,10 +161,10 @@ func (p *parser) number(n *yaml.Node, what string, lowest, highest float64) floa
 
 // time reads a duration of at most 24 hours. For any other value it records a mistake and
 // returns 0.
-func (p *parser) time(n *yaml.Node, what string) duration {
+func (p *parser) time(n *yaml.Node, label string) duration {
 	d, err := time.ParseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || d < 0 || d > 24*time.Hour {
-		p.Wrong(n, "%s is %q and must be a duration of at most 24h, such as 2s or 200ms", what, value(n))
+		p.Wrong(n, "%s is %q and must be a duration of at most 24h, such as 2s or 200ms", label, value(n))
 		return 0
 	}
 	return duration(d)

@@ -245,22 +245,22 @@ func next(current *node, u update) (*node, []operation, error) {
 }
 
 // change returns the requested state of an existing node, and the operations for it.
-func change(old *node, u update) (*node, []operation) {
-	w, n := u.Should, *old
+func change(current *node, u update) (*node, []operation) {
+	w, n := u.Should, *current
 	var ops []operation
 	n.assign(w)
 	switch {
-	case differs(w.Power, old.Power) && *w.Power == provider.On:
+	case differs(w.Power, current.Power) && *w.Power == provider.On:
 		ops = append(ops, opStart)
-	case differs(w.Power, old.Power):
+	case differs(w.Power, current.Power):
 		ops = append(ops, opStop)
-	case differs(w.RestartSerial, old.RestartSerial) && old.Power == provider.On:
+	case differs(w.RestartSerial, current.RestartSerial) && current.Power == provider.On:
 		ops = append(ops, opRestart)
 	}
-	if !slices.Equal(n.Users, old.Users) {
+	if !slices.Equal(n.Users, current.Users) {
 		ops = append(ops, opUsers)
 	}
-	if len(ops) == 0 && u.changesOther(old) {
+	if len(ops) == 0 && u.changesOther(current) {
 		ops = append(ops, opUsers) // other small changes take as long as a change of users
 	}
 	return &n, ops
@@ -285,11 +285,11 @@ func newNode(u update) (*node, []operation, error) {
 
 // changesOther reports whether the update changes an attribute for which there is no
 // operation, such as the host name.
-func (u update) changesOther(old *node) bool {
+func (u update) changesOther(current *node) bool {
 	w := u.Should
-	return differs(w.Hostname, old.Hostname) || differs(w.ClientID, old.ClientID) ||
-		differs(w.SliceURN, old.SliceURN) || differs(w.SliverURN, old.SliverURN) || differs(w.RestartSerial, old.RestartSerial) ||
-		w.Interfaces != nil && !slices.Equal(*w.Interfaces, old.Interfaces)
+	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
+		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) ||
+		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)
 }
 
 // differs reports whether an update requests another value than current. requested is nil if

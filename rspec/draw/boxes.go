@@ -301,12 +301,12 @@ func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
 }
 
 // count returns a number with its noun: "1 node" or "3 nodes".
-func count(n int, what string) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	if strings.HasSuffix(what, "s") {
-		what += "e"
+	if strings.HasSuffix(noun, "s") {
+		noun += "e"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -245,10 +245,10 @@ func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 
 // hasRoom reports whether no two blocks are too close, including the distance
 // that linked blocks need for their labels.
-func (a *arrangement) hasRoom(walk []int, at []point) bool {
+func (a *arrangement) hasRoom(walk []int, places []point) bool {
 	for k, i := range walk {
 		for m, j := range walk[:k] {
-			if a.isTooClose(i, j, at[k], at[m]) {
+			if a.isTooClose(i, j, places[k], places[m]) {
 				return false
 			}
 		}

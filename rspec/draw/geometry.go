@@ -55,10 +55,10 @@ func spanned(p, q point) rect {
 }
 
 // mean returns the average of points.
-func mean(at []point) point {
+func mean(points []point) point {
 	sum := point{}
-	for i := range at {
-		sum = sum.add(at[i].times(1 / float64(len(at))))
+	for i := range points {
+		sum = sum.add(points[i].times(1 / float64(len(points))))
 	}
 	return sum
 }

@@ -50,43 +50,43 @@ func (a *arrangement) placeByStress(list []int) {
 }
 
 // fitProportion compresses a drawing that is too wide for a page.
-func (a *arrangement) fitProportion(list []int, at []point) {
+func (a *arrangement) fitProportion(list []int, places []point) {
 	all := rect{}
 	for k, i := range list {
-		all = all.union(rect{at[k], a.blocks[i].hw, a.blocks[i].hh})
+		all = all.union(rect{places[k], a.blocks[i].hw, a.blocks[i].hh})
 	}
 	press := math.Sqrt(min(1, proportion*1.1*all.hh/all.hw))
-	for k := range at {
-		at[k] = point{at[k].x * press, at[k].y / press}
+	for k := range places {
+		places[k] = point{places[k].x * press, places[k].y / press}
 	}
 }
 
 // compact shrinks a drawing along each axis as long as all blocks have room.
-func (a *arrangement) compact(list []int, at []point) {
+func (a *arrangement) compact(list []int, places []point) {
 	for _, shrink := range []point{{1, 0.94}, {0.94, 1}} {
 		for range 30 {
-			closer := make([]point, len(at))
-			for k, p := range at {
+			closer := make([]point, len(places))
+			for k, p := range places {
 				closer[k] = p.scaled(shrink)
 			}
 			if !a.hasRoom(list, closer) {
 				break
 			}
-			copy(at, closer)
+			copy(places, closer)
 		}
 	}
 }
 
 // scale returns the factor by which to multiply places so that most linked blocks have room
 // between them, from 0.8 to 2.
-func (a *arrangement) scale(list []int, at []point) float64 {
+func (a *arrangement) scale(list []int, places []point) float64 {
 	var need []float64
 	for k, i := range list {
 		for m, j := range list[:k] {
 			if !slices.Contains(a.near[i], j) {
 				continue
 			}
-			dx, dy := math.Abs(at[k].x-at[m].x), math.Abs(at[k].y-at[m].y)
+			dx, dy := math.Abs(places[k].x-places[m].x), math.Abs(places[k].y-places[m].y)
 			p, q, gap := a.blocks[i], a.blocks[j], a.between(i, j)
 			need = append(need, min((p.hw+q.hw+gap.x)/max(dx, 1e-9), (p.hh+q.hh+gap.y)/max(dy, 1e-9)))
 		}

@@ -8,16 +8,16 @@ import (
 // align rotates places so that most edges run along the axes, and returns true. If no
 // rotation achieves this, align turns the longest direction of the drawing to the x axis and
 // returns false.
-func align(at []point, near [][]int) (axes bool) {
+func align(places []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
-	middle := mean(at)
-	for i := range at {
+	middle := mean(places)
+	for i := range places {
 		for _, j := range near[i] {
-			e := at[j].sub(at[i])
+			e := places[j].sub(places[i])
 			turn := 4 * math.Atan2(e.y, e.x)
 			c, s, edges = c+math.Cos(turn), s+math.Sin(turn), edges+1
 		}
-		p := at[i].sub(middle)
+		p := places[i].sub(middle)
 		sx, sy, sxy = sx+p.x*p.x, sy+p.y*p.y, sxy+p.x*p.y
 	}
 	turn := -math.Atan2(2*sxy, sx-sy) / 2
@@ -26,13 +26,13 @@ func align(at []point, near [][]int) (axes bool) {
 	}
 	rotate := func(turn float64) {
 		sin, cos := math.Sincos(turn)
-		for i, p := range at {
-			at[i] = point{p.x*cos - p.y*sin, p.x*sin + p.y*cos}
+		for i, p := range places {
+			places[i] = point{p.x*cos - p.y*sin, p.x*sin + p.y*cos}
 		}
 	}
 	rotate(turn)
-	low, high := at[0], at[0]
-	for _, p := range at {
+	low, high := places[0], places[0]
+	for _, p := range places {
 		low, high = point{min(low.x, p.x), min(low.y, p.y)}, high.max(p)
 	}
 	if high.y-low.y > 1.02*(high.x-low.x) {
@@ -56,8 +56,8 @@ func mirrorToTopLeft(places []point, index int) {
 
 // straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment
 // that increases the result of countFaults.
-func (a *arrangement) straighten(list []int, at []point, near [][]int) {
-	n := len(at)
+func (a *arrangement) straighten(list []int, places []point, near [][]int) {
+	n := len(places)
 	if n > 400 {
 		return
 	}
@@ -79,9 +79,9 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 			}
 			return i
 		}
-		for i := range at {
+		for i := range places {
 			for _, j := range near[i] {
-				d := at[j].sub(at[i])
+				d := places[j].sub(places[i])
 				along, off := math.Abs(d.x), math.Abs(d.y)
 				if vertical {
 					along, off = off, along
@@ -96,32 +96,32 @@ func (a *arrangement) straighten(list []int, at []point, near [][]int) {
 			rows.add(find(i), i)
 		}
 		order := slices.DeleteFunc(rows.keys, func(r int) bool { return len(rows.of[r]) < 2 })
-		before := slices.Clone(at)
-		cost := a.countFaults(list, at, near)
+		before := slices.Clone(places)
+		cost := a.countFaults(list, places, near)
 		level := func(r int) {
 			sum := 0.0
 			for _, i := range rows.of[r] {
-				sum += *axis(&at[i]) / float64(len(rows.of[r]))
+				sum += *axis(&places[i]) / float64(len(rows.of[r]))
 			}
 			for _, i := range rows.of[r] {
-				*axis(&at[i]) = sum
+				*axis(&places[i]) = sum
 			}
 		}
 		for _, r := range order {
 			level(r)
 		}
-		if a.countFaults(list, at, near) <= cost {
+		if a.countFaults(list, places, near) <= cost {
 			continue
 		}
-		copy(at, before)
+		copy(places, before)
 		if n > 120 {
 			continue
 		}
 		for _, r := range order {
-			before := slices.Clone(at)
+			before := slices.Clone(places)
 			level(r)
-			if c := a.countFaults(list, at, near); c > cost {
-				copy(at, before)
+			if c := a.countFaults(list, places, near); c > cost {
+				copy(places, before)
 			} else {
 				cost = c
 			}
@@ -134,11 +134,11 @@ const relaxedGap = 0.7
 
 // countFaults counts overlapping boxes, with weight 3, and lines that pass
 // through boxes.
-func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
-	boxes := make([]rect, len(at))
+func (a *arrangement) countFaults(list []int, places []point, near [][]int) int {
+	boxes := make([]rect, len(places))
 	for k, i := range list {
 		b := a.blocks[i]
-		boxes[k] = rect{at[k], b.hw, b.hh}.grown(clearance / 2 * relaxedGap)
+		boxes[k] = rect{places[k], b.hw, b.hh}.grown(clearance / 2 * relaxedGap)
 	}
 	n := 0
 	for i := range boxes {
@@ -152,7 +152,7 @@ func (a *arrangement) countFaults(list []int, at []point, near [][]int) int {
 				continue
 			}
 			for k := range boxes {
-				if k != i && k != j && boxes[k].cuts(at[i], at[j]) {
+				if k != i && k != j && boxes[k].cuts(places[i], places[j]) {
 					n++
 				}
 			}
@@ -169,7 +169,7 @@ const maxRounds = 40 * 60
 // the shorter move suffices. Every 60 rounds it also enlarges the whole drawing, so that
 // finally all boxes have room. slack, at most 1, is the share of the required distances that
 // boxes must keep.
-func (a *arrangement) separate(list []int, at []point, slack float64) {
+func (a *arrangement) separate(list []int, places []point, slack float64) {
 	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {
 		widest = widest.max(need)
@@ -177,15 +177,15 @@ func (a *arrangement) separate(list []int, at []point, slack float64) {
 	widest = widest.times(slack)
 	for round := range maxRounds {
 		if round > 0 && round%60 == 0 {
-			for k := range at {
-				at[k] = at[k].times(1.08)
+			for k := range places {
+				places[k] = places[k].times(1.08)
 			}
 		}
 		clear := true
 		for k, i := range list {
 			for m, j := range list[:k] {
 				p, q := a.blocks[i], a.blocks[j]
-				dx, dy := at[k].x-at[m].x, at[k].y-at[m].y
+				dx, dy := places[k].x-places[m].x, places[k].y-places[m].y
 				if p.hw+q.hw+widest.x <= math.Abs(dx) || p.hh+q.hh+widest.y <= math.Abs(dy) {
 					continue
 				}
@@ -200,10 +200,10 @@ func (a *arrangement) separate(list []int, at []point, slack float64) {
 				// Boxes that a line joins need more than clearance; they move along the line.
 				if joined && math.Abs(dx)*oy > math.Abs(dy)*ox || !joined && ox < oy {
 					s := math.Copysign(ox/2+0.01, dx)
-					at[k].x, at[m].x = at[k].x+s, at[m].x-s
+					places[k].x, places[m].x = places[k].x+s, places[m].x-s
 				} else {
 					s := math.Copysign(oy/2+0.01, dy)
-					at[k].y, at[m].y = at[k].y+s, at[m].y-s
+					places[k].y, places[m].y = places[k].y+s, places[m].y-s
 				}
 			}
 		}

@@ -97,9 +97,9 @@ func (t *textWriter) style(s, sequence string) string {
 func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.truncate(s, 0), bold)) }
 
 // writeMore writes the number of entries that a list of at most maxLinkLines lines leaves out.
-func (t *textWriter) writeMore(all int, what string) {
+func (t *textWriter) writeMore(all int, noun string) {
 	if n := all - maxLinkLines; n > 0 {
-		t.writeLine("  and %s more", count(n, what))
+		t.writeLine("  and %s more", count(n, noun))
 	}
 }
 
