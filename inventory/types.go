@@ -61,7 +61,8 @@ func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	return true
 }
 
-// urnOf returns the URN of a named thing of this site; name may be a URN itself.
+// urnOf returns the URN of the object of this site that has the given kind and name. If name
+// is a URN, urnOf returns that URN.
 func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	if strings.HasPrefix(strings.ToLower(name), "urn:") {
 		return s.urn(&yaml.Node{Kind: yaml.ScalarNode, Value: name, Line: n.Line}, kind)

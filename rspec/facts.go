@@ -24,8 +24,8 @@ type NodeFacts struct {
 
 	// Interfaces are the facts about the node's interfaces, by client_id.
 	Interfaces map[string]InterfaceFacts
-	// Sliver is written as geni_sliver_info and VNode as Emulab's vnode. Each
-	// replaces the request's element. If it is nil, the request's element is copied.
+	// Sliver is written as geni_sliver_info and VNode as Emulab's vnode. Each replaces the
+	// request's element. If one of them is nil, the request's element is copied.
 	Sliver *SliverInfo
 	VNode  *VNode
 }

@@ -93,12 +93,12 @@ func (l *Limits) fields() []limit {
 	}
 }
 
-// Validate calls wrong for each field that is negative or above its maximum, with
-// its key in a site's configuration.
-func (l Limits) Validate(wrong func(key, format string, args ...any)) {
+// Validate calls report for each field that is negative or above its maximum. key is the
+// field's key in a site's configuration.
+func (l Limits) Validate(report func(key, format string, args ...any)) {
 	for _, x := range l.fields() {
 		if *x.value < 0 || *x.value > x.highest {
-			wrong(limitsKey+x.key, "%d is not possible; give a number from 1 to %d, or leave it out", *x.value, x.highest)
+			report(limitsKey+x.key, "%d is not possible; give a number from 1 to %d, or leave it out", *x.value, x.highest)
 		}
 	}
 }

@@ -8,8 +8,9 @@ import (
 // pair is a namespace and the address of its schema.
 type pair struct{ space, schema string }
 
-// word is a word in an attribute whose value is a list of words: raw[from:to] as written,
-// and text with its references resolved. White space around a word may also be references.
+// word is one word of an attribute that holds a list of words. raw[from:to] is the word as
+// written, and text is the word with its references resolved. White space around a word may
+// also be references.
 type word struct {
 	from, to int
 	text     string

@@ -32,8 +32,8 @@ func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 // maxSchemaCheck is the largest size in bytes of a request that is checked with the schemas.
 const maxSchemaCheck = 256 << 10
 
-// schemaChecks limits the number of schema checks that run at the same time, because a
-// check cannot be interrupted.
+// schemaChecks limits the number of schema checks that run at the same time. Without a limit
+// slow checks could accumulate, because a check cannot be interrupted.
 var schemaChecks = semaphore{make(chan struct{}, 2), 5 * time.Second}
 
 // semaphore limits the number of calls that run at the same time to the capacity of slots.

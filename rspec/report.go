@@ -22,8 +22,8 @@ type place struct {
 	attr string
 }
 
-// finding is a problem before its text and position are computed. Only the findings that
-// are reported need these.
+// finding is a problem before its text and position are computed. They are computed only for
+// reported findings.
 type finding struct {
 	place
 	kind     Kind

@@ -28,8 +28,8 @@ type step struct {
 	Command     string `json:"command,omitempty"`
 }
 
-// Setup returns the install and execute steps of the sliver's node, in order. They are
-// sent when the node is created, and never again.
+// Setup returns the install and execute steps of the sliver's node, in order. The provider
+// gets these steps only when the node is created.
 func Setup(s *am.Sliver) []string {
 	if !s.Desired.Present || len(s.Setup) == 0 {
 		return nil

@@ -36,13 +36,14 @@ type setUpdate struct {
 // separate place, so they never delay a set. The caller must not run two sets of one resource
 // at the same time.
 //
-// The result has one Change for each update, in order, and then one for each other
-// resource that the provider changed. Set sends more than MaxNames updates, or updates of
-// more than 8 MiB, in several runs.
+// The result has one Change for each update, in order, and then one for each other resource
+// that the provider changed. Set sends more than MaxNames updates, or updates of more than 8
+// MiB, in several runs.
 //
-// The error is an *Error: a run failed as a whole, or the provider was not started. The
-// error wraps ErrNoPlace if there was no free place. The state of the failed run's resources
-// is unknown until the next Get, and the result has only the changes of earlier runs.
+// The error is an *Error: a run failed as a whole, or the provider was not started. The error
+// wraps ErrNoPlace if ctx ended before a place became free. After a failed run the state of
+// its resources is unknown until the next Get. Then the result has only the changes of
+// earlier runs.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.checkOffered("set"); err != nil {
 		return nil, err

@@ -81,8 +81,8 @@ func (r *Reader) Fields(n *yaml.Node, label string, keys []string, f func(key st
 	}
 }
 
-// Key reports whether the key k is plain text; label is its mapping's name. Any other key is a
-// mistake, because operators search their files for the names of keys.
+// Key reports whether the key k is plain text. Any other key is a mistake, because operators
+// search their files for the names of keys. label is the mapping's name in the message.
 func (r *Reader) Key(k *yaml.Node, label string) bool {
 	switch k.Kind {
 	case yaml.ScalarNode:

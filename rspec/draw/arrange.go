@@ -44,7 +44,8 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 	return a
 }
 
-// joins returns the blocks at the ends of an edge, and whether they differ.
+// joins returns the blocks at the ends of an edge. crosses reports whether they are two
+// different blocks.
 func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
 	x, okx := a.of[e.from]
 	y, oky := a.of[e.to]

@@ -175,12 +175,12 @@ func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
-// prefixed adds a prefix to a text that is not empty.
-func prefixed(word, text string) string {
+// prefixed returns prefix and text, or "" if text is empty.
+func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
 	}
-	return word + text
+	return prefix + text
 }
 
 // first returns the first n members of a list, or all of a shorter one.

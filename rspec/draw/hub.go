@@ -53,10 +53,11 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
 	}
 }
 
-// minSplitEnds is the number of ends above which a link between managers has several parts.
+// minSplitEnds is the number of ends above which a link between managers is drawn in several
+// parts.
 const minSplitEnds = 6
 
-// addHub adds the box of a link and returns its number. Without facts, the box shows only
+// addHub adds the box of a link and returns its number. If facts is false, the box shows only
 // the link's name.
 func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}

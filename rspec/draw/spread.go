@@ -78,7 +78,7 @@ func (a *arrangement) compact(list []int, places []point) {
 }
 
 // scale returns the factor by which to multiply places so that most linked blocks have room
-// between them, from 0.8 to 2.
+// between them. The factor is from 0.8 to 2.
 func (a *arrangement) scale(list []int, places []point) float64 {
 	var need []float64
 	for k, i := range list {

@@ -125,8 +125,8 @@ func (t *textWriter) writeDocument() {
 	t.writeOffers()
 }
 
-// writeManager writes the nodes of manager m: as a table of nodes or components, or, if many
-// nodes differ only in their names, as lists of names.
+// writeManager writes the nodes of manager m: as a table of nodes or components, or as lists
+// of names if many nodes differ only in their names.
 func (t *textWriter) writeManager(m int, groups []group) {
 	name := cmp.Or(cleaned(t.p.Managers[m].Name), "no manager named")
 	total := 0
@@ -151,8 +151,8 @@ func (t *textWriter) writeManager(m int, groups []group) {
 	}
 }
 
-// minKindList is the number of nodes above which writeManager lists plain nodes, without
-// components, states and logins, by kind.
+// minKindList is a number of groups. If a manager has more, and all its nodes are plain,
+// writeManager lists the nodes by kind. A plain node has no component, state, login or host.
 const minKindList = 20
 
 // writeNames lists nodes by kind, several on a line.

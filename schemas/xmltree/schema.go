@@ -55,12 +55,12 @@ func newSchema(file string) *Schema {
 
 var core, known = schemasByKind(schemas.Core), schemasByKind(schemas.Known)
 
-// schemasByKind returns a Schema for each kind. The function file returns the file name of
-// a kind's schema.
-func schemasByKind(file func(schemas.Kind) string) map[schemas.Kind]*Schema {
+// schemasByKind returns a Schema for each kind. fileOf returns the name of the schema file of
+// a kind.
+func schemasByKind(fileOf func(schemas.Kind) string) map[schemas.Kind]*Schema {
 	all := make(map[schemas.Kind]*Schema)
 	for _, k := range schemas.Kinds() {
-		all[k] = newSchema(file(k))
+		all[k] = newSchema(fileOf(k))
 	}
 	return all
 }
