@@ -63,8 +63,8 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// reported returns an error that the provider itself reported. The kinds failed and full
-// are temporary, and an unknown kind counts as failed.
+// reported returns an error that the provider itself reported. Errors of the kinds Failed and
+// Full are temporary, and an unknown kind counts as Failed.
 func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {

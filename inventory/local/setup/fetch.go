@@ -120,8 +120,8 @@ type progressReader struct {
 	report       func(string)
 }
 
-// Read reads, and reports the progress in intervals: in per cent if the length is known,
-// otherwise in MB.
+// Read also reports the progress at intervals: in per cent if the length is known, otherwise
+// in MB.
 func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
 	w.done += int64(n)

@@ -92,7 +92,6 @@ func (s Step) check() error {
 	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
 }
 
-// checkInstall checks an install step.
 func (s Step) checkInstall() error {
 	switch {
 	case s.Shell != "" || s.Command != "":
@@ -113,7 +112,6 @@ func (s Step) checkInstall() error {
 	return nil
 }
 
-// checkExecute checks an execute step.
 func (s Step) checkExecute() error {
 	switch {
 	case s.URL != "" || s.InstallPath != "" || s.FileType != "":

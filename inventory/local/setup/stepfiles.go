@@ -35,7 +35,6 @@ func (s *stepFiles) path(suffix string) string {
 	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+suffix)
 }
 
-// logPath returns the path of the step's log.
 func (s *stepFiles) logPath(kind string) string {
 	return filepath.Join(s.logs, strconv.Itoa(s.n)+"-"+kind+".log")
 }
@@ -72,7 +71,6 @@ func (s *stepFiles) wait() error {
 	}
 }
 
-// unlock unlocks the step.
 func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
 // markBegun records permanently that the step was started. It fails with fs.ErrExist if that

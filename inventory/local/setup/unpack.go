@@ -49,7 +49,6 @@ func unpack(ctx context.Context, f *os.File, as format, p *place, report func(st
 	return w.files, nil
 }
 
-// writeEntry writes one entry of the archive.
 func (w *writer) writeEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil || name == "." {
@@ -157,7 +156,6 @@ func (w *writer) writeFile(name string, e *entry) error {
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
 }
 
-// reportProgress reports the progress of unpacking.
 func (w *writer) reportProgress(progress string) {
 	w.reportedAt = time.Now()
 	w.report("unpacking, " + progress)

@@ -11,7 +11,6 @@ import (
 
 const dataScheme = "data:"
 
-// isData reports whether a URL is a data: URL.
 func isData(text string) bool {
 	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
 }

@@ -134,8 +134,7 @@ func (n *network) recordOverruns(losses map[string]uint64) {
 	}
 }
 
-// overrunMessage describes the recent losses of a node's interfaces because this host was
-// too slow; empty if there are none.
+// overrunMessage describes the recent overruns of a node's interfaces, "" if there are none.
 func (nc *nodeController) overrunMessage() string {
 	if nc.network == nil {
 		return ""

@@ -86,7 +86,8 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// resource returns the attributes that get reports of the node, without services.
+// resource returns the attributes that get reports of the node, without the attribute
+// "services".
 func (nc *nodeController) resource() provider.Resource {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()

@@ -396,8 +396,8 @@ func (nc *nodeController) trackRun(r node.Running) {
 	})
 }
 
-// waitForEnd waits until the connection to the agent ends, and reports whether the node
-// has ended too.
+// waitForEnd waits until the connection to the agent ends. Then it reports whether the node
+// has ended, too.
 func (nc *nodeController) waitForEnd(ctx context.Context) bool {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err == nil {

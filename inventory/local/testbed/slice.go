@@ -148,7 +148,6 @@ func (s *slice) schedulePeerUpdate() {
 	}
 }
 
-// wakeNodes wakes all nodes of the slice.
 func (s *slice) wakeNodes() {
 	s.dirtyMu.Lock()
 	s.timer = nil

@@ -254,7 +254,6 @@ func (nc *nodeController) updateStatus(change func(*status)) {
 	change(&nc.status)
 }
 
-// dir is the node's folder.
 func (nc *nodeController) dir() string { return filepath.Join(nc.t.nodesDir, nc.id) }
 
 // holder is the holder of the numbers that are allocated for the node.

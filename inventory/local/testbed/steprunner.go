@@ -228,8 +228,8 @@ func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 	return ok
 }
 
-// run runs the steps that have not ended, one after the other. account is the node's first
-// account; empty: root.
+// run runs the steps that have not ended, one after the other. The parameter account is the
+// node's first account; "" means root.
 func (s *stepRunner) run(ctx context.Context, account string) {
 	steps, err := s.nc.readSteps()
 	for i := range s.journal.Steps {

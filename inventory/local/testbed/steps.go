@@ -59,7 +59,6 @@ func (nc *nodeController) checkSameSteps(items *[]string) error {
 	return err
 }
 
-// readSteps reads the steps of the node.
 func (nc *nodeController) readSteps() (steps []setup.Step, err error) {
 	if nc.steps != nil {
 		err = readJSON(nc.dir(), stepsFile, &steps)

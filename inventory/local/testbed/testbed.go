@@ -168,7 +168,6 @@ func (t *Testbed) Run(ctx context.Context) error {
 	return errors.Join(t.serve(ctx), t.host.Close())
 }
 
-// startGateway starts the gateway process.
 func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
 // serve starts all node controllers and answers at the socket until ctx ends.

@@ -126,7 +126,6 @@ func (l *loop) openDevice(fd int, lan *lan, p *port) *device {
 	return d
 }
 
-// closeDevice closes a device.
 func (l *loop) closeDevice(d *device) {
 	l.unpoll(d)
 	d.closed = true

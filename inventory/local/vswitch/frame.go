@@ -88,8 +88,8 @@ func normalize(header, frame []byte, mtu int) bool {
 }
 
 // tcpHeaders returns where the network header of a large segment starts, and where its TCP
-// header ends. It reports false unless a TCP header starts at transport, and the network
-// header is of the given kind (VIRTIO_NET_HDR_GSO_TCPV4 or TCPV6).
+// header ends. ok is false unless a TCP header starts at transport, after a network header of
+// the given kind (VIRTIO_NET_HDR_GSO_TCPV4 or TCPV6).
 func tcpHeaders(frame []byte, transport int, kind byte) (network, end int, ok bool) {
 	protocol, network := etherType(frame)
 	switch {

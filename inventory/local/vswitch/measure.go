@@ -52,7 +52,6 @@ func Measure(window time.Duration) (perSecond float64, err error) {
 	return float64(count()-before) / time.Since(start).Seconds(), nil
 }
 
-// switchOn switches an interface on.
 func switchOn(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

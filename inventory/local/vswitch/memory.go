@@ -26,7 +26,7 @@ func newMemoryBudget(size int64) *memoryBudget {
 	return r
 }
 
-// reserve takes size bytes from the budget, and reports whether the budget had as many.
+// reserve takes size bytes from the budget, and reports whether the budget was large enough.
 func (r *memoryBudget) reserve(size int) bool {
 	if r.left.Add(-int64(size)) >= 0 {
 		return true

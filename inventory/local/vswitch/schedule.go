@@ -50,14 +50,12 @@ func (h pathHeap) Swap(i, j int) {
 	h[i].at, h[j].at = i, j
 }
 
-// Push implements heap.Interface.
 func (h *pathHeap) Push(x any) {
 	p := x.(*path)
 	p.at = len(*h)
 	*h = append(*h, p)
 }
 
-// Pop implements heap.Interface.
 func (h *pathHeap) Pop() any {
 	last := len(*h) - 1
 	p := (*h)[last]

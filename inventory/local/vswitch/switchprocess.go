@@ -169,7 +169,6 @@ func (r *switchProcess) stage(o order, files []*os.File) error {
 	return nil
 }
 
-// duplicate returns a duplicate of a file's descriptor.
 func duplicate(f *os.File) (fd int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -262,7 +261,6 @@ func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	}
 }
 
-// remove removes a link.
 func (r *switchProcess) remove(id string) {
 	w := r.links[id]
 	if w == nil {

@@ -82,8 +82,8 @@ func (s *suite) interrupt(does string, u provider.Update) error {
 	return nil
 }
 
-// interruptAfter gets the node, starts the update and kills the provider after d. If d is the
-// time limit of a set, the update must succeed.
+// interruptAfter gets the node, starts the update and kills the provider after the duration
+// d. If d is the time limit of a set, the update must succeed.
 func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) error {
 	got, err := s.get(u.Name)
 	if err == nil && got[u.Name].Err != nil {
