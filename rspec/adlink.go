@@ -24,7 +24,7 @@ type AdLink struct {
 	Interfaces []urn.URN
 }
 
-// linkFragments is the text of all links with the positions of its parts.
+// linkFragments is the text of all links, with the positions of the links and their parts.
 type linkFragments struct {
 	text  string
 	links []linkFragment
@@ -38,7 +38,7 @@ type linkFragment struct {
 	parts     []linkPart
 }
 
-// linkPart is a child of a link that is written only if its nodes are shown.
+// linkPart is a child of a link. It is written only if all nodes of the part are shown.
 type linkPart struct {
 	end   int    // the offset at which the part ends
 	nodes [2]int // indexes of Site.Nodes; both are equal if there is one node

@@ -55,7 +55,7 @@ type AdInterface struct {
 	Capacity int64
 }
 
-// nodeFragment is the text of one node without Advertiser.endOfNode, which is the same for
+// nodeFragment is the text of one node up to Advertiser.endOfNode. That end is the same for
 // all nodes.
 type nodeFragment struct {
 	start      string

@@ -48,9 +48,10 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	s.appendTo(e, added.String())
 }
 
-// annotateType adds an image to the requested sliver type if the type has none, and removes
-// further sliver types, which do not count. If the request has no sliver type, annotateType
-// writes one with its image to added, the text at the end of the node.
+// annotateType adds an image to the requested sliver type if the type has none. It removes
+// further sliver types, because they have no effect. If the request has no sliver type,
+// annotateType writes a sliver type with its image to added. That is the text for the end of
+// the node.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {

@@ -47,8 +47,9 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	n.Interfaces = append(n.Interfaces, in)
 }
 
-// readBinding reads the requested physical interface. Some clients write the interface's
-// name in the node's operating system; readBinding ignores such a name with a remark.
+// readBinding reads the requested physical interface. Some clients write a name that the
+// interface has in the operating system, such as eth1. readBinding ignores such a name with a
+// remark.
 func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	text := trimmed(e, "component_id")
 	if text == "" {

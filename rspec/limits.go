@@ -50,7 +50,8 @@ type Limits struct {
 }
 
 // Large is the size in bytes of a large request. Only few large requests should be read at
-// the same time, because reading a request takes up to ninety times its size in memory.
+// the same time, because reading a request takes up to ninety times as much memory as the
+// request's size.
 const Large = 256 << 10
 
 // DefaultLimits returns the default of every limit.

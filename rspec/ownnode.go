@@ -5,8 +5,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isOwnNode reports whether a node belongs to this aggregate: it names this aggregate as its
-// manager, or names no manager and no component of another aggregate.
+// isOwnNode reports whether a node belongs to this aggregate. Such a node names this
+// aggregate as its manager, or it names no manager and no component of another aggregate.
 func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	if manager := trimmed(e, "component_manager_id"); manager != "" {
 		us, ok := p.isThisAggregate(manager)

@@ -27,9 +27,9 @@ type commonRoot struct {
 // rawAttribute is an attribute with its value as written, in its quotes.
 type rawAttribute struct{ prefix, local, quoted string }
 
-// maxRootAttributes is the maximal number of attributes and declarations of the common
-// root. Every manifest adds some more; together they must not exceed xmltree.Limits.Attrs,
-// so that a client can send the manifest again as a request.
+// maxRootAttributes is the maximal number of attributes and declarations of the common root.
+// A manifest adds further ones to the root. All together must not exceed
+// xmltree.Limits.Attrs, so that a client can send the manifest again as a request.
 const maxRootAttributes = 90
 
 // inheritable are the xml: attributes that apply to the content of an element.

@@ -49,8 +49,8 @@ func (r *Request) IsEmpty() bool {
 	return len(children(root, "node"))+len(children(root, "link")) == 0
 }
 
-// NoNodesReason returns a text with the reason why a request has no nodes for this aggregate,
-// whose URN is manager, and the remedy.
+// NoNodesReason returns the reason why a request has no nodes for this aggregate, and the
+// remedy. manager is the URN of this aggregate.
 func (r *Request) NoNodesReason(manager urn.URN) string {
 	if r.Foreign > 0 {
 		return "the request has no node for this aggregate, " + manager.String() + "; set component_manager_id to that URN, or leave it out"

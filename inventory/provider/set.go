@@ -42,7 +42,7 @@ type setUpdate struct {
 //
 // The error is an *Error: a run failed as a whole, or the provider was not started. The error
 // wraps ErrNoPlace if ctx ended before a place became free. After a failed run the state of
-// its resources is unknown until the next Get. Then the result has only the changes of
+// the run's resources is unknown until the next Get, and the result has only the changes of
 // earlier runs.
 func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Change, error) {
 	if err := p.checkOffered("set"); err != nil {

@@ -83,7 +83,7 @@ func (s *simulation) set(updates []update, noop bool) object {
 }
 
 // seed chooses the seed of the random numbers: the seed in the settings, or else the seed in
-// the log, or else a new one, which it adds to the log.
+// the log. If there is neither, seed adds a new one to the log.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:

@@ -243,8 +243,8 @@ func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	}
 }
 
-// hasRoom reports whether no two blocks are too close, including the distance
-// that linked blocks need for their labels.
+// hasRoom reports whether each pair of blocks has enough distance. Linked blocks also need
+// room for their labels.
 func (a *arrangement) hasRoom(walk []int, places []point) bool {
 	for k, i := range walk {
 		for m, j := range walk[:k] {

@@ -137,8 +137,8 @@ func (e *edge) gap() point {
 }
 
 // blocks divides the vertices into blocks. Ladders and buses become blocks, and each other
-// vertex becomes one. If several hubs of buses have only one neighbour outside their buses,
-// and this is the same node, their buses form one block with the node.
+// vertex becomes one. If several buses have the same node as their only neighbour, they form
+// one block with this node.
 func (s *scene) blocks(vertices []int) []*block {
 	degree := map[int]int{}
 	for i := range s.edges {
