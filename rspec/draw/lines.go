@@ -82,7 +82,8 @@ func (b *builder) vertexOf(i int, e End) int {
 	return b.outside[key]
 }
 
-// frameOfLink returns the common manager of all nodes of a link, or -1.
+// frameOfLink returns the frame in which a link is drawn: the manager of all its nodes, or -1
+// if they have no common manager.
 func (b *builder) frameOfLink(l *Link) int {
 	frame, found := -1, false
 	for _, e := range l.Ends {
@@ -182,7 +183,8 @@ func (b *builder) linkFacts(l *Link) []string {
 	return words
 }
 
-// specialType returns the link's first type that is not an ordinary LAN or VLAN.
+// specialType returns the link's first type that is not an ordinary LAN or VLAN, or "" if
+// there is none.
 func specialType(l *Link) string {
 	for _, t := range l.Types {
 		switch strings.ToLower(t) {

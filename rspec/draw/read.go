@@ -67,8 +67,8 @@ func kindOf(root *xmltree.Element) Kind {
 	return Request
 }
 
-// interfaceIndex identifies an interface: node is the index of its node, and number its
-// index in Node.Interfaces.
+// interfaceIndex identifies an interface: node is an index of Picture.Nodes, and number an
+// index of Node.Interfaces.
 type interfaceIndex struct{ node, number int }
 
 // reader builds a Picture from a document.
@@ -142,8 +142,9 @@ func isTrue(e *xmltree.Element, local string) bool {
 	return v != nil && *v
 }
 
-// managerNumber returns the number of the manager that id names, and adds a new manager to
-// the picture. If id is empty, the authority in the component's URN is the manager.
+// managerNumber returns the number of the manager that id names. If the manager is new,
+// managerNumber adds it to the picture. If id is empty, the authority in the component's URN
+// is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {

@@ -29,7 +29,7 @@ func (r *reader) readOffers(root *xmltree.Element) {
 	}
 }
 
-// countOrUnknown parses a number; -1 means that it is missing or negative.
+// countOrUnknown parses a number. It returns -1 if the number is missing or negative.
 func countOrUnknown(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {

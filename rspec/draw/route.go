@@ -153,9 +153,9 @@ func (r *router) isFree(c point) bool {
 	return true
 }
 
-// detour finds a short path with few turns along the corners of boxes. It returns
-// nil if there is none or the budget is spent. lane is the distance from the first of several
-// parallel lines; it is 0 for the first.
+// detour finds a short path with few turns along the corners of boxes. It returns nil if
+// there is no such path or the budget is spent. lane is the distance from the first of
+// several parallel lines; it is 0 for the first.
 func (r *router) detour(p, q point, boxes []rect, lane float64) []point {
 	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
 		return nil
@@ -192,8 +192,8 @@ func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
 	return waypoints
 }
 
-// shortest returns the best path from the first waypoint to the second. It
-// returns nil if there is none or the budget is spent.
+// shortest returns the best path from the first waypoint to the second. It returns nil if
+// there is no path or the budget is spent.
 func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point {
 	p, q := waypoints[0], waypoints[1]
 	const turn = 45 // a turn costs as much as this distance
