@@ -195,7 +195,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 				return err
 			}
 			r := awaitNode(t, tb, name, isReady)
-			if got := reportedSteps(t, r); got[1].State != setup.Running || !strings.HasPrefix(got[1].Message, "the node ended") || got[2].Message != "" {
+			if got := reportedSteps(t, r); got[1].State != setup.Running || !strings.HasPrefix(got[1].Message, "the node stopped while this step was running") || got[2].Message != "" {
 				t.Errorf("while it is off: %+v", got)
 			}
 			_, err := trySet(tb, name, provider.Resource{"power": "on"})
