@@ -216,7 +216,7 @@ func (l *Log) Settled() store.Rev {
 	return l.writtenUpTo()
 }
 
-// writtenUpTo is Settled for a caller that holds the lock. Unlike in settled, waiting lines do
+// writtenUpTo does what Settled does, for a caller that holds the lock. Unlike in settled, waiting lines do
 // not count as written.
 func (l *Log) writtenUpTo() store.Rev {
 	rev := l.settled()
@@ -311,7 +311,7 @@ func (l *Log) Err() error {
 	return l.err()
 }
 
-// err is Err for a caller that holds mu.
+// err does what Err does, for a caller that holds mu.
 func (l *Log) err() error {
 	if l.failure == nil {
 		return nil

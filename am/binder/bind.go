@@ -47,13 +47,13 @@ func Bind(r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (
 	return BindAvoiding(nil, r, x, slice, existing...)
 }
 
-// BindAvoiding is Bind, but chooses none of the components in avoid, whose providers have
+// BindAvoiding does what Bind does, but chooses none of the components in avoid, whose providers have
 // refused slivers. A node that names such a component still gets it.
 func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
 	return Permit{}.Bind(avoid, r, x, slice, existing...)
 }
 
-// Bind is BindAvoiding with the components and sliver types that p permits.
+// Bind does what BindAvoiding does, with only the components and sliver types that p permits.
 func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -132,7 +132,7 @@ func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value
 	return r, err
 }
 
-// call is Call without Reply.Took and without the method in errors.
+// call does what Call does, without Reply.Took and without the method in errors.
 func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
 	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {

@@ -86,7 +86,7 @@ func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential,
 	return done, r, nil
 }
 
-// do is Call, but returns a refusal as an error, too.
+// do does what Call does, but returns a refusal as an error, too.
 func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
 	r, err := c.Call(ctx, method, params...)
 	if err == nil {
@@ -95,7 +95,7 @@ func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) 
 	return r, err
 }
 
-// answer is do for methods whose value is a struct. It parses the struct as an Answer.
+// answer calls a method whose value is a struct. It parses the struct as an Answer.
 func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
 	r, err := c.do(ctx, method, params...)
 	if err != nil {
@@ -127,7 +127,7 @@ func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
 	return a, err
 }
 
-// slivers is do for methods whose reply is an array of slivers.
+// slivers calls a method whose reply is an array of slivers.
 func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Value) ([]Sliver, Reply, error) {
 	r, err := c.do(ctx, method, params...)
 	if err != nil {

@@ -16,7 +16,7 @@ const maxRSpec = 64 << 20
 // 64 MiB of text.
 func Unpack(s string) (string, error) { return unpack(s, maxRSpec) }
 
-// unpack is Unpack with a limit of the text in bytes.
+// unpack does what Unpack does; the unpacked text may have at most limit bytes.
 func unpack(s string, limit int64) (string, error) {
 	if t := strings.TrimLeft(s, "\ufeff \t\r\n"); t == "" || t[0] == '<' {
 		return s, nil

@@ -92,7 +92,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return err
 }
 
-// deliver is Run without the notices of leases.
+// deliver does what Run does, without the notices of leases.
 func (r *Runner) deliver(ctx context.Context) error {
 	delivering, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()

@@ -33,7 +33,7 @@ const (
 // gets 400.
 func Endpoints(d *Operations) map[string]http.Handler { return endpoints(d, maxReaders) }
 
-// endpoints is Endpoints with readers in place of maxReaders.
+// endpoints does what Endpoints does, with the limit readers in place of maxReaders.
 func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{

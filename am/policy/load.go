@@ -38,7 +38,7 @@ func Load(file string, site Site) (*Rules, error) {
 	return Parse(text, file, site)
 }
 
-// Parse is Load for the content of a policy file.
+// Parse does what Load does, but takes the content of the policy file.
 func Parse(text []byte, file string, site Site) (*Rules, error) {
 	r := reader{Reader: yamlfile.Reader{File: file}, site: site, indexes: make(map[string]int32, len(site.Components))}
 	for i, name := range site.Components {

@@ -102,7 +102,7 @@ func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	return func() { m.budget.Release(caller, n) }, nil
 }
 
-// HoldText is Hold for the text of one request. It estimates the number of elements.
+// HoldText does what Hold does, for the text of one request. It estimates the number of elements.
 func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 	size, elements := m.limits.PerSlice() // larger requests are refused before they are parsed
 	return m.Hold(caller, min(size, len(text)), min(elements, strings.Count(text, "<")))

@@ -161,7 +161,7 @@ func (s *Service) checkReservation(v *store.View, r *reservation, isBinding bool
 	return t, limitAccounts(t.accounts, len(r.request.Nodes))
 }
 
-// bindOnce is bindSlivers without a second attempt.
+// bindOnce does what bindSlivers does, without a second attempt.
 func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error) {
 	doc := am.Document{
 		ID: uuid.NewString(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,

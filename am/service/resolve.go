@@ -50,7 +50,7 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	return r, nil
 }
 
-// resolveSlivers is resolve for a call that names slivers.
+// resolveSlivers does what resolve does, for a call that names slivers.
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
 	seen, checked := map[string]bool{}, map[string]bool{}

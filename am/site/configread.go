@@ -49,7 +49,7 @@ func cannotRead(file string, err error) error {
 // and validates all values. An error names the place of the mistake, and the remedy.
 func ReadConfig(file string) (*Config, error) { return readConfig(file, ParseConfig) }
 
-// ReadConfigFile is ReadConfig without environment variables.
+// ReadConfigFile does what ReadConfig does, without environment variables.
 func ReadConfigFile(file string) (*Config, error) {
 	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, nil) })
 }
@@ -87,13 +87,13 @@ func readConfigText(file string) ([]byte, error) {
 	return text, err
 }
 
-// ParseConfig is ReadConfig for a file that contains text. Environment variables take precedence
+// ParseConfig does what ReadConfig does, but takes the text of the file. Environment variables take precedence
 // over the text.
 func ParseConfig(file string, text []byte) (*Config, error) {
 	return parseConfig(file, text, os.Environ())
 }
 
-// parseConfig is ParseConfig with the environment variables in environ, which has the format of
+// parseConfig does what ParseConfig does, with the environment variables in environ, which has the format of
 // os.Environ.
 func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	c := DefaultConfig()

@@ -73,7 +73,7 @@ func (q *queue) wait() *pending {
 	return q.dequeue()
 }
 
-// dequeue is pop for a caller that holds q.mu.
+// dequeue does what pop does, for a caller that holds q.mu.
 func (q *queue) dequeue() *pending {
 	if q.size == 0 {
 		return nil

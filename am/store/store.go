@@ -165,7 +165,7 @@ func (s *Store) run(c *committer) {
 // ErrNotCommitted, or the error of ctx if ctx ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
 
-// CommitFor is Commit on behalf of the named caller. Decisions of different callers take turns.
+// CommitFor does what Commit does, on behalf of the named caller. Decisions of different callers take turns.
 // Commit uses the name "", which stands for the site itself.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
 	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})

@@ -151,7 +151,7 @@ func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, nil, f)
 // Journal calls f with every entry, oldest first, until f returns false.
 func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, nil, f) }
 
-// JournalBackwards is Journal with the latest entry first.
+// JournalBackwards does what Journal does, with the latest entry first.
 func (v *View) JournalBackwards(f func(am.JournalEntry) bool) (failed error) {
 	v.r.backwards(string(Journal), decoding(Journal, &failed, f))
 	return failed

@@ -35,7 +35,7 @@ func validName(s string) string {
 // severalDots matches two or more dots, which would make a name a range.
 var severalDots = regexp.MustCompile(`\.\.+`)
 
-// componentName is validName with single dots, so that the name is never a range.
+// componentName returns validName with single dots, so that the name is never a range.
 func componentName(s string) string {
 	return severalDots.ReplaceAllString(validName(s), ".")
 }

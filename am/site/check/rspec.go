@@ -174,7 +174,7 @@ func (k *Checker) report(r *diagnosis) {
 	k.counted = k.wrong == r.errors
 }
 
-// printFindings is report without the number of findings.
+// printFindings prints the findings of a report, without their number.
 func (k *Checker) printFindings(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))

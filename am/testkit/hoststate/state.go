@@ -125,7 +125,7 @@ func (k *taker) add(format string, args ...any) {
 	}
 }
 
-// addOnce is add for an object that may be found several times but must be counted once.
+// addOnce adds an object that may be found several times but must be counted once.
 func (k *taker) addOnce(format string, args ...any) {
 	if line := fmt.Sprintf(format, args...); k.objects[line] == 0 {
 		k.add("%s", line)

@@ -23,7 +23,8 @@ func (t *Tree) Start(id string, c *exec.Cmd) error {
 	return <-done
 }
 
-// start is Start. The calling thread must end afterwards, since start may move it.
+// start does the work of Start on the calling thread. That thread must end afterwards, since
+// start may move it to a group of the node.
 func (t *Tree) start(id string, c *exec.Cmd) error {
 	for _, h := range t.all {
 		if !h.v2 {

@@ -92,7 +92,7 @@ func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding
 	return examine(ctx, place, checks(), progress)
 }
 
-// examine is Examine with a list of checks.
+// examine does what Examine does, with the given checks.
 func examine(ctx context.Context, place Place, list []check, progress func(Finding)) []Finding {
 	if progress == nil {
 		progress = func(Finding) {}

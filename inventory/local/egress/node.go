@@ -58,7 +58,7 @@ func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 // port returns the name of a node's device in the egress namespace.
 func port(number int) string { return nodePrefix + strconv.Itoa(number) }
 
-// attach is Attach without waiting for the devices. made reports whether it created them.
+// attach does what Attach does, but does not wait for the devices. made reports whether it created them.
 func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	port := port(number)
 	e.attaching.Lock()

@@ -40,7 +40,7 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 	return nil
 }
 
-// attachEnd is AttachEnd for the end with index i of the link m.
+// attachEnd does what AttachEnd does, for the end with index i of the link m.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	// The kernel's id of the node's namespace does not change while the namespace exists.
 	// A port to a namespace that the kernel is removing has no such id, so a port with the
