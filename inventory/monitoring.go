@@ -12,7 +12,6 @@ import (
 // metricID matches the ids that Fed4FIRE's monitoring extension allows.
 var metricID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{1,49}$`)
 
-// readMonitoring reads the section "monitoring".
 func (s *site) readMonitoring(n *yaml.Node) {
 	if yamlfile.IsNull(n) {
 		return
@@ -44,7 +43,6 @@ func (s *site) readMonitoring(n *yaml.Node) {
 	s.Monitoring = m
 }
 
-// readMetric reads one entry of metrics; ok reports whether it is valid.
 func (s *site) readMetric(item *yaml.Node) (m Metric, ok bool) {
 	bad := s.Mistakes()
 	s.Fields(item, "a metric", []string{"id", "description", "unit"}, func(key string, n *yaml.Node) {

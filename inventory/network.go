@@ -10,7 +10,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// readLinks reads the section "links".
 func (s *site) readLinks(n *yaml.Node) {
 	for _, item := range s.Items(n, "links") {
 		l := &Link{Type: "ethernet"}
@@ -47,7 +46,6 @@ func (s *site) readLinks(n *yaml.Node) {
 // maxTag is the largest usable VLAN tag: 4095 is reserved.
 const maxTag = 4094
 
-// readVLANs reads tags and ranges of tags.
 func (s *site) readVLANs(n *yaml.Node) {
 	for _, item := range s.Texts(n, "vlans") {
 		from, to, isRange := strings.Cut(item.Value, "..")
@@ -71,7 +69,6 @@ func (s *site) readVLANs(n *yaml.Node) {
 	}
 }
 
-// readSharedVLANs reads the section "shared_vlans".
 func (s *site) readSharedVLANs(n *yaml.Node) {
 	for _, item := range s.Items(n, "shared_vlans") {
 		v := &SharedVLAN{}
@@ -121,8 +118,8 @@ var privateNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("203.0.113.0/24"),
 }
 
-// readLinkAddresses reads a private IPv4 network. Its prefix may have at most 24 bits, so
-// that it has room for one link.
+// readLinkAddresses accepts prefixes of at most 24 bits, so that the network has room for one
+// link.
 func (s *site) readLinkAddresses(n *yaml.Node) {
 	p, err := netip.ParsePrefix(n.Value)
 	switch {
@@ -154,8 +151,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// isUsableAddress reports whether a node can have the address a. If not, it records a mistake
-// whose text begins with prefix.
+// isUsableAddress records a mistake, whose text begins with prefix, if no node can have the
+// address a.
 func (s *site) isUsableAddress(n *yaml.Node, prefix string, a netip.Addr) bool {
 	for _, p := range reserved {
 		if p.Contains(a) {
@@ -170,7 +167,6 @@ func (s *site) isUsableAddress(n *yaml.Node, prefix string, a netip.Addr) bool {
 	return true
 }
 
-// readPublicAddresses reads IPv4 addresses and ranges of them.
 func (s *site) readPublicAddresses(n *yaml.Node) {
 	for _, item := range s.Texts(n, "public_addresses") {
 		from, to, isRange := strings.Cut(item.Value, "..")

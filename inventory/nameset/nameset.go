@@ -74,9 +74,8 @@ func Fold(names []string) (written []string) {
 	return written
 }
 
-// numbered splits a name into its stem and its number. width is the number of digits if
-// the number has leading zeros, else 0. For a name without a number, the stem is the whole
-// name.
+// numbered splits a name into its stem and its number. The result width is the number of digits
+// if the number has leading zeros, else 0. Without a number, the stem is the whole name.
 func numbered(name string) (stem string, n, width int) {
 	stem = strings.TrimRight(name, "0123456789")
 	digits := name[len(stem):]

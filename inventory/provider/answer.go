@@ -23,11 +23,10 @@ type answer struct {
 	log *slog.Logger
 }
 
-// read parses a whole answer to an action. The array of the answer has the key arrayKey, and
-// read calls parseEntry for each entry of the array. If parseEntry fails, the whole answer is
-// invalid. The result sawList reports whether the answer has the array. The result derive is
-// the value of the answer's key "derive". The error is an *Error: the answer is invalid, or
-// the provider reported an error for the whole call.
+// read parses a whole answer, and calls parseEntry for each entry of the array with the key
+// arrayKey. If parseEntry fails, the whole answer is invalid. The result sawList reports whether
+// the answer has the array. The result derive is the value of the key "derive". The error is an
+// *Error: the answer is invalid, or the provider reported an error for the whole call.
 func (p *Provider) read(text []byte, action, arrayKey string, parseEntry func(*answer) error) (sawList, derive bool, err error) {
 	a := &answer{walker: walk(text), p: p, log: p.logger().With("provider", p.Name, "action", action)}
 	var top *Error
@@ -55,7 +54,6 @@ func (p *Provider) read(text []byte, action, arrayKey string, parseEntry func(*a
 	return sawList, derive, nil
 }
 
-// checkJSON returns an error unless text is one JSON value.
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("is not UTF-8")
@@ -71,7 +69,7 @@ func checkJSON(text []byte) error {
 	return errors.New("is not one JSON object")
 }
 
-// boolean parses true, false or null; null counts as false.
+// boolean counts null as false.
 func (a *answer) boolean(b *bool) error {
 	switch raw := a.value(); string(raw) {
 	case "true":
@@ -99,7 +97,7 @@ func (a *answer) error(e **Error) error {
 	return nil
 }
 
-// decodeOptional decodes a JSON string; a missing one leaves s unchanged.
+// decodeOptional leaves s unchanged if the string is missing.
 func decodeOptional(raw json.RawMessage, s *string) error {
 	if raw == nil {
 		return nil
@@ -107,8 +105,7 @@ func decodeOptional(raw json.RawMessage, s *string) error {
 	return json.Unmarshal(raw, s)
 }
 
-// name parses the name of an entry. A name that is empty or longer than maxResourceName is
-// an error.
+// name refuses a name that is empty or longer than maxResourceName.
 func (a *answer) name(s *string) error {
 	raw := a.value()
 	name, ok := unquote(raw)

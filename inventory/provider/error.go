@@ -63,8 +63,8 @@ func (e *Error) Detail() string {
 	return e.Err.Error()
 }
 
-// reported returns an error that the provider itself reported. Errors of the kinds Failed and
-// Full are temporary, and an unknown kind counts as Failed.
+// reported returns a temporary error for the kinds Failed and Full. An unknown kind counts as
+// Failed.
 func reported(kind, msg string) *Error {
 	e := &Error{Kind: Failed, Msg: clean(msg, maxMessage), Temporary: true}
 	if k := Kind(kind); k == Unknown || k == Forbidden || k == Unsupported {
@@ -98,7 +98,6 @@ func (p *Provider) unusable(action string, cause error) *Error {
 // provider's Parallel places. The provider was not started.
 var ErrNoPlace = errors.New("found no free place")
 
-// noPlace returns the error of a set that was cancelled while it waited for a place.
 func (p *Provider) noPlace(cause error) *Error {
 	return &Error{
 		Kind: Failed, Temporary: true, Err: fmt.Errorf("provider %s: set %w: %w", p.Name, ErrNoPlace, cause),

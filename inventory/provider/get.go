@@ -37,8 +37,7 @@ func (p *Provider) Get(ctx context.Context, names []string) (map[string]Result, 
 	return found, nil
 }
 
-// getSome gets the named resources, or all for an empty list, in one run and adds the
-// results to found.
+// getSome makes one run, for all resources if names is empty. It adds the results to found.
 func (p *Provider) getSome(ctx context.Context, names []string, found map[string]Result) (err error) {
 	begun := time.Now()
 	defer func() { p.reportEnd("get", begun, err) }()
@@ -70,7 +69,7 @@ func (p *Provider) getSome(ctx context.Context, names []string, found map[string
 	return nil
 }
 
-// readGet parses the answer to a get. Its error is always an *Error.
+// readGet returns only errors of the type *Error.
 func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	parsed := map[string]Result{}
 	saw, _, err := p.read(text, "get", "resources", func(a *answer) error {
@@ -93,8 +92,8 @@ func (p *Provider) readGet(text []byte) (map[string]Result, error) {
 	return parsed, nil
 }
 
-// resource parses one entry of resources. It ignores undeclared and write-only attributes.
-// The result is an error if the entry has an error or an invalid attribute.
+// resource ignores undeclared and write-only attributes. The result is an error if the entry has
+// an error or an invalid attribute.
 func (a *answer) resource() (name string, res Result, err error) {
 	r := Resource{}
 	err = a.members(func(key string) error {

@@ -25,16 +25,15 @@ type port struct {
 	PublicAddress string   `json:"public_address,omitempty"`
 }
 
-// portItem is an item as Patchbay writes it. Later versions of Patchbay added the keys that
-// are not in port. A provider that does not know these keys does not store them. So Diff does
-// not compare them; their values never change while the node exists.
+// portItem is an item as Patchbay writes it. Keys that are not in port came with later versions
+// of Patchbay. A provider that does not know these keys does not store them, so Diff does not
+// compare them. Their values never change while the node exists.
 type portItem struct {
 	port
 	SharedVLAN string     `json:"shared_vlan,omitempty"`
 	Properties []property `json:"properties,omitempty"`
 }
 
-// property is one item of properties.
 type property struct {
 	To         []string `json:"to,omitempty"`          // client_ids of the receiving interfaces; empty: all
 	Capacity   int64    `json:"capacity,omitempty"`    // kbit/s
@@ -42,11 +41,11 @@ type property struct {
 	PacketLoss float64  `json:"packet_loss,omitempty"` // per cent
 }
 
-// interfaces returns one item for each interface of the sliver, in the order of the request,
-// and then one item for the sliver's public address, if there is one. The key "component" of
-// an item is the name of the physical interface. If the sliver's record lacks that name,
-// portName returns it for the interface's URN. If portName is nil or returns "", the value is
-// the name part of the URN, without the component's name and the colon at its start.
+// interfaces returns one item for each interface of the sliver, in the order of the request, and
+// then one for the sliver's public address, if there is one. The key "component" names the
+// physical interface. If the sliver's record lacks that name, portName returns it for the
+// interface's URN. If portName is nil or returns "", the name is the name part of the URN,
+// without the component's name and the colon at its start.
 func interfaces(s *am.Sliver, component string, portName func(urn.URN) string) []string {
 	list := make([]string, 0, len(s.Interfaces)+1)
 	for _, i := range s.Interfaces {
@@ -76,8 +75,7 @@ func interfaces(s *am.Sliver, component string, portName func(urn.URN) string) [
 	return list
 }
 
-// encode returns an item as one line of JSON. It panics if the encoding fails, which does
-// not happen for the types in this package.
+// encode panics if the encoding fails, which does not happen for the types in this package.
 func encode(item any) string {
 	b, err := marshalPlain(item)
 	if err != nil {
@@ -86,8 +84,8 @@ func encode(item any) string {
 	return string(b)
 }
 
-// marshalPlain returns v as JSON without HTML escapes. Items are JSON within JSON, where
-// an escaped character would take seven bytes.
+// marshalPlain does not escape HTML. Items are JSON within JSON, where an escaped character
+// would take seven bytes.
 func marshalPlain(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -96,8 +94,8 @@ func marshalPlain(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// macsAndEmulators returns the valid MAC addresses and emulators in items, by client_id. If
-// several items are about one interface, the first valid value counts.
+// macsAndEmulators returns only valid values, by client_id. If several items are about one
+// interface, the first valid value counts.
 func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	note := func(m *map[string]string, id, text string, ok bool) {
 		if _, twice := (*m)[id]; twice || !ok {
@@ -125,7 +123,7 @@ func macsAndEmulators(items []string) (macs, emulators map[string]string) {
 	return macs, emulators
 }
 
-// textOf decodes a JSON string; it returns "" for any other value.
+// textOf returns "" for a value that is not a JSON string.
 func textOf(raw json.RawMessage) string {
 	s, _ := unquote(raw)
 	return s
@@ -136,8 +134,8 @@ func isEmulator(s string) bool {
 	return s != "" && len(s) <= maxNameLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789+-_.") == ""
 }
 
-// hardwareAddress returns the MAC address s in canonical form. ok is false unless s is a
-// unicast Ethernet address of 48 bits that is not zero.
+// hardwareAddress returns s in canonical form. ok is false unless s is a unicast Ethernet
+// address of 48 bits that is not zero.
 func hardwareAddress(s string) (address string, ok bool) {
 	if len(s) > len("00:00:00:00:00:00") {
 		return "", false

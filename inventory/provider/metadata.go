@@ -20,7 +20,6 @@ import (
 	"patchbay/am/executable"
 )
 
-// Limits of metadata.
 const (
 	maxCompanion  = 1 << 20
 	maxDescribe   = 1 << 20
@@ -48,7 +47,6 @@ type metadata struct {
 	unknown []string // keys that are not listed above
 }
 
-// attribute is the metadata of one attribute.
 type attribute struct {
 	Desc string `yaml:"desc"`
 	Type string `yaml:"type"`
@@ -77,8 +75,8 @@ func (s *suitable) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// parseMetadata parses a describe answer or a companion file. It reads only the top-level key
-// "provider", and returns errNoMetadata if that key is missing.
+// parseMetadata reads only the top-level key "provider". It returns errNoMetadata if that key is
+// missing.
 func parseMetadata(text []byte) (*metadata, error) {
 	var top map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &top); err != nil {
@@ -109,8 +107,8 @@ func parseMetadata(text []byte) (*metadata, error) {
 // yamlLine matches the line number at the start of a YAML syntax error.
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^line (\d+): `) })
 
-// plainYAML returns the first message of a YAML error as one line. In a syntax error the
-// line number is the start of the element with the mistake; the mistake may be further down.
+// plainYAML returns the first message of a YAML error as one line. The line number of a syntax
+// error is the start of the element; the mistake may be further down.
 func plainYAML(err error) string {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	if mistakes, ok := errors.AsType[*yaml.TypeError](err); ok && len(mistakes.Errors) > 0 {
@@ -121,7 +119,7 @@ func plainYAML(err error) string {
 	return clean(text, 300)
 }
 
-// readCompanion returns the text of NAME.yaml, or nil if there is no such file.
+// readCompanion returns nil if there is no file NAME.yaml.
 func readCompanion(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: opening a pipe does not wait for a writer
 	if errors.Is(err, os.ErrNotExist) {
@@ -144,7 +142,6 @@ func readCompanion(path string) ([]byte, error) {
 	return text, err
 }
 
-// runDescribe runs the action describe and parses its answer.
 func (p *Provider) runDescribe() (*metadata, error) {
 	out, err := p.run(context.Background(), call{action: "describe", limit: p.describe, answer: maxDescribe})
 	if err != nil {
@@ -153,7 +150,6 @@ func (p *Provider) runDescribe() (*metadata, error) {
 	return parseMetadata(out)
 }
 
-// apply checks the metadata and copies them to p.
 func (p *Provider) apply(m *metadata) error {
 	if m.Name != "" {
 		p.Name = m.Name
@@ -197,7 +193,6 @@ func (p *Provider) applySuitable(m *metadata) error {
 	return nil
 }
 
-// onPath reports whether the provider's PATH has the command.
 func onPath(command string) bool {
 	if command == "" || strings.ContainsAny(command, "/\x00") {
 		return false
@@ -210,7 +205,7 @@ func onPath(command string) bool {
 	return false
 }
 
-// applyActions stores the actions that the provider offers; the default is get and set.
+// applyActions stores the offered actions; the default is get and set.
 func (p *Provider) applyActions(m *metadata) error {
 	p.actions = m.Actions
 	if m.Actions == nil {
@@ -224,7 +219,6 @@ func (p *Provider) applyActions(m *metadata) error {
 	return nil
 }
 
-// applyLimits stores the number of parallel sets and the time limits.
 func (p *Provider) applyLimits(m *metadata) error {
 	p.Parallel = 1
 	if m.Parallel != nil {
@@ -251,7 +245,7 @@ func (p *Provider) applyLimits(m *metadata) error {
 	return nil
 }
 
-// applyAttributes checks and stores the attributes. Every provider must declare name.
+// applyAttributes requires the attribute "name" of every provider.
 func (p *Provider) applyAttributes(m *metadata) error {
 	if len(m.Attributes) > maxAttributes {
 		return fmt.Errorf("has more than %d attributes", maxAttributes)

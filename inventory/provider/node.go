@@ -87,7 +87,7 @@ type account struct {
 	Keys  []string `json:"keys"`
 }
 
-// complete returns a with an empty list of keys instead of nil, so that the JSON text has [].
+// complete returns an empty list of keys instead of nil, so that the JSON text has [].
 func (a account) complete() account {
 	if a.Keys == nil {
 		a.Keys = []string{}
@@ -176,7 +176,6 @@ func ObservedNode(r Resource) am.Observed {
 	return o
 }
 
-// firstValid returns the first valid items, at most limit of them.
 func firstValid(items []string, limit int, valid func(string) bool) []string {
 	var out []string
 	for _, s := range items {
@@ -244,7 +243,6 @@ func isHostname(s string) bool {
 	return true
 }
 
-// isAlnum reports whether c is an ASCII letter or digit.
 func isAlnum(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
@@ -260,8 +258,7 @@ func isHostKey(s string) bool {
 	return err == nil && len(b) > 4+len(f[0]) && string(b[4:4+len(f[0])]) == f[0]
 }
 
-// accounts converts the valid items of the attribute "users" to accounts, at most maxAccounts
-// of them.
+// accounts drops invalid items, and returns at most maxAccounts.
 func accounts(items []string) []am.Account {
 	var out []am.Account
 	for _, s := range items {

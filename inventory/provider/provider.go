@@ -149,7 +149,6 @@ func Open(path string, log *slog.Logger) (*Provider, error) {
 	return p, nil
 }
 
-// logger returns p.Log, or slog.Default.
 func (p *Provider) logger() *slog.Logger {
 	if p.Log != nil {
 		return p.Log
@@ -165,7 +164,6 @@ func (p *Provider) Timeout(action string) time.Duration {
 	return p.set
 }
 
-// checkOffered returns an error unless the provider offers the action.
 func (p *Provider) checkOffered(action string) *Error {
 	if slices.Contains(p.actions, action) {
 		return nil

@@ -137,9 +137,8 @@ func canonical(attribute string, items []string) []string {
 	return out
 }
 
-// dropUppercaseKeys removes from an item each key that has other characters than lower-case
-// letters and underscores. The JSON decoder ignores case: without this it would read the key
-// VLAN as vlan.
+// dropUppercaseKeys removes keys with other characters than lower-case letters and underscores.
+// The JSON decoder ignores case, so it would read the key VLAN as vlan.
 func dropUppercaseKeys(item string) string {
 	var keys map[string]json.RawMessage
 	if json.Unmarshal([]byte(item), &keys) != nil {
@@ -149,8 +148,7 @@ func dropUppercaseKeys(item string) string {
 	return encode(keys)
 }
 
-// reencode decodes an item into a T, calls convert and encodes its result. It returns an
-// invalid item unchanged.
+// reencode returns an invalid item unchanged.
 func reencode[T any](item string, convert func(T) T) string {
 	var object T
 	if json.Unmarshal([]byte(item), &object) != nil {

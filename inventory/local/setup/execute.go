@@ -13,12 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shellPaths returns the possible paths of a shell.
 func shellPaths(name string) []string { return []string{"/bin/" + name, "/usr/bin/" + name} }
 
-// execute runs the command, and saves its result when the shell ends. Background processes of
-// the shell may keep the output pipe open. execute then continues to log their output until
-// they have ended.
+// execute saves the result when the shell ends. It then logs the output of the shell's
+// background processes until they end.
 func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -56,9 +54,8 @@ func (o *Assignment) execute(s *stepFiles, user account, l *log) {
 	_, _ = io.Copy(l, r)
 }
 
-// shell runs the command in a shell with its own session, and waits for the shell only. The
-// kernel kills the shell when this process ends. Otherwise the next step could run beside the
-// old shell.
+// shell waits for the shell only, not for its background processes. The kernel kills the shell
+// when this process ends. Otherwise the next step could run beside the old shell.
 func (o *Assignment) shell(user account, out *os.File) (status syscall.WaitStatus, err error) {
 	var path string
 	for _, path = range shellPaths(o.Shell) {

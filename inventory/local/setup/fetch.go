@@ -11,21 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on an install.
 const (
 	installTime = 10 * time.Minute
 	maxFetch    = 4 << 30 // bytes
 )
 
-// retryPauses returns the pauses between the attempts of a download, after temporary
-// errors.
 func retryPauses() []time.Duration {
 	return []time.Duration{time.Second, 3 * time.Second, 9 * time.Second}
 }
 
-// fetch downloads the URL text to f, and returns the size of the content. It retries after
-// temporary errors, and calls report with the progress. It refuses content that does not fit
-// on the disk.
+// fetch retries after temporary errors. It refuses content that does not fit on the disk.
 func (c *client) fetch(ctx context.Context, text string, f *os.File, report func(string)) (size int64, err error) {
 	room, err := freeSpace(f)
 	if err != nil {
@@ -60,7 +55,7 @@ func (c *client) fetch(ctx context.Context, text string, f *os.File, report func
 	return size, err
 }
 
-// attempt makes one attempt of fetch. It refuses content of more than maxSize bytes.
+// attempt refuses content of more than maxSize bytes.
 func (c *client) attempt(ctx context.Context, text string, f *os.File, maxSize int64, report func(string)) (int64, error) {
 	u, err := parseURL(text)
 	if err != nil {
@@ -94,8 +89,7 @@ func (c *client) attempt(ctx context.Context, text string, f *os.File, maxSize i
 	return size, nil
 }
 
-// tooLarge returns the error for content of more than maxSize bytes. The parameter maxSize is
-// either maxFetch or the free space.
+// tooLarge expects maxFetch or the free space as maxSize.
 func tooLarge(maxSize int64) error {
 	if maxSize == maxFetch {
 		return fmt.Errorf("it has more than the maximum of %d bytes", maxSize)
@@ -112,7 +106,6 @@ func freeSpace(f *os.File) (int64, error) {
 	return int64(min(st.Bavail, 1<<40)) * st.Bsize, nil
 }
 
-// progressReader reports the progress of reading.
 type progressReader struct {
 	r            io.Reader
 	done, length int64

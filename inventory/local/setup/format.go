@@ -14,7 +14,6 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// format is the format of a fetched file.
 type format string
 
 const (
@@ -23,9 +22,8 @@ const (
 	formatFile format = "file"
 )
 
-// formatByName returns the format for a file type or for the extension of a file name. It
-// returns "" for an unknown one. The compression of a tar archive is detected from its
-// content.
+// formatByName returns "" for an unknown type or extension. The compression of a tar archive is
+// detected from its content.
 func formatByName(text string) format {
 	for _, end := range []string{"tar", "tgz", "tbz", "tbz2", "txz", "tar.gz", "tar.bz2", "tar.xz", "tar.gzip", "tar.bzip2"} {
 		if text == end || strings.HasSuffix(text, "."+end) {
@@ -75,7 +73,7 @@ func detectFormat(fileType, name string, f io.ReaderAt) format {
 	return formatFile
 }
 
-// decompress returns the decompressed stream; an uncompressed stream is returned unchanged.
+// decompress returns an uncompressed stream unchanged.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(6)

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on the answers of servers.
 const (
 	maxRedirects = 10
 	maxHead      = 256 << 10 // bytes, including the headers of redirects
@@ -23,10 +22,10 @@ const (
 	connectTime  = 30 * time.Second
 )
 
-// client downloads with HTTP/1.1, with one connection per request.
+// client uses HTTP/1.1, with one connection per request.
 type client struct {
-	roots       *x509.CertPool  // nil: the certificates of the node
-	retryPauses []time.Duration // between the attempts
+	roots       *x509.CertPool // nil: the certificates of the node
+	retryPauses []time.Duration
 	note        func(format string, args ...any)
 }
 
@@ -35,8 +34,8 @@ type temporaryError struct{ error }
 
 func (e *temporaryError) Unwrap() error { return e.error }
 
-// get requests a URL and follows redirects. It returns the answer if its status is 200 OK.
-// The end of ctx aborts the request and also later reads of the answer's body.
+// get follows redirects, and fails unless the status is 200 OK. The end of ctx also aborts later
+// reads of the answer's body.
 func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	h := &http.Client{CheckRedirect: c.checkRedirect, Transport: &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: connectTime}).DialContext,
@@ -70,8 +69,8 @@ func (c *client) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	return nil, err
 }
 
-// checkRedirect refuses too many redirects, redirects from https to http, and redirects to
-// other schemes. It logs the redirects that it accepts.
+// checkRedirect refuses too many redirects, redirects from https to http, and redirects to other
+// schemes.
 func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	from := via[len(via)-1].URL
 	switch _, err := parseURL(next.URL.String()); {

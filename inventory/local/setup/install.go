@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// install fetches the URL, unpacks it if it is an archive, and returns the result.
 func (o *Assignment) install(s *stepFiles, user account, l *log) Report {
 	ctx, cancel := context.WithTimeout(context.Background(), installTime)
 	defer cancel()
@@ -39,8 +38,7 @@ func isUnreachable(err error) bool {
 	return name || errors.Is(err, unix.ENETUNREACH)
 }
 
-// fetchAndUnpack downloads the URL into an unnamed file. It unpacks an archive into the
-// install path, and copies any other file there.
+// fetchAndUnpack unpacks an archive into the install path, and copies any other file there.
 func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user account, l *log) error {
 	f, err := os.OpenFile(s.path("part"), os.O_CREATE|os.O_RDWR|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -88,7 +86,6 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 	return nil
 }
 
-// saveFile writes a file that is not an archive into the target folder.
 func (p *place) saveFile(name string, f *os.File, size int64) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err

@@ -21,7 +21,7 @@ type log struct {
 	tail []byte
 }
 
-// openLog creates the log, readable for root and the account. It replaces an old log.
+// openLog replaces an old log. The new log is readable for root and the account.
 func openLog(dir, path string, user account) (*log, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -59,10 +59,8 @@ func (l *log) Write(b []byte) (int, error) {
 	return size, nil
 }
 
-// note logs a message of this program, with the time.
 func (l *log) note(format string, args ...any) {
 	fmt.Fprintf(l, time.Now().UTC().Format(time.DateTime)+"Z "+format+"\n", args...)
 }
 
-// end returns the end of the output, at most MaxOutput bytes.
 func (l *log) end() string { return Tail(string(l.tail), MaxOutput) }

@@ -27,7 +27,6 @@ func Main() {
 	os.Exit(0)
 }
 
-// runArgs parses the verb and the step number in args, and runs that verb.
 func runArgs(args []string, f folders) error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root")
@@ -49,8 +48,8 @@ func runArgs(args []string, f folders) error {
 	return fmt.Errorf("unknown argument %.40q", args[0])
 }
 
-// run reads the assignment of step n. It starts the step unless it was started before,
-// reports its state, and runs a started step to its end.
+// run starts step n unless it was started before, reports its state, and runs a started step to
+// its end.
 func run(f folders, n int) error {
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAssignment+1))
 	if err != nil {
@@ -101,7 +100,6 @@ func run(f folders, n int) error {
 	return nil
 }
 
-// sendReport writes a report to standard output.
 func sendReport(r Report) error {
 	_, err := os.Stdout.Write(r.encode())
 	return err
@@ -122,7 +120,6 @@ func detach() error {
 	return unix.Close(null)
 }
 
-// run runs the step and saves its result.
 func (o *Assignment) run(s *stepFiles) {
 	user, missing := lookUpAccount(passwdFile, o.Account)
 	l, err := openLog(s.logs, s.logPath(o.Kind), user)
@@ -140,8 +137,7 @@ func (o *Assignment) run(s *stepFiles) {
 	o.execute(s, user, l)
 }
 
-// finish saves the result of the step and unlocks it. A result that cannot be saved counts as an
-// interruption.
+// finish also unlocks the step. A result that cannot be saved counts as an interruption.
 func (s *stepFiles) finish(r Report) {
 	_ = s.saveReport(r)
 	s.unlock()

@@ -125,7 +125,6 @@ func (p *place) Close() {
 	p.restore()
 }
 
-// resolveFlags restrict the resolution of names below a place.
 const resolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
 // openFolder opens a subfolder of the place by its clean name.
@@ -152,7 +151,6 @@ func (p *place) openParent(name string) (fd int, base string, err error) {
 	return fd, base, nil
 }
 
-// explainError explains an error of the kernel about a name below a place.
 func explainError(name string, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP):

@@ -134,7 +134,6 @@ func ReadReports(r io.Reader, handle func(Report)) error {
 	return nil
 }
 
-// encode returns the report as a line of JSON.
 func (r Report) encode() []byte {
 	b, _ := json.Marshal(r.Bounded()) // cannot fail: only texts and a number
 	return append(b, '\n')

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on an archive.
 const (
 	maxEntries = 1_000_000 // bounds the memory for the names of the entries
 	block      = 4096      // minimal allocation on disk, in bytes
@@ -37,7 +36,6 @@ func scanArchive(ctx context.Context, f *os.File, as format, p *place) (*scan, e
 	return sc, eachEntry(ctx, f, as, sc.checkEntry)
 }
 
-// checkEntry checks an entry and counts its size.
 func (sc *scan) checkEntry(e *entry) error {
 	name, err := cleanName(e.name)
 	if err != nil {
@@ -83,7 +81,6 @@ func (sc *scan) checkHardLink(e *entry) error {
 	return nil
 }
 
-// addName records the type of the entry called name.
 func (sc *scan) addName(name string, entryKind kind) error {
 	sc.kinds[name] = entryKind
 	if len(sc.kinds) > maxEntries {
@@ -92,8 +89,7 @@ func (sc *scan) addName(name string, entryKind kind) error {
 	return sc.reserve(name, block)
 }
 
-// reserve adds size bytes for the entry called name to the estimated use of the disk. It
-// refuses the archive if the disk has too little room.
+// reserve refuses the archive if the disk has too little room.
 func (sc *scan) reserve(name string, size int64) error {
 	if sc.size += size; size < 0 || sc.size < 0 || sc.size > sc.room {
 		return refusalf(name, "does not fit: the archive has more than the %d bytes that are free on the disk of the node", sc.room)
@@ -101,8 +97,7 @@ func (sc *scan) reserve(name string, size int64) error {
 	return nil
 }
 
-// addParents records the parent folders of a name. It fails if the archive contains one of
-// the parents as another type.
+// addParents fails if the archive contains a parent folder of name as another type.
 func (sc *scan) addParents(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		switch sc.kinds[dir] {
@@ -118,8 +113,7 @@ func (sc *scan) addParents(name string) error {
 	}
 }
 
-// checkBody checks the size of a file's content. It reads the whole content, since the
-// checksum is verified at the end.
+// checkBody reads the whole content, since the checksum is verified at the end.
 func (sc *scan) checkBody(e *entry) error {
 	if e.size < 0 || e.size > math.MaxInt64/2 {
 		return refusalf(e.name, "is larger than any disk")

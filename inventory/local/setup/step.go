@@ -76,7 +76,6 @@ func decodeStrictly(text []byte, v any) error {
 	return nil
 }
 
-// check fails unless the step is complete and within its bounds.
 func (s Step) check() error {
 	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
 		if strings.ContainsRune(text, 0) {

@@ -17,20 +17,17 @@ import (
 	"patchbay/am/durable"
 )
 
-// folders are the folders with the files of steps.
 type folders struct{ services, logs string }
 
 // inNode are the folders in a node; tests use others.
 var inNode = folders{"/var/lib/patchbay/services", "/var/log/patchbay"}
 
-// stepFiles gives access to the files of one step.
 type stepFiles struct {
 	folders
 	n    int
 	lock *os.File
 }
 
-// path returns the path of the step's file with that suffix.
 func (s *stepFiles) path(suffix string) string {
 	return filepath.Join(s.services, strconv.Itoa(s.n)+"."+suffix)
 }
@@ -42,7 +39,6 @@ func (s *stepFiles) logPath(kind string) string {
 // errRunning says that another process runs the step.
 var errRunning = errors.New("it runs")
 
-// open opens the lock file of step n, and creates it if necessary.
 func (f folders) open(n int) (*stepFiles, error) {
 	if err := os.MkdirAll(f.services, 0o700); err != nil {
 		return nil, err
@@ -53,7 +49,7 @@ func (f folders) open(n int) (*stepFiles, error) {
 	return s, err
 }
 
-// acquire locks the step to run it. It fails with errRunning if another process runs it.
+// acquire fails with errRunning if another process runs the step.
 func (s *stepFiles) acquire() error {
 	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == unix.EWOULDBLOCK {
@@ -73,8 +69,7 @@ func (s *stepFiles) wait() error {
 
 func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
 
-// markBegun records permanently that the step was started. It fails with fs.ErrExist if that
-// is already recorded.
+// markBegun fails with fs.ErrExist if the step was started before.
 func (s *stepFiles) markBegun() error {
 	f, err := os.OpenFile(s.path("began"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -83,7 +78,6 @@ func (s *stepFiles) markBegun() error {
 	return errors.Join(f.Sync(), f.Close(), durable.SyncFolder(s.services))
 }
 
-// hasBegun reports whether the step was started at some time.
 func (s *stepFiles) hasBegun() bool {
 	_, err := os.Lstat(s.path("began"))
 	return err == nil
@@ -116,7 +110,6 @@ func (s *stepFiles) report() Report {
 	return r
 }
 
-// logTail returns the end of the log of an interrupted step.
 func (s *stepFiles) logTail() string {
 	for _, kind := range []string{Install, Execute} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -135,7 +128,7 @@ func (s *stepFiles) logTail() string {
 	return ""
 }
 
-// saveReport saves the result, after syncing everything that the step has written.
+// saveReport first syncs everything that the step has written.
 func (s *stepFiles) saveReport(r Report) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
@@ -143,19 +136,16 @@ func (s *stepFiles) saveReport(r Report) error {
 	return durable.WriteFile(s.path("status"), r.encode(), 0o600)
 }
 
-// setProgress publishes the progress of the step to waiting processes.
 func (s *stepFiles) setProgress(progress string) {
 	text := make([]byte, maxProgress)
 	copy(text, progress)
 	_, _ = s.lock.WriteAt(text, 0) // an error only hides the progress
 }
 
-// progress returns the progress that setProgress has published.
 func (s *stepFiles) progress() string {
 	text := make([]byte, maxProgress)
 	n, _ := s.lock.ReadAt(text, 0)
 	return strings.TrimRight(string(text[:n]), "\x00")
 }
 
-// progressInterval is the interval at which waiting processes read the progress.
 const progressInterval = 300 * time.Millisecond

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writer writes the entries of a checked archive into a place.
 type writer struct {
 	p          *place
 	created    []createdFolder
@@ -77,7 +76,6 @@ func (w *writer) writeEntry(e *entry) error {
 	return err
 }
 
-// makeParents creates the missing parent folders of a name.
 func (w *writer) makeParents(name string) error {
 	_, _, err := w.p.openParent(name)
 	if !errors.Is(err, unix.ENOENT) {
@@ -99,7 +97,7 @@ func (w *writer) makeParents(name string) error {
 	return err
 }
 
-// makeFolder creates a folder. An existing folder is left unchanged.
+// makeFolder leaves an existing folder unchanged.
 func (w *writer) makeFolder(name string, e *entry) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
@@ -131,7 +129,6 @@ func (w *writer) makeFolder(name string, e *entry) error {
 	return nil
 }
 
-// writeFile creates a file, and writes its content, mode and time.
 func (w *writer) writeFile(name string, e *entry) error {
 	fd := -1
 	err := w.replace(name, func(parent int, base string) (err error) {
@@ -161,7 +158,6 @@ func (w *writer) reportProgress(progress string) {
 	w.report("unpacking, " + progress)
 }
 
-// writeHardLink creates a hard link to an earlier entry of the archive.
 func (w *writer) writeHardLink(name string, e *entry) error {
 	first, err := cleanName(e.target)
 	if err != nil || first == name {
@@ -214,7 +210,7 @@ func (w *writer) finishFolders() error {
 func (m *createdFolder) finish(p *place) error {
 	fd, err := unix.Openat2(p.fd, m.name, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolveFlags})
 	if err == unix.ENOENT {
-		return nil // another user has removed it
+		return nil
 	}
 	if err != nil {
 		return err
@@ -225,7 +221,7 @@ func (m *createdFolder) finish(p *place) error {
 		return err
 	}
 	if st.Dev != m.dev || st.Ino != m.ino {
-		return nil // another user has replaced it
+		return nil
 	}
 	if err := unix.Fchmod(fd, m.mode); err != nil {
 		return err
@@ -235,7 +231,7 @@ func (m *createdFolder) finish(p *place) error {
 }
 
 // times returns the access and modification times for UtimesNanoAt: the current time and
-// modified. If file systems do not support modified, both are the current time.
+// modified. Both are the current time if modified is out of the range of file systems.
 func times(modified time.Time) [2]unix.Timespec {
 	last := unix.Timespec{Nsec: unix.UTIME_NOW}
 	seconds := modified.Unix()

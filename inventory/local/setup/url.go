@@ -15,7 +15,6 @@ func isData(text string) bool {
 	return len(text) >= len(dataScheme) && strings.EqualFold(text[:len(dataScheme)], dataScheme)
 }
 
-// parseURL parses a URL that can be fetched.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

@@ -11,7 +11,6 @@ import (
 
 const encrypted = 1 // flag of an encrypted file
 
-// eachZipEntry calls visit for each entry of a zip archive.
 func eachZipEntry(ctx context.Context, f *os.File, visit func(*entry) error) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -29,7 +28,6 @@ func eachZipEntry(ctx context.Context, f *os.File, visit func(*entry) error) err
 	return nil
 }
 
-// readZipEntry calls visit for one entry of a zip archive.
 func readZipEntry(ctx context.Context, h *zip.File, visit func(*entry) error) error {
 	e := &entry{name: h.Name, mode: h.Mode(), modified: h.Modified, size: int64(h.UncompressedSize64)}
 	const unixMade, macMade = 3, 19

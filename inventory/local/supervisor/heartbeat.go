@@ -26,7 +26,7 @@ func (h Heartbeat) Watch(stop <-chan struct{}, ping func(), report func(hangs bo
 	h.watch(stop, tick.C, ping, report)
 }
 
-// watch does the work of Watch. It checks once for each value of ticks.
+// watch checks once for each value of ticks.
 func (h Heartbeat) watch(stop <-chan struct{}, ticks <-chan time.Time, ping func(), report func(hangs bool)) {
 	answered := make(chan struct{}, 1)
 	open, missed := false, 0

@@ -88,7 +88,6 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// wait waits for the end of the process and for its last output.
 func (p *Process) wait(output *os.File, c Command) {
 	defer close(p.exited)
 	defer output.Close()
@@ -187,7 +186,6 @@ func (b Backoff) Run(stop <-chan struct{}, runOnce func() error, onEnd func(err 
 	}
 }
 
-// logLines logs output line by line.
 func logLines(output io.Reader, c Command) {
 	size := c.MaxLine
 	if size == 0 {

@@ -19,7 +19,6 @@ import (
 	"patchbay/am/durable"
 )
 
-// root is the folder of the kernel's settings.
 const root = "/proc/sys"
 
 // File is the name of the file that records which settings were raised.
@@ -28,14 +27,12 @@ const File = "sysctl.json"
 // values are the numbers of one setting; most settings have one.
 type values []int64
 
-// setting is a kernel setting and its minimum.
 type setting struct {
 	name string // as sysctl(8) writes it
 	want values
 }
 
-// settings returns the settings for a host. The parameter memory is the host's memory in
-// bytes.
+// settings returns the settings for a host. The parameter memory is in bytes.
 func settings(memory int64) []setting {
 	const (
 		mostPIDs = 1 << 22  // the kernel accepts no more
@@ -76,7 +73,6 @@ func settings(memory int64) []setting {
 	return list
 }
 
-// hostSettings returns the settings for this host.
 func hostSettings() ([]setting, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -85,14 +81,13 @@ func hostSettings() ([]setting, error) {
 	return settings(int64(info.Totalram) * int64(info.Unit)), nil
 }
 
-// record lists the raised settings. It is written to a file before they are raised.
+// record is written to a file before the settings are raised.
 type record struct {
 	// Boot is the kernel's boot_id. After a reboot the record is no longer valid.
 	Boot   string            `json:"boot"`
 	Raised map[string]raised `json:"raised"`
 }
 
-// raised is the value of a setting before and after it was raised.
 type raised struct {
 	Was values `json:"was"`
 	Set values `json:"set"`
@@ -109,7 +104,6 @@ func Raise(folder string, log *slog.Logger) error {
 	return raise(root, list, folder, log)
 }
 
-// raise does the work of Raise for a list of settings below root.
 func raise(root string, list []setting, folder string, log *slog.Logger) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -156,7 +150,6 @@ func raise(root string, list []setting, folder string, log *slog.Logger) error {
 // setting that was changed after Raise.
 func Restore(folder string) error { return restore(root, folder) }
 
-// restore does the work of Restore for settings below root.
 func restore(root, folder string) error {
 	n, err := readRecord(folder)
 	if err != nil {
@@ -208,7 +201,6 @@ func Limits() ([]Limit, error) {
 	return limits(root, list), nil
 }
 
-// limits does the work of Limits for a list of settings below root.
 func limits(root string, list []setting) (all []Limit) {
 	for _, s := range list {
 		now, err := read(root, s.name)
@@ -225,10 +217,8 @@ func limits(root string, list []setting) (all []Limit) {
 	return all
 }
 
-// command returns the command with which an operator raises the setting.
 func (s setting) command() string { return fmt.Sprintf("sysctl -w %s='%s'", s.name, s.want) }
 
-// atLeast returns the larger one of each pair of numbers in v and minimum.
 func (v values) atLeast(minimum values) values {
 	set := slices.Clone(v)
 	for i := range min(len(set), len(minimum)) {
@@ -245,10 +235,8 @@ func (v values) String() string {
 	return strings.Join(words, " ")
 }
 
-// path returns the file of a setting.
 func path(root, name string) string { return filepath.Join(root, strings.ReplaceAll(name, ".", "/")) }
 
-// read reads the numbers of a setting.
 func read(root, name string) (v values, err error) {
 	b, err := os.ReadFile(path(root, name))
 	if err != nil {
@@ -264,7 +252,6 @@ func read(root, name string) (v values, err error) {
 	return v, nil
 }
 
-// write sets a setting.
 func (v values) write(root, name string) error {
 	if err := os.WriteFile(path(root, name), []byte(v.String()), 0); err != nil {
 		return fmt.Errorf("cannot set %s to %s: %w", name, v, err)
@@ -293,7 +280,6 @@ func readRecord(folder string) (record, error) {
 	return n, nil
 }
 
-// write stores the record in folder.
 func (n record) write(folder string) error {
 	b, err := json.Marshal(n)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// pingAgent pings the node's agent. It fails if no answer comes within timeout. It ignores
-// other errors, since the next call of the agent returns them, too. It does not use the slots
-// of agentCalls, so that frozen nodes do not block other nodes.
+// pingAgent fails only if no answer comes within timeout. It ignores other errors, since the
+// next call of the agent returns them, too. It does not use the slots of agentCalls, so that
+// frozen nodes do not block other nodes.
 func (t *Testbed) pingAgent(ctx context.Context, id string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -28,7 +28,6 @@ func (t *Testbed) pingAgent(ctx context.Context, id string, timeout time.Duratio
 	return nil
 }
 
-// listenInside opens a listener inside the node.
 func (nc *nodeController) listenInside(ctx context.Context, network, address, owner string) (net.Listener, error) {
 	c, err := nc.t.runtime.Agent(ctx, nc.id)
 	if err != nil {
@@ -37,9 +36,8 @@ func (nc *nodeController) listenInside(ctx context.Context, network, address, ow
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
-// runSetup runs the setup program inside the node with the command line args. It writes input
-// to the program, and calls handle with every report of the program. It returns when the
-// program or ctx ends.
+// runSetup runs the setup program inside the node. It passes input to the program, and calls
+// handle with each report. It returns when the program or ctx ends.
 func (t *Testbed) runSetup(ctx context.Context, id string, args []string, input []byte, handle func(setup.Report)) error {
 	c, err := t.runtime.Agent(ctx, id)
 	if err != nil {

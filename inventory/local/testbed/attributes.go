@@ -35,8 +35,8 @@ type requestedChanges struct {
 	Setup         *[]string `json:"setup"` // of a new node only
 }
 
-// textAttribute is an attribute with a text value. It has the requested value (nil: no
-// change) and the field for it in the desired state.
+// textAttribute has the requested value of an attribute (nil: no change), and its field in the
+// desired state.
 type textAttribute struct {
 	name               string
 	requested, current *string
@@ -44,8 +44,8 @@ type textAttribute struct {
 	free               bool // any line of at most maxText bytes
 }
 
-// textAttributes returns the text attributes with their requested and current values. The
-// last two columns are the fields fixed and free.
+// textAttributes returns the attributes with their requested and current values, and then the
+// fields fixed and free.
 func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	return []textAttribute{
 		{"component", changes.Component, &a.Component, true, false},
@@ -60,8 +60,7 @@ func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 	}
 }
 
-// applyToExisting applies the changes to an existing node's desired state. It refuses
-// changes of attributes that are fixed for a node's life.
+// applyToExisting refuses changes of attributes that are fixed for a node's life.
 func (changes *requestedChanges) applyToExisting(a *desired) error {
 	for _, text := range changes.textAttributes(a) {
 		if text.fixed && text.requested != nil && *text.requested != *text.current {
@@ -111,8 +110,8 @@ func (changes *requestedChanges) apply(a *desired) error {
 	return nil
 }
 
-// checkNew returns the sliver type of a new node: the requested type or, without one, the first
-// type in the settings. It refuses an unknown component, image or type.
+// checkNew returns the requested sliver type or, without one, the first type in the settings. It
+// refuses an unknown component, image or type.
 func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, error) {
 	switch {
 	case a.Component == "":
@@ -132,10 +131,8 @@ func (t *Testbed) checkNew(a *desired, imageNames []string) (local.SliverType, e
 	return local.SliverType{}, refusalf(provider.Unknown, "there is no sliver type %.80s; available: %s", a.SliverType, joinNames(names))
 }
 
-// joinNames lists names in a message.
 func joinNames(words []string) string { return strings.Join(words, ", ") }
 
-// imageName returns the requested image, or the default.
 func (a *desired) imageName() string {
 	if a.Image == "" {
 		return image.Host
@@ -143,8 +140,7 @@ func (a *desired) imageName() string {
 	return a.Image
 }
 
-// changesBetween returns the changed attributes with their values in oldState and newState,
-// in the form of an answer to "set". It returns nil if no attribute has changed. For a
+// changesBetween returns the changed attributes in the form of an answer to "set", or nil. For a
 // removal it returns only the attribute "ensure".
 func changesBetween(oldState, newState *desired) object {
 	was, is := oldState.attributes(), newState.attributes()
@@ -165,8 +161,7 @@ func changesBetween(oldState, newState *desired) object {
 	return c
 }
 
-// attributes returns the writable attributes in the form of an answer to "get". a is nil for
-// an absent node.
+// attributes has the form of an answer to "get". The receiver a is nil for an absent node.
 func (a *desired) attributes() provider.Resource {
 	if a == nil {
 		return provider.Resource{provider.AttrEnsure: provider.Absent}
@@ -186,8 +181,7 @@ func (a *desired) attributes() provider.Resource {
 	}
 }
 
-// hostname returns the requested hostname or, without one, the first eight characters of the
-// node's id.
+// hostname returns the first eight characters of the node's id if no hostname is requested.
 func (a *desired) hostname(id string) string {
 	if a.Hostname == "" {
 		return id[:min(len(id), 8)]

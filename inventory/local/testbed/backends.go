@@ -12,8 +12,8 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// nodeRuntime creates and finds nodes. It is node.Host, or a double in tests. Agent returns a
-// connection to a node's agent; everything inside the node is done through the agent.
+// nodeRuntime is node.Host, or a double in tests. Agent returns a connection to a node's agent;
+// everything inside the node is done through the agent.
 type nodeRuntime interface {
 	IDs() ([]string, error)
 	Prepare(ctx context.Context, s node.Spec) error

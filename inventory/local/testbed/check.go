@@ -10,9 +10,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks checks the links of new nodes. It returns one error for each node whose links
-// cannot be created, by the node's name. Reasons are limits of this host, the settings, too
-// many properties, and conflicts with other new nodes or with nodes that stay.
+// checkLinks returns one error for each new node whose links cannot be created, by the node's
+// name. Reasons are limits of this host, the settings, too many properties, and conflicts with
+// other nodes.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
 	refusals := map[string]error{}
 	fresh := map[string][]member{} // by network id
@@ -56,9 +56,8 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 	return refusals
 }
 
-// checkCapacity refuses new nodes that exceed the maximum number of nodes or the number of
-// free login ports. It accepts new nodes in the order of updates while there is room, and
-// adds the others to refusals.
+// checkCapacity accepts new nodes in the order of updates while there is room, and adds the
+// others to refusals. Nodes and free login ports are limited.
 func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	seen := map[string]bool{}
 	var fresh []string
@@ -97,7 +96,6 @@ func (t *Testbed) checkCapacity(updates []update, refusals map[string]error) {
 	refuse(left, errNoPort)
 }
 
-// checkInterfaces parses the interfaces of a new node and checks them against the settings.
 func (t *Testbed) checkInterfaces(items []string, urn string) ([]iface, error) {
 	ifaces, err := parseInterfaces(items)
 	if err != nil {
@@ -135,9 +133,9 @@ func (t *Testbed) checkNotEgress(f *iface) error {
 	return nil
 }
 
-// checkSlice plans the links of a slice's network: with the nodes in newMembers, and without
-// the nodes in leaving. It returns one error for each new node whose links cannot be created,
-// by the node's name.
+// checkSlice plans the links of a slice's network with newMembers and without the nodes in
+// leaving. It returns one error for each new node whose links cannot be created, by the node's
+// name.
 func (t *Testbed) checkSlice(id string, newMembers []member, leaving map[string]bool) map[string]error {
 	refusals := map[string]error{}
 	members := slices.DeleteFunc(t.members(id), func(m member) bool { return leaving[m.id] })
@@ -163,8 +161,8 @@ func (t *Testbed) checkSlice(id string, newMembers []member, leaving map[string]
 	return refusals
 }
 
-// checkLink returns the reason why a link cannot be created, nil if it can. The parameter f
-// is an interface on the link; messages name f if the link has no name.
+// checkLink returns the reason why a link cannot be created, or nil. Messages name the interface
+// f if the link has no name.
 func (t *Testbed) checkLink(l *link, f *iface) error {
 	if l.conflict != "" {
 		return refusalf(provider.Failed, "%s", l.conflictMessage(f))

@@ -113,8 +113,8 @@ func checkUnmounted(dir string) error {
 	return nil
 }
 
-// removeNodes removes nodes concurrently, and calls report with the id of each removed node.
-// It returns the errors of the other nodes.
+// removeNodes calls report with the id of each removed node. It returns the errors of the other
+// nodes.
 func removeNodes(ctx context.Context, h *node.Host, ids []string, report func(string)) error {
 	var mu sync.Mutex
 	var all error

@@ -10,7 +10,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// start starts the controller's goroutine, once.
 func (nc *nodeController) start() { nc.once.Do(func() { nc.t.work.Go(nc.loop) }) }
 
 // loop reconciles the node whenever it is woken, its PID 1 ends, or a retry is due. It
@@ -79,11 +78,10 @@ func (nc *nodeController) adoptRunning(ctx context.Context) {
 	nc.steps.recordInterruption(whileStopped)
 }
 
-// handleDeath records that PID 1 of a run ended unexpectedly. It ignores runs that this
-// program ended.
+// handleDeath ignores runs that this program ended.
 func (nc *nodeController) handleDeath(run *run) {
 	if run != nc.run {
-		return // this program ended it
+		return
 	}
 	nc.reportProgress("its system has ended; it is being started again")
 	nc.clearRun()
@@ -94,9 +92,9 @@ func (nc *nodeController) handleDeath(run *run) {
 	nc.t.log.Warn("the system of a node ended unexpectedly; restarting it", "node", nc.id, "times", len(nc.deaths))
 }
 
-// reconcile runs the phases until the node is in its desired state or has to wait. The result
-// wait is the time until the next round; 0 means that a wakeup begins it. The result removed
-// reports whether the node was removed completely.
+// reconcile runs the phases until the node is in its desired state or must wait. If wait is 0,
+// only a wakeup begins the next round. The result removed means that the node was removed
+// completely.
 func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, removed bool) {
 	for ctx.Err() == nil {
 		r := &round{ctx: ctx, rec: nc.snapshot()}
@@ -134,7 +132,7 @@ func (nc *nodeController) reconcile(ctx context.Context) (wait time.Duration, re
 	return 0, false
 }
 
-// runPhases runs the phases up to the first that is not done, and returns its result.
+// runPhases returns the result of the first phase that is not done.
 func (nc *nodeController) runPhases(r *round) result {
 	for _, p := range nc.phases(r.rec) {
 		if end := p(nc, r); end.outcome != done {
@@ -144,7 +142,6 @@ func (nc *nodeController) runPhases(r *round) result {
 	return result{}
 }
 
-// backoff returns the pause after a number of failed attempts.
 func (nc *nodeController) backoff(attempts int) time.Duration {
 	return time.Duration(min(attempts, maxPause)) * nc.t.pause
 }
@@ -155,10 +152,9 @@ func (nc *nodeController) countRetry(err error) {
 	nc.t.log.Warn("part of a node's desired state could not be reached yet; retrying", "node", nc.id, "attempt", nc.retries, "error", err)
 }
 
-// handleFailure counts a failed round, and returns the pause before the next round. After the
-// last attempt it saves the failure and returns 0. Removals are repeated without limit. A
-// final error is not retried, nor is a node that had already failed before this program
-// started.
+// handleFailure returns the pause before the next round. After the last attempt it saves the
+// failure and returns 0. Removals are repeated without limit. A final error is not retried, nor
+// is a node that had already failed before this program started.
 func (nc *nodeController) handleFailure(rec record, err error) (wait time.Duration) {
 	nc.attempts++
 	nc.t.log.Warn("a node is not in its desired state yet", "node", nc.id, "attempt", nc.attempts, "error", err)

@@ -11,15 +11,15 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// Times of reading counters. Reading them must not delay an answer of get.
+// Reading counters must not delay an answer of get.
 const (
 	countersAge  = time.Second           // the age at which counters are outdated
 	countersWait = 20 * time.Millisecond // the longest time that an answer of get waits for a read
 	countersTime = 5 * time.Second       // the limit of one read
 )
 
-// refreshCounters reads outdated counters of the nodes' networks, and waits for them up to
-// countersWait. If a read takes longer, get reports the previous counters of that network.
+// refreshCounters waits for the reads up to countersWait. If a read takes longer, get reports
+// the previous counters of that network.
 func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
@@ -46,9 +46,8 @@ func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	}
 }
 
-// refreshCounters starts reading the counters, unless a read is running, the counters are
-// fresh or there are no links. The returned channel is closed at the end of the read; it is nil
-// if no read is running.
+// refreshCounters starts reading outdated counters. It returns a channel that is closed at the
+// end of the read, or nil if no read is running.
 func (n *network) refreshCounters() chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,11 +73,10 @@ func (n *network) refreshCounters() chan struct{} {
 	return done
 }
 
-// update stores fresh counters, by interface. It returns the number of packets lost since the
-// last read, for each interface with a significant loss. Interfaces lose packets if this host
-// is too slow. The kernel's count of dropped packets restarts with each change of a link.
-// update adds the count from before the restart, so that the reported count continues until
-// the interface is replaced.
+// update stores fresh counters, by interface. It returns the packets lost since the last read,
+// for each interface with a significant loss. Interfaces lose packets if this host is too slow.
+// The kernel's count of dropped packets restarts with each change of a link, so update adds the
+// earlier count.
 func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[string]uint64) {
 	lost := map[string]uint64{}
 	overrun = map[string]uint64{}
@@ -104,8 +102,7 @@ func (c *counterCache) update(ends map[string]fabric.Counters) (overrun map[stri
 	return overrun
 }
 
-// isSignificantLoss reports whether more packets were lost than in ordinary bursts: at least
-// 100 packets, and one per cent of the sent packets.
+// isSignificantLoss ignores the losses of ordinary bursts.
 func isSignificantLoss(lost, sent uint64) bool { return lost >= 100 && lost >= sent/100 }
 
 // overrun describes packets of an interface lost because this host was too slow.
@@ -117,8 +114,8 @@ type overrun struct {
 // overrunTime is how long a node reports an overrun.
 const overrunTime = 5 * time.Minute
 
-// recordOverruns adds losses, the number of lost packets by interface, to the reported ones.
-// It logs the first loss of an interface within overrunTime. n.mu is held.
+// recordOverruns adds losses, by interface, to the reported ones. It logs only the first loss of
+// an interface within overrunTime. n.mu is held.
 func (n *network) recordOverruns(losses map[string]uint64) {
 	now := time.Now()
 	for end, lost := range losses {
@@ -134,7 +131,6 @@ func (n *network) recordOverruns(losses map[string]uint64) {
 	}
 }
 
-// overrunMessage describes the recent overruns of a node's interfaces, "" if there are none.
 func (nc *nodeController) overrunMessage() string {
 	if nc.network == nil {
 		return ""
@@ -152,8 +148,7 @@ func (nc *nodeController) overrunMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// watchLinks reads the counters of emulated links at intervals, since losses must be noticed
-// even if get is never called.
+// watchLinks notices losses even if get is never called.
 func (t *Testbed) watchLinks() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, linksTime)
@@ -163,10 +158,8 @@ func (t *Testbed) watchLinks() {
 	}
 }
 
-// linksTime is the interval of watchLinks.
 const linksTime = 10 * time.Second
 
-// emulatedNetworks returns the networks with links that a vswitch process emulates.
 func (t *Testbed) emulatedNetworks() (all []*network) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,7 +176,6 @@ func (t *Testbed) emulatedNetworks() (all []*network) {
 	return all
 }
 
-// counters returns the counters of an interface, and whether they are known.
 func (n *network) counters(end string) (fabric.Counters, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,8 +193,7 @@ type reportedCounters struct {
 	Overruns  uint64 `json:"overruns"`
 }
 
-// interfaceItems returns the attribute "interfaces" for get: the requested items, with
-// hardware address, emulator and counters.
+// interfaceItems returns the requested items with hardware address, emulator and counters added.
 func (nc *nodeController) interfaceItems() []string {
 	items := make([]string, len(nc.interfaces))
 	for i := range nc.interfaces {

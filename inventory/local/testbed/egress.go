@@ -22,11 +22,10 @@ const (
 	egressFile   = "outbound.json"
 )
 
-// egressHolder is the holder of the number that is allocated for the outside network.
 func (t *Testbed) egressHolder() string { return t.settings.Instance + ":outbound" }
 
-// openEgress creates the outside network, and detaches nodes that no longer exist. If the
-// settings have no outside network, it removes an earlier one.
+// openEgress also detaches nodes that no longer exist. If the settings have no outside network,
+// it removes an earlier one.
 func (t *Testbed) openEgress() error {
 	var rec egressRecord
 	if err := readJSON(t.o.State, egressFile, &rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +58,6 @@ func (t *Testbed) openEgress() error {
 	return e.Sweep(func(number int) bool { return t.nodeAtEgress(number) != nil })
 }
 
-// removeEgress removes everything of the outside network.
 func (t *Testbed) removeEgress() error {
 	folder := filepath.Join(t.o.State, egressFolder)
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +72,6 @@ func (t *Testbed) removeEgress() error {
 	return errors.Join(append(problems, err)...)
 }
 
-// closeEgress closes the outside network if it is open.
 func (t *Testbed) closeEgress() error {
 	if t.egress == nil {
 		return nil
@@ -82,7 +79,7 @@ func (t *Testbed) closeEgress() error {
 	return t.egress.Close()
 }
 
-// nameServer returns the address of the nodes' name server, or "" if nodes have none.
+// nameServer returns "" if nodes have no name server.
 func (t *Testbed) nameServer() string {
 	if t.egress == nil {
 		return ""
@@ -90,7 +87,7 @@ func (t *Testbed) nameServer() string {
 	return egress.Gateway().String()
 }
 
-// attachEgress attaches a running node to the outside network, once per run.
+// attachEgress attaches the node at most once per run.
 func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	if nc.t.egress == nil || nc.run.hasEgress {
 		return nil
@@ -122,7 +119,6 @@ func (nc *nodeController) attachEgress(ctx context.Context, rec *record) error {
 	return err
 }
 
-// detachEgress detaches the node from the outside network and releases its number.
 func (nc *nodeController) detachEgress(rec record) error {
 	if nc.t.egress == nil || nc.t.nodeAtEgress(rec.EgressNumber) != nc {
 		return nil
@@ -136,17 +132,14 @@ func (nc *nodeController) detachEgress(rec record) error {
 	return nil
 }
 
-// nodeAtEgress returns the node that holds the number in the outside network, nil if none
-// does.
 func (t *Testbed) nodeAtEgress(number int) *nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.egressNodes[number]
 }
 
-// takeEgressNumber reserves number for a node. If number is invalid, such as 0, or belongs
-// to another node, it reserves a free one. It returns the reserved number, 0 if none is
-// free.
+// takeEgressNumber reserves the parameter number for the node, or a free number if the parameter
+// is 0 or taken. It returns 0 if none is free.
 func (t *Testbed) takeEgressNumber(number int, nc *nodeController) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,8 +24,8 @@ func sameUsers(a, b []user) bool {
 	return slices.EqualFunc(a, b, func(a, b user) bool { return a.Login == b.Login && slices.Equal(a.Keys, b.Keys) })
 }
 
-// reopenEndpoint opens the endpoint of a running node for its users. Configuring the agent
-// may take long. So reopenEndpoint runs first, and users can log in and investigate.
+// reopenEndpoint runs before the agent is configured, since that may take long. Meanwhile users
+// can log in and investigate.
 func (nc *nodeController) reopenEndpoint(rec record) {
 	if rec.Desired.Removing || rec.Desired.Power != provider.On {
 		return
@@ -39,9 +39,8 @@ func (nc *nodeController) reopenEndpoint(rec record) {
 	}
 }
 
-// openEndpoints creates the listeners inside the node: port 22, and the socket of geni-get. It
-// then opens the endpoint with setEndpoint. If port 22 is taken, the endpoint has no listener
-// inside the node.
+// openEndpoints creates the listeners inside the node: port 22, and the socket of geni-get. If
+// port 22 is taken, the endpoint has no listener inside the node.
 func (nc *nodeController) openEndpoints(ctx context.Context, rec *record, users []user, insideKeys []string) (err error) {
 	if nc.endpoint.inside == nil {
 		if nc.endpoint.inside, err = nc.listenInside(ctx, "tcp", "0.0.0.0:22", ""); err != nil {
@@ -93,9 +92,8 @@ func intersectUsers(a, b []user) []user {
 	return both
 }
 
-// setEndpoint opens the node's port, and passes the node's endpoint to the gateway. The
-// gateway then accepts logins of users, and of other nodes of the slice with insideKeys. If
-// the gateway fails, setEndpoint closes the endpoint.
+// setEndpoint opens the node's port, and passes the endpoint to the gateway. Other nodes of the
+// slice log in with insideKeys. If the gateway fails, setEndpoint closes the endpoint.
 func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []string) error {
 	if err := nc.openPort(rec); err != nil {
 		return err
@@ -131,8 +129,8 @@ func (nc *nodeController) closeEndpoints() error {
 	return err
 }
 
-// openPort opens the node's saved port. If another program uses that port, openPort opens a
-// new one. It does nothing if nodes have no ports of their own.
+// openPort opens the node's saved port, or a new one if another program uses that port. It does
+// nothing if nodes have no ports of their own.
 func (nc *nodeController) openPort(rec *record) error {
 	if nc.t.settings.Publish == local.Gateway {
 		return nil
@@ -172,9 +170,8 @@ func endpointName(hostname, id string) string {
 // portTime is how long a killed program's gateway may take to close its ports.
 const portTime = 2 * time.Second
 
-// openPort opens the port number port, which the holder allocated earlier. If port is 0, or
-// used by another program, openPort allocates and opens a new one. It returns the listener
-// and its port.
+// openPort opens the parameter port, which the holder allocated earlier. If port is 0 or used by
+// another program, openPort allocates a new one.
 func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	if port != 0 {
 		l, err := t.openHeldPort(port, holder)
@@ -201,8 +198,7 @@ func (t *Testbed) openPort(port int, holder string) (net.Listener, int, error) {
 	return l, int(n), err
 }
 
-// openHeldPort opens a port that the holder has allocated. If the port is in use, it waits
-// up to portTime for an old gateway to close it.
+// openHeldPort waits up to portTime for an old gateway to close the port.
 func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
 	if err := t.ports.Claim(uint32(port), holder); err != nil {
 		return nil, err
@@ -216,7 +212,6 @@ func (t *Testbed) openHeldPort(port int, holder string) (net.Listener, error) {
 	}
 }
 
-// bind listens at a port of the address in the settings, or of all addresses of the host.
 func (t *Testbed) bind(port int) (net.Listener, error) {
 	host := ""
 	if t.settings.Listen.IsValid() {
@@ -225,9 +220,9 @@ func (t *Testbed) bind(port int) (net.Listener, error) {
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// published returns the addresses at which experimenters log in. It also returns the proxy
-// for these addresses, "" if no proxy is needed. The parameter name is a node's host name at
-// the gateway account. The parameter port is the node's own port.
+// published returns the addresses at which experimenters log in, and the proxy for them ("":
+// none is needed). The parameter name is a node's host name at the gateway account. The
+// parameter port is the node's own port.
 func (t *Testbed) published(name string, port int) (login []string, proxy string) {
 	if t.settings.Publish != local.Gateway {
 		login = append(login, net.JoinHostPort(t.settings.PublicHost, strconv.Itoa(port)))

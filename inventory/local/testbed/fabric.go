@@ -11,14 +11,13 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// fabricsFolder is the folder of the slices' networks, below State.
 const fabricsFolder = "fabrics"
 
-// vswitchLimits bound the vswitch process of one slice. The process uses at most half of the
-// memory for buffers.
+// vswitchLimits bound the vswitch process of one slice. Its buffers use at most half of the
+// memory.
 var vswitchLimits = node.Limits{Memory: 512 << 20, PIDs: 128}
 
-// openFabric opens the networks of links. If that fails, only nodes without links work.
+// openFabric returns no error, since nodes without links work without the networks.
 func (t *Testbed) openFabric() {
 	h, err := fabric.Open(fabric.Options{
 		Folder: t.fabricsPath(), Instance: t.settings.Instance, Emulator: string(t.settings.Emulator), Log: t.log,
@@ -61,7 +60,7 @@ func (t *Testbed) sweepFabric() {
 	}
 }
 
-// cleanFabric removes all networks of an instance that does not run.
+// cleanFabric requires that the instance does not run.
 func cleanFabric(ctx context.Context, t *Testbed) error {
 	h, err := fabric.Open(fabric.Options{Folder: t.fabricsPath(), Instance: t.settings.Instance, Log: t.log})
 	if err != nil { // a host that cannot make links can still be cleaned; Clean checks for mounts

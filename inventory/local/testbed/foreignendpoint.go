@@ -20,26 +20,23 @@ import (
 	"patchbay/inventory/local/gateway"
 )
 
-// maxForeignEndpoints bounds the endpoints for nodes of other providers.
 const maxForeignEndpoints = 2000
 
-// endpointPrefix begins the ids of endpoints. Like the folder doors of the state, it
-// keeps its earlier name, because existing testbeds have stored it.
+// endpointPrefix begins the ids of endpoints. The prefix is an earlier name, which existing
+// testbeds have stored, like the folder doors.
 const endpointPrefix = "door-"
 
-// foreignEndpointID returns the id of the endpoint for another provider's node. The id
-// differs from all node ids, which are UUIDs.
+// foreignEndpointID returns an id that differs from all node ids, which are UUIDs.
 func foreignEndpointID(providerName, name string) string {
 	sum := sha256.Sum256([]byte(providerName + "\x00" + name))
 	return endpointPrefix + hex.EncodeToString(sum[:16])
 }
 
-// endpointName returns the endpoint's host name at the gateway account.
 func (d *foreignEndpoint) endpointName() string {
 	return endpointName(d.Hostname, strings.TrimPrefix(d.id, endpointPrefix))
 }
 
-// loadForeignEndpoints reads the saved endpoints, and removes damaged and temporary files.
+// loadForeignEndpoints also removes damaged and temporary files.
 func (t *Testbed) loadForeignEndpoints() error {
 	entries, err := os.ReadDir(t.foreignDir)
 	if err != nil {
@@ -66,7 +63,6 @@ func (t *Testbed) loadForeignEndpoints() error {
 	return nil
 }
 
-// openForeignEndpoints opens the saved endpoints.
 func (t *Testbed) openForeignEndpoints() {
 	t.foreignMu.Lock()
 	ids := slices.Collect(maps.Keys(t.foreignEndpoints))
@@ -81,7 +77,6 @@ func (t *Testbed) openForeignEndpoints() {
 	}
 }
 
-// openSavedEndpoint opens a saved endpoint unless it is open.
 func (t *Testbed) openSavedEndpoint(id string) error {
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()
@@ -92,8 +87,6 @@ func (t *Testbed) openSavedEndpoint(id string) error {
 	return t.openForeignEndpoint(d)
 }
 
-// handleEndpoints removes, sets and reports endpoints for nodes of other providers, as
-// requested in input.
 func (t *Testbed) handleEndpoints(input json.RawMessage) (*local.EndpointsOutput, error) {
 	var q local.EndpointsInput
 	if err := json.Unmarshal(input, &q); err != nil {
@@ -135,9 +128,8 @@ func isProviderName(s string) bool {
 	return s != "" && len(s) <= 64 && isOneLine(s)
 }
 
-// setForeignEndpoint creates or changes an endpoint. If the request has no users, the
-// endpoint keeps its users; if it has no address, the endpoint keeps its address. The error
-// is for experimenters. t.foreignMu is held.
+// setForeignEndpoint creates or changes an endpoint. The endpoint keeps its users or its address
+// if the request has none. The error is for experimenters. t.foreignMu is held.
 func (t *Testbed) setForeignEndpoint(providerName string, request local.EndpointRequest) (local.EndpointStatus, error) {
 	if request.Name == "" || len(request.Name) > maxText || !isOneLine(request.Name) {
 		return local.EndpointStatus{}, fmt.Errorf("%.40q cannot be the name of a node", request.Name)
@@ -196,8 +188,8 @@ func (t *Testbed) checkTarget(address string) (string, error) {
 	return netip.AddrPortFrom(to.Addr().Unmap(), to.Port()).String(), nil
 }
 
-// isHostAddress reports whether an address belongs to this host. It also returns true if that
-// cannot be determined.
+// isHostAddress reports whether the address a belongs to this host. It returns true if the
+// addresses of this host are unknown.
 func isHostAddress(a netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -209,13 +201,11 @@ func isHostAddress(a netip.Addr) bool {
 	})
 }
 
-// record returns the content of the endpoint's file.
 func (d *foreignEndpoint) record() string {
 	b, _ := json.Marshal(d) // cannot fail: only texts and a number
 	return string(b)
 }
 
-// saveForeignEndpoint writes the endpoint's file if it has changed.
 func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	text := d.record()
 	if text == d.saved {
@@ -228,8 +218,7 @@ func (t *Testbed) saveForeignEndpoint(d *foreignEndpoint) error {
 	return nil
 }
 
-// openForeignEndpoint saves the endpoint, and passes it to the gateway. An endpoint without
-// a target address is only saved.
+// openForeignEndpoint only saves an endpoint without a target address.
 func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	users, err := parseUsers(d.Users)
 	if err != nil {
@@ -272,7 +261,6 @@ func (t *Testbed) openForeignEndpoint(d *foreignEndpoint) error {
 	return err
 }
 
-// removeForeignEndpoint closes an endpoint, removes its file and releases its port.
 func (t *Testbed) removeForeignEndpoint(id string) error {
 	d := t.foreignEndpoints[id]
 	if d == nil {
@@ -293,8 +281,7 @@ func (t *Testbed) removeForeignEndpoint(id string) error {
 	return nil
 }
 
-// endpointStatus returns the reported status of an endpoint. The status includes the login
-// addresses once users can log in.
+// endpointStatus includes the login addresses only if users can log in.
 func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
 	is := local.EndpointStatus{Name: d.Name, Address: d.Address, Users: d.Users}
 	if d.Address == "" || !d.open {
@@ -304,7 +291,6 @@ func (t *Testbed) endpointStatus(d *foreignEndpoint) local.EndpointStatus {
 	return is
 }
 
-// listForeignEndpoints returns all endpoints for patchbay-local list.
 func (t *Testbed) listForeignEndpoints() []local.ListedEndpoint {
 	t.foreignMu.Lock()
 	defer t.foreignMu.Unlock()

@@ -20,7 +20,6 @@ const (
 // gatewayLimits bound the gateway against users that try to exhaust it.
 var gatewayLimits = node.Limits{Memory: 512 << 20, PIDs: 256}
 
-// gatewayHolder is the holder of the gateway's user ids and port.
 func (t *Testbed) gatewayHolder() string { return t.settings.Instance + ":gateway" }
 
 // openGateway starts the gateway with its saved user id, port and key. It allocates or
@@ -59,8 +58,8 @@ func (t *Testbed) openGateway(start func(gateway.Options) (sshGateway, error)) e
 	return err
 }
 
-// allocateGatewayID claims the gateway's saved user id. If that is missing or cannot be
-// claimed, it allocates another one.
+// allocateGatewayID claims the saved user id. If the id is missing or taken, it allocates
+// another one.
 func (t *Testbed) allocateGatewayID() (err error) {
 	if t.gatewayIDs.UID != 0 && t.userIDs.Claim(t.gatewayIDs.UID, t.gatewayHolder()) == nil {
 		return nil
@@ -82,8 +81,7 @@ func (t *Testbed) openGatewayPort() (l net.Listener, err error) {
 	return l, err
 }
 
-// readGateway reads the saved user id and port of the gateway. A port that the settings no
-// longer allow is dropped.
+// readGateway drops a saved port that the settings no longer allow.
 func (t *Testbed) readGateway() error {
 	if err := readJSON(t.o.State, gatewayFile, &t.gatewayIDs); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the saved state of the gateway is damaged: %w; move %s away, and the gateway gets another user id and, unless gateway_port is set, another port", err, filepath.Join(t.o.State, gatewayFile))

@@ -21,7 +21,6 @@ const maxGeniClients = 8
 // geniVersion is the output of geni-get version.
 const geniVersion = "1"
 
-// geniCommands are the commands of geni-get with their descriptions.
 var geniCommands = map[string]string{
 	"client_id":    "the name of this node in your request",
 	"commands":     "this list",
@@ -40,7 +39,7 @@ var geniCommands = map[string]string{
 	"version":      "version of these commands",
 }
 
-// serveGeni serves the socket of geni-get inside the node until the listener is closed.
+// serveGeni returns when the listener is closed.
 func (nc *nodeController) serveGeni(listener net.Listener) {
 	slots := make(chan struct{}, maxGeniClients)
 	for {
@@ -99,8 +98,8 @@ func geniCommand(words []string) string {
 	return command
 }
 
-// isExperimentUser reports whether a user of the node is root or an account of the
-// experiment, and not a service. uid is the user's id on the host.
+// isExperimentUser reports whether the user is root or an account of the experiment, not a
+// service. The parameter uid is the user's id on the host.
 func (nc *nodeController) isExperimentUser(uid int) bool {
 	const firstAccount, nobody = 1000, 65534
 	base := int(nc.snapshot().Base)
@@ -111,7 +110,7 @@ func (nc *nodeController) isExperimentUser(uid int) bool {
 	return inside == 0 || inside >= firstAccount && inside != nobody
 }
 
-// geniAnswer returns the output of a command. Its errors are for experimenters.
+// geniAnswer returns errors for experimenters.
 func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error) {
 	rec := nc.snapshot()
 	users, err := parseUsers(rec.Desired.Users)
@@ -172,7 +171,6 @@ func (nc *nodeController) geniAnswer(command string, isUser bool) (string, error
 	return "", fmt.Errorf("there is no command %.40q; the commands are %s", command, strings.Join(slices.Sorted(maps.Keys(geniCommands)), ", "))
 }
 
-// usageJSON returns the limits and the current use of the node.
 func (nc *nodeController) usageJSON(rec record) (string, error) {
 	now, err := nc.t.runtime.Usage(nc.id)
 	if err != nil {
@@ -184,8 +182,7 @@ func (nc *nodeController) usageJSON(rec record) (string, error) {
 	})
 }
 
-// geniAll returns one JSON object with the outputs of all commands except key and commands.
-// Commands that fail are left out.
+// geniAll leaves out key and commands, and commands that fail.
 func (nc *nodeController) geniAll() (string, error) {
 	all := object{}
 	for name := range geniCommands {
@@ -205,8 +202,7 @@ func (nc *nodeController) geniAll() (string, error) {
 	return asJSON(all)
 }
 
-// orUnknown returns text, or an error if text is empty. The error says that the aggregate
-// does not know subject.
+// orUnknown fails if text is empty.
 func orUnknown(text, subject string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("the aggregate does not know %s", subject)
@@ -214,7 +210,7 @@ func orUnknown(text, subject string) (string, error) {
 	return text, nil
 }
 
-// geniUsers returns the accounts with the JSON names that scripts expect.
+// geniUsers uses the JSON names that scripts expect.
 func geniUsers(users []user) []object {
 	all := []object{}
 	for _, u := range users {
@@ -227,7 +223,6 @@ func geniUsers(users []user) []object {
 	return all
 }
 
-// asJSON returns v as indented JSON with a final newline.
 func asJSON(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -13,8 +13,8 @@ import (
 // maxAnswer bounds the output, in bytes; the rest is for the envelope.
 const maxAnswer = local.MaxAnswer - 1024
 
-// get returns the requested nodes, or all nodes if the request has no names. It reports a name
-// without a node as absent. get fails if the answer exceeds maxAnswer.
+// get returns all nodes if the request has no names. It reports a name without a node as absent.
+// It fails if the answer exceeds maxAnswer.
 func (t *Testbed) get(input json.RawMessage) (object, error) {
 	var q struct {
 		Names []string `json:"names"`
@@ -58,7 +58,6 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	return object{"resources": resources}, nil
 }
 
-// encodedLength estimates the length of r as JSON.
 func encodedLength(r provider.Resource) (n int) {
 	text := func(s string) {
 		n += len(s) + len(`"",`)
@@ -86,8 +85,7 @@ func encodedLength(r provider.Resource) (n int) {
 	return n
 }
 
-// resource returns the attributes that get reports of the node, without the attribute
-// "services".
+// resource leaves out the attribute "services".
 func (nc *nodeController) resource() provider.Resource {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -115,8 +113,8 @@ func (nc *nodeController) resource() provider.Resource {
 	return r
 }
 
-// items returns the attribute "services", in at most limit bytes. It halves the outputs until
-// the items fit. If the items do not fit even without outputs, it also drops the messages.
+// items returns the attribute "services" in at most limit bytes. It halves the outputs until the
+// items fit, and at last drops the messages, too.
 func (s *stepRunner) items(limit int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +130,7 @@ func (s *stepRunner) items(limit int) []string {
 	}
 }
 
-// items returns one item per step, with at most maxOutput bytes of the step's output. If
-// maxOutput is 0, it also drops the messages.
+// items bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
 func (j *stepJournal) items(maxOutput int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waitReason()

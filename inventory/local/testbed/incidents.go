@@ -30,14 +30,13 @@ type incidents struct {
 // agentHeartbeat notices an agent that hangs within ten seconds.
 var agentHeartbeat = supervisor.Heartbeat{Every: 1500 * time.Millisecond, Limit: 5}
 
-// memoryTime is the interval at which nodes are checked for processes that were killed for lack
-// of memory.
+// memoryTime is the interval of watchMemory.
 const memoryTime = 3 * time.Second
 
 const hangsMessage = "its system does not answer, so no user can log in: it may be stopped or overloaded; restart the node if it does not recover"
 
-// statusMessage returns the message of a node: its progress, why it failed, or the
-// incidents of a ready node. nc.mu is held.
+// statusMessage returns the progress of a node, why it failed, or the incidents of a ready node.
+// nc.mu is held.
 func (nc *nodeController) statusMessage() string {
 	if words := nc.t.imageMessage.Load(); words != nil && nc.message == findingImage {
 		return *words
@@ -67,7 +66,6 @@ func (nc *nodeController) statusMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// plural returns n with the singular or the plural of a word.
 func plural(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -75,9 +73,8 @@ func plural(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// watchAgent reports when the agent of a run hangs and when it recovers, until the run
-// has ended. A hanging node is never killed: processes of its user may be the reason, and
-// the user may still need them.
+// watchAgent returns when the run has ended. A hanging node is never killed: processes of its
+// user may be the reason, and the user may still need them.
 func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(nc.t.ctx)
 	defer cancel()
@@ -106,8 +103,7 @@ func (nc *nodeController) watchAgent(ended <-chan struct{}) {
 	})
 }
 
-// saveDeath records that the node's system has ended unexpectedly. It also counts processes
-// that were killed for lack of memory before that.
+// saveDeath also counts processes that were killed for lack of memory before the death.
 func (nc *nodeController) saveDeath(now time.Time) {
 	nc.saveOOMKills(0, now)
 	nc.saveIncident(func(inc *incidents) {
@@ -129,8 +125,8 @@ func (nc *nodeController) saveDeathWhileStopped(boot bool) {
 	nc.saveIncident(func(inc *incidents) { inc.Boots, inc.BootedAt, inc.CountedKills = inc.Boots+1, now, 0 })
 }
 
-// saveOOMKills records how many processes were killed for lack of memory. It adds extra to
-// the number that the node's cgroups have counted since the last call.
+// saveOOMKills adds extra to the number that the node's cgroups have counted since the last
+// call.
 func (nc *nodeController) saveOOMKills(extra int64, now time.Time) {
 	counts, err := nc.t.runtime.OOMKills(nc.id)
 	if err != nil {
@@ -160,7 +156,6 @@ func (nc *nodeController) saveOOMKills(extra int64, now time.Time) {
 	})
 }
 
-// clearIncidents clears the incidents of a node that its user has switched off.
 func (nc *nodeController) clearIncidents() error {
 	if nc.snapshot().incidents == (incidents{}) {
 		return nil
@@ -168,8 +163,7 @@ func (nc *nodeController) clearIncidents() error {
 	return asUserError("its state cannot be saved on the disk of the host", nc.updateRecord(func(r *record) { r.incidents = incidents{} }))
 }
 
-// saveIncident changes the incidents with the function change, and saves them. If the disk is
-// full, it changes them only in memory.
+// saveIncident changes the incidents only in memory if the disk is full.
 func (nc *nodeController) saveIncident(change func(*incidents)) {
 	if err := nc.updateRecord(func(r *record) { change(&r.incidents) }); err != nil {
 		nc.t.log.Error("cannot save an incident of a node", "node", nc.id, "error", err)
@@ -179,8 +173,6 @@ func (nc *nodeController) saveIncident(change func(*incidents)) {
 	}
 }
 
-// watchMemory checks every memoryTime whether processes of nodes were killed for lack of
-// memory.
 func (t *Testbed) watchMemory() {
 	for t.ctx.Err() == nil {
 		sleep(t.ctx, t.memoryTime)

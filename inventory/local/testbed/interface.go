@@ -14,7 +14,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on the interfaces of a node.
 const (
 	maxInterfaces     = 64
 	maxAddresses      = 64   // of an interface
@@ -24,7 +23,6 @@ const (
 	maxShort          = 256 // of a client_id or the name of a link, in bytes
 )
 
-// Bounds on properties of links.
 const (
 	maxCapacity = 1_000_000_000_000 // kbit/s
 	maxLatency  = 3_600_000         // ms
@@ -57,8 +55,8 @@ type property struct {
 // reportedKeys are the keys of an item that get adds.
 var reportedKeys = [...]string{"mac", "emulator", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "dropped"}
 
-// parseInterfaces parses the attribute "interfaces". It names the interfaces eth1, eth2 and
-// so on, in this order. The error is for experimenters.
+// parseInterfaces names the interfaces eth1, eth2 and so on, in this order. The error is for
+// experimenters.
 func parseInterfaces(items []string) ([]iface, error) {
 	size, properties, seen := 0, 0, map[string]bool{}
 	var all []iface
@@ -94,7 +92,6 @@ func parseInterfaces(items []string) ([]iface, error) {
 	return all, nil
 }
 
-// parseInterface parses one item of the attribute "interfaces".
 func parseInterface(item string) (iface, error) {
 	var f iface
 	var keys map[string]json.RawMessage
@@ -143,7 +140,6 @@ func parseInterface(item string) (iface, error) {
 	return f, checkProperties(f.properties)
 }
 
-// parseAddresses parses the addresses of an interface with their prefix lengths.
 func parseAddresses(texts []string) ([]netip.Prefix, error) {
 	if len(texts) > maxAddresses {
 		return nil, fmt.Errorf("it has %d addresses, at most %d are allowed", len(texts), maxAddresses)
@@ -215,8 +211,7 @@ func checkProperties(all []property) error {
 	return nil
 }
 
-// describeTarget returns the target of a property in messages: the interface clientID, or all
-// others if clientID is "".
+// describeTarget describes the target of a property; "" means all other interfaces.
 func describeTarget(clientID string) string {
 	if clientID == "" {
 		return "all others"
@@ -224,7 +219,6 @@ func describeTarget(clientID string) string {
 	return quoteName(clientID)
 }
 
-// interfaceTexts returns the texts that are saved in the record.
 func interfaceTexts(all []iface) []string {
 	var list []string
 	for _, f := range all {
@@ -233,14 +227,14 @@ func interfaceTexts(all []iface) []string {
 	return list
 }
 
-// macOf returns the hardware address of an interface. The address never changes, so that the
-// ARP entries of neighbours stay valid when the node restarts.
+// macOf returns the same address after a restart of the node, so that the ARP entries of
+// neighbours stay valid.
 func macOf(node, clientID string) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(node + "\x00" + clientID))
 	return append(net.HardwareAddr{2}, sum[:5]...)
 }
 
-// quoteName returns an experimenter's name for messages, quoted if it has special characters.
+// quoteName quotes an experimenter's name if it has special characters.
 func quoteName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+"
 	if len(name) <= 80 && strings.Trim(name, letters) == "" && name != "" {

@@ -34,7 +34,7 @@ func excessWeight(all []iface) int {
 	return 0
 }
 
-// totalExcessWeight sums the excess weights of all nodes, with t.mu held.
+// totalExcessWeight must be called with t.mu held.
 func (t *Testbed) totalExcessWeight() (n int) {
 	for _, nc := range t.nodes {
 		n += nc.excessWeight

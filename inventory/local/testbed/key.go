@@ -21,9 +21,8 @@ import (
 	"patchbay/am/durable"
 )
 
-// newHostKey returns the host keys of a node: the private keys as OpenSSH PEM, one after
-// the other, and their public lines. ECDSA is for old clients, such as those in Java,
-// which do not know Ed25519.
+// newHostKey returns the private keys as OpenSSH PEM, one after the other, and their public
+// lines. ECDSA is for old clients, such as those in Java, which do not know Ed25519.
 func newHostKey() (private []byte, public string, err error) {
 	_, first, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -44,7 +43,7 @@ func newHostKey() (private []byte, public string, err error) {
 	return private, public, err
 }
 
-// publicLines returns the public keys of private, one line each, as in authorized_keys.
+// publicLines returns one line per key, as in authorized_keys.
 func publicLines(private []byte) (string, error) {
 	var lines []string
 	for len(lines) == 0 || len(private) > 0 {
@@ -63,7 +62,7 @@ func publicLines(private []byte) (string, error) {
 // form, because scripts of other testbeds expect this form from geni-get key.
 const experimentBits = 2048
 
-// newExperimentKey generates a key, which takes a tenth of a second or more.
+// newExperimentKey takes a tenth of a second or more.
 func newExperimentKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, experimentBits)
 	if err != nil {
@@ -72,8 +71,7 @@ func newExperimentKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// loadOrCreateKey reads the private key dir/name. If the file does not exist, it calls
-// generate and saves the new key.
+// loadOrCreateKey saves the result of generate if the file does not exist.
 func loadOrCreateKey(dir, name string, generate func() ([]byte, error)) (private []byte, public string, err error) {
 	private, err = os.ReadFile(filepath.Join(dir, name))
 	if err == nil {

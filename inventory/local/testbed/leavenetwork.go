@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// leaveNetwork removes the interfaces of a removed node from its links. The links are rebuilt
-// after a short delay, once for all nodes that leave at that time. The last node removes the
-// whole network. The rebuild runs in the background, since the kernel needs seconds for
-// hundreds of devices. An interrupted rebuild is completed after the next start of this
-// program.
+// leaveNetwork removes the interfaces of a removed node from its links. The last node removes
+// the whole network. Nodes that leave within a short delay cause one rebuild. The rebuild runs
+// in the background, since the kernel needs seconds for hundreds of devices. An interrupted
+// rebuild is completed after the next start of this program.
 func (nc *nodeController) leaveNetwork() {
 	n := nc.network
 	if n == nil {
@@ -27,8 +26,8 @@ func (nc *nodeController) leaveNetwork() {
 	n.rebuildAfter(wait)
 }
 
-// remove removes the network unless a node has joined. A removed network is never used
-// again: nodes that join later get a new one with the same id.
+// remove does nothing if a node has joined. A removed network is never used again: nodes that
+// join later get a new one with the same id.
 func (n *network) remove(ctx context.Context) error {
 	return n.runExclusive(ctx, func() error {
 		n.mu.Lock()
@@ -54,7 +53,7 @@ func (n *network) remove(ctx context.Context) error {
 	})
 }
 
-// rebuildAfter schedules a rebuild, and cancels the one scheduled before.
+// rebuildAfter cancels a rebuild that was scheduled before.
 func (n *network) rebuildAfter(wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,8 +63,7 @@ func (n *network) rebuildAfter(wait time.Duration) {
 	n.timer = time.AfterFunc(wait, n.rebuild)
 }
 
-// rebuild changes the created links to the current plan, and removes an empty network.
-// After an error it schedules another rebuild.
+// rebuild schedules another rebuild after an error.
 func (n *network) rebuild() {
 	n.t.mu.Lock()
 	if n.t.closing || n.t.fabricError != nil {
@@ -87,7 +85,6 @@ func (n *network) rebuild() {
 	}
 }
 
-// removeIfEmpty removes the network if it has no nodes.
 func (n *network) removeIfEmpty(ctx context.Context) error {
 	n.mu.Lock()
 	empty := len(n.nodes) == 0
@@ -98,9 +95,9 @@ func (n *network) removeIfEmpty(ctx context.Context) error {
 	return n.remove(ctx)
 }
 
-// rebuildLinks changes the existing links whose plan has changed, and removes the existing
-// links that are no longer planned. It does nothing for a network without nodes. It must be
-// called inside runExclusive.
+// rebuildLinks changes existing links whose plan has changed, and removes those that are no
+// longer planned. It does nothing for a network without nodes. It must be called inside
+// runExclusive.
 func (n *network) rebuildLinks(ctx context.Context) error {
 	n.mu.Lock()
 	gone := n.removed

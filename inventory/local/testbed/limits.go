@@ -9,7 +9,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on requests.
 const (
 	maxNodes        = 2000
 	maxText         = 1024 // of a URN or client_id, in bytes
@@ -28,7 +27,6 @@ type refusalError struct {
 
 func (e *refusalError) Error() string { return e.text }
 
-// refusalf returns a refusalError with a formatted text.
 func refusalf(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
@@ -44,7 +42,7 @@ func (e *userError) Error() string { return fmt.Sprintf("%s: %v", e.message, e.e
 
 func (e *userError) Unwrap() error { return e.err }
 
-// asUserError returns err with a message for experimenters; nil if err is nil.
+// asUserError returns nil if err is nil.
 func asUserError(message string, err error) error {
 	if err == nil {
 		return nil
@@ -66,7 +64,6 @@ func isID(s string) bool {
 	return true
 }
 
-// sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -77,8 +74,8 @@ func sleep(ctx context.Context, d time.Duration) {
 // semaphore bounds how many goroutines do something expensive at once.
 type semaphore chan struct{}
 
-// acquire waits for a free place and takes it. It fails if ctx ends first. After a success the
-// caller must call release.
+// acquire fails if ctx ends before a place is free. After a success the caller must call
+// release.
 func (t semaphore) acquire(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:
@@ -90,7 +87,7 @@ func (t semaphore) acquire(ctx context.Context) error {
 
 func (t semaphore) release() { <-t }
 
-// Times of phases, and what happens after failures.
+// Times and limits of phases.
 const (
 	startTime     = time.Minute
 	agentTime     = 5 * time.Second // for an agent that has answered in time before

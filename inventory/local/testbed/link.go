@@ -25,14 +25,13 @@ type link struct {
 	name string // as named by the experimenter; empty for an interface without a link
 	// conflict is the reason why the ends contradict each other, "" if they do not.
 	conflict string
-	// endsByClientID holds the ids of ends by client_id. defaultShapes holds the index in
-	// Shapes of the default shape with those values. A default shape applies towards all ends
-	// that no property names.
+	// endsByClientID holds the ids of ends by client_id. A default shape applies towards all
+	// ends that no property names; defaultShapes holds the index in Shapes of each default
+	// shape, by its values.
 	endsByClientID map[string][]string
 	defaultShapes  map[shaping]int
 }
 
-// shaping is the treatment of frames on a link.
 type shaping struct {
 	rate  int64
 	delay time.Duration
@@ -44,8 +43,7 @@ func (p *property) shaping() shaping {
 	return shaping{p.Capacity, time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss / 100}
 }
 
-// linkID returns the id of a link within its slice: readable characters of its name and
-// a hash.
+// linkID is unique within the slice: readable characters of the name and a hash.
 func linkID(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	plain := strings.Map(func(r rune) rune {
@@ -57,8 +55,7 @@ func linkID(name string) string {
 	return plain[:min(len(plain), 20)] + "-" + hex.EncodeToString(sum[:8])
 }
 
-// linkID returns the id of the interface's link. An interface without a link has a link of
-// its own.
+// linkID returns the id of a separate link if the interface has no link.
 func (f *iface) linkID(node string) string {
 	if f.link == "" {
 		return linkID("\x00" + node + "\x00" + f.clientID)
@@ -69,8 +66,7 @@ func (f *iface) linkID(node string) string {
 // endID returns the interface's id within its slice.
 func (f *iface) endID(node string) string { return node + "/" + f.name }
 
-// planLinks derives the links of a slice from the interfaces of its nodes, and returns them
-// by link id. The ends of each link are sorted by node id.
+// planLinks returns the links by link id. The ends of each link are sorted by node id.
 func planLinks(slice string, members []member) map[string]*link {
 	all := map[string]*link{}
 	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
@@ -107,7 +103,6 @@ func planLinks(slice string, members []member) map[string]*link {
 	return all
 }
 
-// describeVLAN names a shared VLAN in messages; an empty name means none.
 func describeVLAN(name string) string {
 	if name == "" {
 		return "no shared VLAN"
@@ -115,7 +110,7 @@ func describeVLAN(name string) string {
 	return "the shared VLAN " + quoteName(name)
 }
 
-// withDefaults returns m with its zero values replaced by those of o.
+// withDefaults replaces zero values by those of o.
 func (m shaping) withDefaults(o shaping) shaping {
 	return shaping{cmp.Or(m.rate, o.rate), cmp.Or(m.delay, o.delay), cmp.Or(m.loss, o.loss)}
 }
@@ -162,7 +157,6 @@ func (l *link) addShapes(sender string, properties []property) {
 	l.Shapes = append(l.Shapes, fabric.Shape{From: []string{sender}, Rate: general.rate, Delay: general.delay, Loss: general.loss})
 }
 
-// title returns the name of a link in messages to experimenters.
 func (l *link) title(f *iface) string {
 	if l.name == "" {
 		return "interface " + quoteName(f.clientID)
@@ -170,12 +164,10 @@ func (l *link) title(f *iface) string {
 	return "link " + quoteName(l.name)
 }
 
-// conflictMessage says why the ends of a link contradict each other.
 func (l *link) conflictMessage(f *iface) string {
 	return fmt.Sprintf("%s has conflicting ends: %s", l.title(f), l.conflict)
 }
 
-// refusalMessage explains to experimenters why the fabric cannot create a link.
 func (l *link) refusalMessage(f *iface, err error) string {
 	if no, ok := errors.AsType[*fabric.UnsupportedError](err); ok {
 		return fmt.Sprintf("%s requests %s, which this host cannot provide: %s", l.title(f), no.Property, no.Reason)

@@ -10,7 +10,6 @@ import (
 // encoding may make them six times as long.
 const maxListedProperties = local.MaxAnswer / 16
 
-// listLinks lists the interfaces of all nodes.
 func (t *Testbed) listLinks() []local.ListedLink {
 	nodes := t.sortedNodes()
 	t.refreshCounters(nodes)
@@ -22,8 +21,8 @@ func (t *Testbed) listLinks() []local.ListedLink {
 	return all
 }
 
-// listLinks lists the node's interfaces. It subtracts the size of their properties from
-// budget. Properties that no longer fit are only counted.
+// listLinks subtracts the size of the properties from budget. Properties that no longer fit are
+// only counted.
 func (nc *nodeController) listLinks(budget *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink

@@ -14,8 +14,8 @@ import (
 // for it.
 const removeIncompleteTime = 5 * time.Second
 
-// loadState reads the records of all nodes and endpoints. It removes nodes without a
-// record, and releases keys and numbers that no record needs.
+// loadState also removes nodes without a record, and releases keys and numbers that no record
+// needs.
 func (t *Testbed) loadState() error {
 	for _, dir := range []string{t.nodesDir, t.keysDir, t.foreignDir} {
 		if err := folder(dir); err != nil {
@@ -51,9 +51,9 @@ func (t *Testbed) loadState() error {
 	return t.sweepClaims()
 }
 
-// loadNode reads the record of a node, and reports whether the node still exists. A node with
-// a damaged record can only be removed. loadNode removes a node without a record; if that
-// fails, the node's controller removes it later.
+// loadNode reports whether the node still exists. A node with a damaged record can only be
+// removed. loadNode removes a node without a record; if that fails, the node's controller
+// removes it later.
 func (t *Testbed) loadNode(nc *nodeController) bool {
 	err := readJSON(nc.dir(), recordFile, &nc.rec)
 	if err == nil {

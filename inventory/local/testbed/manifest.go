@@ -25,7 +25,6 @@ const (
 
 var errNoManifest = errors.New("the aggregate manager did not send the manifest; try again")
 
-// cachedManifest returns the cache for the manifest of the node's slice.
 func (nc *nodeController) cachedManifest() *cachedManifest {
 	if nc.slice != nil {
 		return &nc.slice.manifest
@@ -33,9 +32,9 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// acquireManifestSlot waits until one more manifest may be held in memory. It fails after
+// acquireManifestSlot waits until one more manifest may be held in memory, at most for
 // manifestTime. After sending the manifest, the caller must call release. Each node has one
-// slot, so that a node that reads slowly delays only itself.
+// slot, so a node that reads slowly delays only itself.
 func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
@@ -49,9 +48,8 @@ func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
 	return func() { nc.t.manifestSlots.release(); nc.manifestSlot.release() }, nil
 }
 
-// fetchManifest gets the manifest of the node's slice from the manager. It returns the cached
-// manifest if the cached one is fresh, or if the manager does not answer. Long manifests are
-// not cached.
+// fetchManifest returns the cached manifest if that is fresh, or if the manager does not answer.
+// Long manifests are not cached.
 func (nc *nodeController) fetchManifest() (string, error) {
 	sliver := nc.snapshot().Desired.SliverURN
 	if sliver == "" {
@@ -81,8 +79,8 @@ func (nc *nodeController) fetchManifest() (string, error) {
 	return "", errNoManifest
 }
 
-// askManager requests path from the Unix socket, whose server must run as root or as the user
-// owner. It does not follow redirections.
+// askManager does not follow redirections. The socket's server must run as root or as the user
+// owner.
 func askManager(ctx context.Context, socket string, owner int, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxHead, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialManager(ctx, socket, owner)
@@ -108,8 +106,7 @@ func askManager(ctx context.Context, socket string, owner int, path string) ([]b
 	return body, nil
 }
 
-// dialManager connects to the socket, and fails unless its server runs as root or as the user
-// owner.
+// dialManager fails unless the socket's server runs as root or as the user owner.
 func dialManager(ctx context.Context, socket string, owner int) (net.Conn, error) {
 	c, err := fdsocket.Dial(ctx, socket)
 	if err != nil {

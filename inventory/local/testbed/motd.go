@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// motd returns the lines of /etc/motd in a node. They describe the node, its limits and tools,
-// and list the features that are missing by design.
+// motd also lists the features that are missing by design.
 func motd(rec record, id string, outbound bool) []string {
 	l := rec.Limits
 	outside := "not reachable"

@@ -11,12 +11,11 @@ import (
 	"patchbay/inventory/local/fabric"
 )
 
-// Times of link creation.
 const (
 	// linkTime limits the connection of a node to its links, and each change of a network.
 	linkTime = time.Minute
-	// linkDelay is how long no new node must have joined before links are created. The nodes
-	// of one request join shortly after each other.
+	// linkDelay is the pause after the last new node until links are created. The nodes of one
+	// request join shortly after each other.
 	linkDelay = 25 * time.Millisecond
 	// maxLinkDelay is the longest wait for further nodes.
 	maxLinkDelay = time.Second
@@ -31,7 +30,7 @@ func networkID(urn, node string) string {
 	return sliceID(urn)
 }
 
-// joinNetwork adds nc to its network if it has interfaces. t.mu is held.
+// joinNetwork does nothing if nc has no interfaces. t.mu is held.
 func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
 	if !slices.ContainsFunc(nc.interfaces, func(f iface) bool { return !f.control }) {
 		return
@@ -47,7 +46,7 @@ func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
 	n.nodes[nc], n.lastJoined, n.planned = true, now, nil
 }
 
-// networkByID returns the network id, created if necessary, with t.mu held.
+// networkByID creates a missing network. t.mu is held.
 func (t *Testbed) networkByID(id string) *network {
 	n := t.networks[id]
 	if n == nil {
@@ -57,7 +56,7 @@ func (t *Testbed) networkByID(id string) *network {
 	return n
 }
 
-// members returns the nodes of a network, without those that are being removed.
+// members leaves out nodes that are being removed.
 func (t *Testbed) members(id string) []member {
 	t.mu.Lock()
 	n := t.networks[id]
@@ -79,8 +78,7 @@ func (t *Testbed) members(id string) []member {
 	return all
 }
 
-// plan returns the planned links of all nodes in the network, by link id. The plan is kept
-// until a node joins or leaves.
+// plan returns the planned links by link id. It keeps the plan until a node joins or leaves.
 func (n *network) plan() map[string]*link {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,7 +115,6 @@ func (n *network) runExclusive(ctx context.Context, f func() error) error {
 	}
 }
 
-// waitForNodes waits until no more nodes join.
 func (n *network) waitForNodes(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.mu.Lock()
@@ -159,9 +156,8 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 // may succeed.
 var errLeaving = errors.New("a conflicting node has not left the link yet")
 
-// conflictError returns the error for a node whose link has conflicting ends. The error is
-// errLeaving while a conflicting node is still being removed. Otherwise two nodes were
-// accepted at the same moment, and the error is final.
+// conflictError returns errLeaving while a conflicting node is still being removed. Otherwise
+// two nodes were accepted at the same moment, and the error is final.
 func (n *network) conflictError(f *iface, planned *link) error {
 	left := planLinks(n.id, n.t.members(n.id))[planned.Name]
 	if left == nil || left.conflict == "" {
@@ -170,7 +166,6 @@ func (n *network) conflictError(f *iface, planned *link) error {
 	return &userError{left.conflictMessage(f), errors.New("nodes with conflicting links were accepted at the same moment"), true}
 }
 
-// createLinks creates the planned links of a node.
 func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	planned := n.plan()
 	for i := range nc.interfaces {
@@ -195,7 +190,7 @@ func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	return nil
 }
 
-// createLink creates one planned link, or changes it if its plan has changed.
+// createLink also changes a link whose plan has changed.
 func (n *network) createLink(ctx context.Context, l *link) error {
 	n.mu.Lock()
 	is := n.created[l.Name]
@@ -220,7 +215,7 @@ func (n *network) createLink(ctx context.Context, l *link) error {
 	return nil
 }
 
-// emulator returns the emulator of a link; empty if the link was not created.
+// emulator returns "" if the link was not created.
 func (n *network) emulator(link string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

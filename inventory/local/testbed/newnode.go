@@ -12,7 +12,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// addNode saves a new node and starts its controller.
 func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	nc := t.newController(id)
 	err := nc.readInterfaces(&rec)
@@ -63,13 +62,13 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 	return nil
 }
 
-// newController returns a controller for the node id. It starts nothing.
+// newController does not start the controller.
 func (t *Testbed) newController(id string) *nodeController {
 	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifestSlot: make(semaphore, 1)}
 }
 
-// readInterfaces parses the record's interfaces and stores them, with their weight, in nc.
-// Afterwards the record uses the same strings as nc, which saves memory.
+// readInterfaces parses the record's interfaces into nc. Afterwards the record uses the same
+// strings as nc, which saves memory.
 func (nc *nodeController) readInterfaces(rec *record) (err error) {
 	if nc.interfaces, err = parseInterfaces(rec.Desired.Interfaces); err != nil {
 		return err
@@ -78,7 +77,6 @@ func (nc *nodeController) readInterfaces(rec *record) (err error) {
 	return nil
 }
 
-// writeFiles creates the node's folder with a new host key, its steps and its record.
 func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()
 	if err != nil {
@@ -100,10 +98,9 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	return durable.SyncFolder(filepath.Dir(nc.dir()))
 }
 
-// removeRecord deletes the record of a node that is being removed. It is for the case that
-// the changed record rec cannot be saved, since nodes must be removable on a full disk. At
-// the next start, a node without a record is removed, too. If the record cannot be deleted,
-// removeRecord returns saveErr, the error of saving. nc.mu is held.
+// removeRecord deletes the record of a node that is being removed, if the changed record rec
+// cannot be saved: nodes must be removable on a full disk. The next start removes a node without
+// a record. If the record cannot be deleted, removeRecord returns saveErr. nc.mu is held.
 func (nc *nodeController) removeRecord(rec record, saveErr error) error {
 	if nc.t.ctx.Err() != nil {
 		return saveErr
@@ -122,7 +119,6 @@ func (nc *nodeController) removeRecord(rec record, saveErr error) error {
 
 var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no room left for another node; remove nodes that you no longer need, or try again later")
 
-// lacksDiskSpace reports whether the disk of the state has no space for new nodes.
 func (t *Testbed) lacksDiskSpace() bool {
 	left, reserve, err := node.DiskLeft(t.o.State)
 	return err == nil && left < reserve // if unknown, the node fails later

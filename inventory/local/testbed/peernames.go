@@ -8,22 +8,19 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// Bounds on the addresses of peers in the files of a node.
 const (
 	maxNamed = 64      // addresses of a node that its peers learn
 	maxLines = 20000   // of /etc/hosts; the agent accepts no more
 	maxKnown = 8 << 10 // bytes of names in a line of ssh_known_hosts
 )
 
-// samePeer reports whether a and b have the same names at the same addresses. The
-// interfaces of a node never change, so they are not compared.
+// samePeer does not compare interfaces, since those of a node never change.
 func samePeer(a, b peer) bool {
 	return a.node == b.node && a.address == b.address && slices.Equal(a.names, b.names)
 }
 
-// peerInterfaces returns the node's interfaces that have addresses. Each interface gets an
-// alias NAME-LINK for each name in names. An alias that is the name of a node in nodes is
-// left out.
+// peerInterfaces returns the interfaces that have addresses. Each gets an alias NAME-LINK for
+// each name in names, except aliases that are the name of a node in nodes.
 func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) []peerInterface {
 	var all []peerInterface
 	left := maxNamed
@@ -48,8 +45,7 @@ func (nc *nodeController) peerInterfaces(names []string, nodes map[string]bool) 
 	return all
 }
 
-// hostsLines returns the lines of /etc/hosts for the node nc. A peer on a common link has its
-// address on that link, or on the first of several common links in the order of nc's
+// hostsLines gives a peer its address on a common link: the first one in the order of nc's
 // interfaces. Other peers have the address that the gateway forwards.
 func (p peerFiles) hostsLines(nc *nodeController) []string {
 	var mine []string
@@ -83,8 +79,7 @@ func (p peerFiles) hostsLines(nc *nodeController) []string {
 	return append(lines, more[:min(len(more), max(0, maxLines-len(lines)))]...)
 }
 
-// interfaceOn returns the peer's interface on the first of the links to which the peer is
-// connected, nil if there is none.
+// interfaceOn returns the peer's interface on the first of the links that the peer has, or nil.
 func (p *peer) interfaceOn(links []string) *peerInterface {
 	for _, link := range links {
 		for i := range p.interfaces {
@@ -96,8 +91,7 @@ func (p *peer) interfaceOn(links []string) *peerInterface {
 	return nil
 }
 
-// knownHostsLines returns the lines of ssh_known_hosts about a peer, with all its names and
-// addresses. Long lists take several lines.
+// knownHostsLines splits long lists of names and addresses into several lines.
 func (p *peer) knownHostsLines(hostKeys string) []string {
 	called := append(slices.Clone(p.names), p.address.String())
 	for _, e := range p.interfaces {

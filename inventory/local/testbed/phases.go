@@ -25,7 +25,6 @@ var (
 	phasesFailed  = []phase{(*nodeController).stayFailed}
 )
 
-// phases returns the phases for the desired state in rec.
 func (nc *nodeController) phases(rec record) []phase {
 	switch {
 	case rec.Desired.Removing:
@@ -80,7 +79,6 @@ func (nc *nodeController) allocate(r *round) result {
 	return resultOf(nc.openPort(rec))
 }
 
-// shutDownToRestart shuts the node down if a restart is requested.
 func (nc *nodeController) shutDownToRestart(r *round) result {
 	if r.rec.Desired.RestartSerial == r.rec.Restarted {
 		return result{}
@@ -88,7 +86,6 @@ func (nc *nodeController) shutDownToRestart(r *round) result {
 	return nc.shutDown(r.ctx, "restarting", byRestart)
 }
 
-// shutDownForOff shuts down a node that must be off, and clears its incidents.
 func (nc *nodeController) shutDownForOff(r *round) result {
 	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
 		return end
@@ -96,8 +93,7 @@ func (nc *nodeController) shutDownForOff(r *round) result {
 	return resultOf(nc.clearIncidents())
 }
 
-// saveRestart records that the requested restart was done. It clears the incidents and the
-// deaths from before the restart.
+// saveRestart also clears the incidents and the deaths from before the restart.
 func (nc *nodeController) saveRestart(r *round) result {
 	serial := r.rec.Desired.RestartSerial
 	if serial == r.rec.Restarted {
@@ -107,8 +103,7 @@ func (nc *nodeController) saveRestart(r *round) result {
 	return resultOf(asUserError("its restart cannot be saved on the disk of the host", nc.updateRecord(func(next *record) { next.Restarted, next.incidents = serial, incidents{} })))
 }
 
-// startNode starts the node unless it runs. It creates the disk of a new node. It fails if
-// PID 1 has ended too often.
+// startNode also creates the disk of a new node. It fails if PID 1 has ended too often.
 func (nc *nodeController) startNode(r *round) result {
 	if nc.run != nil {
 		return result{}
@@ -156,8 +151,8 @@ func (nc *nodeController) startNode(r *round) result {
 	return result{}
 }
 
-// connectEgress attaches a running node to the outside network, once per run. If that fails
-// for a node that an earlier program left running, the node's users can still log in.
+// connectEgress attaches a running node once per run. If that fails for a node that an earlier
+// program left running, the node's users can still log in.
 func (nc *nodeController) connectEgress(r *round) result {
 	err := asUserError("it cannot be connected to the outside network", nc.attachEgress(r.ctx, &r.rec))
 	if err != nil && nc.earlier.ran {
@@ -166,9 +161,8 @@ func (nc *nodeController) connectEgress(r *round) result {
 	return resultOf(err)
 }
 
-// connectLinks attaches the running node to its links. Attempts are repeated without limit if
-// the time ran out, if a node that is being removed blocks a link, or if the node was already
-// running when this program started.
+// connectLinks repeats attempts without limit if the time ran out, if a node that is being
+// removed blocks a link, or if the node was already running when this program started.
 func (nc *nodeController) connectLinks(r *round) result {
 	if nc.network == nil || nc.run.hasLinks {
 		return result{}
@@ -210,8 +204,8 @@ func (nc *nodeController) revokeAccess(r *round) result {
 	return resultOf(nc.restrictEndpoint(r.rec, users, nc.insideKeys(r.key)))
 }
 
-// readPeers reads the current peers of the node, after the gateway has received them. It
-// sets r.configured if the node is up to date.
+// readPeers reads the peers after the gateway has received them. It sets r.configured if the
+// node is up to date.
 func (nc *nodeController) readPeers(r *round) result {
 	if nc.slice != nil {
 		var err error
@@ -224,9 +218,9 @@ func (nc *nodeController) readPeers(r *round) result {
 	return result{}
 }
 
-// notConfigured returns the result of a phase in which a node could not be configured. A
-// node whose logins work stays ready, since perhaps only its disk is full. For a slow node,
-// attempts are repeated without limit.
+// notConfigured handles a node that could not be configured. A node whose logins work stays
+// ready, since perhaps only its disk is full. For a slow node, attempts are repeated without
+// limit.
 func (nc *nodeController) notConfigured(r *round, slow bool, err error) result {
 	switch {
 	case r.loginsReady:
@@ -268,7 +262,6 @@ func (nc *nodeController) setUpLogins(r *round) result {
 	return nc.notConfigured(r, nc.slowAgent || nc.earlier.ranWell(), err)
 }
 
-// configureAndProve sends changes to the agent, and proves the logins again if necessary.
 func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error {
 	if !r.accountsCurrent {
 		nc.reportProgress("setting up accounts")
@@ -294,7 +287,6 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 	return err
 }
 
-// configure sends accounts, keys, peers and the name server to the agent.
 func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	if nc.run.configured != nil {
 		nc.run.configured.peers = noPeers
@@ -346,7 +338,6 @@ func (nc *nodeController) waitForSteps(r *round) result {
 	return result{outcome: retry, retryAfter: wait}
 }
 
-// reportReady reports that the node is in its desired state.
 func (nc *nodeController) reportReady(r *round) result {
 	if nc.earlier.failed {
 		nc.earlier.failed = false
@@ -356,13 +347,11 @@ func (nc *nodeController) reportReady(r *round) result {
 	return result{}
 }
 
-// stayFailed reports the failure again and changes nothing.
 func (nc *nodeController) stayFailed(r *round) result {
 	nc.reportResult(r.rec.Change, provider.StateFailed, r.rec.Failed)
 	return result{}
 }
 
-// stayBroken ends a broken node and reports why it is broken.
 func (nc *nodeController) stayBroken(r *round) result {
 	err := nc.kill()
 	nc.reportResult(r.rec.Change, provider.StateFailed, nc.broken)
@@ -372,8 +361,8 @@ func (nc *nodeController) stayBroken(r *round) result {
 	return result{}
 }
 
-// trackRun records that the node runs. It starts goroutines that watch the agent, and send
-// the run to nc.died when PID 1 has ended.
+// trackRun starts goroutines that watch the agent, and send the run to nc.died when PID 1 has
+// ended.
 func (nc *nodeController) trackRun(r node.Running) {
 	run := new(run)
 	nc.run, nc.started = run, true

@@ -34,7 +34,6 @@ func (t *Testbed) prepare() {
 	})
 }
 
-// findingImage is the message of a node that waits for its image.
 const findingImage = "preparing its image"
 
 // buildingImage logs that the image of this host is being built, and makes waiting nodes
@@ -64,8 +63,7 @@ func (t *Testbed) keepLimitsRaised() {
 	}
 }
 
-// raiseLimits raises the kernel's limits that all nodes and the host share. It logs the
-// same warning only once.
+// raiseLimits logs the same warning only once.
 func (t *Testbed) raiseLimits() {
 	words := ""
 	if err := sysctl.Raise(t.o.State, t.log); err != nil {

@@ -63,7 +63,7 @@ const (
 	hostKeyFile = "host_key"
 )
 
-// writeJSON writes v as JSON to the file dir/name. The file survives a crash of the host.
+// writeJSON writes a file that survives a crash of the host.
 func writeJSON(dir, name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -72,7 +72,7 @@ func writeJSON(dir, name string, v any) error {
 	return durable.WriteFile(filepath.Join(dir, name), append(b, '\n'), 0o600)
 }
 
-// readJSON reads a file of writeJSON. It fails with fs.ErrNotExist if there is none.
+// readJSON fails with fs.ErrNotExist if there is no file.
 func readJSON(dir, name string, v any) error {
 	b, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

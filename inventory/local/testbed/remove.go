@@ -5,13 +5,11 @@ import (
 	"errors"
 )
 
-// reportRemoval reports that the node is being removed.
 func (nc *nodeController) reportRemoval(*round) result {
 	nc.reportProgress(removing)
 	return result{}
 }
 
-// removeFiles ends the node and removes its files and links.
 func (nc *nodeController) removeFiles(r *round) result {
 	ctx, cancel := context.WithTimeout(r.ctx, removeTime)
 	defer cancel()
@@ -29,7 +27,6 @@ func (nc *nodeController) removeFiles(r *round) result {
 	return result{}
 }
 
-// releaseClaims releases everything that the node has allocated, and forgets the node.
 func (nc *nodeController) releaseClaims(r *round) result {
 	if err := nc.releaseNumbers(nc.snapshot()); err != nil {
 		return resultOf(err)
@@ -47,7 +44,6 @@ func (nc *nodeController) releaseClaims(r *round) result {
 	return result{}
 }
 
-// releaseNumbers releases the node's user ids and port.
 func (nc *nodeController) releaseNumbers(rec record) error {
 	if rec.Base == 0 { // unknown: release all numbers of the node
 		keep := func(holder string, _ uint32) bool { return holder != nc.holder() }

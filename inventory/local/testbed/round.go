@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// outcome says how a phase ended.
 type outcome int
 
 const (
@@ -24,7 +23,6 @@ type result struct {
 	err        error
 }
 
-// resultOf returns done if err is nil, otherwise failed.
 func resultOf(err error) result {
 	if err == nil {
 		return result{}
@@ -52,7 +50,6 @@ type round struct {
 	configured      bool // the agent and the gateway are up to date
 }
 
-// postpone adds err to pending and continues with the next phase.
 func (r *round) postpone(err error) result {
 	r.pending = errors.Join(r.pending, err)
 	return result{}

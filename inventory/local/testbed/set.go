@@ -11,7 +11,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// errorAnswer returns err as an answer, or as an entry of one.
 func errorAnswer(err error) object {
 	kind := provider.Failed
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
@@ -20,9 +19,7 @@ func errorAnswer(err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// set saves the requested changes, wakes the controllers of these nodes, and returns the
-// changes. For a refused change it returns the error. If noop is true, set only returns the
-// changes that it would make.
+// set returns the changes, or the error for a refused change. If noop is true, it saves nothing.
 func (t *Testbed) set(input json.RawMessage) (object, error) {
 	var q struct {
 		Updates []update `json:"updates"`
@@ -77,8 +74,7 @@ func (t *Testbed) set(input json.RawMessage) (object, error) {
 	return object{"changes": changes}, nil
 }
 
-// applyUpdate carries out one update and returns its changes, nil if there are none. If noop
-// is true, it saves nothing.
+// applyUpdate returns nil if there are no changes. If noop is true, it saves nothing.
 func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object, error) {
 	changes := u.Changes
 	if changes.Ensure != nil && *changes.Ensure != provider.Present && *changes.Ensure != provider.Absent {
@@ -142,7 +138,6 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	return change, nil
 }
 
-// createNode does the work of applyUpdate for a node that does not exist.
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {
 	if !isID(u.Name) {
 		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)

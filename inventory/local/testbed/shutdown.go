@@ -6,9 +6,9 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// shutDown asks a running node to shut down, and then kills its remaining processes. It
-// reports progress as the node's message. It records interruption for the step that runs in
-// the node.
+// shutDown asks the node to shut down, and then kills its remaining processes. The parameter
+// progress becomes the node's message. The parameter interruption is recorded for the running
+// step.
 func (nc *nodeController) shutDown(ctx context.Context, progress, interruption string) result {
 	if nc.run == nil {
 		return result{}
@@ -29,7 +29,7 @@ func (nc *nodeController) shutDown(ctx context.Context, progress, interruption s
 	return resultOf(asUserError("it cannot be shut down", nc.kill()))
 }
 
-// kill ends all processes of the node, also while the program is ending.
+// kill works also while the program is ending.
 func (nc *nodeController) kill() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(nc.t.ctx), startTime)
 	defer cancel()
@@ -37,8 +37,8 @@ func (nc *nodeController) kill() error {
 	return nc.t.runtime.Kill(ctx, nc.id)
 }
 
-// clearRun stops everything in this program that serves the current run, and sets the status
-// of a node that does not run. The processes of the node continue.
+// clearRun stops everything in this program that serves the current run. The processes of the
+// node continue.
 func (nc *nodeController) clearRun() {
 	nc.stopSteps()
 	nc.updateStatus(func(s *status) { s.pid, s.loginsOpen, s.hangs = 0, false, false })
@@ -49,7 +49,6 @@ func (nc *nodeController) clearRun() {
 	nc.endpoint.inside = nil // the gateway closes this listener when it gets the next one
 }
 
-// closeLogins closes the endpoint of a node that is off or being removed.
 func (nc *nodeController) closeLogins(*round) result {
 	err := nc.closeEndpoints()
 	if nc.run == nil {

@@ -22,7 +22,7 @@ const peerUpdateDelay = time.Second
 // 127.0.0.0/8 is on lo; 127.64.0.0/16 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
 
-// joinSlice adds nc to its slice and gives it an address there, with t.mu held.
+// joinSlice gives nc an address in the slice. t.mu is held.
 func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	urn := rec.Desired.SliceURN
 	t.joinNetwork(nc, urn)
@@ -46,7 +46,7 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	return nil
 }
 
-// leaveSlice removes nc from its slice. After the last node it also removes the slice's key.
+// leaveSlice removes the slice's key after the last node.
 func (nc *nodeController) leaveSlice() {
 	t, s := nc.t, nc.slice
 	if s == nil {
@@ -80,8 +80,7 @@ func (nc *nodeController) leaveSlice() {
 	})
 }
 
-// removeKey removes the key of a removed slice, unless a new slice has the same URN and
-// may use the key.
+// removeKey keeps the key if a new slice has the same URN, since that slice may use the key.
 func (t *Testbed) removeKey(s *slice) error {
 	t.keysMu.Lock()
 	defer t.keysMu.Unlock()
@@ -94,14 +93,13 @@ func (t *Testbed) removeKey(s *slice) error {
 	return nil
 }
 
-// sliceByURN returns the slice, nil if there is none.
 func (t *Testbed) sliceByURN(urn string) *slice {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.slices[urn]
 }
 
-// experimentKey returns the slice's key, and creates it if there is none.
+// experimentKey creates a missing key.
 func (s *slice) experimentKey() (experimentKey, error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
@@ -137,8 +135,8 @@ func (s *slice) loadKey(newKey []byte) (private []byte, public string, err error
 	})
 }
 
-// schedulePeerUpdate records that a node of the slice was added, removed or renamed. After
-// peerUpdateDelay it wakes all nodes of the slice.
+// schedulePeerUpdate must be called after a node of the slice was added, removed or renamed.
+// After peerUpdateDelay it wakes all nodes of the slice.
 func (s *slice) schedulePeerUpdate() {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
@@ -163,8 +161,7 @@ func (s *slice) wakeNodes() {
 	}
 }
 
-// refreshPeers returns the current content of peer files, after sending changed peers to
-// the gateway.
+// refreshPeers sends changed peers to the gateway before it returns the content of peer files.
 func (s *slice) refreshPeers() (peerFiles, error) {
 	s.refreshMu.Lock()
 	defer s.refreshMu.Unlock()
@@ -218,7 +215,6 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	return next, nil
 }
 
-// peerNames returns the names of the node for its peers.
 func (r *record) peerNames() []string {
 	var all []string
 	short, _, _ := strings.Cut(r.Desired.Hostname, ".")
@@ -230,7 +226,7 @@ func (r *record) peerNames() []string {
 	return all
 }
 
-// sweepKeys removes keys of slices that no longer exist, with t.mu held.
+// sweepKeys removes keys of slices that no longer exist. t.mu is held.
 func (t *Testbed) sweepKeys() error {
 	entries, err := os.ReadDir(t.keysDir)
 	if err != nil {

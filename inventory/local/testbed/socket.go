@@ -23,7 +23,6 @@ const (
 	requestTime = 30 * time.Second // a client's time to send a request, and to read the answer
 )
 
-// openSocket creates the socket that the provider connects to, and its site lock.
 func (t *Testbed) openSocket() (net.Listener, error) {
 	// The lock file is never replaced: if a server had the old file open, two servers could hold
 	// the lock at the same time.
@@ -44,16 +43,15 @@ func (t *Testbed) openSocket() (net.Listener, error) {
 	return l, nil
 }
 
-// clientLimit bounds the clients of one kind.
+// clientLimit bounds the clients of root, or those of all other users.
 type clientLimit struct{ admitted, active chan struct{} }
 
-// newClientLimit returns a limit that admits maxClients and lets maxWaiting wait.
 func newClientLimit() clientLimit {
 	return clientLimit{make(chan struct{}, maxClients+maxWaiting), make(chan struct{}, maxClients)}
 }
 
-// serveClients answers clients until the listener is closed. Root and other users have
-// separate limits, so that silent clients of other users do not block root.
+// serveClients returns when the listener is closed. Root and other users have separate limits,
+// so that silent clients of other users do not block root.
 func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	root, others := newClientLimit(), newClientLimit()
 	for {
@@ -99,7 +97,6 @@ func (t *Testbed) serveClients(ctx context.Context, l net.Listener) {
 	}
 }
 
-// serveClient answers the single request of a connection.
 func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
 		return
@@ -126,8 +123,7 @@ func (t *Testbed) serveClient(c *fdsocket.Conn, uid uint32) {
 	}
 }
 
-// handle carries out a request and returns the answer. root reports whether the client is root;
-// only root may connect to nodes.
+// handle returns the answer to a request. Only root may connect to nodes.
 func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	var output any
 	var err error
@@ -167,7 +163,6 @@ func (t *Testbed) handle(r local.Request, root bool) local.Answer {
 	return local.Answer{Output: b}
 }
 
-// connectAgent returns a connection to the agent of a running node.
 func (t *Testbed) connectAgent(name string) (*os.File, error) {
 	nc, err := t.findNode(name)
 	if err != nil {
@@ -209,7 +204,6 @@ func (t *Testbed) findNode(name string) (*nodeController, error) {
 	return nil, fmt.Errorf("%d nodes match %.80s, such as %s and %s; give more of the name", len(found), name, found[0].id, found[1].id)
 }
 
-// list returns the description of the whole instance.
 func (t *Testbed) list() local.List {
 	out := local.List{Instance: t.settings.Instance, Nodes: []local.Listed{}, Endpoints: t.listForeignEndpoints()}
 	if t.settings.Publish != local.Direct {

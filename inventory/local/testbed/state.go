@@ -100,14 +100,12 @@ type times struct {
 	heartbeat supervisor.Heartbeat
 }
 
-// node returns the controller of the node id, nil if there is none.
 func (t *Testbed) node(id string) *nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.nodes[id]
 }
 
-// sortedNodes returns all controllers, sorted by node id.
 func (t *Testbed) sortedNodes() []*nodeController {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +124,8 @@ type nodeController struct {
 	id string
 
 	// Constant once the controller was created.
-	slice        *slice      // nil: the node belongs to none
-	interfaces   []iface     // its interfaces
+	slice        *slice // nil: the node belongs to none
+	interfaces   []iface
 	network      *network    // its links; nil if it has none
 	excessWeight int         // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
 	steps        *stepRunner // installs and executes; nil if there are none
@@ -161,7 +159,7 @@ type status struct {
 	removed        bool // the node was removed completely
 	state, message string
 	showsSteps     bool // the message is the progress of its steps
-	loginsOpen     bool // users can log in
+	loginsOpen     bool
 	pid            int  // of the node's PID 1; 0: it does not run
 	hangs          bool // its agent does not answer
 }
@@ -187,7 +185,7 @@ type configured struct {
 // listeners.
 type openEndpoint struct {
 	public, inside net.Listener
-	users          []user // users that may log in
+	users          []user
 }
 
 // earlier is the state in which an earlier program left the node.
@@ -200,13 +198,12 @@ type earlier struct {
 // retried without limit.
 func (e earlier) ranWell() bool { return e.ran && !e.failed }
 
-// setState sets the reported state and message. nc.mu is held.
+// setState must be called with nc.mu held.
 func (nc *nodeController) setState(state, message string) {
 	nc.state, nc.message, nc.showsSteps = state, message, false
 }
 
-// reportProgress sets the message of a node that is changing. For a node that is being
-// removed, it accepts only the message removing.
+// reportProgress accepts only the constant removing for a node that is being removed.
 func (nc *nodeController) reportProgress(message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -215,8 +212,7 @@ func (nc *nodeController) reportProgress(message string) {
 	}
 }
 
-// reportResult sets the state and message after the change with the number change. It does
-// nothing if the desired state has changed since.
+// reportResult does nothing unless change is the number of the current desired state.
 func (nc *nodeController) reportResult(change uint64, state, message string) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -225,7 +221,6 @@ func (nc *nodeController) reportResult(change uint64, state, message string) {
 	}
 }
 
-// wake lets the controller reconcile the node soon.
 func (nc *nodeController) wake() {
 	select {
 	case nc.wakeups <- struct{}{}:
@@ -233,21 +228,18 @@ func (nc *nodeController) wake() {
 	}
 }
 
-// snapshot returns a copy of the current record.
 func (nc *nodeController) snapshot() record {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
 	return nc.rec
 }
 
-// currentStatus returns a copy of the current status.
 func (nc *nodeController) currentStatus() status {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
 	return nc.status
 }
 
-// updateStatus changes the status with the function change.
 func (nc *nodeController) updateStatus(change func(*status)) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -256,10 +248,9 @@ func (nc *nodeController) updateStatus(change func(*status)) {
 
 func (nc *nodeController) dir() string { return filepath.Join(nc.t.nodesDir, nc.id) }
 
-// holder is the holder of the numbers that are allocated for the node.
 func (nc *nodeController) holder() string { return nc.t.settings.Instance + "/" + nc.id }
 
-// saveRecord writes rec to disk and then makes it the current record. nc.mu is held.
+// saveRecord makes rec the current record only after rec is on disk. nc.mu is held.
 func (nc *nodeController) saveRecord(rec record) error {
 	if err := nc.t.write(nc.dir(), recordFile, rec); err != nil {
 		return err
@@ -268,7 +259,6 @@ func (nc *nodeController) saveRecord(rec record) error {
 	return nil
 }
 
-// updateRecord changes the record with f and saves it.
 func (nc *nodeController) updateRecord(f func(*record)) error {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -402,7 +392,7 @@ type stepRunner struct {
 	mu       sync.Mutex  // guards the fields below; locked after nc.mu
 	journal  stepJournal // as on disk; only the stepRunner's goroutine changes it
 	progress string      // of the running step
-	allEnded bool        // all steps have ended
+	allEnded bool
 }
 
 // foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags
@@ -429,15 +419,13 @@ type gatewayRecord struct {
 
 const removing = "being removed"
 
-// sliceID returns the id of a slice on this host, a hash of its URN.
 func sliceID(urn string) string {
 	sum := sha256.Sum256([]byte(urn))
 	return hex.EncodeToString(sum[:16])
 }
 
-// saveFailure records reason, a text for experimenters, as the failure at the change with the
-// number change. If reason is empty, it clears the failure. If the disk is full, it changes
-// the record only in memory.
+// saveFailure records reason, a text for experimenters; "" clears the failure. If the disk is
+// full, it changes the record only in memory.
 func (nc *nodeController) saveFailure(change uint64, reason string) {
 	set := func(r *record) { r.Failed, r.FailedAt = reason, change }
 	if err := nc.updateRecord(set); err != nil {

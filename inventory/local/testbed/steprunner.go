@@ -32,7 +32,6 @@ const (
 // that sends many reports.
 const reportPause = 100 * time.Millisecond
 
-// newStepRunner returns a runner for steps that all wait for their start.
 func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
 	s := &stepRunner{nc: nc}
 	for _, step := range steps {
@@ -41,7 +40,6 @@ func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
 	return s
 }
 
-// loadStepRunner restores the steps of an existing node from its journal.
 func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 	if rec.Steps == 0 {
 		return nil
@@ -68,13 +66,11 @@ func loadStepRunner(nc *nodeController, rec record) *stepRunner {
 	return s
 }
 
-// lostReport returns the report of a step whose result is missing: the step failed, with exit
-// status 255.
+// lostReport returns a failure with exit status 255, for a step whose result is missing.
 func lostReport(message string) setup.Report {
 	return setup.Report{State: setup.Failed, Exit: 255, Message: message}
 }
 
-// allEnded reports whether all steps have ended.
 func (j *stepJournal) allEnded() bool {
 	for _, step := range j.Steps {
 		if !step.Ended() {
@@ -84,9 +80,9 @@ func (j *stepJournal) allEnded() bool {
 	return true
 }
 
-// startSteps starts the steps of a node whose logins are proven. The result mustWait reports
-// whether the node has to wait for steps before it is ready. The result wait is the longest
-// time that it waits; 0 means until a step ends.
+// startSteps must be called after the logins are proven. The result mustWait means that the node
+// is not ready until steps end. If wait is 0, the node waits until a step ends; otherwise at
+// most for that time.
 func (nc *nodeController) startSteps(rec record) (mustWait bool, wait time.Duration) {
 	s := nc.steps
 	if s == nil {
@@ -122,8 +118,7 @@ func (nc *nodeController) startSteps(rec record) (mustWait bool, wait time.Durat
 	return since >= 0 && wait > 0, wait // a clock that was set back must not block the node
 }
 
-// stopSteps ends the stepRunner's goroutine and waits for its end. Steps inside the node may
-// continue.
+// stopSteps waits for the end of the stepRunner's goroutine. Steps inside the node may continue.
 func (nc *nodeController) stopSteps() {
 	s := nc.steps
 	if s == nil || s.stop == nil {
@@ -134,7 +129,7 @@ func (nc *nodeController) stopSteps() {
 	s.stop, s.done = nil, nil
 }
 
-// reportSteps reports the progress of the steps, unless the desired state has changed.
+// reportSteps does nothing if the desired state has changed.
 func (nc *nodeController) reportSteps(change uint64) {
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -144,7 +139,6 @@ func (nc *nodeController) reportSteps(change uint64) {
 	}
 }
 
-// progressText describes the first step that has not ended, with its number and progress.
 func (s *stepRunner) progressText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +161,6 @@ func (s *stepRunner) progressText() string {
 	return "being set up"
 }
 
-// setProgress sets the progress of the running step and reports it.
 func (s *stepRunner) setProgress(progress string) {
 	s.mu.Lock()
 	s.progress = progress
@@ -175,7 +168,7 @@ func (s *stepRunner) setProgress(progress string) {
 	s.showProgress()
 }
 
-// showProgress updates the node's message if it is the progress of its steps.
+// showProgress updates the node's message only if that message is the progress of steps.
 func (s *stepRunner) showProgress() {
 	s.nc.mu.Lock()
 	defer s.nc.mu.Unlock()
@@ -184,8 +177,7 @@ func (s *stepRunner) showProgress() {
 	}
 }
 
-// updateJournal changes the journal with f and saves it. It retries until ctx ends, and
-// then returns false.
+// updateJournal retries until the journal is saved. It returns false if ctx ends first.
 func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) bool {
 	next := s.journal // changed only by this goroutine
 	next.Steps = append([]stepState(nil), next.Steps...)
@@ -209,7 +201,7 @@ func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) 
 	return true
 }
 
-// endStep records the result of a step. It returns false if ctx ended first.
+// endStep returns false if ctx ended before the result was saved.
 func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 	r = s.journal.Steps[i].outcome(r)
 	r.Progress = ""
@@ -228,8 +220,7 @@ func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
 	return ok
 }
 
-// run runs the steps that have not ended, one after the other. The parameter account is the
-// node's first account; "" means root.
+// run expects the node's first account; "" means root.
 func (s *stepRunner) run(ctx context.Context, account string) {
 	steps, err := s.nc.readSteps()
 	for i := range s.journal.Steps {
@@ -302,8 +293,8 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 }
 
-// startStep starts a step and reports whether the step runs. It returns false when ctx ends,
-// and after it has recorded a step that failed or has already ended.
+// startStep reports whether the step runs. It returns false when ctx ends, and after it has
+// recorded a step that failed or has already ended.
 func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) bool {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -334,9 +325,9 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) b
 	return false
 }
 
-// requestStart asks the node to start a step, and returns the first report of the step. The
-// result late means that the node did not answer in time. The parameter slow means that an
-// earlier attempt was late; the node then gets more time.
+// requestStart returns the first report of the step. The result late means that the node did not
+// answer in time. The parameter slow means that an earlier attempt was late; the node then gets
+// more time.
 func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow bool) (report setup.Report, late bool, err error) {
 	t := s.nc.t
 	turns, within := t.agentCalls, t.agentTime
@@ -362,7 +353,7 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 	return report, late && ctx.Err() != nil, err
 }
 
-// saveSteps saves the steps of a new node, before its record.
+// saveSteps must be called before the record of the new node is saved.
 func (nc *nodeController) saveSteps(steps []setup.Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -399,9 +390,9 @@ const (
 	whileStopped = "away"
 )
 
-// recordInterruption records the way in which the node ends, or ended, as the interruption of
-// the running step. A recorded interruption is not replaced, since it has already ended the
-// step. A failed save is not retried, since nodes must be able to stop on a full disk.
+// recordInterruption does not replace a recorded interruption, since that one has already ended
+// the step. It does not retry a failed save, since nodes must be able to stop on a full disk.
+// The parameter interruption says how the node ends, or ended.
 func (s *stepRunner) recordInterruption(interruption string) {
 	if s == nil {
 		return

@@ -7,7 +7,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Bounds on the steps of a node.
 const (
 	maxSteps     = 256
 	maxStepBytes = 512 << 10
@@ -43,7 +42,6 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 	return all, nil
 }
 
-// checkSameSteps refuses steps that differ from those of the existing node.
 func (nc *nodeController) checkSameSteps(items *[]string) error {
 	if items == nil {
 		return nil

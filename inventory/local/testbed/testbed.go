@@ -52,7 +52,6 @@ func Open(o Options) (*Testbed, error) {
 	return t, nil
 }
 
-// open locks the instance, raises limits of the kernel, and loads the state.
 func (t *Testbed) open() error {
 	err := t.lock()
 	if err != nil {
@@ -75,7 +74,6 @@ func (t *Testbed) open() error {
 	return t.loadState()
 }
 
-// newTestbed returns a testbed with the defaults of its options. It opens nothing.
 func newTestbed(o Options) *Testbed {
 	o.State = cmp.Or(o.State, DefaultState(o.Settings.Instance))
 	o.Claims = cmp.Or(o.Claims, Root)
@@ -129,13 +127,11 @@ func (t *Testbed) lock() error {
 	return nil
 }
 
-// writeText writes text at the beginning of f.
 func writeText(f *os.File, text string) error {
 	_, err := f.WriteAt([]byte(text), 0)
 	return err
 }
 
-// close releases everything that Open acquired.
 func (t *Testbed) close() {
 	t.stop()
 	for _, f := range t.locks {
@@ -170,7 +166,6 @@ func (t *Testbed) Run(ctx context.Context) error {
 
 func (t *Testbed) startGateway(o gateway.Options) (sshGateway, error) { return gateway.Start(t.ctx, o) }
 
-// serve starts all node controllers and answers at the socket until ctx ends.
 func (t *Testbed) serve(ctx context.Context) error {
 	defer t.stopServing()
 	l, err := t.openSocket()
@@ -213,7 +208,6 @@ func (t *Testbed) stopServing() {
 	_ = os.Remove(t.o.Socket)
 }
 
-// sweepPeriodically releases ports that were unused for long enough, and removes unused images.
 func (t *Testbed) sweepPeriodically() {
 	for {
 		t.sweepImages()
@@ -227,7 +221,7 @@ func (t *Testbed) sweepPeriodically() {
 	}
 }
 
-// sweepImages removes unused images. It does nothing while a node is looking up its image.
+// sweepImages does nothing while a node is looking up its image.
 func (t *Testbed) sweepImages() {
 	if !t.findingImages.TryLock() {
 		return

@@ -10,7 +10,6 @@ import (
 	"patchbay/inventory/local/gateway"
 )
 
-// Bounds on the accounts of a node.
 const (
 	maxUsers     = 1000
 	maxKeys      = 100
@@ -25,7 +24,7 @@ type user struct {
 	Keys  []string `json:"keys"`
 }
 
-// parseUsers parses the attribute "users". The error is for experimenters.
+// parseUsers returns errors for experimenters.
 func parseUsers(items []string) ([]user, error) {
 	if len(items) > maxUsers {
 		return nil, fmt.Errorf("there are %d accounts, at most %d are allowed", len(items), maxUsers)
@@ -72,7 +71,6 @@ func isOneLine(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) < 0
 }
 
-// agentAccounts returns the users as accounts of package agent.
 func agentAccounts(users []user) []agent.Account {
 	all := make([]agent.Account, len(users))
 	for i, u := range users {
@@ -81,7 +79,6 @@ func agentAccounts(users []user) []agent.Account {
 	return all
 }
 
-// gatewayAccounts returns the users as accounts of package gateway.
 func gatewayAccounts(users []user) []gateway.Account {
 	all := make([]gateway.Account, len(users))
 	for i, u := range users {
@@ -90,8 +87,8 @@ func gatewayAccounts(users []user) []gateway.Account {
 	return all
 }
 
-// rootAccount returns the account root with the keys of all accounts, since each account has
-// the rights of root. It returns nil if there are no accounts. Manifests do not list root.
+// rootAccount has the keys of all accounts, since each account has the rights of root. It
+// returns nil if there are no accounts. Manifests do not list root.
 func rootAccount(users []user) []gateway.Account {
 	var keys []string
 	for _, u := range users {

@@ -12,7 +12,6 @@ const (
 	maxAnswer = 512 << 10
 )
 
-// The kinds of orders.
 const (
 	orderBegin  = "begin"
 	orderPorts  = "ports" // carries devices for the next orderSet of the link
@@ -22,7 +21,6 @@ const (
 	orderPing   = "ping" // replied to once every loop has run a function
 )
 
-// order is a message from the Manager to the switch process.
 type order struct {
 	Kind  string
 	UID   int             `json:",omitempty"` // for begin
@@ -31,7 +29,6 @@ type order struct {
 	Plan  json.RawMessage `json:",omitempty"` // for set: a plan in JSON
 }
 
-// reply is the reply of the switch process to an order.
 type reply struct {
 	Error  string     `json:",omitempty"`
 	Counts []Counters `json:",omitempty"` // for count: by port, in the order of the plan

@@ -35,7 +35,6 @@ const (
 // bufferSize has room for any frame with its header, and one more byte.
 const bufferSize = 66 << 10
 
-// poll adds a device to the loop's epoll.
 func (l *loop) poll(d *device) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(d.fd)}
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, d.fd, &event); err != nil {
@@ -45,7 +44,6 @@ func (l *loop) poll(d *device) error {
 	return nil
 }
 
-// unpoll removes a device from the loop's epoll.
 func (l *loop) unpoll(d *device) {
 	if d.polled {
 		d.polled = false
@@ -53,8 +51,8 @@ func (l *loop) unpoll(d *device) {
 	}
 }
 
-// read reads and forwards the frames of a device for one turn. events are the events that
-// epoll reported for the device.
+// read reads and forwards the frames of a device for one turn. The parameter events has the
+// events that epoll reported.
 func (l *loop) read(d *device, events uint32) {
 	bytes, before := 0, l.writes
 	for n := 0; n < turnReads && bytes < turnBytes && l.writes-before < turnWrites; n++ {
@@ -81,7 +79,6 @@ func (l *loop) read(d *device, events uint32) {
 	}
 }
 
-// pauseDevice stops reading a device until its pause has ended.
 func (l *loop) pauseDevice(d *device) {
 	l.unpoll(d)
 	d.pause = min(max(firstRest, 2*d.pause), maxRest)
@@ -89,7 +86,6 @@ func (l *loop) pauseDevice(d *device) {
 	l.paused = append(l.paused, d)
 }
 
-// resumeDevices polls devices again whose pause has ended.
 func (l *loop) resumeDevices() {
 	now, still := l.now(), l.paused[:0]
 	for _, d := range l.paused {
@@ -103,8 +99,7 @@ func (l *loop) resumeDevices() {
 	l.paused = still
 }
 
-// write writes a frame to a port's device, and reports whether the device accepted it.
-// After an error, only this frame is lost.
+// write reports whether the device accepted the frame. After an error, only this frame is lost.
 func (l *loop) write(p *port, b []byte) bool {
 	l.writes++
 	for {

@@ -8,7 +8,6 @@ import (
 
 // Frames come from nodes, so their content is untrusted.
 
-// mac is an Ethernet address.
 type mac [6]byte
 
 // group reports whether the address is multicast or broadcast.
@@ -20,8 +19,7 @@ const (
 	maxTags      = 2 // of VLANs inside the link, in addition to the MTU
 )
 
-// addresses returns the destination and source of a frame. ok is false if no switch may
-// forward the frame.
+// addresses sets ok to false if no switch may forward the frame.
 func addresses(frame []byte) (to, from mac, ok bool) {
 	if len(frame) < ethernetSize {
 		return to, from, false
@@ -30,7 +28,6 @@ func addresses(frame []byte) (to, from mac, ok bool) {
 	return to, from, !from.group() && from != mac{}
 }
 
-// fitsMTU reports whether the frame's length is within the MTU.
 func fitsMTU(frame []byte, mtu int) bool { return len(frame) <= mtu+ethernetSize+maxTags*tagSize }
 
 // Offsets of fields in the header before a frame (struct virtio_net_hdr), which uses host
@@ -148,8 +145,8 @@ func isIPv6TCP(packet []byte, offset int) bool {
 	return next == unix.IPPROTO_TCP && end == offset
 }
 
-// pieces returns the number of frames into which a frame with a normalized header is split.
-// The parameter header is the header's size; 0 means that there is no header.
+// pieces returns the number of frames into which a frame with a normalized header is split. A
+// header size of 0 means that there is no header.
 func pieces(b []byte, header int) int {
 	if header == 0 || b[atKind] == unix.VIRTIO_NET_HDR_GSO_NONE {
 		return 1

@@ -24,8 +24,8 @@ type port struct {
 	device *device
 }
 
-// receive forwards a frame, with its header, that has come from a port. It changes the buffer
-// b, but does not use b after it has returned.
+// receive forwards the frame b, which begins with its header. It changes b, but does not use b
+// after it has returned.
 func (l *lan) receive(now int64, from *port, b []byte) {
 	to, source, ok := l.inspect(from, b)
 	if !ok {
@@ -46,8 +46,6 @@ func (l *lan) receive(now int64, from *port, b []byte) {
 	l.flood(now, from, b)
 }
 
-// inspect returns the addresses of a frame, and reports whether the frame may be
-// forwarded.
 func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	if len(b) < l.header {
 		return to, source, false
@@ -64,7 +62,6 @@ func (l *lan) inspect(from *port, b []byte) (to, source mac, ok bool) {
 	return addresses(frame)
 }
 
-// sendTo sends a frame to one port, over the path of the two ports.
 func (l *lan) sendTo(now int64, from, to *port, b []byte) {
 	p := l.pathOf[from.number][to.number]
 	if p == nil {
@@ -85,8 +82,7 @@ func (l *lan) sendTo(now int64, from, to *port, b []byte) {
 	l.schedule.update(p)
 }
 
-// flood sends a frame to all other ports. On each path it sends the frame once, even if
-// the path leads to several ports.
+// flood sends the frame once on each path, even if the path leads to several ports.
 func (l *lan) flood(now int64, from *port, b []byte) {
 	l.round++
 	l.touched = l.touched[:0]
@@ -132,8 +128,7 @@ func (l *lan) eachOn(p *path, source uint16, f func(*port)) {
 	}
 }
 
-// floodPath sends a frame to all ports to which the path p leads. For each port it decides
-// separately whether the frame is lost.
+// floodPath decides for each port separately whether the frame is lost.
 func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	l.eachOn(p, from, func(to *port) {
 		if !l.isLost(p, to) {
@@ -142,8 +137,7 @@ func (l *lan) floodPath(p *path, from uint16, b []byte) {
 	})
 }
 
-// isLost decides at random whether a frame to a port is lost, with the probability p.loss. It
-// counts a lost frame.
+// isLost is true with the probability p.loss. It counts a lost frame.
 func (l *lan) isLost(p *path, to *port) bool {
 	if p.loss == 0 || l.draw() >= p.loss {
 		return false
@@ -152,7 +146,6 @@ func (l *lan) isLost(p *path, to *port) bool {
 	return true
 }
 
-// sendFirst transmits the first waiting frame of a path.
 func (l *lan) sendFirst(p *path) {
 	e := p.queue.peek()
 	if e.to == everyone {
@@ -164,7 +157,6 @@ func (l *lan) sendFirst(p *path) {
 	l.schedule.update(p)
 }
 
-// transmit writes a frame to a port's device.
 func (l *lan) transmit(to *port, b []byte) {
 	if !l.send(to, b) {
 		to.counts.Bad++
@@ -174,7 +166,6 @@ func (l *lan) transmit(to *port, b []byte) {
 	to.counts.OutBytes += uint64(len(b) - l.header)
 }
 
-// dropAll drops all waiting frames.
 func (l *lan) dropAll() {
 	for _, p := range l.paths {
 		l.schedule.remove(p)

@@ -90,7 +90,6 @@ func (l *Link) plan() (plan, error) {
 	return p, p.check()
 }
 
-// check returns an error if a plan is invalid.
 func (p *plan) check() error {
 	switch {
 	case len(p.Ports) > maxPorts:
@@ -129,8 +128,6 @@ func (p *plan) check() error {
 	return nil
 }
 
-// check returns an error if a path is invalid. The parameter portIDs holds the ids of the
-// link's ports.
 func (p *Path) check(portIDs map[string]bool) error {
 	for _, id := range slices.Concat(p.From, p.To) {
 		if !portIDs[id] {

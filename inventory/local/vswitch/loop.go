@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loop forwards the frames of some links. It waits in its own epoll, for all devices and for
-// the time at which the next frame must be sent. It does not use the Go runtime's poller:
-// there, two flooding ports delayed all timers by up to 10 ms, and each port would need a
-// goroutine.
+// loop forwards the frames of some links. Its epoll waits for all devices and for the time of
+// the next frame. The Go runtime's poller is not used: two flooding ports delayed its timers by
+// up to 10 ms, and each port would need a goroutine.
 type loop struct {
 	epoll, timer, bell int // descriptors; bell wakes the loop for jobs
 	start              time.Time
@@ -34,8 +33,7 @@ type loop struct {
 // idle is the time without frames after which memory is released.
 const idle = 2 * time.Second
 
-// newLoop returns a loop that does not run yet. The parameter r is the memory budget for
-// waiting frames.
+// newLoop does not start the loop. The parameter r is the memory budget for waiting frames.
 func newLoop(r *memoryBudget) (l *loop, err error) {
 	l = &loop{epoll: -1, timer: -1, bell: -1, start: time.Now(), pool: chunkPool{room: r},
 		devices: make(map[int32]*device), buffer: make([]byte, bufferSize)}
@@ -72,10 +70,8 @@ func (l *loop) close() {
 	}
 }
 
-// now returns the time since the loop was created.
 func (l *loop) now() int64 { return int64(time.Since(l.start)) }
 
-// newLAN returns a switch without ports.
 func (l *loop) newLAN() *lan {
 	return &lan{table: newTable(), schedule: &l.schedule, draw: rand.Float64, send: l.write}
 }
@@ -91,7 +87,6 @@ func (l *loop) run(f func()) {
 	<-done
 }
 
-// runJobs runs the functions that run has passed.
 func (l *loop) runJobs() {
 	l.mu.Lock()
 	jobs := l.jobs
@@ -102,7 +97,7 @@ func (l *loop) runJobs() {
 	}
 }
 
-// serve forwards frames. It returns only on an error.
+// serve returns only on an error.
 func (l *loop) serve() error {
 	events := make([]unix.EpollEvent, 128)
 	for {
@@ -150,8 +145,8 @@ func (l *loop) sendDue() {
 	}
 }
 
-// arm sets the timer to the time when the next frame is due. It returns how many milliseconds
-// the loop may wait for an event: -1 for no limit, and 0 if a frame is due already.
+// arm returns how many milliseconds the loop may wait for an event: -1 for no limit, and 0 if a
+// frame is due already.
 func (l *loop) arm() int {
 	wait := -1
 	due, ok := l.schedule.due()

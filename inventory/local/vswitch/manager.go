@@ -51,13 +51,11 @@ type Manager struct {
 	closed  bool
 }
 
-// servedLink is a link with its devices.
 type servedLink struct {
 	plan  json.RawMessage
 	ports []servedPort
 }
 
-// servedPort is a port with its device.
 type servedPort struct {
 	id   string
 	open func() (*os.File, error)
@@ -123,8 +121,8 @@ func (k *Manager) SetLink(ctx context.Context, l Link) error {
 	return nil
 }
 
-// openPorts returns the link for a plan. A port that previous also has keeps its device if
-// the device still exists. For all other ports openPorts opens a device.
+// openPorts keeps the device of a port that previous also has, if the device still exists. For
+// all other ports it opens a device.
 func openPorts(ports []Port, p plan, previous *servedLink) (next *servedLink, err error) {
 	had := make(map[string]*os.File)
 	if previous != nil {
@@ -162,8 +160,8 @@ func openPorts(ports []Port, p plan, previous *servedLink) (next *servedLink, er
 	return next, err
 }
 
-// openDevice opens the port's device. It keeps an open device unless the device was deleted.
-// The result headers reports whether the frames of the device have headers.
+// openDevice keeps an open device unless the device was deleted. The result headers reports
+// whether the frames of the device have headers.
 func (p *servedPort) openDevice() (headers bool, err error) {
 	if p.file != nil {
 		if _, headers, err = tapOf(p.file); err == nil {
@@ -181,8 +179,8 @@ func (p *servedPort) openDevice() (headers bool, err error) {
 	return headers, nil
 }
 
-// closeDevicesExcept closes the devices of l that the link kept does not use. If kept is nil,
-// it closes all.
+// closeDevicesExcept keeps the devices that the parameter kept also uses. If kept is nil, it
+// closes all.
 func (l *servedLink) closeDevicesExcept(kept *servedLink) {
 	stays := make(map[*os.File]bool)
 	if kept != nil {

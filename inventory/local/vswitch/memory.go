@@ -13,20 +13,18 @@ const (
 	maxBytes     = 256 << 20
 )
 
-// maxPool is how much unused memory a loop keeps.
+// maxPool is how much unused memory a loop keeps, in bytes.
 const maxPool = 4 << 20
 
 // memoryBudget is the memory that the process may still use for frames.
 type memoryBudget struct{ left atomic.Int64 }
 
-// newMemoryBudget returns a budget of size bytes.
 func newMemoryBudget(size int64) *memoryBudget {
 	r := new(memoryBudget)
 	r.left.Store(size)
 	return r
 }
 
-// reserve takes size bytes from the budget, and reports whether the budget was large enough.
 func (r *memoryBudget) reserve(size int) bool {
 	if r.left.Add(-int64(size)) >= 0 {
 		return true
@@ -58,7 +56,7 @@ type chunkPool struct {
 	kept int // bytes in free
 }
 
-// get returns a chunk, or nil if the budget is used up.
+// get returns nil if the budget is used up.
 func (s *chunkPool) get(class int) *chunk {
 	if c := s.free[class]; c != nil {
 		s.free[class], c.next = c.next, nil
@@ -80,7 +78,6 @@ func (s *chunkPool) get(class int) *chunk {
 	return &chunk{memory: memory, class: class}
 }
 
-// recycle returns a chunk to the pool.
 func (s *chunkPool) recycle(c *chunk) {
 	c.begin, c.end = 0, 0
 	if s.kept+len(c.memory) > maxPool {
@@ -91,7 +88,6 @@ func (s *chunkPool) recycle(c *chunk) {
 	c.next, s.free[c.class] = s.free[c.class], c
 }
 
-// trim releases all unused chunks to the kernel.
 func (s *chunkPool) trim() {
 	for class, c := range s.free {
 		for c != nil {

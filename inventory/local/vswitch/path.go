@@ -3,7 +3,7 @@ package vswitch
 import "time"
 
 // The queue of a path with a rate holds the bytes that the path sends within patience, but at
-// least leastPatient. So it holds ten long frames, which TCP needs at low rates.
+// least leastPatient. So even at low rates it holds ten long frames, which TCP needs.
 const (
 	patience     = int64(50 * time.Millisecond)
 	leastPatient = 16 << 10
@@ -29,12 +29,10 @@ type path struct {
 	one       uint16 // number of the first of these ports
 }
 
-// isImmediate reports whether frames leave at once: the path has no delay, no rate and no
-// waiting frame.
 func (p *path) isImmediate() bool { return p.delay == 0 && p.rate == 0 && p.queue.first == nil }
 
-// enqueue queues a frame and computes when it is due. The parameter bytes is the size of the
-// frame on the line. enqueue reports whether the queue had room.
+// enqueue reports whether the queue had room. The parameter bytes is the frame's size on the
+// line.
 func (p *path) enqueue(now int64, e entry, bytes int) bool {
 	sent := now
 	busy, rest := p.busy, p.remainder

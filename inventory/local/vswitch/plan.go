@@ -21,9 +21,9 @@ type plannedPort struct {
 	MTU int
 }
 
-// configure changes the switch to a plan that check has accepted. Ports that remain keep
-// their counters. If no port is removed, learned addresses remain, and so do frames in flight
-// whose path is unchanged.
+// configure changes the switch to a plan that check has accepted. Ports that remain keep their
+// counters. If no port is removed, learned addresses and frames in flight on unchanged paths
+// remain.
 func (l *lan) configure(p plan, s *chunkPool) {
 	old := make(map[string]*port)
 	for _, o := range l.ports {
@@ -77,7 +77,6 @@ func (l *lan) configure(p plan, s *chunkPool) {
 	}
 }
 
-// headerOf returns the size of the header before each frame of a plan.
 func headerOf(p plan) int {
 	if p.Headers {
 		return headerSize
@@ -85,15 +84,14 @@ func headerOf(p plan) int {
 	return 0
 }
 
-// takeQueue moves the queue of previous, which is an equal path, to p.
+// takeQueue requires that previous is an equal path.
 func (p *path) takeQueue(previous *path) {
 	p.busy, p.remainder, p.last = previous.busy, previous.remainder, previous.last
 	p.queue, previous.queue = previous.queue, queue{pool: previous.queue.pool}
 }
 
-// makePaths creates the planned paths. The result ways holds the path of each pair of ports,
-// by the numbers of source and destination. The parameter numbers holds the ports' numbers by
-// id.
+// makePaths returns in ways the path of each pair of ports, by the numbers of source and
+// destination. The parameter numbers holds the ports' numbers by id.
 func (l *lan) makePaths(planned []Path, numbers map[string]int, s *chunkPool) (paths []*path, ways [][]*path) {
 	ways = make([][]*path, len(numbers))
 	if len(planned) == 0 {

@@ -13,10 +13,8 @@ import (
 	"patchbay/inventory/local/supervisor"
 )
 
-// backoff sets the pause between the end of a switch process and the next start.
 var backoff = supervisor.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second, Settled: 10 * time.Second}
 
-// process is one switch process.
 type process struct {
 	*supervisor.Process
 	sent map[string]map[*os.File]bool // devices that the process has received, by link
@@ -37,8 +35,8 @@ type refusedError struct{ reason string }
 
 func (e *refusedError) Error() string { return "the vswitch: " + e.reason }
 
-// sendOrder sends an order and waits for the reply. If the process hangs, the heartbeat
-// kills it, and sendOrder returns an error.
+// sendOrder waits for the reply. If the process hangs, the heartbeat kills it, and sendOrder
+// returns an error.
 func (p *process) sendOrder(o order, files ...*os.File) (reply, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -46,8 +44,7 @@ func (p *process) sendOrder(o order, files ...*os.File) (reply, error) {
 	return p.sendOrderLocked(o, files...)
 }
 
-// ping waits until the process has replied to a ping or has ended. It does nothing before
-// orderBegin.
+// ping waits for the reply or for the end of the process. It does nothing before orderBegin.
 func (p *process) ping() {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -56,7 +53,7 @@ func (p *process) ping() {
 	}
 }
 
-// sendOrderLocked does the work of sendOrder. The caller holds the lock asking.
+// sendOrderLocked must be called with the lock asking held.
 func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	var a reply
 	if err := p.conn.Send(o, files...); err != nil {
@@ -71,8 +68,8 @@ func (p *process) sendOrderLocked(o order, files ...*os.File) (reply, error) {
 	return a, nil
 }
 
-// setLink sends the process the open devices of a link, except those that the process already
-// has. Then it sends the link's plan.
+// setLink sends the open devices of a link before its plan. It omits devices that the process
+// already has.
 func (p *process) setLink(id string, l *servedLink) error {
 	missing := slices.DeleteFunc(slices.Clone(l.ports), func(port servedPort) bool { return p.sent[id][port.file] })
 	for some := range slices.Chunk(missing, fdsocket.MaxFiles) {
@@ -95,9 +92,8 @@ func (p *process) setLink(id string, l *servedLink) error {
 	return nil
 }
 
-// sendLink sends one of the Manager's links to the switch process. If no process runs,
-// sendLink starts one, which gets all links. It makes several attempts if processes die. The
-// caller holds the lock.
+// sendLink starts a process with all links if none runs. It makes several attempts if processes
+// die. The caller holds the lock.
 func (k *Manager) sendLink(id string) error {
 	var err error
 	for range attempts {
@@ -118,7 +114,7 @@ func (k *Manager) sendLink(id string) error {
 	return err
 }
 
-// start starts a switch process with all links. The caller holds the lock.
+// start must be called with the lock held.
 func (k *Manager) start() error {
 	p, err := k.spawn()
 	if err != nil {
@@ -162,7 +158,6 @@ func (k *Manager) spawn() (*process, error) {
 	return p, nil
 }
 
-// sendAll sends all links to a new process.
 func (k *Manager) sendAll(p *process) error {
 	if k.options.SetLimits != nil {
 		if err := k.options.SetLimits(p.PID()); err != nil {
@@ -181,8 +176,8 @@ func (k *Manager) sendAll(p *process) error {
 	return nil
 }
 
-// reopen opens the deleted devices of a link again. A port whose device cannot be opened
-// has no traffic, but other ports work.
+// reopen opens the deleted devices of a link again. A port whose device cannot be opened has no
+// traffic, but other ports work.
 func (k *Manager) reopen(id string, l *servedLink) {
 	for i := range l.ports {
 		p := &l.ports[i]
@@ -196,8 +191,8 @@ func (k *Manager) reopen(id string, l *servedLink) {
 	}
 }
 
-// watch waits for the end of a process. If the Manager still has links then, watch starts a
-// new process, and retries until one starts.
+// watch waits for the end of a process. If the Manager still has links, it then starts a new
+// process, and retries until one starts.
 func (k *Manager) watch(p *process) {
 	cause := p.Wait()
 	for lived := p.RunTime(); ; lived = 0 {
@@ -222,8 +217,8 @@ func (k *Manager) watch(p *process) {
 	}
 }
 
-// stop ends the process and calls Options.Ended. It must be called only without links. The
-// caller holds the lock.
+// stop ends the process and calls Options.Ended. It must be called without links, with the lock
+// held.
 func (k *Manager) stop() {
 	if p := k.process; p != nil {
 		k.process = nil

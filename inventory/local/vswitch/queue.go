@@ -9,7 +9,6 @@ type queue struct {
 	bytes       int // size of all chunks
 }
 
-// entry is a waiting frame.
 type entry struct {
 	due      int64
 	from, to uint16
@@ -22,7 +21,7 @@ const everyone = 1<<16 - 1
 // entrySize is the size of an entry in a chunk, without the frame.
 const entrySize = 8 + 2 + 2 + 4
 
-// push appends an entry and copies its frame. It reports whether there was room.
+// push copies the frame of e. It reports whether there was room.
 func (q *queue) push(e entry) bool {
 	size := entrySize + len(e.frame)
 	if q.last == nil || len(q.last.memory)-q.last.end < size {
@@ -63,7 +62,6 @@ func (q *queue) grow(size int) bool {
 	return true
 }
 
-// due returns when the first entry is due, and false if the queue is empty.
 func (q *queue) due() (at int64, ok bool) {
 	if q.first == nil {
 		return 0, false
@@ -71,7 +69,7 @@ func (q *queue) due() (at int64, ok bool) {
 	return int64(binary.NativeEndian.Uint64(q.first.memory[q.first.begin:])), true
 }
 
-// peek returns the first entry of a nonempty queue. Its frame is valid until drop.
+// peek requires a nonempty queue. The frame of the entry is valid until drop.
 func (q *queue) peek() entry {
 	b := q.first.memory[q.first.begin:]
 	size := binary.NativeEndian.Uint32(b[12:])
@@ -83,7 +81,6 @@ func (q *queue) peek() entry {
 	}
 }
 
-// drop removes the first entry.
 func (q *queue) drop() {
 	c := q.first
 	c.begin += entrySize + int(binary.NativeEndian.Uint32(c.memory[c.begin+12:]))
@@ -99,7 +96,6 @@ func (q *queue) drop() {
 	q.pool.recycle(c)
 }
 
-// empty removes all entries.
 func (q *queue) empty() {
 	for c := q.first; c != nil; {
 		next := c.next

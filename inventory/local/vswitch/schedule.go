@@ -6,7 +6,6 @@ import "container/heap"
 // frame.
 type schedule struct{ paths pathHeap }
 
-// due returns when the next frame is due, and false if none waits.
 func (s *schedule) due() (at int64, ok bool) {
 	if len(s.paths) == 0 {
 		return 0, false
@@ -14,7 +13,7 @@ func (s *schedule) due() (at int64, ok bool) {
 	return s.paths[0].queue.due()
 }
 
-// update adds, moves or removes p after its first frame has changed.
+// update must be called after the first frame of p has changed.
 func (s *schedule) update(p *path) {
 	_, waits := p.queue.due()
 	switch {
@@ -34,7 +33,6 @@ func (s *schedule) remove(p *path) {
 	}
 }
 
-// pathHeap implements heap.Interface.
 type pathHeap []*path
 
 func (h pathHeap) Len() int { return len(h) }

@@ -30,23 +30,21 @@ func Main() {
 	os.Exit(0)
 }
 
-// switchProcess is the state of the switch process. Only the goroutine that receives
-// orders uses it.
+// switchProcess is used only by the goroutine that receives orders.
 type switchProcess struct {
 	loops  []*loop
 	links  map[string]*servedLAN
 	staged map[string]map[string]int // descriptors by link and port
 }
 
-// servedLAN is a link and its loop.
 type servedLAN struct {
 	loop *loop
 	lan  *lan
 	plan plan
 }
 
-// run carries out the Manager's orders until the Manager ends. giveUp drops the rights of
-// the process.
+// run carries out orders until the Manager ends. The function giveUp drops the rights of the
+// process.
 func run(control *os.File, giveUp func(uid, gid int) error) error {
 	c, err := fdsocket.FromFile(control)
 	if err != nil {
@@ -107,7 +105,6 @@ func (r *switchProcess) begin(o order, giveUp func(uid, gid int) error) error {
 	return nil
 }
 
-// execute carries out an order.
 func (r *switchProcess) execute(o order, files []*os.File) error {
 	defer func() {
 		for _, f := range files {
@@ -187,8 +184,7 @@ func (r *switchProcess) unstage(link string) {
 	delete(r.staged, link)
 }
 
-// setLink configures a link by a plan. A port uses its staged device or, without one, keeps its
-// current device.
+// setLink uses the staged device of a port or, without one, the current device.
 func (r *switchProcess) setLink(id string, p plan) (err error) {
 	w := r.links[id]
 	fresh := w == nil
@@ -219,7 +215,6 @@ func (r *switchProcess) setLink(id string, p plan) (err error) {
 	return err
 }
 
-// leastLoaded returns the loop with the fewest links and ports.
 func (r *switchProcess) leastLoaded() *loop {
 	ports := make(map[*loop]int)
 	for _, w := range r.links {
@@ -234,8 +229,7 @@ func (r *switchProcess) leastLoaded() *loop {
 	return best
 }
 
-// setLink configures lan by a plan. It takes descriptors of devices from staged, and removes
-// those from staged.
+// setLink removes the descriptors that it uses from staged.
 func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
 	lan.configure(p, &l.pool)
@@ -275,7 +269,7 @@ func (r *switchProcess) remove(id string) {
 	})
 }
 
-// count returns the counters of a link's ports, in the order of the plan.
+// count returns the counters in the order of the plan's ports.
 func (r *switchProcess) count(id string) []Counters {
 	w := r.links[id]
 	of := make(map[string]Counters)

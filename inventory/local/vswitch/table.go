@@ -16,14 +16,13 @@ type table struct {
 	ports map[uint16]*learnedRing
 }
 
-// learnedAddress holds the port at which an address was last seen, and the time.
 type learnedAddress struct {
 	port uint16
 	seen int64
 }
 
-// learnedRing holds the addresses that were learned at a port, the newest maxLearned of
-// them. Some of these may have moved to another port since.
+// learnedRing holds the newest maxLearned addresses that were learned at a port. Some of these
+// may have moved to another port since.
 type learnedRing struct {
 	ring []mac
 	next int // index of the oldest
@@ -33,7 +32,6 @@ func newTable() *table {
 	return &table{known: make(map[mac]*learnedAddress), ports: make(map[uint16]*learnedRing)}
 }
 
-// learn records that port sent a frame with source m.
 func (t *table) learn(m mac, port uint16, now int64) {
 	l := t.known[m]
 	if l != nil && l.port == port {
@@ -62,8 +60,7 @@ func (t *table) learn(m mac, port uint16, now int64) {
 	of.next = (of.next + 1) % maxLearned
 }
 
-// find returns the port of address m, and reports whether it is known and was seen within
-// maxSilence.
+// find sets ok to false if the address is unknown, or was silent for longer than maxSilence.
 func (t *table) find(m mac, now int64) (port uint16, ok bool) {
 	l := t.known[m]
 	if l == nil || now-l.seen > maxSilence {

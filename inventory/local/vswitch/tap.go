@@ -31,7 +31,6 @@ func OpenTAP(name string, segment bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// makeTAP makes a descriptor of /dev/net/tun a TAP.
 func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	flags, offload := uint16(unix.IFF_TAP|unix.IFF_NO_PI), 0
 	if !segment {
@@ -50,8 +49,7 @@ func makeTAP(fd int, request *unix.Ifreq, segment bool) error {
 	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload)
 }
 
-// tapOf returns the name of the TAP that f belongs to, and whether its frames have
-// headers. It returns an error if the TAP was deleted, or was not opened by OpenTAP.
+// tapOf returns an error if the TAP was deleted, or was not opened by OpenTAP.
 func tapOf(f *os.File) (name string, headers bool, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -19,8 +19,8 @@ func (s *suite) makeAgain(u provider.Update) error {
 	return s.await(does, u.Name, u.Should)
 }
 
-// removeAgain requests the removal of a node that was already removed, and the set must
-// succeed. A get of all resources must not report the node.
+// removeAgain requests the removal of a node that was already removed. The set must succeed, and
+// a get of all resources must not report the node.
 func (s *suite) removeAgain(name string) {
 	const does = stepRemove + " again"
 	s.progress(does)
@@ -34,7 +34,7 @@ func (s *suite) removeAgain(name string) {
 	}
 }
 
-// checkListed gets all resources; the existing node must be among them.
+// checkListed requires that a get of all resources reports the existing node.
 func (s *suite) checkListed(name string) {
 	all, ok := s.getAll()
 	if r := all[name]; ok && all != nil && (r.Err != nil || provider.Gone(r.Resource)) {
@@ -42,8 +42,8 @@ func (s *suite) checkListed(name string) {
 	}
 }
 
-// repeat makes an update that changes nothing. If the set fails, repeat records a finding
-// that ends with remedy, and returns errEnd.
+// repeat makes an update that changes nothing. If the set fails, it records a finding that ends
+// with remedy, and returns errEnd.
 func (s *suite) repeat(does, remedy string, u provider.Update) error {
 	if err := firstError(s.set(false, u)); err != nil {
 		s.wrong(ruleSet, "%s: %v; %s", does, detail(err), remedy)
@@ -64,9 +64,8 @@ func (s *suite) testKills(u provider.Update) error {
 	return s.await(stepRemove+" after it was killed", u.Name, shouldBeAbsent)
 }
 
-// interrupt starts an update several times and kills the provider each time, after a longer
-// duration each time. Finally it lets the update finish. A get before each update must
-// succeed.
+// interrupt starts an update several times and kills the provider, each time after a longer
+// duration. Finally it lets the update finish. A get before each update must succeed.
 func (s *suite) interrupt(does string, u provider.Update) error {
 	s.progress(does + ", and kill the provider meanwhile")
 	begun := time.Now()
@@ -82,8 +81,8 @@ func (s *suite) interrupt(does string, u provider.Update) error {
 	return nil
 }
 
-// interruptAfter gets the node, starts the update and kills the provider after the duration
-// d. If d is the time limit of a set, the update must succeed.
+// interruptAfter kills the provider when the duration d has passed since the start of the
+// update. If d is the time limit of a set, the update must succeed.
 func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) error {
 	got, err := s.get(u.Name)
 	if err == nil && got[u.Name].Err != nil {
@@ -106,7 +105,6 @@ func (s *suite) interruptAfter(does string, u provider.Update, d time.Duration) 
 	return nil
 }
 
-// clear tries to remove a node after a failed step.
 func (s *suite) clear(name string) {
 	s.progress("clean up")
 	s.ctx = context.WithoutCancel(s.ctx)

@@ -38,8 +38,8 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrServices:      {"array[string]", "r"},
 }
 
-// consequences holds, for each optional attribute, the functions that a provider without it
-// lacks.
+// consequences holds, by optional attribute, the functions that are missing without the
+// attribute.
 var consequences = map[string]string{
 	provider.AttrPower:         "nodes cannot be stopped and started",
 	provider.AttrRestartSerial: "nodes cannot be restarted",
@@ -51,7 +51,6 @@ var consequences = map[string]string{
 	provider.AttrMessage:       "users do not learn why a node failed",
 }
 
-// checkAttributes compares the declared attributes with expectedAttributes.
 func (s *suite) checkAttributes() {
 	if s.p.Type != provider.TypeNode {
 		s.note(ruleAttributes, "the type is %s; only the rules for all types are checked", s.p.Type)
@@ -86,8 +85,7 @@ func (s *suite) checkAttributes() {
 	}
 }
 
-// sameType reports whether two types are equal. It ignores the order of an enum's options
-// and allows additional ones.
+// sameType ignores the order of an enum's options and allows additional ones.
 func sameType(got, want string) bool {
 	a, err1 := provider.ParseType(got)
 	b, err2 := provider.ParseType(want)

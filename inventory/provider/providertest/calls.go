@@ -19,8 +19,8 @@ func (s *suite) get(names ...string) (map[string]provider.Result, error) {
 	return s.p.Get(s.ctx, names)
 }
 
-// getAll gets all resources; ok is false if that fails. If the provider reports that it
-// cannot list its resources, found is nil and ok is true.
+// getAll sets ok to false if the get fails. If the provider reports that it cannot list its
+// resources, found is nil and ok is true.
 func (s *suite) getAll() (found map[string]provider.Result, ok bool) {
 	found, err := s.get()
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.Unsupported && e.Err == nil {
@@ -136,8 +136,8 @@ func (s *suite) trace(action string, out []byte) {
 	}
 }
 
-// traceError records notes about an error object in an answer: an unknown kind, and a
-// message that is missing, too long or of several lines.
+// traceError records notes about an unknown kind, and about a message that is missing, too long
+// or of several lines.
 func (s *suite) traceError(raw json.RawMessage) {
 	var e *struct{ Message, Kind string }
 	if len(raw) == 0 || json.Unmarshal(raw, &e) != nil || e == nil {

@@ -21,7 +21,7 @@ func Check(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	return s.run(s.check)
 }
 
-// check makes the checks of Check. It ends early if a failed check prevents the later ones.
+// check ends early if a failed check prevents the later ones.
 func (s *suite) check() {
 	s.progress("check the metadata")
 	s.checkAttributes()
@@ -38,7 +38,7 @@ func (s *suite) check() {
 	s.checkNoop()
 }
 
-// checkGet tests get, and reports whether get works well enough for further checks.
+// checkGet reports whether get works well enough for further checks.
 func (s *suite) checkGet() bool {
 	all, ok := s.getAll()
 	if !ok {
@@ -69,7 +69,6 @@ func (s *suite) checkGet() bool {
 	return true
 }
 
-// checkMany makes four gets in parallel, and then one with the maximal number of names.
 func (s *suite) checkMany() {
 	var calls sync.WaitGroup
 	for range 4 {
@@ -120,8 +119,8 @@ func (s *suite) checkNoop() {
 	}
 }
 
-// checkBatch makes a dry run of the maximal number of updates in a call. The parameter single
-// is the reported change of a dry run of one such update.
+// checkBatch makes a dry run of the maximal number of updates. The parameter single is the
+// change that a dry run of one such update reported.
 func (s *suite) checkBatch(single provider.Change) {
 	updates := make([]provider.Update, provider.MaxNames)
 	for i := range updates {
@@ -144,8 +143,8 @@ func (s *suite) checkBatch(single provider.Change) {
 	}
 }
 
-// dryRun makes a dry run of one update, and checks that it changed nothing. The error means
-// that the call or the get after it failed.
+// dryRun checks that the dry run changed nothing. The error means that the call or the get after
+// it failed.
 func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	changes, err := s.set(true, u)
 	seen := s.checkNothingChanged(u)
@@ -165,7 +164,7 @@ func (s *suite) dryRun(u provider.Update) (provider.Change, error) {
 	return changes[0], seen
 }
 
-// checkNothingChanged records a finding if a dry run of updates has changed anything. It
+// checkNothingChanged records a finding if the dry run of updates has changed anything. It
 // removes the nodes that the dry run created. The error means that get failed.
 func (s *suite) checkNothingChanged(updates ...provider.Update) error {
 	names := make([]string, len(updates))
@@ -226,7 +225,7 @@ func firstNames(made []provider.Update) string {
 	return strings.Join(names, ", ")
 }
 
-// differs reports whether any attribute of kind rw differs.
+// differs compares only attributes of kind rw.
 func (s *suite) differs(a, b provider.Resource) bool {
 	if provider.Gone(a) || provider.Gone(b) {
 		return provider.Gone(a) != provider.Gone(b)
@@ -240,7 +239,6 @@ func (s *suite) writable(r provider.Resource) provider.Resource {
 	return r
 }
 
-// sliceURN is the slice of all requested nodes.
 const sliceURN = "urn:publicid:IDN+example.org+slice+slice0"
 
 // newUpdate returns an update that creates the given node under an unused name. If node is

@@ -45,8 +45,6 @@ func Life(ctx context.Context, p *provider.Provider, o Options) []Finding {
 	})
 }
 
-// runLife makes all steps with one node. Then it creates and removes a second node, and kills
-// the provider during both.
 func (s *suite) runLife() {
 	made := s.newUpdate(s.o.Node)
 	if s.acceptsProperties {
@@ -92,7 +90,6 @@ const (
 	stepRemove = "remove the node"
 )
 
-// shouldBeAbsent requests the removal of a node.
 var shouldBeAbsent = provider.Resource{provider.AttrEnsure: provider.Absent}
 
 // step makes a dry run and then a set of the attributes in expected, and waits until get
@@ -132,8 +129,7 @@ func (s *suite) step(does, name string, expected provider.Resource) error {
 	return s.await(does, name, expected)
 }
 
-// apply makes the update. While the set runs, apply gets the node repeatedly, and each get
-// must succeed.
+// apply gets the node repeatedly while the set runs, and each get must succeed.
 func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	var beside sync.WaitGroup
 	done := make(chan struct{})
@@ -165,8 +161,7 @@ func (s *suite) apply(does string, u provider.Update) (provider.Change, error) {
 	return changes[0], nil
 }
 
-// checkChange reports whether the change in the answer is the requested one; if not, it
-// records a finding.
+// checkChange records a finding and returns false if c is not the requested change.
 func (s *suite) checkChange(does string, u provider.Update, c provider.Change) bool {
 	if len(c.Is) == 0 {
 		s.wrong(ruleSet, "%s: the answer has no change; list it in changes, or answer derive: true", does)
@@ -191,7 +186,6 @@ func (s *suite) checkChange(does string, u provider.Update, c provider.Change) b
 	return true
 }
 
-// compareDryRun checks that the dry run had the same answer as the real run.
 func (s *suite) compareDryRun(does string, u provider.Update, dry, c provider.Change) {
 	if dry.Err != nil {
 		s.wrong(ruleNoop, "%s: the dry run answered the error %q, but the real run succeeded; give both the same answer", does, detail(dry.Err))
@@ -219,8 +213,8 @@ func equal(attribute string, a, b provider.Value) bool {
 	return len(provider.Diff(as, bs)) == 0 && len(provider.Diff(bs, as)) == 0
 }
 
-// getNode gets one node. For an error of kind Unknown it returns an empty resource. For any
-// other error it records a finding and returns errEnd.
+// getNode returns an empty resource for an error of kind Unknown. For any other error it records
+// a finding and returns errEnd.
 func (s *suite) getNode(does, name string) (provider.Resource, error) {
 	got, err := s.get(name)
 	if err != nil {
@@ -265,8 +259,8 @@ func (s *suite) await(does, name string, expected provider.Resource) error {
 	}
 }
 
-// checkEndpoints checks a node that has reached its desired state. The node must report the
-// attribute "login" while it is on, and must not report it while it is off.
+// checkEndpoints expects a node in its desired state. The node must report the attribute "login"
+// while it is on, and must not report it while it is off.
 func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	s.checkNode(name, r)
 	switch endpoints := r.List(provider.AttrLogin); {
@@ -278,7 +272,6 @@ func (s *suite) checkEndpoints(name string, r provider.Resource) {
 	}
 }
 
-// stateText returns a node's state for messages.
 func stateText(state string) string {
 	if state == "" {
 		return "absent"

@@ -15,7 +15,7 @@ var (
 )
 
 // checkServices waits until all steps of the node have ended, and checks the reports on them.
-// setup has the steps with which the node was created.
+// The parameter setup has the steps with which the node was created.
 func (s *suite) checkServices(name string, setup []string) error {
 	if !s.p.Has(provider.AttrSetup) || !s.p.Has(provider.AttrServices) || len(setup) == 0 {
 		return nil
@@ -60,8 +60,8 @@ func (s *suite) checkServices(name string, setup []string) error {
 	}
 }
 
-// checkEnd checks the result of a step. Exit status 0 means success; the command of the other
-// step must fail with another exit status.
+// checkEnd requires exit status 0 for the item succeeds, and another exit status for the item
+// fails.
 func (s *suite) checkEnd(step string, state am.StepState, exit int) {
 	switch {
 	case step == succeeds && (state != am.StepDone || exit != 0):

@@ -86,7 +86,6 @@ const (
 	ruleServices   = "Services"
 )
 
-// suite collects findings about one provider.
 type suite struct {
 	ctx               context.Context
 	interrupted       func() bool // reports whether the caller's context has ended
@@ -134,22 +133,20 @@ func (s *suite) find(rule string, note bool, format string, args []any) {
 	s.findings = append(s.findings, Finding{rule, fmt.Sprintf(format, args...), note})
 }
 
-// failed reports whether an error was found.
 func (s *suite) failed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.findings, func(f Finding) bool { return !f.Note })
 }
 
-// progress reports the name of a step that begins.
 func (s *suite) progress(step string) {
 	if s.o.Progress != nil {
 		s.o.Progress(step)
 	}
 }
 
-// run calls f and returns the findings. It adds a note for each new file in the provider's
-// folder whose name does not begin with the provider's name.
+// run returns the findings of f. It adds a note for each new file in the provider's folder whose
+// name does not begin with the provider's name.
 func (s *suite) run(f func()) []Finding {
 	before := map[string]bool{}
 	for _, name := range s.files() {
@@ -165,7 +162,6 @@ func (s *suite) run(f func()) []Finding {
 	return s.findings
 }
 
-// files returns the names of the files in the provider's folder.
 func (s *suite) files() (names []string) {
 	entries, _ := os.ReadDir(s.p.Dir)
 	for _, e := range entries {
@@ -182,10 +178,8 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// unusedName returns a UUID that no node has.
 func unusedName() string { return uuid.NewString() }
 
-// unusedNames returns n UUIDs that no node has.
 func unusedNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -194,7 +188,7 @@ func unusedNames(n int) []string {
 	return names
 }
 
-// pause waits until the next poll. It returns false if the suite is interrupted.
+// pause returns false if the suite is interrupted.
 func (s *suite) pause() bool {
 	select {
 	case <-time.After(s.o.Poll):
