@@ -30,10 +30,8 @@ type statement struct {
 	sha1         bool
 }
 
-// isValid reports whether now is within the period of validity.
 func (s *statement) isValid(now time.Time) bool { return !now.Before(s.since) && now.Before(s.until) }
 
-// privilegeNames returns the names of the privileges.
 func (s *statement) privilegeNames() []string {
 	list := make([]string, len(s.privileges))
 	for i, p := range s.privileges {
@@ -106,7 +104,6 @@ func (z *Authorizer) verify(x examination, document []byte, candidates []*cert.C
 	return s, nil
 }
 
-// renewalHint returns a text that says how to get a new credential.
 func (c content) renewalHint(delegated bool) string {
 	switch {
 	case c.kind != kindPrivilege:
@@ -117,8 +114,7 @@ func (c content) renewalHint(delegated bool) string {
 	return "get a new one from its authority"
 }
 
-// verifyPrivileges checks a chain of privilege credentials. levels begins with the
-// outermost credential.
+// verifyPrivileges requires that levels begins with the outermost credential.
 func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s *statement) error {
 	for i, l := range levels {
 		if err := l.checkNames(); err != nil {
@@ -149,8 +145,8 @@ func (z *Authorizer) verifyPrivileges(levels []level, w *certificateVerifier, s 
 	return nil
 }
 
-// certificateVerifier verifies the certificates of one document. others are possible
-// issuers.
+// certificateVerifier verifies the certificates of one document. The field others holds
+// possible issuers.
 type certificateVerifier struct {
 	others  []*cert.Certificate
 	anchors *cert.Anchors
@@ -164,7 +160,8 @@ type roleCertificate struct {
 	*cert.Certificate
 }
 
-// verify finds the chain of a certificate and limits the statement's validity to it.
+// verify finds the chain of a certificate, and limits the validity of s to that of the
+// chain.
 func (w *certificateVerifier) verify(part roleCertificate, s *statement) (cert.Chain, error) {
 	chain, err := cert.Verify(part.Certificate, w.others, w.anchors, w.options, w.now)
 	if err != nil {
@@ -175,7 +172,6 @@ func (w *certificateVerifier) verify(part roleCertificate, s *statement) (cert.C
 	return chain, nil
 }
 
-// intermediates returns the certificates of a chain between leaf and anchor.
 func intermediates(chain cert.Chain) []*cert.Certificate {
 	if len(chain) < 3 {
 		return nil
@@ -183,7 +179,6 @@ func intermediates(chain cert.Chain) []*cert.Certificate {
 	return slices.Clone(chain[1 : len(chain)-1])
 }
 
-// checkNames compares the names in the credential with those in the certificates.
 func (l level) checkNames() error {
 	if err := checkName("owner", l.ownerURN, l.owner[0]); err != nil {
 		return err
@@ -191,8 +186,8 @@ func (l level) checkNames() error {
 	return checkName("target", l.targetURN, l.target[0])
 }
 
-// checkName checks the certificate c of a role. c must contain a URN. name is the URN of
-// the role in the credential. Unless it is empty, it must equal the URN in c.
+// checkName fails unless c contains a URN. If name is not empty, that URN must equal
+// name.
 func checkName(role, name string, c *cert.Certificate) error {
 	if err := c.NameErr(); err != nil {
 		return refuse(rule.Of(err), am.CredentialInvalid, "the certificate of its %s has %v", role, err)

@@ -9,7 +9,6 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// maxClashes is the maximum number of reported clashes.
 const maxClashes = 20
 
 // CheckClash returns a *yamlfile.Error about file if v could give one machine to two

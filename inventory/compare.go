@@ -84,13 +84,13 @@ func Compare(older, newer *Inventory) []Change {
 	return d.grouped()
 }
 
-// differences collects changes. Changes with the same kind and text become one Change.
+// differences merges changes with the same kind and text into one Change.
 type differences struct {
 	all    []Change
 	places map[[2]string]int // kind and text → index in all
 }
 
-// add records a change of the named thing; the name is empty for the whole site.
+// add records a change; an empty name means the whole site.
 func (d *differences) add(kind, name, text string) {
 	key := [2]string{kind, text}
 	i, ok := d.places[key]
@@ -109,8 +109,8 @@ func (d *differences) add(kind, name, text string) {
 	}
 }
 
-// grouped returns the changes. It folds the names of a change into ranges, and puts the text
-// into the plural if several things have changed.
+// grouped folds the names of each change into ranges. It puts the text of a change into
+// the plural if several things have changed.
 func (d *differences) grouped() []Change {
 	for i := range d.all {
 		c := &d.all[i]
@@ -125,7 +125,6 @@ func (d *differences) grouped() []Change {
 	return d.all
 }
 
-// pluralTexts maps texts about one thing to texts about several.
 var pluralTexts = map[string]string{
 	"is new":                  "are new",
 	"has another description": "have other descriptions",
@@ -137,7 +136,6 @@ var pluralTexts = map[string]string{
 	"was shared and is exclusive":                              "were shared and are exclusive",
 }
 
-// plural returns the plural of a text about one thing.
 func plural(text string) string {
 	if its, ok := strings.CutPrefix(text, "its "); ok {
 		return "their " + its
@@ -145,8 +143,8 @@ func plural(text string) string {
 	return cmp.Or(pluralTexts[text], text)
 }
 
-// compareNamed compares two lists of named things. It records new things and removed
-// things. For each thing in both lists it calls compare with the old and the new value.
+// compareNamed records new things and removed things. For each thing in both lists, it
+// calls compare with the old and the new value.
 func compareNamed[T any](d *differences, kind string, older, newer []T, name func(T) string, compare func(name string, a, b T)) {
 	before := make(map[string]T, len(older))
 	for _, x := range older {
@@ -168,13 +166,11 @@ func compareNamed[T any](d *differences, kind string, older, newer []T, name fun
 	}
 }
 
-// compareValues records new values and removed values.
 func compareValues[T comparable](d *differences, kind string, older, newer []T, text func(T) string) {
 	compareNamed(d, kind, older, newer, text, func(string, T, T) {})
 }
 
-// components compares the components. It matches them by URN, or else by name and
-// provider.
+// components matches the components by URN, or else by name and provider.
 func (d *differences) components(older, newer *Inventory) {
 	matched := make(map[*Component]bool, len(newer.Components))
 	for _, c := range newer.Components {
@@ -201,7 +197,6 @@ func (d *differences) components(older, newer *Inventory) {
 	}
 }
 
-// component compares the two versions of one component.
 func (d *differences) component(a, b *Component) {
 	add := func(format string, args ...any) { d.add("component", b.Name, fmt.Sprintf(format, args...)) }
 	switch {
@@ -250,7 +245,6 @@ func (d *differences) component(a, b *Component) {
 	}
 }
 
-// sliverType compares the two versions of one sliver type.
 func (d *differences) sliverType(name string, a, b *SliverType) {
 	add := func(format string, args ...any) { d.add("sliver type", name, fmt.Sprintf(format, args...)) }
 	if a.Needs != b.Needs {
@@ -264,7 +258,6 @@ func (d *differences) sliverType(name string, a, b *SliverType) {
 	}
 }
 
-// site compares the settings of the whole site.
 func (d *differences) site(a, b *Inventory) {
 	for _, x := range []struct {
 		key      string
@@ -293,14 +286,12 @@ func (d *differences) site(a, b *Inventory) {
 	}
 }
 
-// isEqual reports whether a and b are both nil, or point to equal values.
 func isEqual[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 func typeName(t *SliverType) string { return t.Name }
 
 func imageName(i *Image) string { return i.Name }
 
-// linkName returns the name of the physical link of an interface; "" if it has none.
 func linkName(i *Interface) string {
 	if i.Link == nil {
 		return ""
@@ -308,7 +299,6 @@ func linkName(i *Interface) string {
 	return i.Link.Name
 }
 
-// listText joins names for messages.
 func listText(list []string) string {
 	if len(list) == 0 {
 		return "none"

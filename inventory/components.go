@@ -20,20 +20,17 @@ const (
 	maxInterfaces = 2_000_000
 )
 
-// componentKeys are the keys of an entry of "components".
 var componentKeys = []string{
 	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
 
-// readComponents reads the section "components".
 func (s *site) readComponents(n *yaml.Node) {
 	for _, item := range s.Items(n, "components") {
 		s.readComponent(item)
 	}
 }
 
-// componentEntry is one entry of "components". It describes one component, or several
-// equal ones.
+// componentEntry is an entry of "components", for one component or several equal ones.
 type componentEntry struct {
 	Component
 	names []string
@@ -43,7 +40,6 @@ type componentEntry struct {
 	id, exclusive, capacity *yaml.Node
 }
 
-// readComponent reads one entry and adds its components if the entry is valid.
 func (s *site) readComponent(item *yaml.Node) {
 	e := &componentEntry{Component: Component{Provider: s.provider, Line: item.Line}}
 	bad := s.Mistakes()
@@ -67,7 +63,6 @@ func (s *site) readComponent(item *yaml.Node) {
 	}
 }
 
-// readField reads the value of one key of an entry.
 func (s *site) readField(e *componentEntry, key string, n *yaml.Node) {
 	switch key {
 	case "name":
@@ -108,7 +103,6 @@ func (s *site) readField(e *componentEntry, key string, n *yaml.Node) {
 	}
 }
 
-// readTypes reads the hardware types or sliver types of an entry.
 func (s *site) readTypes(e *componentEntry, key string, n *yaml.Node) {
 	for _, name := range s.Texts(n, key) {
 		if key == "hardware_types" {
@@ -122,7 +116,6 @@ func (s *site) readTypes(e *componentEntry, key string, n *yaml.Node) {
 	}
 }
 
-// checkEntry reports missing keys and keys that contradict each other.
 func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	switch {
 	case len(e.names) == 0:
@@ -148,9 +141,8 @@ func (s *site) checkEntry(item *yaml.Node, e *componentEntry) {
 	}
 }
 
-// checkCapacity reports whether the capacity of a shared component is valid: for each
-// sliver type, it has room for at least one sliver and limits their number. Otherwise it
-// records a mistake.
+// checkCapacity records a mistake and returns false unless the capacity has room for a
+// sliver of each type and limits their number.
 func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	for _, t := range c.SliverTypes {
 		switch am.Fits(c.Capacity, am.Amount{}, t.Needs, math.MaxInt64) {
@@ -165,8 +157,7 @@ func (s *site) checkCapacity(n *yaml.Node, name string, c *Component) bool {
 	return true
 }
 
-// addComponent adds c under that name, with the interfaces in ports. If another component
-// has the same name or URN, it records a mistake instead.
+// addComponent records a mistake if another component has the same name or URN.
 func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []interfaceEntry) {
 	c.Index, c.Name = len(s.Components), name
 	if c.URN.IsZero() {
@@ -190,9 +181,8 @@ func (s *site) addComponent(n *yaml.Node, name string, c Component, ports []inte
 var looksLikeRange = regexp.MustCompile(`^(\D*)(\d+)(?:-|–|:|\.\.\.|…)(\D*)(\d+)$`)
 
 // expandRange returns the names of a range, such as pc1..pc20 or pc001..pc100. A text
-// without ".." is one name. A text that is probably a mistyped range or list is a
-// mistake. If single is true, n is the only entry under "names", and then pc1-20 is also
-// a mistake.
+// that is probably a mistyped range or list is a mistake. The parameter single reports
+// whether n is the only entry under "names"; then pc1-20 is also a mistake.
 func (s *site) expandRange(n *yaml.Node, single bool) []string {
 	if m := looksLikeRange.FindStringSubmatch(n.Value); m != nil && (m[1] == m[3] && m[1] != "" || m[3] == "" && single) {
 		s.Wrong(n, "%q is one name; for a range write %s%s..%s%s, for one component write name: %s in an entry of its own", n.Value, m[1], m[2], m[1], m[4], n.Value)
@@ -216,7 +206,6 @@ func (s *site) expandRange(n *yaml.Node, single bool) []string {
 	return slices.AppendSeq(make([]string, 0, r.Len()), r.Names())
 }
 
-// settings reads the provider's settings: texts with arbitrary keys.
 func (s *site) settings(n *yaml.Node) map[string]string {
 	if n.Kind != yaml.MappingNode {
 		s.Wrong(n, "settings must be a list of keys and texts")
@@ -237,7 +226,6 @@ func (s *site) settings(n *yaml.Node) map[string]string {
 	return m
 }
 
-// namesOf returns the result of name for each element of list.
 func namesOf[T any](list []T, name func(T) string) []string {
 	names := make([]string, len(list))
 	for i, x := range list {

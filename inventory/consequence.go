@@ -112,7 +112,6 @@ func (v *Inventory) InterfaceOf(x *am.Sliver, i *am.Interface) (*Interface, bool
 	return p, p != nil
 }
 
-// interfaceNamed returns the interface of that name; nil if there is none.
 func (c *Component) interfaceNamed(name string) *Interface {
 	n := slices.IndexFunc(c.Interfaces, func(p *Interface) bool { return p.Name == name })
 	if n < 0 {
@@ -121,7 +120,6 @@ func (c *Component) interfaceNamed(name string) *Interface {
 	return c.Interfaces[n]
 }
 
-// consequenceBuilder collects the result of Consequences.
 type consequenceBuilder struct {
 	v     *Inventory
 	held  map[*Component]load     // the slivers on each component
@@ -133,13 +131,11 @@ type consequenceBuilder struct {
 	addresses map[netip.Addr]bool
 }
 
-// load is the total of all slivers on a component.
 type load struct {
 	slivers int
 	amount  am.Amount
 }
 
-// consequenceKey identifies a sliceNote by its subject and slice.
 type consequenceKey struct{ what, slice string }
 
 // sliceNote collects the texts about one subject for the slivers of one slice.
@@ -149,7 +145,6 @@ type sliceNote struct {
 	last  *am.Sliver // the last sliver that was counted
 }
 
-// note records a text about a subject of a sliver.
 func (m *consequenceBuilder) note(x *am.Sliver, warning bool, subject string, line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	key := consequenceKey{subject, x.Slice.Key()}
@@ -178,8 +173,8 @@ func (m *consequenceBuilder) note(x *am.Sliver, warning bool, subject string, li
 	}
 }
 
-// sorted returns the consequences, sorted by line; those without a line in the file come
-// first. It merges notes that have the same slice and text.
+// sorted merges notes that have the same slice and text. Notes without a line in the
+// file come first.
 func (m *consequenceBuilder) sorted() []Consequence {
 	slices.SortStableFunc(m.order, func(a, b *sliceNote) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.What, b.What), cmp.Compare(a.Slice, b.Slice))
@@ -216,7 +211,6 @@ func (m *consequenceBuilder) sorted() []Consequence {
 	return all
 }
 
-// noteSliver records all differences of one sliver.
 func (m *consequenceBuilder) noteSliver(x *am.Sliver) {
 	c, ok := m.v.ComponentOf(x)
 	if !ok {
@@ -232,7 +226,6 @@ func (m *consequenceBuilder) noteSliver(x *am.Sliver) {
 	}
 }
 
-// noteMissingComponent records that the sliver's component is not in the inventory.
 func (m *consequenceBuilder) noteMissingComponent(x *am.Sliver) {
 	what := cmp.Or(x.ComponentName, x.Component.Name)
 	if x.Provider == "" {
@@ -242,7 +235,6 @@ func (m *consequenceBuilder) noteMissingComponent(x *am.Sliver) {
 	m.note(x, true, what, 0, "it is not in the inventory, and %s manages its slivers until they are deleted; if it was only renamed, drain the new one until then", x.Provider)
 }
 
-// noteIdentity records changes of a component's names, provider and gateway.
 func (m *consequenceBuilder) noteIdentity(x *am.Sliver, c *Component) {
 	if c.Drained {
 		m.note(x, false, c.Name, c.Line, "it is drained")
@@ -261,7 +253,6 @@ func (m *consequenceBuilder) noteIdentity(x *am.Sliver, c *Component) {
 	}
 }
 
-// noteTypes records that a component no longer has the sliver's types or image.
 func (m *consequenceBuilder) noteTypes(x *am.Sliver, c *Component) {
 	if !slices.ContainsFunc(c.SliverTypes, func(t *SliverType) bool { return t.Name == x.SliverType }) {
 		m.note(x, false, c.Name, c.Line, "it no longer offers %s", x.SliverType)
@@ -274,8 +265,6 @@ func (m *consequenceBuilder) noteTypes(x *am.Sliver, c *Component) {
 	}
 }
 
-// noteCapacity records that the slivers of a component exceed its capacity, or that the
-// component has become exclusive or shared.
 func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	all := m.held[c]
 	switch {
@@ -295,11 +284,10 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 	}
 }
 
-// exceeds reports whether amount is greater than capacity. A capacity of 0 is unlimited.
+// exceeds treats a capacity of 0 as unlimited.
 func exceeds(capacity, amount int64) bool { return capacity > 0 && amount > capacity }
 
-// noteNetwork records changes of interfaces, links and VLANs of a sliver; c is nil if
-// its component is missing.
+// noteNetwork expects nil for c if the sliver's component is not in the inventory.
 func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 	noted := make(map[string]bool) // subjects of this sliver
 	note := func(warning bool, what string, line int, format string, args ...any) {
@@ -331,7 +319,6 @@ func (m *consequenceBuilder) noteNetwork(x *am.Sliver, c *Component) {
 	}
 }
 
-// sharedVLANName returns the name of the shared VLAN with a tag; "" if there is none.
 func (m *consequenceBuilder) sharedVLANName(tag int) string {
 	if i := slices.IndexFunc(m.v.SharedVLANs, func(v *SharedVLAN) bool { return v.Tag == tag }); i >= 0 {
 		return m.v.SharedVLANs[i].Name

@@ -9,18 +9,16 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// interfaceEntry is an interface in an entry of "components". Each component of the entry
-// gets such an interface.
+// interfaceEntry is an interface that each component of an entry gets.
 type interfaceEntry struct {
 	Interface
 	at *yaml.Node
-	// single is the value of a key that is allowed only in an entry of one component; nil
-	// without such a key. The field what is that key.
+	// single is the value of a key that is allowed only in an entry of one component;
+	// nil without such a key. The field what is that key.
 	single *yaml.Node
 	what   string
 }
 
-// readInterfaces reads the interfaces of an entry of "components".
 func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	names := map[string]bool{}
 	for _, item := range s.Items(n, "interfaces") {
@@ -72,7 +70,7 @@ func (s *site) readInterfaces(n *yaml.Node) (ports []interfaceEntry) {
 	return ports
 }
 
-// addInterfaces adds the interfaces of component c, which is otherwise complete.
+// addInterfaces requires that c is otherwise complete.
 func (s *site) addInterfaces(c *Component, ports []interfaceEntry) {
 	for _, p := range ports {
 		i := p.Interface

@@ -10,7 +10,6 @@ import (
 // Choice is the value of one of the site's policy keys.
 type Choice string
 
-// The values of Choice.
 const (
 	// Refuse refuses the request.
 	Refuse Choice = "refuse"

@@ -6,7 +6,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// Roles of interfaces.
 const (
 	// controlRole is for management and login; links never use such an interface.
 	controlRole = "control"

@@ -86,7 +86,6 @@ func quoteYAML(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// sizeText formats MiB as inventories write it: in GiB from 10 GiB on, else in MiB.
 func sizeText(mib int64) string {
 	if mib >= 10<<10 {
 		return fmt.Sprintf("%dG", mib>>10)

@@ -86,19 +86,15 @@ func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
 // authority's users must have it as a trust anchor.
 func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
 
-// newURN returns a URN of the authority for a user, tool or slice.
 func (a *Authority) newURN(kind, name string) urn.URN {
 	return urn.URN{Authority: a.cert.URN.Authority, Type: kind, Name: name}
 }
 
-// email returns the email address for a name.
 func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.cert.URN.Authority) }
 
-// path returns the path of a file of a user, tool or slice. Names that differ only in
-// case have the same files.
+// path returns the same path for names that differ only in case.
 func (a *Authority) path(folder, name, extension string) string {
 	return filepath.Join(a.dir, folder, strings.ToLower(name)+extension)
 }
 
-// isMissing reports whether err means that a file does not exist.
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -18,8 +18,6 @@ var (
 	slicePrivileges = []string{"refresh", "embed", "bind", "control", "info"}
 )
 
-// credential issues a credential that gives the owner privileges over the target. The
-// authority signs it.
 func (a *Authority) credential(owner, target *cert.Certificate, privileges []string, expires time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
@@ -34,7 +32,6 @@ func (a *Authority) credential(owner, target *cert.Certificate, privileges []str
 	return dsig.Sign(b.Bytes(), "ref0", a.key, []*cert.Certificate{a.cert}, dsig.SignOptions{})
 }
 
-// chainPEM returns a certificate and then the authority's own certificate, in PEM.
 func (a *Authority) chainPEM(c *cert.Certificate) []byte {
 	return encodeChain([]*cert.Certificate{c, a.cert})
 }

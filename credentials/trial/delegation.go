@@ -65,7 +65,6 @@ func Delegate(credential []byte, user User, chain []byte, expires time.Time) ([]
 	return user.sign(b.Bytes(), id)
 }
 
-// parent holds the parts of a credential that a delegation needs.
 type parent struct {
 	TargetGID  string `xml:"target_gid"`
 	TargetURN  string `xml:"target_urn"`
@@ -81,8 +80,7 @@ type parent struct {
 	start, end int64 // byte offsets of its element in the document
 }
 
-// readParent reads a credential that its owner delegates. It fails unless the credential
-// is signed and belongs to owner.
+// readParent fails unless the credential is signed and belongs to owner.
 func readParent(document []byte, owner User) (parent, error) {
 	chain, err := dsig.Verify(document, dsig.Options{SHA1: true})
 	if err != nil {
@@ -131,7 +129,6 @@ func findCredential(document []byte) (start, end int64, err error) {
 	}
 }
 
-// unusedID returns an xml:id that no credential of the document has.
 func (p parent) unusedID() string {
 	for i := 1; ; i++ {
 		if id := fmt.Sprint("ref", i); !slices.Contains(p.ids, id) {

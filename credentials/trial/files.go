@@ -14,12 +14,10 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// encodeCertificate returns a certificate in PEM.
 func encodeCertificate(c *cert.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// encodeChain returns certificates in PEM, one after the other.
 func encodeChain(list []*cert.Certificate) []byte {
 	var b []byte
 	for _, c := range list {
@@ -28,13 +26,11 @@ func encodeChain(list []*cert.Certificate) []byte {
 	return b
 }
 
-// encodeKey returns an RSA key in PEM. It uses PKCS #1, because old clients read nothing
-// else.
+// encodeKey uses PKCS #1, because old clients read nothing else.
 func encodeKey(k *rsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
 }
 
-// readCertificate reads the first certificate of a PEM file.
 func readCertificate(file string) (*cert.Certificate, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -47,7 +43,6 @@ func readCertificate(file string) (*cert.Certificate, error) {
 	return list[0], nil
 }
 
-// readKey reads an RSA key from a PEM file.
 func readKey(file string) (*rsa.PrivateKey, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -60,7 +55,6 @@ func readKey(file string) (*rsa.PrivateKey, error) {
 	return k, nil
 }
 
-// parseKey parses an RSA key in PEM, as encodeKey writes it.
 func parseKey(text []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
@@ -74,8 +68,7 @@ func writeNew(path string, content []byte, mode fs.FileMode) error {
 	return fileowner.As(filepath.Dir(path), func() error { return createFile(path, content, mode) })
 }
 
-// createFile writes a temporary file, and then makes path a hard link to it. It fails if
-// path exists.
+// createFile fails if path exists: a hard link, unlike a rename, never replaces a file.
 func createFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -18,15 +18,14 @@ import (
 
 const (
 	rsaBits = 2048
-	// lifetime is the lifetime of the authority's certificate. The certificates that it
-	// issues expire at the same time.
+	// lifetime is the lifetime of the authority's certificate. The certificates that
+	// the authority issues expire at the same time.
 	lifetime = 10 * 365 * 24 * time.Hour
 	// predating is how long before its creation a certificate's validity begins. It
 	// allows for servers whose clock is slow.
 	predating = time.Hour
 )
 
-// subject is the subject of a certificate.
 type subject struct {
 	urn   urn.URN
 	email string
@@ -34,9 +33,9 @@ type subject struct {
 	ca    bool
 }
 
-// issue issues a certificate for the subject h. key is the issuer's private key. The
-// certificate expires together with the issuer's. If issuer is nil, the certificate is
-// self-signed and expires after lifetime.
+// issue issues a certificate that expires together with the issuer's. key is the
+// issuer's private key. If issuer is nil, the certificate is self-signed and expires
+// after lifetime.
 func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
@@ -69,8 +68,7 @@ func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Ti
 	return cert.Parse(der)
 }
 
-// commonName returns a common name, which only people read. It is made of the parts of u,
-// or is id if these have more than 64 characters together.
+// commonName returns a name that only people read. X.509 allows at most 64 characters.
 func commonName(u urn.URN, id string) string {
 	if name := u.Authority + "." + u.Type + "." + u.Name; len(name) <= 64 {
 		return name

@@ -18,7 +18,6 @@ var (
 // users and slices have at most urn.MaxLength characters.
 const maxAuthority = 200
 
-// checkAuthority returns an error if name is not allowed for an authority.
 func checkAuthority(name string) error {
 	if !urn.ValidAuthority(name) || len(name) > maxAuthority {
 		return fmt.Errorf("%q cannot name an authority: write a name of letters, digits, dots, hyphens and underscores, such as example.org, or example.org:project for an authority below it", name)
@@ -35,7 +34,6 @@ func CheckUser(name string) error {
 	return nil
 }
 
-// checkTool returns an error if name is not allowed for a tool.
 func checkTool(name string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("%q cannot name a tool: write a letter, then up to 63 letters, digits, hyphens, dots or underscores", name)
@@ -51,8 +49,6 @@ func CheckSlice(name string) error {
 	return nil
 }
 
-// emailDomain returns the part of an authority's name before the first colon, as the
-// domain of an email address.
 func emailDomain(authority string) string {
 	top, _, _ := strings.Cut(authority, ":")
 	return top

@@ -20,9 +20,9 @@ type Slice struct {
 }
 
 // Slice returns the slice of that name with a new credential for owner, who must be an
-// existing user. It creates the slice if necessary. A slice may have several owners. The
-// credential is valid until expires, which must not be after the authority's own expiry.
-// CheckSlice defines the allowed names.
+// existing user. It creates the slice if necessary. A slice may have several owners.
+// The credential is valid until expires, which must not be after the authority's own
+// expiry.
 func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
 	if err := CheckSlice(name); err != nil {
 		return Slice{}, err
@@ -60,8 +60,8 @@ func (a *Authority) HasSlice(name string) bool {
 	return err == nil
 }
 
-// sliceCertificate reads or creates the certificate of a slice. It does not store the key
-// of a new certificate, because nothing uses the key.
+// sliceCertificate does not store the key of a new certificate, because nothing uses
+// the key.
 func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
 	file := a.path("slices", name, ".pem")
 	c, err := readCertificate(file)

@@ -37,8 +37,7 @@ type User struct {
 }
 
 // User returns the user of that name with a new credential, which is valid for at most
-// one year. If there is no such user, User creates it with an SSH key. CheckUser defines
-// the allowed names.
+// one year. If there is no such user, User creates it with an SSH key.
 func (a *Authority) User(name string, now time.Time) (User, error) {
 	return a.UserWithKeys(name, nil, now)
 }
@@ -118,8 +117,7 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 	return lines, nil
 }
 
-// sshKeys reads the SSH keys of a user: the public keys that the user supplied, or else the
-// key pair that the authority generated.
+// sshKeys returns no private key if the user supplied the public keys.
 func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	public, err = os.ReadFile(a.path("users", name, ".pub"))
 	if !isMissing(err) {
@@ -135,7 +133,7 @@ func (a *Authority) sshKeys(name string) (private, public []byte, err error) {
 	return private, ssh.MarshalAuthorizedKey(signer.PublicKey()), nil
 }
 
-// sign signs the credential whose xml:id is id in a document. It uses the user's key.
+// sign signs the credential in document whose xml:id is the parameter id.
 func (u User) sign(document []byte, id string) ([]byte, error) {
 	key, err := parseKey(u.Key)
 	if err != nil {
@@ -148,9 +146,8 @@ func (u User) sign(document []byte, id string) ([]byte, error) {
 	return dsig.Sign(document, id, key, chain, dsig.SignOptions{})
 }
 
-// ensureUser creates a user, or replaces the SSH keys of an existing user unless keys is
-// empty. It writes the certificate of a new user last, so a user with a certificate is
-// complete.
+// ensureUser replaces the SSH keys of an existing user unless keys is empty. It writes
+// the certificate of a new user last, so a user with a certificate is complete.
 func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	_, err := os.Lstat(a.path("users", name, ".pem"))
 	if !isMissing(err) {
@@ -177,7 +174,6 @@ func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 	return writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
 }
 
-// createSSHKey creates an SSH key for a new user.
 func (a *Authority) createSSHKey(name string) error {
 	_, login, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -190,7 +186,6 @@ func (a *Authority) createSSHKey(name string) error {
 	return writeNew(a.path("users", name, ".ssh"), pem.EncodeToMemory(block), 0o600)
 }
 
-// replaceSSHKeys replaces the keys of a user, unless keys is empty.
 func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	if len(keys) == 0 {
 		return nil
@@ -213,7 +208,6 @@ func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
 	return nil
 }
 
-// certify creates a key and a certificate for it with the URN u.
 func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.PrivateKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
@@ -223,7 +217,6 @@ func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.P
 	return c, key, err
 }
 
-// userCertificate reads the certificate of an existing user.
 func (a *Authority) userCertificate(name string) (*cert.Certificate, error) {
 	c, err := readCertificate(a.path("users", name, ".pem"))
 	if isMissing(err) {

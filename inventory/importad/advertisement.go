@@ -12,7 +12,6 @@ import (
 // ten megabytes.
 var readLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
-// Namespaces that are read.
 const (
 	emulabSpace = "http://www.protogeni.net/resources/rspec/ext/emulab/1"
 	sharedGENI  = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
@@ -26,8 +25,7 @@ var rspecSpaces = map[string]bool{
 	"http://www.protogeni.net/resources/rspec/0.1": true,
 }
 
-// advertisement is the content of an advertisement. Its texts are unchanged except for
-// blanks around them.
+// advertisement holds texts unchanged, except for blanks around them.
 type advertisement struct {
 	nodes  []*node
 	wires  []*wire
@@ -35,7 +33,6 @@ type advertisement struct {
 	others map[string]int // children of the root that are not read, by name
 }
 
-// node is a node of an advertisement.
 type node struct {
 	line                         int
 	id, manager, name            string
@@ -55,7 +52,6 @@ type offer struct {
 	images []disk
 }
 
-// disk is a disk image.
 type disk struct {
 	name, url, os, version, description string
 	preferred                           bool
@@ -72,7 +68,6 @@ type wire struct {
 	rate     map[string]int64 // kbit/s, by the component_id of the sending port
 }
 
-// vlan is a shared VLAN.
 type vlan struct {
 	name, tag, description string
 	restricted             bool
@@ -97,7 +92,7 @@ func newError(line int, format string, args ...any) error {
 	return &Error{line, fmt.Sprintf(format, args...)}
 }
 
-// read parses an advertisement. It fails with an *Error or an error of xmltree.Parse.
+// read fails with an *Error or an error of xmltree.Parse.
 func read(text []byte) (ad *advertisement, err error) {
 	err = xmltree.Parse(text, readLimits, func(d *xmltree.Doc) (err error) {
 		ad, err = readRoot(d.Root)
@@ -106,7 +101,6 @@ func read(text []byte) (ad *advertisement, err error) {
 	return ad, err
 }
 
-// readRoot reads the children of <rspec>, and counts the unknown ones.
 func readRoot(root *xmltree.Element) (*advertisement, error) {
 	switch kind := attr(root, "type"); {
 	case root.Local != "rspec":
@@ -132,8 +126,8 @@ func readRoot(root *xmltree.Element) (*advertisement, error) {
 	return ad, nil
 }
 
-// attr returns the value of the first attribute in names that the element has; "" if it
-// has none. ProtoGENI's versions use different names for one attribute.
+// attr returns the value of the first attribute in names that e has. ProtoGENI's
+// versions use different names for one attribute.
 func attr(e *xmltree.Element, names ...string) string {
 	for _, n := range names {
 		if v, ok := e.Attr("", n); ok {
@@ -143,7 +137,6 @@ func attr(e *xmltree.Element, names ...string) string {
 	return ""
 }
 
-// readNode reads a <node>. It ignores children in other namespaces.
 func readNode(e *xmltree.Element) *node {
 	n := &node{
 		line: e.Line, id: attr(e, "component_id", "component_urn", "component_uuid"),
@@ -178,7 +171,6 @@ func readNode(e *xmltree.Element) *node {
 	return n
 }
 
-// readOffer reads a <sliver_type> with its disk images.
 func readOffer(e *xmltree.Element) offer {
 	o := offer{name: attr(e, "name", "type_name")}
 	for _, c := range e.Elements() {
@@ -189,7 +181,6 @@ func readOffer(e *xmltree.Element) offer {
 	return o
 }
 
-// readDisk reads a <disk_image>.
 func readDisk(e *xmltree.Element) disk {
 	preferred := attr(e, "default")
 	return disk{
@@ -198,8 +189,8 @@ func readDisk(e *xmltree.Element) disk {
 	}
 }
 
-// slots returns the largest number of free slots in the hardware types of a node. It
-// returns 0 if they have no number, or no limit.
+// slots returns the largest number of free slots in the hardware types of a node; 0 if
+// they have no number, or no limit.
 func slots(e *xmltree.Element) (most int64) {
 	texts := []string{attr(e, "type_slots")}
 	for _, c := range e.Elements() {
@@ -215,7 +206,7 @@ func slots(e *xmltree.Element) (most int64) {
 	return most
 }
 
-// readWire reads a <link>. If an interface has several capacities, it takes the largest.
+// readWire takes the largest capacity if an interface has several.
 func readWire(e *xmltree.Element) *wire {
 	w := &wire{id: attr(e, "component_id", "component_urn", "component_uuid"), rate: map[string]int64{}}
 	if m := attr(e, "component_manager_id", "component_manager_uuid"); m != "" {
@@ -247,7 +238,6 @@ func readWire(e *xmltree.Element) *wire {
 // maxRate is the largest capacity that an inventory may have, in kbit/s.
 const maxRate = 1_000_000_000_000
 
-// readVLANs reads the <available> elements of an <rspec_shared_vlan>.
 func readVLANs(e *xmltree.Element) (list []vlan) {
 	for _, c := range e.Elements() {
 		if c.Local == "available" {

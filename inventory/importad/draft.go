@@ -12,7 +12,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// draft is an inventory that is being built.
 type draft struct {
 	o         Options
 	authority string // of the chosen manager
@@ -39,10 +38,8 @@ type draft struct {
 	addresses  map[netip.Addr]bool
 }
 
-// location is an entry of "locations".
 type location struct{ name, country, latitude, longitude string }
 
-// sliverType is an entry of "sliver_types".
 type sliverType struct {
 	name, alias string
 	images      []*disk        // that any node offers
@@ -52,7 +49,6 @@ type sliverType struct {
 	nodes       int            // number of nodes that offer the type
 }
 
-// component is an entry of "components". It is made from node.
 type component struct {
 	node      *node
 	name, id  string
@@ -66,7 +62,6 @@ type component struct {
 	drained   bool
 }
 
-// newDraft returns an empty draft.
 func newDraft(o Options) *draft {
 	return &draft{
 		o: o, isHardware: map[string]bool{}, byPlace: map[location]*location{}, byImage: map[string]*disk{}, urls: map[string]bool{},
@@ -74,8 +69,6 @@ func newDraft(o Options) *draft {
 	}
 }
 
-// readNodes fills the draft: with the manager's nodes, their types and images, and the
-// links and shared VLANs of the advertisement.
 func (d *draft) readNodes(ad *advertisement) {
 	typed := slices.ContainsFunc(d.nodes, func(n *node) bool { return len(n.types) > 0 })
 	for _, n := range d.nodes {
@@ -98,8 +91,8 @@ func (d *draft) readNodes(ad *advertisement) {
 	}
 }
 
-// addNode adds a component for a node. typed reports whether any node has sliver types.
-// If it is true, a node without sliver types is drained.
+// addNode adds a component for a node. If typed is true, some nodes have sliver types,
+// so a node without any is drained.
 func (d *draft) addNode(n *node, typed bool) {
 	u, err := urn.Parse(n.id)
 	switch {
@@ -155,7 +148,6 @@ func (d *draft) addNode(n *node, typed bool) {
 	d.components = append(d.components, c)
 }
 
-// addHardware adds a hardware type to a component.
 func (d *draft) addHardware(c *component, name string) {
 	h := validName(name)
 	if h == "" || slices.Contains(c.hardware, h) {
@@ -171,8 +163,7 @@ func (d *draft) addHardware(c *component, name string) {
 	c.hardware = append(c.hardware, h)
 }
 
-// locationOf returns the location of a node, and adds a new location to the draft. It
-// returns nil if the node names no valid country.
+// locationOf returns nil if the node names no valid country.
 func (d *draft) locationOf(n *node) *location {
 	country := strings.ToUpper(n.country)
 	if country == "" {
@@ -210,7 +201,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.128.0.0/9"),
 }
 
-// addInterfaces adds the interfaces of a component; owner is the component's URN.
+// addInterfaces adds the interfaces of c, whose URN is owner.
 func (d *draft) addInterfaces(c *component, owner urn.URN) {
 	var local usedNames
 	for _, p := range c.node.ports {
@@ -237,8 +228,8 @@ func (d *draft) addInterfaces(c *component, owner urn.URN) {
 	}
 }
 
-// address returns the public address in text. It returns "" if the address is missing,
-// invalid, reserved or already used.
+// address returns the public address in text, or "" if it is invalid, reserved or
+// already used.
 func (d *draft) address(text string) string {
 	if text == "" {
 		return ""
@@ -253,7 +244,6 @@ func (d *draft) address(text string) string {
 	return a.String()
 }
 
-// addVLAN adds a shared VLAN, unless its name or tag is invalid or already used.
 func (d *draft) addVLAN(v vlan) {
 	name := validName(v.name)
 	tag, err := strconv.Atoi(v.tag)

@@ -9,8 +9,8 @@ import (
 	"patchbay/am/urn"
 )
 
-// addSliverType adds a sliver type that a node offers. If the type is known, it adds the
-// node's images to that type. It returns nil for a type without a name.
+// addSliverType returns nil for a type without a name. If the type is known, it adds
+// the node's images to that type.
 func (d *draft) addSliverType(o offer) *sliverType {
 	if oneLine(o.name) == "" {
 		d.remarks.add("sliver types without a name, left out", "", 1)
@@ -51,8 +51,8 @@ func (d *draft) addSliverType(o offer) *sliverType {
 	return t
 }
 
-// addImage adds a disk image under its name, URN and URL, and returns it. It returns the
-// known image if one has the same name or URN, and nil if the image has no valid name.
+// addImage returns the known image if one has the same name or URN, and nil if the
+// image has no valid name.
 func (d *draft) addImage(x disk) *disk {
 	name := validName(cmp.Or(x.name, x.url))
 	if known := d.byImage[cmp.Or(x.name, x.url)]; known != nil {
@@ -92,8 +92,6 @@ func (d *draft) addImage(x disk) *disk {
 	return i
 }
 
-// addDefaultType adds a sliver type to the draft of an advertisement without sliver
-// types.
 func (d *draft) addDefaultType() {
 	t := &sliverType{name: "raw-pc", alias: "*"}
 	for _, i := range d.images {
@@ -106,8 +104,7 @@ func (d *draft) addDefaultType() {
 	d.remarks.add("sliver type added, since the advertisement has none; it accepts every type that a request names", t.name, 1)
 }
 
-// defaultType returns the sliver type for nodes that name none. It is raw-pc, as GENI
-// defines, or else the most frequent type.
+// defaultType returns raw-pc, as GENI defines, or else the most frequent type.
 func (d *draft) defaultType() *sliverType {
 	best := d.types[0]
 	for _, t := range d.types {

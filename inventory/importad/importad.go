@@ -72,8 +72,8 @@ func Read(text []byte, o Options) (*Result, error) {
 	return s, nil
 }
 
-// chooseManager selects the manager whose nodes are read: that of Options.Authority, or
-// the only one. The nodes of other managers become a remark.
+// chooseManager selects the manager of Options.Authority, or the only one. The nodes of
+// other managers become a remark.
 func (d *draft) chooseManager(ad *advertisement) error {
 	type manager struct {
 		urn   urn.URN
@@ -146,8 +146,6 @@ func managerOf(n *node) (manager urn.URN, ok bool) {
 	return urn.URN{Authority: u.Authority, Type: urn.Authority, Name: "cm"}, err == nil
 }
 
-// otherContent returns a text that lists the elements of an advertisement that has no
-// nodes.
 func otherContent(others map[string]int) string {
 	if len(others) == 0 {
 		return ""

@@ -9,8 +9,8 @@ import (
 // maxText is the length in bytes to which oneLine cuts a text.
 const maxText = 500
 
-// oneLine returns at most maxText bytes of a text as one line. Control characters become
-// blanks, and several blanks become one.
+// oneLine returns at most maxText bytes as one line. Control characters become blanks,
+// and several blanks become one.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s[:min(len(s), maxText)], "")
 	s = strings.Map(func(c rune) rune {
@@ -40,15 +40,14 @@ func componentName(s string) string {
 	return severalDots.ReplaceAllString(validName(s), ".")
 }
 
-// usedNames records the names in use. For each requested name, it also records the last
-// number that was appended.
+// usedNames records the names in use and, for each requested name, the last number that
+// was appended.
 type usedNames struct {
 	taken map[string]bool
 	next  map[string]int
 }
 
-// unique returns base if that name is unused. Otherwise it appends a number, as in
-// base-2.
+// unique appends a number, as in base-2, if the name base is in use.
 func (n *usedNames) unique(base string) string {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}

@@ -8,7 +8,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// link is a link that joins interfaces.
 type link struct {
 	name, kind string
 	rate       int64   // capacity in kbit/s; 0 if unknown
@@ -39,15 +38,14 @@ func (s *interfaceDraft) root() *interfaceDraft {
 	return s
 }
 
-// join puts a and b on the same link.
 func join(a, b *interfaceDraft) {
 	if a, b = a.root(), b.root(); a != b {
 		a.joined = b
 	}
 }
 
-// addLinks makes links from wires. All wires that meet at one interface, or at the
-// interfaces of one switch, become one link.
+// addLinks joins all wires that meet at one interface, or at the interfaces of one
+// switch, into one link.
 func (d *draft) addLinks(wires []*wire) {
 	byKey, isSwitch := map[string]*interfaceDraft{}, map[*interfaceDraft]string{}
 	for _, c := range d.components {
@@ -112,8 +110,8 @@ func (d *draft) addLinks(wires []*wire) {
 // since it stands for a network of another site.
 func (c *component) isSwitch() bool { return c.drained && !c.node.cloud }
 
-// removeIfUnusable removes a link from its interfaces if none of them can carry traffic
-// of experiments. It reports whether it removed the link.
+// removeIfUnusable removes a link that can carry no traffic of experiments, and reports
+// whether it has removed the link.
 func (d *draft) removeIfUnusable(l *link) bool {
 	carries := func(p *interfaceDraft) bool { return p.role != "control" && !p.cloud }
 	if slices.ContainsFunc(l.ports, carries) {
@@ -126,8 +124,8 @@ func (d *draft) removeIfUnusable(l *link) bool {
 	return true
 }
 
-// nameLinks sets the name, capacity and type of each link. A link made from one wire
-// keeps the wire's component_id as its name, if that is a unique URN of a link.
+// nameLinks keeps the component_id of a single wire as the link's name, if that is a
+// unique URN of a link.
 func (d *draft) nameLinks() {
 	var given usedNames
 	keys := map[string]bool{}

@@ -11,17 +11,15 @@ type remarks struct {
 	by    map[string]*remark
 }
 
-// remark holds the number of things that one remark is about, and examples of them.
 type remark struct {
 	count    int
 	examples []string
 }
 
-// maxExamples is the number of examples in a remark.
 const maxExamples = 5
 
-// add adds n to the count of the remark about subject. example is the name of one of the
-// counted things, or "".
+// add adds n to the count of a subject. example names one of the counted things; it may
+// be empty.
 func (r *remarks) add(subject, example string, n int) {
 	x := r.by[subject]
 	if x == nil {
@@ -38,7 +36,6 @@ func (r *remarks) add(subject, example string, n int) {
 	}
 }
 
-// lines returns one line for each remark: its subject, its count and the examples.
 func (r *remarks) lines() (list []string) {
 	for _, subject := range r.order {
 		x := r.by[subject]

@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is an inventory in the form in which yamlText writes it. The types fileLocation,
-// fileImage and so on are its entries.
+// file is an inventory in the form in which yamlText writes it.
 type file struct {
 	Provider          string          `yaml:"provider"`
 	DefaultSliverType string          `yaml:"default_sliver_type"`
@@ -86,12 +85,10 @@ type filePort struct {
 // number is a text that is written without quotes, as a YAML number.
 type number string
 
-// MarshalYAML writes the text as a plain scalar.
 func (n number) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(n)}, nil
 }
 
-// flowList is a list that is written in one line if it is short enough.
 type flowList []string
 
 // MarshalYAML writes a short list in one line, and a longer one with an item a line.
@@ -102,13 +99,11 @@ func (s flowList) MarshalYAML() (any, error) {
 	return []string(s), nil
 }
 
-// MarshalYAML writes a port in one line.
 func (p filePort) MarshalYAML() (any, error) {
 	type plain filePort
 	return flowNode(plain(p))
 }
 
-// capacity is a number of slots, stated or estimated.
 type capacity struct {
 	slots   int64
 	guessed bool
@@ -123,7 +118,6 @@ func (c capacity) MarshalYAML() (any, error) {
 	return n, err
 }
 
-// flowNode returns v as YAML in one line.
 func flowNode(v any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	err := n.Encode(v)
@@ -142,8 +136,8 @@ var keyComments = map[string]string{
 	"links":               "Physical links and switches. Capacities are in kbit/s. If links need VLAN tags, add\nvlans with the tags that they may have.",
 }
 
-// yamlText writes the inventory. The YAML library escapes the texts of the advertisement,
-// and comments contain them on one line, so they cannot add keys.
+// yamlText writes the inventory. Texts of the advertisement cannot add keys: the YAML
+// library escapes them, and comments contain them on one line.
 func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	var b bytes.Buffer
 	d.writeHeader(&b, remarks)
@@ -163,7 +157,6 @@ func (d *draft) yamlText(remarks []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// writeHeader writes the comment at the start, with the remarks for the operator.
 func (d *draft) writeHeader(b *bytes.Buffer, remarks []string) {
 	from := "an advertisement"
 	if d.o.File != "" {
@@ -181,7 +174,6 @@ func (d *draft) writeHeader(b *bytes.Buffer, remarks []string) {
 	}
 }
 
-// file returns the inventory in the form in which it is written.
 func (d *draft) file() file {
 	f := file{
 		Provider: d.o.Provider, DefaultSliverType: d.defaultType().name, Managers: flowList{d.manager.String()},
@@ -218,7 +210,6 @@ func (d *draft) file() file {
 	return f
 }
 
-// file returns the component in the form in which it is written.
 func (c *component) file() fileComponent {
 	x := fileComponent{Name: c.name, ID: c.id, Exclusive: c.exclusive, Drained: c.drained, HardwareTypes: c.hardware}
 	if c.slots > 0 {

@@ -80,7 +80,6 @@ const maxOther = MaxAnswer
 // ended.
 const otherDelay = time.Second
 
-// call runs one action of the other provider and returns its standard output.
 func (b *behind) call(ctx context.Context, action string, input []byte) ([]byte, error) {
 	path := b.other
 	if !filepath.IsAbs(path) {
@@ -108,10 +107,9 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// describe sets b.metadata and b.users. It takes the other provider's metadata from the
-// companion file of the executable. If there is none, it takes them from NAME.yaml, or
-// else from the answer to the action describe. It adds the attributes that the gateway
-// provides.
+// describe takes the other provider's metadata from the companion file of the
+// executable. If there is none, it takes them from NAME.yaml, or else from the answer
+// to the action describe.
 func (b *behind) describe(ctx context.Context) error {
 	companion := strings.TrimSuffix(b.other, provider.Suffix) + ".yaml"
 	if !filepath.IsAbs(companion) {
@@ -162,7 +160,7 @@ func (b *behind) describe(ctx context.Context) error {
 	return nil
 }
 
-// companionMetadata returns the metadata in a file, or nil if it has none.
+// companionMetadata returns nil if the file has no metadata.
 func companionMetadata(path string) (map[string]any, error) {
 	text, err := readSmallFile(path)
 	if err != nil {
@@ -175,9 +173,8 @@ func companionMetadata(path string) (map[string]any, error) {
 	return top.Provider, nil
 }
 
-// checkOwnAttributes returns an error if the metadata in NAME.yaml lack attributes that
-// this program provides. The manager reads NAME.yaml itself, so describe cannot add the
-// attributes.
+// checkOwnAttributes returns an error if NAME.yaml lacks attributes that this program
+// provides. The manager reads NAME.yaml itself, so describe cannot add them.
 func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) error {
 	attributes, _ := metadata["attributes"].(map[string]any)
 	for _, line := range []string{`users: {type: "array[string]"}`, `login: {type: "array[string]", kind: r}`, "proxy: {type: string, kind: r}"} {
@@ -188,13 +185,11 @@ func (b *behind) checkOwnAttributes(metadata map[string]any, companion string) e
 	return nil
 }
 
-// firstLine returns the first line of an error's text.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// writeMetadata writes the answer of the action describe.
 func (b *behind) writeMetadata(out io.Writer) error {
 	text, err := yaml.Marshal(map[string]any{"provider": b.metadata})
 	if err == nil {
@@ -207,14 +202,12 @@ func (b *behind) writeMetadata(out io.Writer) error {
 // provider wrote them.
 type entry map[string]json.RawMessage
 
-// text returns the text of an attribute, or "" if it has none.
 func (e entry) text(name string) string {
 	var s string
 	_ = json.Unmarshal(e[name], &s)
 	return s
 }
 
-// strings returns the list of texts of an attribute, or nil if it has none.
 func (e entry) strings(name string) []string {
 	var l []string
 	_ = json.Unmarshal(e[name], &l)
@@ -227,9 +220,8 @@ func (e entry) set(name string, v any) {
 	}
 }
 
-// get answers the action get with the nodes of the other provider. It replaces the
-// logins of each node by the node's endpoints at the testbed. It removes the endpoints
-// of requested nodes that no longer exist.
+// get replaces the logins of each node by the node's endpoints at the testbed. It
+// removes the endpoints of requested nodes that no longer exist.
 func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	text, err := b.call(ctx, ActionGet, input)
 	if err != nil {
@@ -278,7 +270,6 @@ func (b *behind) get(ctx context.Context, input json.RawMessage, out io.Writer) 
 	return write(out, object{"resources": answer.Resources})
 }
 
-// isSet reports whether a value is present and not null.
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // addEndpoint replaces the logins in a node's entry by those of its endpoint. If the
@@ -307,8 +298,8 @@ func (b *behind) addEndpoint(e entry, d EndpointStatus) {
 }
 
 // endpointLogins returns the login USER@ENDPOINT for each user in logins and each
-// endpoint. It skips logins whose address differs from the first one's, because an
-// endpoint forwards to that address only.
+// endpoint. It skips logins with another address than the first login, because an
+// endpoint forwards to one address.
 func endpointLogins(logins, endpoints []string) []string {
 	all := []string{}
 	_, target := splitUser(logins[0])
@@ -327,7 +318,6 @@ func endpointLogins(logins, endpoints []string) []string {
 	return all
 }
 
-// splitUser splits USER@HOST:PORT; the user may be missing.
 func splitUser(login string) (user, hostPort string) {
 	if user, rest, ok := strings.Cut(login, "@"); ok {
 		return user, rest
@@ -335,7 +325,6 @@ func splitUser(login string) (user, hostPort string) {
 	return "", login
 }
 
-// callEndpoints calls ActionEndpoints of the testbed.
 func (b *behind) callEndpoints(ctx context.Context, ask EndpointsInput) ([]EndpointStatus, error) {
 	input, err := json.Marshal(ask)
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// Limits for resolving the host names of nodes.
 const (
 	lookupTime = 3 * time.Second
 	lookups    = 8 // that run at the same time
 )
 
-// endpoints returns the endpoints that the nodes need: one for each node that has a login
-// and no proxy of its own. It leaves out nodes whose host name cannot be resolved, so that
-// the testbed keeps their present endpoints.
+// endpoints returns an endpoint for each node that has a login and no proxy of its own.
+// It leaves out nodes whose host name cannot be resolved, so that the testbed keeps
+// their present endpoints.
 func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []EndpointRequest {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -56,7 +55,6 @@ func (b *behind) endpoints(ctx context.Context, nodes map[string]entry) []Endpoi
 	return all
 }
 
-// resolve replaces the host of host:port by its first address.
 func resolve(ctx context.Context, hostPort string) (string, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// set answers the action set. It stores the users at the testbed, and sends all other
-// attributes to the other provider. If the other provider declares the attribute users,
-// it gets the users, too.
+// set stores the users at the testbed, and sends all other attributes to the other
+// provider. If that provider declares the attribute users, it gets the users, too.
 func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) error {
 	var q struct {
 		Updates []entry         `json:"updates"`
@@ -67,14 +66,12 @@ func (b *behind) set(ctx context.Context, input json.RawMessage, out io.Writer) 
 	return write(out, answer.object())
 }
 
-// setAnswer is the answer of the other provider.
 type setAnswer struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 	Derive  bool            `json:"derive,omitempty"`
 	Changes []entry         `json:"changes"`
 }
 
-// object returns the answer in the format of PROVIDER.md.
 func (a *setAnswer) object() object {
 	if isSet(a.Error) {
 		return object{"error": a.Error}
@@ -85,7 +82,7 @@ func (a *setAnswer) object() object {
 	return object{"changes": a.Changes, "derive": a.Derive}
 }
 
-// passOn sends q, with n updates, to the other provider. It sends nothing if n is 0.
+// passOn sends nothing if n, the number of updates, is 0.
 func (b *behind) passOn(ctx context.Context, q object, n int) (a setAnswer, err error) {
 	if n == 0 {
 		return a, nil

@@ -97,7 +97,6 @@ func Call(ctx context.Context, socket string, r Request) (Answer, error) {
 	return a, nil
 }
 
-// cause returns ctx's error if ctx has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -35,8 +35,7 @@ type account struct {
 
 var root = account{name: "root", home: "/root", shell: "/bin/sh"}
 
-// lookUpAccount finds an account and its groups in the node's files. If the node has no
-// /etc/passwd, only the account root exists.
+// lookUpAccount finds only the account root if the node has no /etc/passwd.
 func lookUpAccount(name string) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) && name == root.name {
@@ -57,7 +56,7 @@ func lookUpAccount(name string) (account, error) {
 	return a, nil
 }
 
-// findAccount finds an account in the text of /etc/passwd. It skips malformed lines.
+// findAccount skips malformed lines.
 func findAccount(passwd []byte, name string) (account, bool) {
 	for line := range bytes.Lines(passwd) {
 		if found, _, _ := bytes.Cut(line, []byte(":")); string(found) != name {
@@ -70,8 +69,7 @@ func findAccount(passwd []byte, name string) (account, bool) {
 	return account{}, false
 }
 
-// parseAccount parses a line of /etc/passwd, and reports whether it is well-formed. An
-// empty shell means /bin/sh.
+// parseAccount treats an empty shell as /bin/sh.
 func parseAccount(line []byte) (account, bool) {
 	f := strings.Split(strings.TrimSuffix(string(line), "\n"), ":")
 	if len(f) != 7 || f[0] == "" {
@@ -86,7 +84,7 @@ func parseAccount(line []byte) (account, bool) {
 	return a, okUser && okGroup
 }
 
-// parseID parses a user or group id. It refuses the largest number, which means no id.
+// parseID refuses the largest number, which means no id.
 func parseID(s string) (uint32, bool) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err == nil && uint32(n) != ^uint32(0)
@@ -110,7 +108,6 @@ func groupsOf(group []byte, name string) []uint32 {
 	return ids
 }
 
-// groupID returns the id of a group in /etc/group, and reports whether the group exists.
 func groupID(group []byte, name string) (uint32, bool) {
 	for line := range bytes.Lines(group) {
 		f := strings.Split(string(line), ":")

@@ -32,7 +32,6 @@ type accountRecord struct {
 	removed bool // the account and its processes are removed
 }
 
-// accountFiles are the node's account files as text, and the testbed's records.
 type accountFiles struct {
 	passwd, shadow, group []byte
 	records               []accountRecord
@@ -75,7 +74,6 @@ func setAccounts(accounts []Account, facts *Facts) (present []Account, removed [
 	return present, removed, files.save()
 }
 
-// errSystem means that the login is a system account of the image.
 var errSystem = errors.New("is a system account of the image; choose another login")
 
 // markRemoved records that the processes of removed accounts have ended.
@@ -98,7 +96,6 @@ func markRemoved(removed []accountRecord) error {
 	return updateFile(recordsFile, old, printRecords(records), 0o600)
 }
 
-// readAccountFiles reads the node's account files and the testbed's records.
 func readAccountFiles() (*accountFiles, error) {
 	files := &accountFiles{original: make(map[string][]byte)}
 	for _, f := range []struct {
@@ -124,7 +121,7 @@ func readAccountFiles() (*accountFiles, error) {
 	return files, nil
 }
 
-// save writes the changed files: the records first, so that an id in use is always recorded.
+// save writes the records first, so that an id in use is always recorded.
 func (files *accountFiles) save() error {
 	if err := os.MkdirAll(filepath.Dir(recordsFile), 0o755); err != nil {
 		return err
@@ -146,9 +143,8 @@ func (files *accountFiles) save() error {
 	return nil
 }
 
-// addAccount adds an account to the files and to the records. It keeps an account that
-// users of the node have added. It fails with errSystem for a system account of the
-// image.
+// addAccount keeps an account that users of the node have added. It fails with
+// errSystem for a system account of the image.
 func (files *accountFiles) addAccount(login string) error {
 	if len(files.passwd) == 0 {
 		files.passwd = []byte("root:x:0:0:root:/root:/bin/sh\n")
@@ -175,8 +171,7 @@ func (files *accountFiles) addAccount(login string) error {
 	return nil
 }
 
-// addEntries adds the lines of a new account to passwd and group. An existing group of the
-// same name becomes the account's group.
+// addEntries uses an existing group of the same name as the account's group.
 func (files *accountFiles) addEntries(login string, uid uint32) {
 	number := strconv.Itoa(int(uid))
 	gid := number
@@ -192,8 +187,8 @@ func (files *accountFiles) addEntries(login string, uid uint32) {
 	files.passwd = addLine(files.passwd, strings.Join([]string{login, password, number, gid, "", "/home/" + login, shell()}, ":"))
 }
 
-// addShadowEntry adds the line of login to shadow. The account has no password, but is
-// not locked, so that its user can log in with a key.
+// addShadowEntry adds an account without a password that is not locked, so that its
+// user can log in with a key.
 func (files *accountFiles) addShadowEntry(login string) {
 	if !files.noShadow && !hasEntry(files.shadow, login) {
 		files.shadow = addLine(files.shadow, login+":*:::::::")
@@ -210,7 +205,7 @@ func (files *accountFiles) removeAccount(r accountRecord) {
 	}
 }
 
-// record returns the testbed's record of a login. It adds an empty one if there is none.
+// record adds an empty record if the login has none.
 func (files *accountFiles) record(login string) *accountRecord {
 	for i := range files.records {
 		if files.records[i].login == login {
@@ -221,7 +216,6 @@ func (files *accountFiles) record(login string) *accountRecord {
 	return &files.records[len(files.records)-1]
 }
 
-// isUsedByOther reports whether an account other than login has the id.
 func (files *accountFiles) isUsedByOther(uid uint32, login string) bool {
 	for line := range bytes.Lines(files.passwd) {
 		if a, ok := parseAccount(line); ok && a.uid == uid && a.name != login {
@@ -276,7 +270,6 @@ func parseRecords(text []byte) []accountRecord {
 	return list
 }
 
-// printRecords returns the lines that parseRecords parses.
 func printRecords(list []accountRecord) []byte {
 	var text []byte
 	for _, r := range list {
@@ -289,7 +282,6 @@ func printRecords(list []accountRecord) []byte {
 	return text
 }
 
-// hasEntry reports whether a colon-separated file has a line for name.
 func hasEntry(text []byte, name string) bool {
 	for line := range bytes.Lines(text) {
 		if isEntry(line, name) {
@@ -299,13 +291,11 @@ func hasEntry(text []byte, name string) bool {
 	return false
 }
 
-// isEntry reports whether the first field of a colon-separated line is name.
 func isEntry(line []byte, name string) bool {
 	first, _, ok := bytes.Cut(line, []byte(":"))
 	return ok && string(first) == name
 }
 
-// addLine appends line to text, each ended by a newline.
 func addLine(text []byte, line string) []byte {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(text, '\n')
@@ -313,7 +303,6 @@ func addLine(text []byte, line string) []byte {
 	return append(text, line+"\n"...)
 }
 
-// dropEntry returns a colon-separated file without the lines for name.
 func dropEntry(text []byte, name string) []byte {
 	kept := make([]byte, 0, len(text))
 	for line := range bytes.Lines(text) {
@@ -324,7 +313,6 @@ func dropEntry(text []byte, name string) []byte {
 	return kept
 }
 
-// shell returns the shell of new accounts.
 func shell() string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return "/bin/bash"

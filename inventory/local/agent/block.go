@@ -12,7 +12,6 @@ const (
 	endMark   = "# END patchbay"
 )
 
-// isMark reports whether a line is one of the two marks.
 func isMark(line string) bool {
 	line = strings.TrimSpace(line)
 	return line == beginMark || line == endMark
@@ -62,9 +61,9 @@ func splitAtBlock(text []byte) (head, tail []byte) {
 	return head, tail
 }
 
-// skipBlock returns the rest of text after the end mark of a block. text begins after the
-// begin mark of that block. If the end mark is missing before the next begin mark,
-// skipBlock returns all of text.
+// skipBlock returns the rest of text after the end mark of a block whose begin mark
+// precedes text. If the end mark is missing before the next begin mark, skipBlock
+// returns all of text.
 func skipBlock(text []byte) []byte {
 	for rest := text; len(rest) > 0; {
 		var line []byte
@@ -79,7 +78,6 @@ func skipBlock(text []byte) []byte {
 	return text
 }
 
-// cutLine splits text after the first line.
 func cutLine(text []byte) (line, rest []byte) {
 	if i := bytes.IndexByte(text, '\n'); i >= 0 {
 		return text[:i+1], text[i+1:]

@@ -33,19 +33,16 @@ type children struct {
 	ends map[int]chan Exit // by process id
 }
 
-// newChildren returns a children that moves each program into the cgroups of jobs. jobs
-// are descriptors of cgroup.procs files.
 func newChildren(jobs []int) *children {
 	return &children{jobs: jobs, starts: make(chan func()), ends: make(map[int]chan Exit)}
 }
 
-// starter runs the functions of c.starts. It runs all of them on one thread, since
-// ptrace works per thread.
+// starter runs all functions on one thread, since ptrace works per thread.
 func (c *children) starter() {
 	runtime.LockOSThread()
 	// A thread that waits for a fork occupies one of the runtime's processors (Ps), and
-	// killStopped needs another one. The explicit call also prevents later changes of the
-	// number by the runtime, for which it would have to stop all threads.
+	// killStopped needs another one. After an explicit call, the runtime never changes
+	// the number, for which it would stop all threads.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	name, _ := unix.BytePtrFromString(starterName)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
@@ -54,8 +51,8 @@ func (c *children) starter() {
 	}
 }
 
-// start starts a program in a session of its own. The program runs in the cgroup of jobs
-// from its first instruction on. The channel end reports the program's exit.
+// start starts a program in a session of its own. From its first instruction on, the
+// program is in the cgroup of jobs.
 func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pid int, end <-chan Exit, err error) {
 	c.startOnce.Do(func() { go c.starter() }) // started late, since most nodes are idle and a thread takes memory
 	done := make(chan struct{})
@@ -70,8 +67,7 @@ func (c *children) start(path string, argv []string, attr *syscall.ProcAttr) (pi
 	return pid, end, err
 }
 
-// fork forks a traced child, moves it to its cgroup and resumes it there. Only the starter
-// thread calls it, since ptrace works per thread.
+// fork must run on the starter thread, since ptrace works per thread.
 func (c *children) fork(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan Exit, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,8 +119,8 @@ func pauseGC() (resume func()) {
 	return func() { debug.SetGCPercent(percent) }
 }
 
-// resume moves a traced child into the cgroup of jobs and lets it run. If the child has
-// ended before, resume returns its exit.
+// resume moves a traced child into the cgroup of jobs and lets it run. It returns the
+// exit of a child that has already ended.
 func (c *children) resume(pid int) (*Exit, error) {
 	for {
 		var status unix.WaitStatus
@@ -159,7 +155,6 @@ func (c *children) resume(pid int) (*Exit, error) {
 	return nil, nil
 }
 
-// reap collects all ended processes, and reports the ends of started programs.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +192,6 @@ func (c *children) isEmpty() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
-// exitOf returns the exit of a process, or nil if the process has not ended.
 func exitOf(s unix.WaitStatus) *Exit {
 	switch {
 	case s.Exited():

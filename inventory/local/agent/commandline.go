@@ -6,21 +6,19 @@ import (
 	"strings"
 )
 
-// Limits of a command.
 const (
 	maxArguments  = 1024
 	maxVariables  = 256
 	argumentLimit = 128<<10 - 1 // bytes of an argument; the kernel's own limit
 )
 
-// Search paths of commands: of an account, and of root.
 const (
 	userPath = "/usr/local/bin:/usr/bin:/bin:/usr/games"
 	rootPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// commandLine returns the program, the arguments and the environment of a command. It
-// refuses a relative path, and too many or too long arguments and variables.
+// commandLine refuses a relative path, and too many or too long arguments and
+// variables.
 func commandLine(cmd Command, user account) (path string, argv, env []string, err error) {
 	name := filepath.Base(user.shell)
 	switch {
@@ -52,8 +50,6 @@ func commandLine(cmd Command, user account) (path string, argv, env []string, er
 	return path, argv, env, nil
 }
 
-// environment returns the account's environment, with the variables of the command added. A
-// variable of the command replaces one of the same name.
 func environment(cmd Command, user account) ([]string, error) {
 	search := userPath
 	if user.uid == 0 {
@@ -76,7 +72,6 @@ func environment(cmd Command, user account) ([]string, error) {
 	return env, nil
 }
 
-// setVariable sets a variable in env.
 func setVariable(env []string, name, text string) []string {
 	for i := range env {
 		if strings.HasPrefix(env[i], name+"=") {
@@ -87,7 +82,6 @@ func setVariable(env []string, name, text string) []string {
 	return append(env, text)
 }
 
-// isVariable reports whether name can be the name of an environment variable.
 func isVariable(name string) bool {
 	for i, r := range name {
 		if r != '_' && (r|0x20 < 'a' || r|0x20 > 'z') && (i == 0 || r < '0' || r > '9') {

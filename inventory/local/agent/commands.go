@@ -38,7 +38,6 @@ type Usage struct {
 	Disk        int64   `json:"disk"`
 }
 
-// nodeCommand is a command of this executable in a node.
 type nodeCommand func(args []string, out io.Writer) error
 
 // nodeCommands returns the commands of this package by name. Each command replaces a
@@ -84,9 +83,9 @@ func RunCommand(name string, args []string) {
 	os.Exit(0)
 }
 
-// unavailable returns a command that fails with reason. If isImageCommand accepts the
-// arguments, the command first tries to run the image's own program of that name.
-// isImageCommand may be nil.
+// unavailable returns a command that fails with reason. If isImageCommand is not nil
+// and accepts the arguments, the command first tries to run the image's own program of
+// that name.
 func unavailable(name, reason string, isImageCommand func(args []string) bool) nodeCommand {
 	return func(args []string, _ io.Writer) error {
 		if isImageCommand != nil && isImageCommand(args) {
@@ -96,15 +95,15 @@ func unavailable(name, reason string, isImageCommand func(args []string) bool) n
 	}
 }
 
-// execImageProgram executes the image's own program. It returns if there is none.
+// execImageProgram returns only if the image has no such program.
 func execImageProgram(name string, args []string) {
 	for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 		syscall.Exec(dir+name, append([]string{name}, args...), os.Environ())
 	}
 }
 
-// nproc prints the number of processors that the node may use, rounded up. With options, or
-// if the node's limit is unknown, it runs the image's own nproc.
+// nproc rounds the node's limit up. With options, or if the limit is unknown, it runs
+// the image's own nproc.
 func nproc(args []string, out io.Writer) error {
 	text, err := readFile(LimitsFile, fileLimit)
 	var l Limits
@@ -148,8 +147,7 @@ func free(args []string, out io.Writer) error {
 	return u.print(out, unit)
 }
 
-// print prints the memory in a unit, given in bytes. With unit 0 it prints each number in
-// the largest unit that fits.
+// print expects the unit in bytes; 0 means the largest unit that fits each number.
 func (u Usage) print(out io.Writer, unit int64) error {
 	total, files := u.Memory, min(u.MemoryFiles, u.MemoryUsed)
 	left := max(total-u.MemoryUsed, 0)
@@ -163,8 +161,7 @@ func (u Usage) print(out io.Writer, unit int64) error {
 	return err
 }
 
-// inUnit formats a number of bytes in a unit. With unit 0 it chooses the largest unit that
-// fits, and appends the unit's name.
+// inUnit treats 0 as the largest unit that fits, and then appends the unit's name.
 func inUnit(n, unit int64) string {
 	if unit > 0 {
 		return strconv.FormatInt(n/unit, 10)

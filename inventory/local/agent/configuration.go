@@ -45,7 +45,6 @@ type Facts struct {
 	Problems []string
 }
 
-// Limits of a configuration.
 const (
 	maxAccounts = 1000
 	maxKeys     = 1000 // of one account
@@ -104,7 +103,6 @@ func (cfg *Configuration) validate() error {
 	)
 }
 
-// checkNameServer fails unless address is empty or an IP address.
 func checkNameServer(address string) error {
 	if address == "" {
 		return nil
@@ -129,7 +127,6 @@ func checkLines(kind string, lines []string) error {
 	return nil
 }
 
-// isLine reports whether s has no control characters except tabs.
 func isLine(s string) bool {
 	for i := range len(s) {
 		if (s[i] < ' ' && s[i] != '\t') || s[i] == 0x7f {

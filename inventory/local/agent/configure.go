@@ -19,8 +19,8 @@ const (
 	motdFile       = "/etc/motd"
 )
 
-// configure applies cfg to the node. It reports system accounts of the image and errors
-// in homes as problems, and returns other errors. A repeated call is harmless.
+// configure reports system accounts of the image and errors in homes as problems, and
+// returns other errors. A repeated call is harmless.
 func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
 		return nil, errors.New("the operation configure needs a configuration")
@@ -69,8 +69,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	return &facts, nil
 }
 
-// withRoot returns the accounts, with root as the last one. Root gets the keys of all
-// accounts.
+// withRoot puts root at the end, with the keys of all accounts.
 func withRoot(accounts []Account) []Account {
 	all := Account{Login: root.name}
 	var others []Account
@@ -83,16 +82,14 @@ func withRoot(accounts []Account) []Account {
 	return append(others, all)
 }
 
-// problem adds an error to Problems, unless there are maxProblems already.
 func (f *Facts) problem(where string, err error) {
 	if len(f.Problems) < maxProblems {
 		f.Problems = append(f.Problems, printable(where+": "+err.Error()))
 	}
 }
 
-// setHostname writes the host name to its file and sets it in the running node. If the
-// kernel refuses to set it, setHostname fails, but the next start of the node uses the
-// new name.
+// setHostname writes the file of the host name first. If the kernel refuses to set the
+// name, the next start of the node uses it.
 func setHostname(name string) error {
 	old, err := readIfExists(hostnameFile)
 	if err != nil {
@@ -125,7 +122,7 @@ func setLines(path string, lines []string) error {
 	return updateFile(path, old, text, 0o644)
 }
 
-// setNameServer makes address the first name server in resolv.conf. If address is "", it
+// setNameServer makes address the first name server in resolv.conf. An empty address
 // only removes the testbed's block.
 func setNameServer(address string) error {
 	old, err := readIfExists(resolvFile)
@@ -145,8 +142,8 @@ const (
 	sudoersHeader = "# Kept by the testbed: the accounts of the experiment.\n"
 )
 
-// setSudo configures the image's own sudo for the accounts, if it has one. The testbed's sudo
-// needs no configuration.
+// setSudo configures the image's own sudo, if it has one. The testbed's sudo needs no
+// configuration.
 func setSudo(accounts []Account) error {
 	if !HasSudo() {
 		return nil

@@ -25,7 +25,6 @@ const (
 	loginPort         = 22
 )
 
-// dial opens a connection inside the node for the host.
 func (a *agent) dial(r request) ([]*os.File, error) {
 	if err := a.dials.acquire("connections under way"); err != nil {
 		return nil, err
@@ -50,9 +49,8 @@ func (a *agent) dial(r request) ([]*os.File, error) {
 	return nil, fmt.Errorf("the network %q is neither tcp nor unix", printable(r.Network))
 }
 
-// listen opens a listener inside the node for the host. The agent keeps the listeners of
-// port 22 and of geni-get open, and returns the same listener for a later request of
-// root.
+// listen keeps the listeners of port 22 and of geni-get open, and returns the same
+// listener for a later request of root.
 func (a *agent) listen(r request) ([]*os.File, error) {
 	user, err := accountOrRoot(r.User)
 	if err != nil {
@@ -97,7 +95,6 @@ func (a *agent) listen(r request) ([]*os.File, error) {
 	return singleFile(k.duplicate())
 }
 
-// savedListener is a listener that the agent keeps for later requests.
 type savedListener struct {
 	f       *os.File
 	path    string      // of a Unix socket
@@ -114,7 +111,6 @@ func (k *savedListener) isReachable() bool {
 	return err == nil && os.SameFile(now, k.created)
 }
 
-// duplicate returns another descriptor of the listener.
 func (k *savedListener) duplicate() (*os.File, error) {
 	raw, err := k.f.SyscallConn()
 	if err != nil {
@@ -128,7 +124,6 @@ func (k *savedListener) duplicate() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "listener"), nil
 }
 
-// singleFile returns f as the files of an answer, or err.
 func singleFile(f *os.File, err error) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
@@ -136,7 +131,6 @@ func singleFile(f *os.File, err error) ([]*os.File, error) {
 	return []*os.File{f}, nil
 }
 
-// accountOrRoot returns the named account, or root if name is "".
 func accountOrRoot(name string) (account, error) {
 	if name == "" {
 		return root, nil
@@ -144,7 +138,8 @@ func accountOrRoot(name string) (account, error) {
 	return lookUpAccount(name)
 }
 
-// listenTCP opens a TCP listener, and reports whether the agent must keep it (port 22).
+// listenTCP reports in its second result whether the agent must keep the listener (port
+// 22).
 func listenTCP(address string, user account) (*os.File, bool, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -168,9 +163,8 @@ func listenTCP(address string, user account) (*os.File, bool, error) {
 	return f, port == loginPort, err
 }
 
-// listenAt opens a listener at an address, or at all addresses if ip is zero or
-// unspecified. Package net would allocate 64 KiB to read the maximal backlog, which the
-// kernel applies anyway.
+// listenAt listens at all addresses if ip is zero or unspecified. Package net would
+// allocate 64 KiB to read the maximal backlog, which the kernel applies anyway.
 func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	all := !ip.IsValid() || ip.IsUnspecified()
 	family := unix.AF_INET6
@@ -194,8 +188,8 @@ func listenAt(ip netip.Addr, port uint16) (*os.File, error) {
 	return f, nil
 }
 
-// bindListener binds the socket fd and makes it a listener. If anyAddress is true, it
-// listens at all addresses, and an IPv6 socket at those of IPv4 too.
+// bindListener listens at all addresses if anyAddress is true; an IPv6 socket then also
+// accepts IPv4.
 func bindListener(fd, family int, ip netip.Addr, port uint16, anyAddress bool) error {
 	var at unix.Sockaddr
 	if family == unix.AF_INET {
@@ -227,8 +221,8 @@ func bindListener(fd, family int, ip netip.Addr, port uint16, anyAddress bool) e
 	return os.NewSyscallError("listen", unix.Listen(fd, backlogTCP))
 }
 
-// socketAs creates a Unix socket with the rights of an account. It calls connectOrListen,
-// which connects the socket to path or listens there.
+// socketAs creates a Unix socket with the rights of an account. The function
+// connectOrListen connects the socket to path or listens there.
 func socketAs(user account, path string, connectOrListen func(fd int, path string, user account) error) (*os.File, error) {
 	if !filepath.IsAbs(path) || len(path) > pathLimit || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q is not a path of a Unix socket: it must be absolute and have at most %d bytes", printable(path), pathLimit)
@@ -249,8 +243,7 @@ func socketAs(user account, path string, connectOrListen func(fd int, path strin
 	return os.NewFile(uintptr(fd), "socket"), nil
 }
 
-// connectUnix connects to the socket at path. While the listener's backlog is full, it
-// retries for dialTime.
+// connectUnix retries for dialTime while the listener's backlog is full.
 func connectUnix(fd int, path string, _ account) error {
 	for until := time.Now().Add(dialTime); ; time.Sleep(20 * time.Millisecond) {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: path})
@@ -260,8 +253,7 @@ func connectUnix(fd int, path string, _ account) error {
 	}
 }
 
-// listenUnix listens at path, and replaces an existing socket there. Only the account can
-// connect.
+// listenUnix replaces an existing socket at path. Only the account can connect.
 func listenUnix(fd int, path string, user account) error {
 	if err := makeFolder(filepath.Dir(path), user); err != nil {
 		return err
@@ -297,7 +289,6 @@ func makeFolder(path string, user account) error {
 	return nil
 }
 
-// removeSocket removes an old socket. It fails for any other file.
 func removeSocket(path string) error {
 	stat, err := os.Lstat(path)
 	switch {

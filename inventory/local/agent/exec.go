@@ -18,8 +18,8 @@ import (
 // its client has disconnected.
 const hangUpTime = time.Second
 
-// exec starts a command and reports its start and its end. files are its standard
-// files; a command with a terminal has none.
+// exec reports the start and the end of a command. files are its standard files; a
+// command with a terminal has none.
 func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 	defer func() { closeAll(files) }()
 	if cmd == nil {
@@ -88,8 +88,7 @@ func (a *agent) exec(c *fdsocket.Conn, cmd *Command, files []*os.File) error {
 // motdLimit limits the shown part of /etc/motd, in bytes; a terminal can buffer as much.
 const motdLimit = 3 << 10
 
-// printMotd prints /etc/motd without the testbed's marks to the terminal of a login shell,
-// unless the user has a ~/.hushlogin.
+// printMotd prints nothing if the user has a ~/.hushlogin.
 func printMotd(terminal *os.File, user account) {
 	text, err := readFile(motdFile, motdLimit)
 	if _, hush := os.Lstat(user.home + "/.hushlogin"); err != nil || hush == nil {
@@ -104,9 +103,9 @@ func printMotd(terminal *os.File, user account) {
 	terminal.Write(shown)
 }
 
-// awaitExit waits for the end of a command and reports it. It returns early when the
-// client has disconnected. A command at a terminal gets SIGHUP when the client has
-// disconnected or the node is halted.
+// awaitExit reports the end of a command, or returns early when the client has
+// disconnected. A command at a terminal gets SIGHUP when the client has disconnected or
+// the node is halted.
 func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-chan struct{}, terminal bool) {
 	halting := a.halting
 	if !terminal {
@@ -134,14 +133,12 @@ func (a *agent) awaitExit(c *fdsocket.Conn, pid int, end <-chan Exit, gone <-cha
 	}
 }
 
-// procAttr returns the attributes of a process that runs as user.
 func procAttr(user account, env []string) *syscall.ProcAttr {
 	return &syscall.ProcAttr{Dir: user.home, Env: env, Sys: &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: user.uid, Gid: user.gid, Groups: append([]uint32{user.gid}, user.groups...)},
 	}}
 }
 
-// forwardSignals sends the signals received from c to the command, until c is closed.
 func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	for {
 		var r request
@@ -154,8 +151,8 @@ func (a *agent) forwardSignals(c *fdsocket.Conn, pid int) {
 	}
 }
 
-// startProcess starts a program in attr.Dir. If that fails, for example because the account
-// cannot enter its home, it starts the program in /.
+// startProcess starts the program in / if it cannot start in attr.Dir, for example
+// because the account cannot enter its home.
 func (a *agent) startProcess(path string, argv []string, attr *syscall.ProcAttr, files []*os.File) (int, <-chan Exit, error) {
 	var pid int
 	var end <-chan Exit

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// updateFile replaces the content of a file by text, unless the present content, current,
-// is the same. The file keeps its mode, and its owner if root writes it. A missing file
-// is created with mode, unless text is empty.
+// updateFile writes nothing if the present content, current, equals text. The file
+// keeps its mode, and its owner if root writes it. A missing file is created with mode,
+// unless text is empty.
 func updateFile(path string, current, text []byte, mode fs.FileMode) error {
 	stat, err := os.Lstat(path)
 	there := err == nil
@@ -33,7 +33,6 @@ func updateFile(path string, current, text []byte, mode fs.FileMode) error {
 	return writeFile(path, text, mode, uid, gid)
 }
 
-// writeFile writes text to a new file and renames it to path.
 func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err error) {
 	fresh := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".patchbay")
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +60,6 @@ func writeFile(path string, text []byte, mode fs.FileMode, uid, gid int) (err er
 	return os.Rename(fresh, path)
 }
 
-// readIfExists reads a file; it returns nil if there is none.
 func readIfExists(path string) ([]byte, error) {
 	text, err := readFile(path, fileLimit)
 	if errors.Is(err, fs.ErrNotExist) {

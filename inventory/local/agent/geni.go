@@ -19,7 +19,6 @@ import (
 // connection.
 const GeniSocket = "/run/patchbay/geni"
 
-// Limits of geni-get.
 const (
 	questionLimit = 4 << 10  // bytes
 	replyLimit    = 16 << 20 // bytes: a manifest
@@ -33,8 +32,7 @@ func GeniGet(args []string, out io.Writer) error {
 	return askGeni(GeniSocket, args, out, replyTime)
 }
 
-// askGeni sends a request to the socket at path, and prints the answer to w. timeout
-// limits the time for the request and its answer.
+// askGeni limits the time for the request and its answer to timeout.
 func askGeni(path string, args []string, w io.Writer, timeout time.Duration) error {
 	question := strings.Join(args, " ")
 	if err := checkQuestion(question); err != nil {
@@ -60,7 +58,7 @@ func askGeni(path string, args []string, w io.Writer, timeout time.Duration) err
 	return err
 }
 
-// readReply reads an answer of ServeGeni, and returns an "error" answer as an error.
+// readReply returns an "error" answer as an error.
 func readReply(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(r)
 	head, err := in.ReadSlice('\n')
@@ -85,7 +83,6 @@ func readReply(r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// checkQuestion fails unless line can be sent as a request of geni-get.
 func checkQuestion(line string) error {
 	if len(line) > questionLimit || !isLine(line) || strings.Contains(line, "\t") {
 		return fmt.Errorf("the arguments must be a single line of at most %d bytes, without tabs", questionLimit)
@@ -127,7 +124,6 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 	return reply(conn, "ok", text)
 }
 
-// reply writes an answer in the form that GeniSocket describes.
 func reply(conn net.Conn, word string, text []byte) error {
 	conn.SetDeadline(time.Now().Add(replyTime))
 	if word == "error" {

@@ -29,7 +29,6 @@ func (a *agent) halt() error {
 	return nil
 }
 
-// killUser kills all processes of a user and waits until they have ended.
 func (a *agent) killUser(uid uint32) error {
 	if uid < firstUserID {
 		return errors.New("processes of system accounts are not killed")
@@ -75,7 +74,6 @@ func killOwn() error {
 	return nil
 }
 
-// hasProcesses reports whether a process that has not ended runs with the user id.
 func hasProcesses(uid uint32) bool {
 	found := false
 	eachProcess(func(p process) {

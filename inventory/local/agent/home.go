@@ -14,13 +14,11 @@ import (
 
 const skeleton = "/etc/skel"
 
-// Limits of the copy of the skeleton in a new home.
 const (
 	maxSkeletonFiles = 1000
 	skeletonLimit    = 16 << 20 // bytes
 )
 
-// setHome creates an account's home if necessary and writes its keys.
 func setHome(a Account, key, public string) error {
 	user, err := lookUpAccount(a.Login)
 	if err != nil {
@@ -37,8 +35,8 @@ func setHome(a Account, key, public string) error {
 	return runAs(user, func() error { return setKeys(user.home, a.Keys, key, public) })
 }
 
-// makeHome creates a home from the skeleton. It builds the home where only root can reach
-// it, and then renames it. So no incomplete home is ever used.
+// makeHome builds the home where only root can reach it, and then renames it. So no
+// incomplete home is ever used.
 func makeHome(user account) error {
 	above := filepath.Dir(user.home)
 	if err := os.MkdirAll(above, 0o755); err != nil {
@@ -63,8 +61,7 @@ func makeHome(user account) error {
 	return os.Rename(fresh, user.home)
 }
 
-// copySkeleton copies the skeleton's files, folders and symbolic links into a folder that
-// only root can reach.
+// copySkeleton requires that only root can reach the folder dir.
 func copySkeleton(dir string, user account) error {
 	if _, err := os.Stat(skeleton); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -109,7 +106,6 @@ func copySkeleton(dir string, user account) error {
 	})
 }
 
-// copyFile copies the content of a file and its permissions.
 func copyFile(from, to string, stat fs.FileInfo) error {
 	in, err := os.OpenFile(from, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -125,8 +121,7 @@ func copyFile(from, to string, stat fs.FileInfo) error {
 	return errors.Join(err, out.Close())
 }
 
-// setKeys writes the account's keys into ~/.ssh/authorized_keys, and the experiment's key
-// pair into ~/.ssh/id_rsa. It runs with the rights of the account.
+// setKeys must run with the rights of the account.
 func setKeys(home string, keys []string, key, public string) error {
 	dir := filepath.Join(home, ".ssh")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -146,8 +141,8 @@ func setKeys(home string, keys []string, key, public string) error {
 	return writeKeyPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
 }
 
-// writeKeyPair writes a key pair unless the account has another one at path. The private
-// key is written last, so that an interrupted write is repeated.
+// writeKeyPair does not replace another key at path. It writes the private key last, so
+// that an interrupted write is repeated.
 func writeKeyPair(path string, key, public []byte) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -22,7 +22,7 @@ type Identity struct {
 // Each function below is one operation, and closes the connection. Only Exec does not:
 // Process.Close closes its connection.
 
-// Ping returns the agent's identity. It proves that the agent answers.
+// Ping returns the agent's identity.
 func Ping(ctx context.Context, c *fdsocket.Conn) (Identity, error) {
 	defer c.Close()
 	a, _, err := call(ctx, c, request{Op: opPing}, nil, 0)

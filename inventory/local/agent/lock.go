@@ -26,7 +26,6 @@ func lockAccounts() (unlock func()) {
 	return func() { f.Close() }
 }
 
-// tryLock locks a whole file. It fails if another process holds a lock on the file.
 func tryLock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }

@@ -61,7 +61,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve runs the agent of a node. It returns only on errors.
+// serve returns only on errors.
 func serve() error {
 	if os.Getpid() != 1 {
 		return errors.New("this program runs only as PID 1 of a node, started by patchbay-local")
@@ -103,8 +103,7 @@ func serve() error {
 	select {} // the first thread only waits: see ignoreSignals
 }
 
-// accept serves the connections of the host forever. It closes connections of processes
-// inside the node.
+// accept closes connections of processes inside the node.
 func (a *agent) accept(l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
@@ -140,12 +139,12 @@ func hideMemory() error {
 
 // ignoreSignals prevents signals from ending PID 1, and returns a channel that reports
 // ended children. Most signals are caught and discarded. Signals that the runtime would
-// take for its own faults are ignored, so that only a real fault ends PID 1. The kernel
-// discards the signals 32 to 34, which the runtime does not handle, unless the first
-// thread blocks them when they arrive. The thread would block them while it runs a signal
-// handler. So it blocks all other signals, and never runs a handler. Started programs get
-// the default actions of all signals: exec removes handlers, and the runtime restores the
-// actions that it changed.
+// take for its own faults are ignored, so that only a real fault ends PID 1. The
+// runtime does not handle the signals 32 to 34. The kernel discards them unless the
+// first thread blocks them, which it would do while it runs a signal handler. So the
+// first thread blocks all other signals, and never runs a handler. Started programs get
+// the default actions of all signals: exec removes handlers, and the runtime restores
+// the actions that it changed.
 func ignoreSignals() (<-chan os.Signal, error) {
 	signal.Notify(make(chan os.Signal, 1)) // the full channel drops all signals
 	ended := make(chan os.Signal, 1)
@@ -186,7 +185,6 @@ func setSignalAction(s unix.Signal, kernelAction uintptr) error {
 	return nil
 }
 
-// descriptors parses a comma-separated list of descriptors.
 func descriptors(list string) ([]int, error) {
 	var fds []int
 	for s := range strings.SplitSeq(list, ",") {
@@ -202,7 +200,6 @@ func descriptors(list string) ([]int, error) {
 	return fds, nil
 }
 
-// waitForClose waits until the other end closes the connection.
 func waitForClose(c *fdsocket.Conn) {
 	for {
 		var r request

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setModes sets the terminal modes that a client requested. Unsupported modes are ignored.
+// setModes ignores unsupported modes.
 func setModes(fd int, modes []byte) error {
 	if len(modes) == 0 {
 		return nil
@@ -19,9 +19,8 @@ func setModes(fd int, modes []byte) error {
 	return unix.IoctlSetTermios(fd, unix.TCSETS, t)
 }
 
-// applyModes applies encoded modes (RFC 4254, section 8). In the encoding, a number of
-// four bytes follows each opcode below 160. applyModes stops at opcode 0, and at opcodes
-// from 160 on.
+// applyModes applies modes encoded as in RFC 4254, section 8: a number of four bytes
+// follows each opcode below 160. It stops at opcode 0, and at opcodes from 160 on.
 func applyModes(t *unix.Termios, modes []byte) {
 	for len(modes) >= 5 && modes[0] != 0 && modes[0] < 160 {
 		code, value := modes[0], binary.BigEndian.Uint32(modes[1:])
@@ -60,8 +59,6 @@ var modeFlags = [...]uint32{
 	70: unix.OPOST, unix.OLCUC, unix.ONLCR, unix.OCRNL, unix.ONOCR, unix.ONLRET,
 }
 
-// flagsOf returns the word of the terminal's settings that contains the flag of an
-// opcode.
 func flagsOf(t *unix.Termios, code byte) *uint32 {
 	switch {
 	case code < 50:

@@ -6,7 +6,6 @@ import (
 	"strconv"
 )
 
-// process is a process as described in /proc.
 type process struct {
 	pid, parent int
 	name        string
@@ -15,7 +14,7 @@ type process struct {
 	stopped     bool // by a signal or its tracer
 }
 
-// eachProcess calls f for every process of the node that it can read.
+// eachProcess skips processes that it cannot read.
 func eachProcess(f func(process)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -41,7 +40,6 @@ func eachProcess(f func(process)) {
 	}
 }
 
-// parseStatus parses /proc/PID/status.
 func parseStatus(pid int, text []byte) process {
 	p := process{pid: pid}
 	for line := range bytes.Lines(text) {

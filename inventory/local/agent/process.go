@@ -67,7 +67,6 @@ func Exec(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) 
 	return p, nil
 }
 
-// start sends the command, and checks the terminal that the agent returns.
 func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File) (*Process, error) {
 	want := 0
 	switch {
@@ -94,7 +93,6 @@ func start(ctx context.Context, c *fdsocket.Conn, cmd Command, stdio []*os.File)
 	return p, nil
 }
 
-// checkTerminal fails unless fd is the master of a pseudo-terminal.
 func checkTerminal(fd int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

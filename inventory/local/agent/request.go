@@ -14,7 +14,6 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// Operations of a request.
 const (
 	opPing      = "hello"
 	opWait      = "hold"
@@ -52,8 +51,8 @@ type answer struct {
 	Exit  *Exit  `json:",omitempty"`
 }
 
-// call sends a request and reads its answer, with at most maxFiles files. It fails if the
-// answer contains an error, or if ctx ends.
+// call fails if the answer contains an error, or if ctx ends. It accepts at most
+// maxFiles files.
 func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answer, []*os.File, error) {
 	defer applyContext(ctx, c)()
 	a, got, err := exchange(c, r, files, maxFiles)
@@ -70,9 +69,8 @@ func call(ctx context.Context, c *fdsocket.Conn, r request, files []*os.File, ma
 	return a, got, nil
 }
 
-// exchange sends a request and receives its answer. An agent that refuses a request may
-// close the connection before it has read the whole request. So a failed send is an error
-// only if no answer follows.
+// exchange ignores a failed send if an answer follows: an agent that refuses a request
+// may close the connection before it has read the whole request.
 func exchange(c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answer, []*os.File, error) {
 	err := c.Send(r, files...)
 	if err != nil && !errors.Is(err, unix.EPIPE) {
@@ -85,7 +83,6 @@ func exchange(c *fdsocket.Conn, r request, files []*os.File, maxFiles int) (answ
 	return a, got, failed
 }
 
-// receive reads one answer.
 func receive(c *fdsocket.Conn, maxFiles int) (answer, []*os.File, error) {
 	var a answer
 	got, err := c.Receive(&a, answerLimit, maxFiles)
@@ -130,7 +127,6 @@ func printable(s string) string {
 	}, s)
 }
 
-// closeAll closes files.
 func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()

@@ -20,7 +20,6 @@ const (
 // requestTime limits the time to receive a request or to send an answer.
 const requestTime = 10 * time.Second
 
-// agent serves the operations of a node.
 type agent struct {
 	node     string
 	children *children
@@ -34,8 +33,7 @@ type agent struct {
 	listeners   map[string]*savedListener // by network and address; guarded by listening
 }
 
-// newAgent returns the agent of a node. jobs are descriptors of the cgroup.procs files
-// for its processes.
+// newAgent expects in jobs the descriptors of cgroup.procs files.
 func newAgent(node string, jobs []int) *agent {
 	return &agent{
 		node:       node,
@@ -51,8 +49,7 @@ func newAgent(node string, jobs []int) *agent {
 // slots limits simultaneous operations of one kind.
 type slots chan struct{}
 
-// acquire takes a slot, or fails at once if none is free. kind names the operations in the
-// error.
+// acquire fails at once if no slot is free. kind names the operations in the error.
 func (p slots) acquire(kind string) error {
 	select {
 	case p <- struct{}{}:
@@ -64,7 +61,6 @@ func (p slots) acquire(kind string) error {
 
 func (p slots) release() { <-p }
 
-// serve serves one connection in its own goroutine.
 func (a *agent) serve(c *fdsocket.Conn) {
 	c.SetDeadline(time.Now().Add(requestTime))
 	if err := a.operations.acquire("operations"); err != nil {
@@ -92,8 +88,7 @@ func catchPanic(f func() error) (err error) {
 	return f()
 }
 
-// handle receives the request of c, carries it out and sends the answer. The caller
-// must send the returned error.
+// handle does not send the error that it returns; the caller must do that.
 func (a *agent) handle(c *fdsocket.Conn) error {
 	var r request
 	files, err := c.Receive(&r, requestLimit, 3)

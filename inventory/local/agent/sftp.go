@@ -8,7 +8,6 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// stdio combines standard input and output into one stream.
 type stdio struct {
 	io.Reader
 	io.WriteCloser

@@ -41,8 +41,8 @@ func Listen(ctx context.Context, c *fdsocket.Conn, network, address, owner strin
 	return net.FileListener(f)
 }
 
-// requestSocket requests a socket and checks the received one. listening is the required
-// value of SO_ACCEPTCONN: 1 for a listener and 0 for a connection.
+// requestSocket takes in listening the required value of SO_ACCEPTCONN: 1 for a
+// listener and 0 for a connection.
 func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening int) (*os.File, error) {
 	defer c.Close()
 	if r.Network != "tcp" && r.Network != "unix" {
@@ -62,7 +62,6 @@ func requestSocket(ctx context.Context, c *fdsocket.Conn, r request, listening i
 	return f, nil
 }
 
-// checkSocket fails unless fd is a socket of the requested kind.
 func checkSocket(fd int, network string, listening int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
@@ -97,7 +96,6 @@ func checkSocket(fd int, network string, listening int) error {
 	return nil
 }
 
-// domains returns the address families of a network.
 func domains(network string) []int {
 	if network == "unix" {
 		return []int{unix.AF_UNIX}
@@ -105,7 +103,6 @@ func domains(network string) []int {
 	return []int{unix.AF_INET, unix.AF_INET6}
 }
 
-// protocol returns the protocol number of a network's stream sockets.
 func protocol(network string) int {
 	if network == "unix" {
 		return 0
@@ -113,8 +110,8 @@ func protocol(network string) int {
 	return unix.IPPROTO_TCP
 }
 
-// verifiedFile returns a copy of a file received from an agent, if check accepts it. The
-// copy is in non-blocking mode, so that waiting for it takes no thread. f is closed.
+// verifiedFile closes f, and returns a copy of it if check accepts it. The copy is in
+// non-blocking mode, so that waiting for it takes no thread.
 func verifiedFile(f *os.File, check func(fd int) error) (*os.File, error) {
 	defer f.Close()
 	raw, err := f.SyscallConn()

@@ -18,8 +18,8 @@ import (
 // keeps the caller's terminal, process group, limits and files.
 const SudoName = "sudo"
 
-// sudo runs a command as another user, without a password. Only root and accounts of the
-// experiment may do that. It returns only if it executed nothing.
+// sudo needs no password, but only root and accounts of the experiment may use it. It
+// returns only if it executed nothing.
 func sudo(args []string) error {
 	o, err := parseSudo(args)
 	if err != nil || o.isNoop {
@@ -57,7 +57,6 @@ func sudo(args []string) error {
 	return fmt.Errorf("unable to execute %s: %w", path, err)
 }
 
-// groupList returns the account's groups for setgroups.
 func groupList(user account) []int {
 	list := []int{int(user.gid)}
 	for _, g := range user.groups {
@@ -66,8 +65,7 @@ func groupList(user account) []int {
 	return list
 }
 
-// sudoAccount returns the account of a user id. It fails unless the account is root or an
-// account of the experiment.
+// sudoAccount fails unless the account is root or an account of the experiment.
 func sudoAccount(uid uint32) (account, error) {
 	user, err := accountOf(uid)
 	if uid == 0 {
@@ -88,7 +86,6 @@ func sudoAccount(uid uint32) (account, error) {
 	return account{}, fmt.Errorf("%s is not an account of the experiment and may not use sudo", user.name)
 }
 
-// accountOf returns the first account with that user id. It fails if there is none.
 func accountOf(uid uint32) (account, error) {
 	passwd, err := readFile(passwdFile, fileLimit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +102,6 @@ func accountOf(uid uint32) (account, error) {
 	return account{}, fmt.Errorf("the node has no account with the user id %d", uid)
 }
 
-// sudoOptions is a parsed command line of sudo.
 type sudoOptions struct {
 	user             string
 	keepAll, setHome bool
@@ -125,8 +121,6 @@ var sudoLong = map[string]string{
 
 const sudoUsage = "usage: sudo [-EHins] [-u USER] [VAR=VALUE] COMMAND; this is the testbed's sudo: no passwords, no sudoers, no other options"
 
-// parseSudo parses the arguments of sudo: options, variables, and the command with its
-// arguments.
 func parseSudo(args []string) (*sudoOptions, error) {
 	o := &sudoOptions{user: "root"}
 	forget := false
@@ -167,8 +161,8 @@ func parseSudo(args []string) (*sudoOptions, error) {
 	return o, nil
 }
 
-// parseLetters parses the options in one argument, which is given without its hyphen. The
-// last option may take its value from args. parseLetters returns the remaining args.
+// parseLetters parses options without their hyphen. The last option may take its value
+// from args. parseLetters returns the remaining args.
 func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) ([]string, error) {
 	if letters == "" {
 		return nil, errors.New(sudoUsage)
@@ -207,7 +201,6 @@ func (o *sudoOptions) parseLetters(letters string, args []string, forget *bool) 
 	return args, nil
 }
 
-// target returns the account to become.
 func (o *sudoOptions) target() (account, error) {
 	user, err := lookUpAccount(o.user)
 	if number, ok := strings.CutPrefix(o.user, "#"); ok {
@@ -222,8 +215,7 @@ func (o *sudoOptions) target() (account, error) {
 	return user, nil
 }
 
-// program returns the program to execute, its arguments and its folder. An empty folder
-// means the current one.
+// program returns an empty dir for the current folder.
 func (o *sudoOptions) program(caller, target account) (path string, argv []string, dir string, err error) {
 	switch {
 	case o.login || o.shell:
@@ -250,8 +242,7 @@ func (o *sudoOptions) program(caller, target account) (path string, argv []strin
 	return path, argv, dir, nil
 }
 
-// findProgram returns the path of a program. It searches a name without a slash in root's
-// PATH.
+// findProgram searches a name without a slash in root's PATH.
 func findProgram(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		if _, err := os.Stat(name); err != nil {
@@ -294,9 +285,6 @@ func escaped(command []string) string {
 // sudoKept are the variables that are preserved without -E, in addition to LC_*.
 var sudoKept = []string{"COLORS", "COLORTERM", "DISPLAY", "HOSTNAME", "LANG", "LANGUAGE", "LS_COLORS", "PS1", "PS2", "TERM", "TZ", "XAUTHORITY"}
 
-// environment returns the environment of the command. It contains the preserved variables
-// of inherited, variables that describe the target and the caller, and the variables of
-// the command line.
 func (o *sudoOptions) environment(inherited []string, caller, target account, argv []string) []string {
 	var env []string
 	for _, v := range inherited {

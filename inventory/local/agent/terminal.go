@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// termName returns name if it is a valid value of TERM, otherwise "dumb". Programs use it in
+// termName returns "dumb" for an invalid value of TERM, because programs use TERM in
 // file names.
 func termName(name string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -19,8 +19,7 @@ const (
 	pidsPart    = 4         // a fourth of the processes is reserved
 )
 
-// sharedLimits returns the limits of all nodes together, on a host with this memory in
-// bytes and this number of processes.
+// sharedLimits takes the host's memory in bytes.
 func sharedLimits(memory, pids int64) Limits {
 	back := min(max(memory/memoryPart, memoryLeast), memory/2)
 	return Limits{Memory: memory - back, PIDs: int(pids - pids/pidsPart)}
@@ -60,7 +59,7 @@ func (t *Tree) SharedLimits() (Limits, error) {
 	return Limits{Memory: m.Limit, PIDs: int(pids)}, errors.Join(err, e)
 }
 
-// hostMemory returns the memory of the host in bytes.
+// hostMemory returns bytes, or the largest number if the memory is unknown.
 func hostMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -69,8 +68,7 @@ func hostMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit)
 }
 
-// readLimit returns the limit in a file, or the largest number if the file has none or is
-// missing.
+// readLimit returns the largest number if the file has no limit or is missing.
 func readLimit(path string) int64 {
 	b, err := os.ReadFile(path)
 	if n, bad := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && bad == nil && n > 0 {

@@ -29,8 +29,8 @@ func (t *Tree) Kill(ctx context.Context, id string) error {
 	return t.killEach(ctx, id)
 }
 
-// killEach kills the processes of id one by one, for hosts that have only version 1. It
-// freezes the group meanwhile, so that no new processes start.
+// killEach is for hosts that have only version 1 of cgroups. It freezes the group, so
+// that no new processes start.
 func (t *Tree) killEach(ctx context.Context, id string) error {
 	freezer := slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has("freezer") })
 	if freezer >= 0 {
@@ -49,7 +49,7 @@ func (t *Tree) killEach(ctx context.Context, id string) error {
 	return err
 }
 
-// freeze freezes a group, and retries until ctx ends. A missing group is no error.
+// freeze retries until ctx ends. A missing group is no error.
 func freeze(ctx context.Context, dir string) error {
 	for {
 		err := write(dir, "freezer.state", "FROZEN")
@@ -86,7 +86,7 @@ func (t *Tree) PIDs(id string) ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
-// readPIDs returns the processes in a cgroup.procs file, or none if it is missing.
+// readPIDs returns no processes if the file is missing.
 func readPIDs(file string) (pids []int, err error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {

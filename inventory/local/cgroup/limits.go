@@ -54,7 +54,7 @@ func (t *Tree) Update(id string, l Limits) error {
 	return errors.Join(write(dir, "pids.max", all), write(filepath.Join(dir, jobsLeaf), "pids.max", jobs))
 }
 
-// setCPU limits the processors of a group; 0 means no limit.
+// setCPU treats 0 as no limit.
 func setCPU(h hierarchy, dir string, cpus float64) error {
 	quota := int64(cpus * period)
 	if cpus > 0 {
@@ -74,7 +74,7 @@ func setCPU(h hierarchy, dir string, cpus float64) error {
 	return write(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 }
 
-// setWeight sets the weight of a group as a multiple of the default.
+// setWeight takes a multiple of the default weight.
 func setWeight(h hierarchy, dir string, times int) error {
 	if h.v2 {
 		return write(dir, "cpu.weight", strconv.Itoa(100*times))
@@ -82,7 +82,7 @@ func setWeight(h hierarchy, dir string, times int) error {
 	return write(dir, "cpu.shares", strconv.Itoa(1024*times))
 }
 
-// setMemory limits the memory of a group, with swap included; 0 means no limit.
+// setMemory includes swap in the limit; 0 bytes mean no limit.
 func setMemory(h hierarchy, dir string, bytes int64) error {
 	if h.v2 {
 		most, swap := "max", "max"
@@ -116,7 +116,7 @@ func setMemory(h hierarchy, dir string, bytes int64) error {
 	return write(dir, ram, most)
 }
 
-// ignoreMissing returns err, or nil if the kernel was built without the file.
+// ignoreMissing returns nil if the kernel was built without the file.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -131,7 +131,6 @@ func (t *Tree) Usage(id string) (Usage, error) {
 	return Usage{Memory: m.Used, Files: m.Files, PIDs: int(pids)}, errors.Join(err, e)
 }
 
-// number reads a file that holds a number.
 func number(dir, file string) (int64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {

@@ -65,8 +65,8 @@ func (t *Tree) Memory(id string) (Memory, error) {
 	return m, err
 }
 
-// stalled returns Memory.Stalled. It reads the value in the hierarchy of version 2, which
-// has it even if a hierarchy of version 1 has the memory controller.
+// stalled reads the hierarchy of version 2, which has the value even if a hierarchy of
+// version 1 has the memory controller.
 func (t *Tree) stalled(id string) float64 {
 	for _, h := range t.all {
 		if !h.v2 {
@@ -83,7 +83,6 @@ func (t *Tree) stalled(id string) float64 {
 	return 0
 }
 
-// numbers parses a file whose lines have a name and a number.
 func numbers(dir, file string) (map[string]int64, error) {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	found := map[string]int64{}

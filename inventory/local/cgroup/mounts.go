@@ -10,18 +10,16 @@ import (
 	"strings"
 )
 
-// hierarchy is one mounted cgroup tree.
 type hierarchy struct {
 	path        string // where it is mounted
 	v2          bool
 	controllers []string // those that this package uses
 }
 
-// has reports whether this package uses a controller of the hierarchy.
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
-// leafControllers returns the controllers of the hierarchy that have different settings for
-// the groups init and jobs.
+// leafControllers returns the controllers that have different settings for the groups
+// init and jobs.
 func (h hierarchy) leafControllers() (list []string) {
 	for _, c := range []string{"cpu", "pids"} {
 		if h.has(c) {

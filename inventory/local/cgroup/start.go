@@ -23,8 +23,8 @@ func (t *Tree) Start(id string, c *exec.Cmd) error {
 	return <-done
 }
 
-// start does the work of Start on the calling thread. That thread must end afterwards, since
-// start may move it to a group of the node.
+// start must run on a thread that ends afterwards, since start may move that thread to
+// a group of the node.
 func (t *Tree) start(id string, c *exec.Cmd) error {
 	for _, h := range t.all {
 		if !h.v2 {

@@ -45,7 +45,6 @@ func Open(instance string) (*Tree, error) { return openBelow(nodesParent, instan
 // its own; there is no limit for all of them together.
 func OpenPrograms(instance string) (*Tree, error) { return openBelow(programsParent, instance) }
 
-// openBelow is Open for one of the two parents.
 func openBelow(parent, instance string) (*Tree, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -79,7 +78,6 @@ func (t *Tree) with(controller string) hierarchy {
 	return t.all[slices.IndexFunc(t.all, func(h hierarchy) bool { return h.has(controller) })]
 }
 
-// dir returns a group of the instance in one hierarchy.
 func (t *Tree) dir(h hierarchy, names ...string) string {
 	return filepath.Join(append([]string{h.path, t.parent, t.instance}, names...)...)
 }
@@ -103,8 +101,6 @@ func retryMissing(f func() error) (err error) {
 	return err
 }
 
-// makeParents creates the missing parents of the instance's groups, and sets the common
-// limits of all nodes.
 func (t *Tree) makeParents() error {
 	t.parents.Lock()
 	defer t.parents.Unlock()
@@ -128,7 +124,6 @@ func (t *Tree) makeParents() error {
 	})
 }
 
-// enable enables the controllers for the groups below dir.
 func enable(h hierarchy, dir string, controllers []string) error {
 	if !h.v2 || len(controllers) == 0 {
 		return nil
@@ -156,8 +151,7 @@ func (t *Tree) Make(id string, limits Limits) error {
 	})
 }
 
-// createGroup creates the groups of id with limits. After an error, some of the groups
-// may exist.
+// createGroup may leave some of the groups after an error.
 func (t *Tree) createGroup(id string, limits Limits) error {
 	for _, h := range t.all {
 		if err := os.Mkdir(t.dir(h, id), 0o755); err != nil {
@@ -241,7 +235,6 @@ func (t *Tree) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeAll removes a group and the groups below it, the deepest first.
 func removeAll(dir string) error {
 	err := unix.Rmdir(dir)
 	if err == nil || err == unix.ENOENT {
@@ -269,7 +262,6 @@ func removeAll(dir string) error {
 	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
 }
 
-// write writes to an existing file of a group.
 func write(dir, file, text string) error {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
 	if err != nil {

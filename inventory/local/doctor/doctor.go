@@ -46,7 +46,6 @@ type Place struct {
 	Running bool
 }
 
-// trouble is the reason why a check failed, and the remedy.
 type trouble struct{ Words, Remedy string }
 
 // check is one test. try returns the message of a success, or the trouble.
@@ -57,7 +56,6 @@ type check struct {
 	try         func(context.Context, *resources) (words string, t *trouble)
 }
 
-// checks returns all checks, in order.
 func checks() []check {
 	return []check{
 		{"root", "checking for root", true, false, tryRoot},
@@ -85,14 +83,12 @@ func checks() []check {
 	}
 }
 
-// Examine runs all checks. A check comes after the checks of the features that it uses.
-// Examine passes each finding to progress, if that is not nil, as soon as it is known.
-// Without root it runs only the checks that do not need root.
+// Examine runs all checks. Examine passes each finding to progress, if that is not nil,
+// as soon as it is known. Without root it runs only the checks that do not need root.
 func Examine(ctx context.Context, place Place, progress func(Finding)) []Finding {
 	return examine(ctx, place, checks(), progress)
 }
 
-// examine does what Examine does, with the given checks.
 func examine(ctx context.Context, place Place, list []check, progress func(Finding)) []Finding {
 	if progress == nil {
 		progress = func(Finding) {}

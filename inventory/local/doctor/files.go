@@ -16,10 +16,8 @@ import (
 	"patchbay/inventory/local/node"
 )
 
-// ownMounts returns the attributes of a child with its own mount namespace.
 func ownMounts() *syscall.SysProcAttr { return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} }
 
-// tryOverlay tests an overlay on files with shifted owners, which each node needs.
 func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -35,8 +33,8 @@ func tryOverlay(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, ownMounts(), []*os.File{ns}, "overlay", dir)
 }
 
-// mountShifted mounts path a second time, read-only, at the folder target. There, the
-// user namespace in descriptor 3 maps the owners of the files.
+// mountShifted mounts path read-only at target, where the user namespace in descriptor
+// 3 maps the owners of the files.
 func mountShifted(path, target string) *trouble {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -116,7 +114,6 @@ func probeOverlay(args []string) (string, *trouble) {
 	return "overlays on files with shifted owners work, also on /usr", nil
 }
 
-// tryDisk tests whether a file can be the disk of a node.
 func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	for _, name := range []string{"mke2fs", "e2fsck"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -130,7 +127,6 @@ func tryDisk(ctx context.Context, b *resources) (string, *trouble) {
 	return probe(ctx, ownMounts(), nil, "disk", dir)
 }
 
-// diskSize is the size of the test disk.
 const diskSize = 8 << 20
 
 // probeDisk formats and mounts a file below the folder in its argument, writes more than
@@ -179,7 +175,6 @@ func probeDisk(args []string) (string, *trouble) {
 	return "files can be mounted as disks of limited size", nil
 }
 
-// tryUsr checks the layout of this host's /usr.
 func tryUsr(context.Context, *resources) (string, *trouble) {
 	if err := image.CheckMerged("/"); err != nil {
 		return "", &trouble{err.Error(), "apt install usrmerge"}

@@ -10,7 +10,6 @@ import (
 	"patchbay/inventory/local/sysctl"
 )
 
-// tryKernel checks the kernel's limits that all nodes share.
 func tryKernel(context.Context, *resources) (string, *trouble) {
 	limits, err := sysctl.Limits()
 	if err != nil {
@@ -19,8 +18,8 @@ func tryKernel(context.Context, *resources) (string, *trouble) {
 	return checkKernel(limits, os.Geteuid() == 0)
 }
 
-// meanings describe what happens when a limit is exhausted. part is a part of the limit's
-// name, and words is the description.
+// meanings describe what happens when a limit is exhausted. The field part is a part of
+// the limit's name.
 var meanings = []struct{ part, words string }{
 	{"kernel.", "processes: if one node uses them up, no other node can start one, nor can this host"},
 	{"file-max", "open files: if one node uses them up, no other node can open one, nor can users of this host other than root"},
@@ -29,8 +28,7 @@ var meanings = []struct{ part, words string }{
 	{"gc_thresh", "neighbours: in large LANs some nodes cannot be reached"},
 }
 
-// checkKernel succeeds if the command "up" can raise all limits that are too low. root
-// reports whether this process is root.
+// checkKernel succeeds if the command "up" can raise all limits that are too low.
 func checkKernel(limits []sysctl.Limit, root bool) (string, *trouble) {
 	var raised, low, remedies []string
 	for _, l := range limits {

@@ -15,20 +15,17 @@ import (
 	"patchbay/inventory/local/cgroup"
 )
 
-// The limits that are tested.
 const (
 	tryMemory = 64 << 20
 	tryPIDs   = 24
 	tryCPUs   = 0.2
 )
 
-// tryLimits tests cgroups.
 func tryLimits(ctx context.Context, b *resources) (string, *trouble) {
 	return checkLimits(ctx, b, cgroup.Limits{CPUs: tryCPUs, Memory: tryMemory, PIDs: tryPIDs})
 }
 
-// checkLimits creates a cgroup with limits l, and tests each limit with a process that
-// exceeds it.
+// checkLimits tests each limit with a process that exceeds it.
 func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,9 +61,8 @@ func checkLimits(ctx context.Context, b *resources, l cgroup.Limits) (string, *t
 	return words, nil
 }
 
-// cgroupRemedy returns the remedy for read-only groups if err means that groups cannot be
-// written. For other errors it returns fallback. It always adds the remedy for
-// containers.
+// cgroupRemedy returns fallback, or the remedy for read-only groups if err means that
+// groups cannot be written. It always adds the remedy for containers.
 func cgroupRemedy(err error, fallback string) string {
 	if forbidden(err) || errors.Is(err, unix.EROFS) {
 		fallback = "mount -o remount,rw /sys/fs/cgroup"
@@ -74,13 +70,11 @@ func cgroupRemedy(err error, fallback string) string {
 	return fallback + "; " + container
 }
 
-// group is a cgroup for testing limits.
 type group struct {
 	*cgroup.Tree
 	id string
 }
 
-// start starts a probe in the group.
 func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
 	c, err := start(ctx, &syscall.SysProcAttr{}, nil, args...)
 	if err == nil {
@@ -95,7 +89,6 @@ func (g group) start(ctx context.Context, args ...string) (*child, *trouble) {
 // disabled is the remedy for a limit without effect.
 const disabled = "boot the kernel without cgroup_disable (cat /proc/cmdline), or use one with that controller, such as Debian's"
 
-// checkMemory checks that a process that takes too much memory is killed.
 func (g group) checkMemory(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "eat", strconv.Itoa(3*tryMemory))
 	if t != nil {
@@ -145,7 +138,6 @@ func (g group) checkTime(ctx context.Context) *trouble {
 	return nil
 }
 
-// checkKill checks that the processes of a group can be killed and the group removed.
 func (g group) checkKill(ctx context.Context) *trouble {
 	c, t := g.start(ctx, "hold")
 	if t != nil {
@@ -163,7 +155,6 @@ func (g group) checkKill(ctx context.Context) *trouble {
 	return nil
 }
 
-// probeEat allocates and uses as many bytes of memory as its argument says.
 func probeEat(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -176,12 +167,11 @@ func probeEat(args []string) (string, *trouble) {
 	return "", nil
 }
 
-// refused is the output of probeFork at the limit.
 const refused = "refused"
 
-// probeFork starts as many processes as its argument says. They end at once, but count
-// as zombies until probeFork waits for them, which it does after the last start. It
-// returns refused if it could not start all.
+// probeFork starts as many processes as its argument says. They count as zombies until
+// probeFork waits for them, after the last start. probeFork returns refused if it could
+// not start all.
 func probeFork(args []string) (string, *trouble) {
 	n, _ := strconv.Atoi(args[0])
 	words := ""
@@ -202,7 +192,6 @@ func probeFork(args []string) (string, *trouble) {
 	}
 }
 
-// probeSpin keeps several processors busy for the time in its argument.
 func probeSpin(args []string) (string, *trouble) {
 	d, _ := time.ParseDuration(args[0])
 	end := time.Now().Add(d)

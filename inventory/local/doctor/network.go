@@ -19,22 +19,20 @@ import (
 // Packages fabric, vswitch and egress contain the tests of their own requirements. Here
 // these tests run in children with temporary network namespaces.
 
-// inOwnNetwork runs the named probe in a network namespace of its own.
 func inOwnNetwork(name string) func(context.Context, *resources) (string, *trouble) {
 	return func(ctx context.Context, _ *resources) (string, *trouble) {
 		return probe(ctx, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}, nil, name)
 	}
 }
 
-// tryOutside tests the access of nodes to the outside network.
 func tryOutside(ctx context.Context, _ *resources) (string, *trouble) {
 	// The probe runs in the host's own network, because it reads the host's firewall.
 	return probe(ctx, &syscall.SysProcAttr{}, nil, "outside")
 }
 
-// remedyFor returns the remedy for a failed probe. words is the text of its error. If
-// words reports missing permissions, the remedy is that for containers. Otherwise it is
-// module, the command that loads a kernel module.
+// remedyFor returns the remedy for a failed probe. The parameter words is the text of
+// the probe's error. For missing permissions, the remedy is that for containers.
+// Otherwise it is module, the command that loads a kernel module.
 func remedyFor(words, module string) string {
 	for _, e := range []error{unix.EPERM, unix.EACCES} {
 		if strings.Contains(words, e.Error()) {
@@ -44,7 +42,6 @@ func remedyFor(words, module string) string {
 	return module
 }
 
-// probeLinks tests what every link needs.
 func probeLinks([]string) (string, *trouble) {
 	if _, err := fabric.Probe(context.Background()); err != nil {
 		return "", &trouble{fmt.Sprintf("nodes cannot be linked: %v", err), remedyFor(err.Error(), "modprobe veth bridge")}
@@ -70,7 +67,6 @@ func probeMechanism(feature, words, module, consequence string) func([]string) (
 	}
 }
 
-// measureTime is how long the capacity of links is measured.
 const measureTime = 200 * time.Millisecond
 
 // probeTunnel tests TAP devices, and measures how much the vswitch carries.
@@ -93,8 +89,6 @@ func probeTunnel([]string) (string, *trouble) {
 	return works + fmt.Sprintf("; on this host, as busy as it is now, it carries about %.1f Gbit/s of full frames over one link, and drops frames beyond that", frames*1514*8/1e9), nil
 }
 
-// probeOutside tests the access to an outside network, and looks for filters of the host
-// that block it.
 func probeOutside([]string) (string, *trouble) {
 	if err := egress.SelfTest(); err != nil {
 		return "", &trouble{

@@ -45,8 +45,8 @@ func start(ctx context.Context, attr *syscall.SysProcAttr, files []*os.File, arg
 	return c, c.cmd.Start()
 }
 
-// wait lets the probe begin, waits for its end, and returns its answer. The error means
-// that the probe failed without an answer.
+// wait lets the probe begin and returns its answer. An error means that the probe
+// failed without an answer.
 func (c *child) wait() (words string, t *trouble, err error) {
 	c.in.Write([]byte{'\n'})
 	defer c.in.Close()
@@ -66,8 +66,8 @@ type answer struct {
 	Trouble *trouble
 }
 
-// probe runs a probe until its end, but at most as long as patience. The kernel kills the
-// child when the thread that started it ends, so probe keeps its goroutine on one thread.
+// probe keeps its goroutine on one thread, because the kernel kills the child when the
+// thread that started it ends.
 func probe(caller context.Context, attr *syscall.SysProcAttr, files []*os.File, args ...string) (string, *trouble) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
@@ -110,8 +110,8 @@ func ChildMain() {
 	os.Exit(0)
 }
 
-// probes returns the probes by name. It builds the map on demand, because a package
-// variable would use memory in every node.
+// probes builds the map on demand, because a package variable would use memory in every
+// node.
 func probes() map[string]func([]string) (string, *trouble) {
 	return map[string]func([]string) (string, *trouble){
 		"namespaces": probeNamespaces,
@@ -140,7 +140,6 @@ func probeHold([]string) (string, *trouble) {
 	return "", nil
 }
 
-// failedTo returns the trouble of a failed step.
 func failedTo(step string, err error, remedy string) *trouble {
 	return &trouble{fmt.Sprintf("cannot %s: %v", step, err), remedy}
 }

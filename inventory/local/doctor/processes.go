@@ -13,7 +13,6 @@ import (
 	"patchbay/inventory/local/sandbox"
 )
 
-// tryRoot checks whether this process is root.
 func tryRoot(context.Context, *resources) (string, *trouble) {
 	if uid := os.Geteuid(); uid != 0 {
 		return "", &trouble{fmt.Sprintf("this is user %d; nodes need root, and so does most of this examination", uid), "sudo patchbay-local doctor"}
@@ -21,7 +20,6 @@ func tryRoot(context.Context, *resources) (string, *trouble) {
 	return "this is root", nil
 }
 
-// tryConfinement tests the filter of system calls.
 func tryConfinement(context.Context, *resources) (string, *trouble) {
 	if err := sandbox.Check(); err != nil {
 		return "", &trouble{err.Error(), "use a kernel with CONFIG_SECCOMP_FILTER, as Debian's have; " + container}
@@ -29,7 +27,6 @@ func tryConfinement(context.Context, *resources) (string, *trouble) {
 	return fmt.Sprintf("forbidden calls of %s programs are refused", runtime.GOARCH), nil
 }
 
-// tryTracing checks whether processes may trace their children.
 func tryTracing(context.Context, *resources) (string, *trouble) {
 	return checkTracing("/proc/sys/kernel/yama/ptrace_scope")
 }
@@ -78,7 +75,7 @@ func inNamespaces(flags uintptr) *syscall.SysProcAttr {
 	return a
 }
 
-// tryNamespaces tests the namespaces of a node, all together. If that fails, it finds the
+// tryNamespaces tests all namespaces of a node together. If that fails, it finds the
 // kind that fails.
 func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	var all uintptr
@@ -101,9 +98,8 @@ func tryNamespaces(ctx context.Context, b *resources) (string, *trouble) {
 	return "", t
 }
 
-// probeNamespaces checks what works in new namespaces of the kinds that a node has, where
-// it runs. With an argument it checks nothing: then only the start of the process is the
-// test.
+// probeNamespaces checks what works in new namespaces. With an argument it checks
+// nothing: then only the start of the process is the test.
 func probeNamespaces(args []string) (string, *trouble) {
 	if len(args) > 0 {
 		return "", nil
@@ -129,7 +125,6 @@ func probeNamespaces(args []string) (string, *trouble) {
 	return "user, pid, net, mount, uts, ipc and cgroup namespaces work", nil
 }
 
-// trySeparation tests that another user cannot use root's files and rights.
 func trySeparation(ctx context.Context, b *resources) (string, *trouble) {
 	dir, t := b.scratch()
 	if t != nil {
@@ -158,8 +153,8 @@ func probeSeparation(args []string) (string, *trouble) {
 	return fmt.Sprintf("user %d has no rights", base), nil
 }
 
-// probeUserNamespace starts a child in a new user namespace, and returns that
-// namespace. The caller must call end, which ends the child and closes the namespace.
+// probeUserNamespace returns the user namespace of a child. The caller must call end,
+// which ends the child and closes the namespace.
 func probeUserNamespace(ctx context.Context) (ns *os.File, end func(), t *trouble) {
 	c, err := start(ctx, inNamespaces(unix.CLONE_NEWUSER), nil, "hold")
 	if err != nil {

@@ -32,22 +32,21 @@ const groups = "doctor"
 
 var serial atomic.Int64
 
-// resources holds the resources of an examination.
 type resources struct {
 	place Place
 	name  string // unique on this host; identifies the process that created a resource
 	dir   string // temporary folder; empty until scratch creates it
 }
 
-// processName returns a name for this process. No other process gets the same name before
-// the next boot of this host.
+// processName returns a name that no other process gets before the next boot of this
+// host.
 func processName() string {
 	pid := os.Getpid()
 	return strconv.Itoa(pid) + "-" + started(pid)
 }
 
-// alive reports whether the process that created the named resource still runs. It also
-// reports true for a name that id cannot have returned.
+// alive reports whether the process that created the named resource still runs. For a
+// name that id cannot have returned, it reports true.
 func alive(name string) bool {
 	part := strings.Split(name, "-")
 	if len(part) != 3 {
@@ -72,8 +71,8 @@ func (b *resources) id() string {
 	return b.name
 }
 
-// stateDisk returns the folder of the state or, if it does not exist, its closest
-// parent that exists. The state will be on the same disk.
+// stateDisk returns the folder of the state. If that does not exist, it returns the
+// closest parent that exists, since the state will be on the same disk.
 func (b *resources) stateDisk() string {
 	dir := b.place.State
 	for dir != "" && dir != "/" && dir != "." {
@@ -85,9 +84,9 @@ func (b *resources) stateDisk() string {
 	return "/"
 }
 
-// scratch returns the temporary folder of this examination. The folder is on the disk of
-// the state, and only root can access it. The first call creates it, and removes the
-// folders of examinations that have ended.
+// scratch returns a temporary folder on the disk of the state, which only root can
+// access. The first call creates the folder, and removes the folders of examinations
+// that have ended.
 func (b *resources) scratch() (string, *trouble) {
 	if b.dir != "" {
 		return b.dir, nil
@@ -109,8 +108,8 @@ func (b *resources) scratch() (string, *trouble) {
 	return dir, nil
 }
 
-// clear removes the temporary folder. Only children mount something in it, and their
-// mounts end with them.
+// clear need not unmount: only children mount something in the folder, and their mounts
+// end with them.
 func (b *resources) clear() {
 	if b.dir != "" {
 		os.RemoveAll(b.dir)

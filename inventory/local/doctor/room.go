@@ -21,13 +21,12 @@ const (
 	leastDisk   = 512 << 20
 )
 
-// tryRoom checks the free memory and disk of this host.
 func tryRoom(_ context.Context, b *resources) (string, *trouble) {
 	return checkRoom(b.stateDisk(), "/proc/meminfo", leastMemory, leastDisk)
 }
 
-// checkRoom checks that at least memory bytes are available according to the file meminfo,
-// and at least disk bytes on the disk of dir.
+// checkRoom checks the available memory in the file meminfo and the free disk of dir,
+// in bytes.
 func checkRoom(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	text, err := os.ReadFile(meminfo)
 	if err != nil {
@@ -58,7 +57,6 @@ func checkRoom(dir, meminfo string, memory, disk int64) (string, *trouble) {
 	return words + "; no node is created while less than " + size(reserve) + " of the disk is free", nil
 }
 
-// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n < 0:
@@ -69,7 +67,6 @@ func size(n int64) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// tryPorts counts the free ports for logins, and checks the gateway's port.
 func tryPorts(ctx context.Context, b *resources) (string, *trouble) {
 	p := b.place
 	if p.First == 0 {
@@ -138,11 +135,10 @@ func outgoing(first, last int) string {
 	return fmt.Sprintf("; outgoing connections of this host may use some of them, unless reserved: sysctl -w net.ipv4.ip_local_reserved_ports=%d-%d", first, last)
 }
 
-// tryClock checks the host's clock.
 func tryClock(context.Context, *resources) (string, *trouble) { return checkClock(time.Now(), built()) }
 
-// built returns the time when this program was written to the disk. If the clock is
-// right, that time is in the past. built returns the zero time if it is unknown.
+// built returns the time when this program was written to the disk, which is in the
+// past if the clock is right. The zero time means unknown.
 func built() time.Time {
 	path, err := os.Executable()
 	if err != nil {
@@ -155,7 +151,6 @@ func built() time.Time {
 	return i.ModTime()
 }
 
-// checkClock checks that now is after 2024, and not more than two days before buildTime.
 func checkClock(now, buildTime time.Time) (string, *trouble) {
 	// The program may come from a host whose clock is slightly ahead.
 	if now.Year() < 2025 || now.Before(buildTime.Add(-48*time.Hour)) {
@@ -165,7 +160,6 @@ func checkClock(now, buildTime time.Time) (string, *trouble) {
 	return "it is " + now.UTC().Format(time.RFC3339), nil
 }
 
-// listUntested returns what this examination does not test.
 func listUntested(context.Context, *resources) (string, *trouble) {
 	return "whether nodes return after a boot of this host, what happens when its memory is full, and whether clients reach its ports through your firewall", nil
 }

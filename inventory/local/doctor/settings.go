@@ -23,9 +23,8 @@ func (p *Place) requests(name string) bool {
 	return false
 }
 
-// addAlternative returns the remedy of a failed check of a feature that the settings
-// request. It adds the alternative, which is to change the settings. It removes the part
-// of the remedy that is for sites that do not request the feature.
+// addAlternative adds a change of the settings to the remedy, as an alternative. It
+// removes the part of the remedy that is for sites that do not request the feature.
 func (p *Place) addAlternative(name, remedy string) string {
 	for _, aside := range [...]string{"; without it", "; it is for"} {
 		remedy, _, _ = strings.Cut(remedy, aside)
@@ -36,7 +35,6 @@ func (p *Place) addAlternative(name, remedy string) string {
 	return remedy + "; or set emulator: auto instead of " + p.Emulator
 }
 
-// trySettings reports conflicting settings.
 func trySettings(_ context.Context, b *resources) (string, *trouble) {
 	if len(b.place.Conflicts) > 0 {
 		return "", &trouble{"some settings conflict", strings.Join(b.place.Conflicts, "\n         ")}
@@ -55,11 +53,9 @@ var tools = [...][2]string{
 	{"ethtool", "ethtool"}, {"tc", "iproute2"}, {"sudo", "sudo"}, {"vim", "vim"},
 }
 
-// tryTools reports the missing tools of this host.
 func tryTools(context.Context, *resources) (string, *trouble) { return missingTools("/usr"), nil }
 
-// missingTools returns a message about the tools that are missing below the folder usr,
-// which nodes share.
+// missingTools reads the folder usr, which nodes share.
 func missingTools(usr string) string {
 	var all, lack, packages []string
 	for _, tool := range tools {

@@ -27,8 +27,7 @@ func Address(number int) netip.Addr {
 // MAC returns the MAC address of Interface in the node with that number.
 func MAC(number int) net.HardwareAddr { return hardware(4, number) }
 
-// numberOf returns the number of the node whose address is a. It returns 0 if a is not
-// the address of a node.
+// numberOf returns 0 if a is not the address of a node.
 func numberOf(a netip.Addr) int {
 	b := a.As4()
 	n := int(b[2])*254 + int(b[3]) - 1
@@ -57,7 +56,6 @@ func uplink(n uint32) (host, exit netip.Prefix) {
 	return netip.PrefixFrom(address4(b+1), 30), netip.PrefixFrom(address4(b+2), 30)
 }
 
-// address4 returns the IPv4 address whose numeric value is n.
 func address4(n uint32) netip.Addr {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], n)
@@ -77,7 +75,6 @@ func PrivateNetworks() []netip.Prefix {
 	return all
 }
 
-// span is the range of addresses from first to last.
 type span struct{ first, last uint32 }
 
 // spans returns the ranges that IPv4 networks cover, sorted and with adjacent ranges
@@ -105,7 +102,6 @@ func spans(networks []netip.Prefix) []span {
 	return merged
 }
 
-// within reports whether one of the networks contains the address.
 func within(networks []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -20,7 +20,6 @@ import (
 
 const domain = 53 // the port of name servers
 
-// Limits of the DNS proxy.
 const (
 	mostQuestion  = 4096 // bytes of a query or a reply
 	leastQuestion = 12   // a header
@@ -38,10 +37,10 @@ const (
 	waitingQuestions = 4 << 20
 )
 
-// dnsProxy is the DNS proxy. It copies nodes' queries to the servers, and the replies to
-// the nodes, without parsing them. Sockets to nodes are in the egress namespace. Sockets
-// to servers are on the host, since a server may listen only at the host's loopback
-// address. Each query has its own socket with a random port.
+// dnsProxy copies nodes' queries to the servers, and the replies to the nodes, without
+// parsing them. Sockets to nodes are in the egress namespace. Sockets to servers are on
+// the host, since a server may listen only at the host's loopback address. Each query
+// has its own socket with a random port.
 type dnsProxy struct {
 	e       *Router
 	udp     *net.UDPConn
@@ -66,13 +65,12 @@ type shares struct {
 	owners map[string]int
 }
 
-// newShares returns shares with nothing in progress.
 func newShares() shares { return shares{each: map[netip.Addr]int{}, owners: map[string]int{}} }
 
-// acquire reports whether the limits allow one more query of the node with the address a.
-// most limits all queries, and mostEach those of each node. owner is the owner of the
-// node; "" for none. If acquire returns true, it has counted the query. The caller must
-// then call release at the end of the query.
+// acquire reports whether the limits allow one more query of the node with the address
+// a. most limits all queries, and mostEach those of each node. An empty owner means
+// none. If acquire returns true, it has counted the query, and the caller must call
+// release at the query's end.
 func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	if s.all >= most || s.each[a] >= mostEach || s.owners[owner] >= most/ownerShare {
 		return false
@@ -85,7 +83,6 @@ func (s *shares) acquire(a netip.Addr, owner string, most, mostEach int) bool {
 	return true
 }
 
-// release counts the end of a query that acquire has counted.
 func (s *shares) release(a netip.Addr, owner string) {
 	s.all--
 	if s.each[a]--; s.each[a] == 0 {
@@ -111,7 +108,6 @@ func (e *Router) SetOwner(number int, owner string) {
 	e.names.owners[number] = owner
 }
 
-// openNames starts the DNS proxy.
 func openNames(e *Router) (*dnsProxy, error) {
 	n := &dnsProxy{e: e, questions: newShares(), streams: newShares(), owners: map[int]string{}}
 	n.reread()
@@ -147,8 +143,7 @@ func (n *dnsProxy) close() {
 	n.work.Wait()
 }
 
-// reread updates the list of servers. It takes the servers in the settings or, if there
-// are none, those of the host.
+// reread takes the servers in the settings or, if there are none, those of the host.
 func (n *dnsProxy) reread() {
 	servers := n.e.options.Servers
 	if len(servers) == 0 {
@@ -168,7 +163,6 @@ func (n *dnsProxy) reread() {
 
 const resolvConf = "/etc/resolv.conf"
 
-// hostServers returns the name servers of the host.
 func hostServers() []netip.Addr {
 	text, err := os.ReadFile(resolvConf)
 	if err != nil {
@@ -177,7 +171,6 @@ func hostServers() []netip.Addr {
 	return parseServers(text)
 }
 
-// parseServers returns the name servers in the text of a resolv.conf.
 func parseServers(text []byte) (servers []netip.Addr) {
 	for line := range bytes.Lines(text) {
 		f := strings.Fields(string(line))
@@ -191,7 +184,7 @@ func parseServers(text []byte) (servers []netip.Addr) {
 	return servers
 }
 
-// inOrder returns the servers, beginning with the one that sent the latest reply.
+// inOrder begins with the server that sent the latest reply.
 func (n *dnsProxy) inOrder() []netip.AddrPort {
 	all := *n.servers.Load()
 	if len(all) == 0 {
@@ -201,16 +194,14 @@ func (n *dnsProxy) inOrder() []netip.AddrPort {
 	return slices.Concat(all[i:], all[:i])
 }
 
-// answered records the server that replied last.
 func (n *dnsProxy) answered(server netip.AddrPort) {
 	if i := slices.Index(*n.servers.Load(), server); i >= 0 {
 		n.first.Store(uint32(i))
 	}
 }
 
-// admit reports whether the limits in s allow a new query or TCP connection of the node
-// with this address. If so, admit counts it, and the caller must call release when the
-// query or connection ends.
+// admit reports whether the limits in s allow a new query or TCP connection of a node.
+// If ok is true, the caller must call release when the query or connection ends.
 func (n *dnsProxy) admit(s *shares, node netip.Addr, most, mostEach int) (release func(), ok bool) {
 	number := numberOf(node)
 	n.mu.Lock()
@@ -226,7 +217,7 @@ func (n *dnsProxy) admit(s *shares, node netip.Addr, most, mostEach int) (releas
 	}, true
 }
 
-// answer serves queries over UDP. Queries over the limit are dropped, and clients retry.
+// answer serves UDP. It drops queries over the limit, which clients retry.
 func (n *dnsProxy) answer() {
 	b := make([]byte, mostQuestion+1)
 	for n.ctx.Err() == nil {
@@ -252,8 +243,8 @@ func (n *dnsProxy) answer() {
 	}
 }
 
-// query returns the reply of the first server that replies, or nil. It sends the query
-// to one server after the other, in several rounds.
+// query asks one server after the other, in several rounds. It returns nil if no server
+// replies.
 func (n *dnsProxy) query(question []byte) []byte {
 	for range rounds {
 		for _, server := range n.inOrder() {
@@ -266,7 +257,6 @@ func (n *dnsProxy) query(question []byte) []byte {
 	return nil
 }
 
-// queryServer returns the reply of one server, or nil.
 func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	var c *net.UDPConn
 	err := n.e.onHost(func() (err error) {
@@ -295,7 +285,6 @@ func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	}
 }
 
-// accept accepts TCP connections.
 func (n *dnsProxy) accept() {
 	for n.ctx.Err() == nil {
 		c, err := n.tcp.AcceptTCP()

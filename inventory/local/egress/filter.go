@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of one node.
 const (
 	nodeConnections = 1000 // open at the same time
 	nodePace        = 200  // new connections per second
@@ -30,8 +29,8 @@ const (
 // meterTime is how long a rate is remembered.
 const meterTime = time.Minute
 
-// guards is the name of an nftables set. It contains the devices on which only Routers
-// have switched on forwarding, so that only replies to nodes may be forwarded from them.
+// guards is the name of an nftables set with the devices on which only Routers have
+// switched on forwarding. Only replies to nodes may be forwarded from these devices.
 const guards = "guarded"
 
 // Devices of the egress namespace.
@@ -142,7 +141,6 @@ const afterNAT nftables.ChainPriority = 110
 // early is the priority of chains that run before the host's own filters.
 const early nftables.ChainPriority = -10
 
-// deviceNames returns devices as elements of an nftables set.
 func deviceNames(all []string) (elements []nftables.SetElement) {
 	for _, d := range slices.Sorted(slices.Values(all)) {
 		elements = append(elements, nftables.SetElement{Key: name(d)})

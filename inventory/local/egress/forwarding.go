@@ -32,7 +32,6 @@ type changes struct {
 
 const changesFile = "changes.json"
 
-// bootID returns an id that changes with each boot of the host.
 func bootID() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
@@ -55,7 +54,6 @@ func readChanges(folder string) (c changes, err error) {
 	return c, nil
 }
 
-// write stores the changes in folder, unless that is empty.
 func (c changes) write(folder string) error {
 	if folder == "" {
 		return nil
@@ -67,18 +65,15 @@ func (c changes) write(folder string) error {
 	return durable.WriteFile(filepath.Join(folder, changesFile), append(b, '\n'), 0o600)
 }
 
-// forwardingFile returns the path of the file that switches forwarding of a device. The
-// device "all" means all devices.
+// forwardingFile accepts the device "all", which means all devices.
 func forwardingFile(device string) string { return "/proc/sys/net/ipv4/conf/" + device + "/forwarding" }
 
-// isForwarding reports whether a device forwards IPv4 packets.
 func isForwarding(device string) bool {
 	b, err := os.ReadFile(forwardingFile(device))
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
-// setForwarding sets the forwarding of a device to value, which is "0" or "1". A missing
-// device is no error.
+// setForwarding expects "0" or "1" as value. A missing device is no error.
 func setForwarding(device, value string) error {
 	err := os.WriteFile(forwardingFile(device), []byte(value), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +167,8 @@ func hasOtherUplinks(device string) bool {
 
 // undo switches off the forwarding that is recorded in folder, and removes the record.
 // Forwarding stays on if the host now forwards on all devices. It also stays on if the
-// host has an uplink other than device, because then another testbed runs, with its own
-// record.
+// host has an uplink other than device: that uplink belongs to another testbed, which
+// has its own record.
 func undo(folder, device string) error {
 	c, err := readChanges(folder)
 	if err != nil {
@@ -197,7 +192,6 @@ func undo(folder, device string) error {
 // that lead outside. Nothing is sent to them.
 var samples = []string{"1.1.1.1", "96.0.0.1", "150.0.0.1", "203.0.113.1"}
 
-// host is the observed state of the host's network.
 type host struct {
 	addresses []netip.Addr // all its IPv4 addresses
 	sources   []netip.Addr // the primary addresses of devices that lead outside
@@ -205,8 +199,7 @@ type host struct {
 	mtu       int          // the smallest MTU of these devices
 }
 
-// readHost reads the state of the host's network. The calling thread must be in the host's
-// network namespace.
+// readHost requires a thread in the host's network namespace.
 func (e *Router) readHost() (host, error) {
 	h, err := openNetlink()
 	if err != nil {

@@ -55,10 +55,10 @@ func (e *Router) Attach(ctx context.Context, number int, node *os.File) error {
 	return nil
 }
 
-// port returns the name of a node's device in the egress namespace.
 func port(number int) string { return nodePrefix + strconv.Itoa(number) }
 
-// attach does what Attach does, but does not wait for the devices. made reports whether it created them.
+// attach does not wait for the devices, unlike Attach. made reports whether it created
+// them.
 func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	port := port(number)
 	e.attaching.Lock()
@@ -106,8 +106,8 @@ func (e *Router) attach(number int, node *os.File) (made bool, err error) {
 	return made, err
 }
 
-// setNode configures the node's interface. The node's root controls the namespace, and
-// could falsify data there. So setNode uses no such data for anything but this interface.
+// setNode uses data of the node's namespace only for the node's interface, because the
+// node's root could falsify the data.
 func setNode(h *netlink.Handle, number int) error {
 	if err := configure(h, Interface, netip.PrefixFrom(Address(number), 32), Gateway(), hardware(3, number)); err != nil {
 		return err
@@ -127,7 +127,6 @@ func setNode(h *netlink.Handle, number int) error {
 // incomplete, and is created again.
 const ready = "ready"
 
-// setPort configures a node's device in the egress namespace.
 func setPort(h *netlink.Handle, port string, number int) error {
 	l, err := mustLink(h, port)
 	if err != nil {
@@ -160,7 +159,6 @@ func (e *Router) Detach(number int) error {
 	})
 }
 
-// deletePort deletes the device of a node.
 func (e *Router) deletePort(number int) error {
 	e.attaching.Lock()
 	defer e.attaching.Unlock()
@@ -176,7 +174,6 @@ type forgetBatches struct {
 	turn sync.Mutex   // held while a batch runs
 }
 
-// forgetBatch is one batch of addresses.
 type forgetBatch struct {
 	addresses map[netip.Addr]bool
 	done      chan struct{} // closed when err is set
@@ -209,8 +206,7 @@ func (f *forgetBatches) add(a netip.Addr, handle func(map[netip.Addr]bool) error
 	return b.err
 }
 
-// forget removes the conntrack entries of connections from these addresses. It works in
-// the network namespace of the calling thread.
+// forget works in the network namespace of the calling thread.
 func forget(s sources) error {
 	if _, err := netlink.ConntrackDeleteFilters(netlink.ConntrackTable, netlink.FAMILY_V4, s); err != nil {
 		return fmt.Errorf("cannot remove the conntrack entries of nodes: %w", err)
@@ -218,7 +214,6 @@ func forget(s sources) error {
 	return nil
 }
 
-// sources are source addresses of connections.
 type sources map[netip.Addr]bool
 
 // MatchConntrackFlow reports whether a connection is from one of the addresses.

@@ -44,7 +44,6 @@ func (e *Router) SourceAddresses(number int) (all []string) {
 	return all
 }
 
-// portsOf returns the ports of a node for the router whose uplink has the number uplink.
 func portsOf(uplink uint32, number int) (first, last uint16) {
 	a := Address(number).As4()
 	return block(uplink, int(a[2])<<8|int(a[3]))
@@ -59,12 +58,10 @@ func block(uplink uint32, mark int) (first, last uint16) {
 	return uint16(n * blockSize), uint16(n*blockSize + blockSize - 1)
 }
 
-// portMap adds an nftables map from a mark to a port.
 func (r *ruleset) portMap(name string, elements []nftables.SetElement) *nftables.Set {
 	return r.set(nftables.Set{Name: name, KeyType: nftables.TypeInetService, DataType: nftables.TypeInetService, IsMap: true}, elements...)
 }
 
-// twoBytes returns n in network byte order.
 func twoBytes(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 // The nftables registers after register 1. Each has sixteen bytes.
@@ -74,9 +71,8 @@ const (
 	ownSource = unix.NFT_REG_4
 )
 
-// translateNodes adds the rule of the egress namespace that translates the sources of
-// connections. The new source is address, with a port of the node's block. p selects the
-// packets.
+// translateNodes adds the rule of the egress namespace that replaces the source of a
+// connection by address, with a port of the node's block. p selects the packets.
 func (r *ruleset) translateNodes(c *nftables.Chain, p part, address netip.Addr, uplink uint32) {
 	var firsts, lasts []nftables.SetElement
 	for mark := range marks {

@@ -93,7 +93,7 @@ func Open(o Options) (*Router, error) {
 	return start(o, space)
 }
 
-// start configures the namespace space for egress. It closes space after an error.
+// start closes space after an error.
 func start(o Options, space *os.File) (*Router, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -137,7 +137,6 @@ func (e *Router) Close() error {
 	return e.space.Close()
 }
 
-// onHost calls f in the host's network namespace.
 func (e *Router) onHost(f func() error) error {
 	if e.options.host == nil {
 		return f()
@@ -145,10 +144,9 @@ func (e *Router) onHost(f func() error) error {
 	return netspace.Inside(e.options.host, f)
 }
 
-// tableName returns the name of a testbed's nftables table on the host.
 func tableName(instance string) string { return "patchbay-local-" + instance }
 
-// prepare configures a new egress namespace. The calling thread must be in it.
+// prepare requires a thread in the new egress namespace.
 func prepare(h *netlink.Handle) error {
 	// Switch off IPv6, if the kernel has it.
 	_ = setSysctls([2]string{"ipv6/conf/all/disable_ipv6", "1"}, [2]string{"ipv6/conf/default/disable_ipv6", "1"})

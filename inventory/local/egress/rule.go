@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// part is a part of an nftables rule. Most parts load a field of a packet into register 1
-// and compare it. If it does not match, the kernel skips the rest of the rule.
+// part is a part of an nftables rule. Most parts load a field of a packet into register
+// 1 and compare it. If a part does not match, the kernel skips the rest of the rule.
 type part = []expr.Any
 
 // meta matches a property of the packet other than its content, such as its device.
@@ -33,12 +33,11 @@ func notFrom(device string) part { return meta(expr.MetaKeyIIFNAME, expr.CmpOpNe
 func to(device string) part      { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, name(device)) }
 func notTo(device string) part   { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, name(device)) }
 
-// toAny and notToAny compare the name of the device through which a packet will leave.
-// toAny matches if the name begins with prefix, and notToAny if it does not.
+// toAny matches if the name of the outgoing device begins with prefix, and notToAny if
+// it does not.
 func toAny(prefix string) part    { return meta(expr.MetaKeyOIFNAME, expr.CmpOpEq, []byte(prefix)) }
 func notToAny(prefix string) part { return meta(expr.MetaKeyOIFNAME, expr.CmpOpNeq, []byte(prefix)) }
 
-// protocol matches the protocol after IP, such as TCP.
 func protocol(p byte) part { return meta(expr.MetaKeyL4PROTO, expr.CmpOpEq, []byte{p}) }
 
 // Offsets of the addresses in an IPv4 header.
@@ -47,7 +46,6 @@ const (
 	destination = 16
 )
 
-// load loads four bytes of the IPv4 header, such as an address.
 func load(offset uint32) *expr.Payload {
 	return &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
 }
@@ -57,12 +55,10 @@ func is(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a.AsSlice()}}
 }
 
-// isNot matches if the address at an offset of the IPv4 header differs from a.
 func isNot(offset uint32, a netip.Addr) part {
 	return part{load(offset), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: a.AsSlice()}}
 }
 
-// isOutside matches if the address at an offset of the IPv4 header is not in network p.
 func isOutside(offset uint32, p netip.Prefix) part {
 	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
 	return part{
@@ -72,17 +68,14 @@ func isOutside(offset uint32, p netip.Prefix) part {
 	}
 }
 
-// isIn matches if the address at an offset of the IPv4 header is in set s.
 func isIn(offset uint32, s *nftables.Set) part {
 	return part{load(offset), &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
-// fromOneOf matches if the packet arrived through a device in a set.
 func fromOneOf(s *nftables.Set) part {
 	return part{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Lookup{SourceRegister: 1, SetName: s.Name, SetID: s.ID}}
 }
 
-// toPort matches the destination port of TCP and UDP.
 func toPort(p uint16) part {
 	return part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
@@ -90,7 +83,6 @@ func toPort(p uint16) part {
 	}
 }
 
-// echo matches a ping request.
 func echo() part {
 	return slices.Concat(protocol(unix.IPPROTO_ICMP), part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 0, Len: 1},
@@ -98,7 +90,6 @@ func echo() part {
 	})
 }
 
-// fragment matches an IP fragment.
 func fragment() part {
 	return part{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 6, Len: 2},
@@ -117,7 +108,6 @@ func fromElsewhere() part {
 	}
 }
 
-// state matches packets of connections in one of the states.
 func state(bits uint32) part {
 	return part{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
@@ -166,7 +156,6 @@ func moreInAll(count uint32) part {
 	return part{&expr.Connlimit{Count: count, Flags: expr.NFT_CONNLIMIT_F_INV}}
 }
 
-// verdict ends the rule with a decision about the packet.
 func verdict(k expr.VerdictKind) part { return part{&expr.Verdict{Kind: k}} }
 
 func accept() part { return verdict(expr.VerdictAccept) }
@@ -181,5 +170,4 @@ func refuse() part {
 // translate replaces the packet's source address by the address of the outgoing device.
 func translate() part { return part{&expr.Masq{}} }
 
-// untrack keeps the packet out of conntrack.
 func untrack() part { return part{&expr.Notrack{}} }

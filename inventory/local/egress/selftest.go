@@ -64,11 +64,8 @@ func SelfTest() error {
 	return errors.Join(err, e.Close())
 }
 
-// tryTime limits one step of SelfTest.
 const tryTime = 3 * time.Second
 
-// joinSpaces connects the namespaces of a host and an Internet by a pair of devices,
-// which get these two addresses.
 func joinSpaces(host, internet *os.File, hostAddress, internetAddress netip.Prefix) error {
 	const name = "way0"
 	err := netlinkIn(internet, func(h *netlink.Handle) error {
@@ -97,8 +94,6 @@ func joinSpaces(host, internet *os.File, hostAddress, internetAddress netip.Pref
 	})
 }
 
-// checkConnection returns an error if the node cannot connect to a server at an address
-// of the Internet.
 func checkConnection(node, internet *os.File, address netip.Addr) error {
 	at := netip.AddrPortFrom(address, 9).String()
 	var server net.Listener
@@ -162,7 +157,6 @@ func Obstacles() (all []Obstacle) {
 	return all
 }
 
-// hasRuleForUs reports whether a chain has a rule about the uplinks of Patchbay.
 func hasRuleForUs(c *nftables.Conn, chain *nftables.Chain) bool {
 	rules, err := c.GetRules(chain.Table, chain)
 	return err == nil && slices.ContainsFunc(rules, func(r *nftables.Rule) bool {

@@ -31,7 +31,6 @@ type ruleset struct {
 	unread *nftables.Chain
 }
 
-// newRuleset returns a table without rules.
 func newRuleset(name string) *ruleset {
 	return &ruleset{
 		table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4},
@@ -39,7 +38,6 @@ func newRuleset(name string) *ruleset {
 	}
 }
 
-// set adds a set with fixed elements.
 func (r *ruleset) set(s nftables.Set, elements ...nftables.SetElement) *nftables.Set {
 	s.Table, s.ID = r.table, uint32(len(r.sets)+1)
 	r.sets, r.fixed[&s] = append(r.sets, &s), elements
@@ -56,14 +54,12 @@ func (r *ruleset) meter(name string, expires bool) *nftables.Set {
 	return r.set(s)
 }
 
-// chain adds a chain. policy is the verdict for packets that no rule decides about.
 func (r *ruleset) chain(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority nftables.ChainPriority, policy nftables.ChainPolicy) *nftables.Chain {
 	c := &nftables.Chain{Name: name, Table: r.table, Type: kind, Hooknum: hook, Priority: &priority, Policy: &policy}
 	r.chains = append(r.chains, c)
 	return c
 }
 
-// rule adds a rule to a chain.
 func (r *ruleset) rule(c *nftables.Chain, parts ...part) {
 	r.rules = append(r.rules, &nftables.Rule{Table: r.table, Chain: c, Exprs: slices.Concat(parts...)})
 }
@@ -131,8 +127,7 @@ func (r *ruleset) install() (was bool, err error) {
 	return false, nil
 }
 
-// isIntact reports whether each chain of the installed table has the required number of
-// rules, and each set with fixed elements the required number of elements.
+// isIntact compares only the numbers of rules and of fixed elements.
 func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	for _, chain := range r.chains {
 		want := 0
@@ -160,7 +155,6 @@ func (r *ruleset) isIntact(c *nftables.Conn) bool {
 	return true
 }
 
-// fill replaces all elements of a set.
 func fill(s *nftables.Set, elements []nftables.SetElement) error {
 	c, err := openNFTables()
 	if err != nil {
@@ -178,7 +172,8 @@ func fill(s *nftables.Set, elements []nftables.SetElement) error {
 	return nil
 }
 
-// dropTable removes a table in the namespace of the calling thread, if it exists.
+// dropTable works in the network namespace of the calling thread. A missing table is no
+// error.
 func dropTable(name string) error {
 	c, err := openNFTables()
 	if err != nil {
@@ -191,7 +186,6 @@ func dropTable(name string) error {
 	return nil
 }
 
-// addresses returns addresses as elements of an nftables set.
 func addresses(all []netip.Addr) (elements []nftables.SetElement) {
 	for _, a := range all {
 		elements = append(elements, nftables.SetElement{Key: a.AsSlice()})

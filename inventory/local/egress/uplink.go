@@ -19,7 +19,6 @@ import (
 // devicePrefix begins the names of all uplinks on the host.
 const devicePrefix = "pbo-"
 
-// device returns the name of a testbed's uplink on the host.
 func device(instance string) string {
 	sum := sha256.Sum256([]byte(instance))
 	return devicePrefix + hex.EncodeToString(sum[:5])
@@ -46,7 +45,7 @@ func IsFree(n uint32) bool {
 	return true
 }
 
-// link returns a device, or nil if there is none.
+// link returns nil if there is no such device.
 func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := h.LinkByName(name)
 	if _, none := errors.AsType[netlink.LinkNotFoundError](err); none {
@@ -58,7 +57,7 @@ func link(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// mustLink returns a device. It fails if the device does not exist.
+// mustLink fails if the device does not exist.
 func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	l, err := link(h, name)
 	if err == nil && l == nil {
@@ -67,10 +66,8 @@ func mustLink(h *netlink.Handle, name string) (netlink.Link, error) {
 	return l, err
 }
 
-// links returns all devices.
 func links(h *netlink.Handle) ([]netlink.Link, error) { return netspace.List("devices", h.LinkList) }
 
-// switchOn switches a device on.
 func switchOn(h *netlink.Handle, l netlink.Link) error {
 	if err := h.LinkSetUp(l); err != nil {
 		return fmt.Errorf("cannot switch on the device %s: %w", l.Attrs().Name, err)
@@ -78,7 +75,6 @@ func switchOn(h *netlink.Handle, l netlink.Link) error {
 	return nil
 }
 
-// addRoute adds or replaces a route through a device.
 func addRoute(h *netlink.Handle, l netlink.Link, r netlink.Route) error {
 	r.LinkIndex = l.Attrs().Index
 	if err := h.RouteReplace(&r); err != nil {
@@ -96,7 +92,6 @@ func openNetlink() (*netlink.Handle, error) {
 	return h, nil
 }
 
-// netlinkIn calls f in a namespace, with netlink opened there.
 func netlinkIn(space *os.File, f func(*netlink.Handle) error) error {
 	return netspace.Inside(space, func() error {
 		h, err := openNetlink()
@@ -163,9 +158,8 @@ func (e *Router) connect() error {
 	return nil
 }
 
-// isComplete reports whether the uplink is complete. hostEnd is the uplink's device on
-// the host, which must be switched on and have the right address. The other end must be
-// in the egress namespace.
+// isComplete requires that hostEnd, the uplink's device on the host, is switched on and
+// has the right address. The other end must be in the egress namespace.
 func (e *Router) isComplete(h *netlink.Handle, hostEnd netlink.Link) bool {
 	own, _ := uplink(e.options.Number)
 	id, err := h.GetNetNsIdByFd(int(e.space.Fd()))
@@ -185,8 +179,8 @@ func (e *Router) isComplete(h *netlink.Handle, hostEnd netlink.Link) bool {
 	return err == nil && there
 }
 
-// configure sets the address of a device and switches the device on. It adds a neighbour
-// entry for the other end, which has the address peer and the MAC address peerMAC.
+// configure sets the address of a device, switches the device on, and adds a neighbour
+// entry for the other end. The other end has the addresses peer and peerMAC.
 func configure(h *netlink.Handle, name string, address netip.Prefix, peer netip.Addr, peerMAC net.HardwareAddr) error {
 	l, err := mustLink(h, name)
 	if err != nil {
@@ -201,8 +195,8 @@ func configure(h *netlink.Handle, name string, address netip.Prefix, peer netip.
 	return neighbour(h, l, peer, peerMAC)
 }
 
-// neighbour adds a permanent neighbour entry for the other end of a device. Permanent
-// entries do not count towards the limit of neighbour entries, which all namespaces share.
+// neighbour adds a permanent entry. Permanent entries do not count towards the limit of
+// neighbour entries, which all namespaces share.
 func neighbour(h *netlink.Handle, l netlink.Link, a netip.Addr, mac net.HardwareAddr) error {
 	err := h.NeighSet(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: mac})
 	if err != nil {
@@ -221,7 +215,8 @@ func awaitCarrier(h *netlink.Handle, name string) {
 	}
 }
 
-// remove deletes a device in the network namespace of the calling thread, if it exists.
+// remove works in the network namespace of the calling thread. A missing device is no
+// error.
 func remove(name string) error {
 	h, err := openNetlink()
 	if err != nil {

@@ -40,7 +40,6 @@ func (h *Host) AttachEnd(ctx context.Context, slice, link, end string, node Name
 	return nil
 }
 
-// attachEnd does what AttachEnd does, for the end with index i of the link m.
 func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	// The kernel's id of the node's namespace does not change while the namespace exists.
 	// A port to a namespace that the kernel is removing has no such id, so a port with the
@@ -101,9 +100,8 @@ func (n *network) number(other Namespace) (int, error) {
 	return number, nil
 }
 
-// port creates the veth pair between the fabric and a node, and returns the fabric's side.
-// Both sides are switched off. It removes another device of the node that has the
-// interface's name.
+// port creates a veth pair to a node, and returns the fabric's side. Both sides are
+// switched off. port removes another device of the node that has the interface's name.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	v := veth(name, e.IfName, e.MAC, e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
@@ -119,7 +117,6 @@ func (n *network) port(name string, e *End, node Namespace) (device, error) {
 	return n.mustDevice(name)
 }
 
-// deleteInterface removes a device of a node by name.
 func deleteInterface(node Namespace, name string) error {
 	socket, err := nl.GetNetlinkSocketAt(netns.NsHandle(node.Fd()), netns.None(), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -133,8 +130,8 @@ func deleteInterface(node Namespace, name string) error {
 	return nil
 }
 
-// configureInterface sets the addresses of a node's side of a veth pair and switches it
-// on. index is its interface index. configureInterface reads nothing in the node.
+// configureInterface configures the node's side of a veth pair. The parameter index is
+// its interface index. configureInterface reads nothing in the node.
 func configureInterface(node Namespace, index int, e *End) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(node.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {

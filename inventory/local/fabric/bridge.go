@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bridge creates a bridge, switches it on, and returns its interface index.
+// bridge returns the interface index. An existing bridge is no error.
 func (n *network) bridge(name, alias string) (int, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.HardwareAddr = name, localMAC(name)
@@ -32,13 +32,11 @@ func (n *network) bridge(name, alias string) (int, error) {
 	return d.index, n.join(joining{index: d.index, alias: alias})
 }
 
-// maxLearned is the maximum number of addresses that a bridge learns.
 const maxLearned = 16384
 
 const fdbMaxLearned = 49 // IFLA_BR_FDB_MAX_LEARNED
 
-// limitLearning limits the addresses that a bridge learns. Kernels before 6.8 ignore the
-// limit.
+// limitLearning has no effect on kernels before 6.8.
 func (n *network) limitLearning(index int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
@@ -80,8 +78,7 @@ func (n *network) limitsLearning(name string) (bool, error) {
 }
 
 // segmentBetween connects two bridges by a veth pair of the devices a and b. The pair
-// splits large segments from a to b into single packets. joinA and joinB describe how the
-// two devices join their bridges.
+// splits large segments from a to b into single packets.
 func (n *network) segmentBetween(a, b string, mtu int, joinA, joinB joining) error {
 	if err := n.pair(a, b, mtu); err != nil {
 		return err
@@ -114,8 +111,8 @@ func (n *network) segmentBetween(a, b string, mtu int, joinA, joinB joining) err
 // of all headers, which is less than 400.
 const smallPiece = 512
 
-// pair creates two connected devices. It splits data from a to b into single packets,
-// even if the root of a node enables offloads.
+// pair splits data from a to b into single packets, even if the root of a node enables
+// offloads.
 func (n *network) pair(a, b string, mtu int) error {
 	v := veth(a, b, localMAC(b), mtu)
 	v.GSOMaxSegs, v.GSOMaxSize = 1, smallPiece

@@ -6,10 +6,10 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Counters returns the counters of a slice's attached ends, by the end's id. The counters
-// of a new interface start at zero. A change of the link resets Dropped, except for the
-// frames over the inflow limit. These frames and Overruns are counted for as long as the
-// link has the end.
+// Counters returns the counters of a slice's attached ends, by the end's id. The
+// counters of a new interface start at zero. A change of the link resets Dropped,
+// except for the frames over the inflow limit. The counts of these frames and Overruns
+// are kept while the link has the end.
 func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters, error) {
 	s, unlock, err := h.lockSlice(ctx, slice)
 	if err != nil {
@@ -56,9 +56,8 @@ func (h *Host) Counters(ctx context.Context, slice string) (map[string]Counters,
 	return m, nil
 }
 
-// dropped returns how many packets were dropped at each port, by the name of the port's
-// device. The numbers include packets that shaping, the inflow limit or the vswitch has
-// dropped.
+// dropped returns the number of dropped packets of each port, by the name of its
+// device. Shaping, the inflow limit and the vswitch drop packets.
 func (s *slice) dropped(ctx context.Context, byName map[string]*netlink.LinkAttrs) (map[string]uint64, error) {
 	m := make(map[string]uint64)
 	shapes := false

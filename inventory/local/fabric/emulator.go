@@ -36,8 +36,8 @@ type port struct {
 // ids of all ends.
 const uplink = "shared VLAN"
 
-// decide returns the plan of a valid link. features are the features of this host, and
-// forced is the emulator in the settings. The error is an *UnsupportedError.
+// decide returns the plan of a valid link, or an *UnsupportedError. The parameter
+// forced is the emulator in the settings.
 func decide(l Link, features Features, forced string) (plan, error) {
 	if err := checkRanges(l); err != nil {
 		return plan{}, err
@@ -84,7 +84,6 @@ func decide(l Link, features Features, forced string) (plan, error) {
 
 // choose returns the emulator for latency, for loss, and for capacities that differ
 // between pairs of interfaces. It returns "" if the link needs no emulator for them.
-// features and forced are those of decide.
 func (s *sum) choose(features Features, forced string) (string, error) {
 	if !s.delay && !s.loss && s.ratePort && (forced != VSwitch || !s.rate) {
 		return "", nil
@@ -134,8 +133,6 @@ func (a Features) CheckEmulator(emulator string) error {
 	return fmt.Errorf("emulator is %s, but %s; type: modprobe -a %s; or set emulator: auto", emulator, a.reason(emulator), module)
 }
 
-// checkRanges returns an error if a link has too many ends or pairs, or a property
-// outside its range.
 func checkRanges(l Link) error {
 	if len(l.Ends) > maxEnds {
 		return &UnsupportedError{"so many interfaces", fmt.Sprintf("it has %d, and a Linux bridge has at most %d; split the link", len(l.Ends), maxEnds), ""}
@@ -157,8 +154,6 @@ func checkRanges(l Link) error {
 	return nil
 }
 
-// tooManyPairs returns the error for a link with more pairs than the vswitch can
-// distinguish.
 func tooManyPairs() error {
 	return &UnsupportedError{"different properties for so many pairs", fmt.Sprintf("the vswitch distinguishes at most %d pairs of a link; request the same properties for more of them, or split the link", maxPairs), ""}
 }

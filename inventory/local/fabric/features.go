@@ -23,7 +23,6 @@ type Features struct {
 	limitsLearning bool // bridges limit the addresses that they learn
 }
 
-// reason returns why a feature is missing.
 func (a Features) reason(feature string) string {
 	if why := a.Missing[feature]; why != "" {
 		return why
@@ -50,7 +49,7 @@ func Probe(ctx context.Context) (Features, error) {
 	return a, netspace.Inside(f, func() error { return errors.Join(configureNamespace(), a.detect(n)) })
 }
 
-// detect tries each feature in the namespace of n. The calling thread must be in it.
+// detect requires a thread in the namespace of n.
 func (a *Features) detect(n *network) error {
 	if _, err := n.bridge("b0", "scratch"); err != nil {
 		return fmt.Errorf("%w; links need the module bridge", err)

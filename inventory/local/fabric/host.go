@@ -170,12 +170,11 @@ type made struct {
 	shaped map[string]shaper // shaping of the ports, by device name
 }
 
-// end returns the index of an end, or -1 if there is no end with that id.
+// end returns -1 if there is no end with that id.
 func (m *made) end(id string) int {
 	return slices.IndexFunc(m.link.Ends, func(e End) bool { return e.ID == id })
 }
 
-// lockSlice locks a slice and returns the function that unlocks it.
 func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), error) {
 	if !isSlice(name) {
 		return nil, nil, fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", name)
@@ -204,7 +203,7 @@ func (h *Host) lockSlice(ctx context.Context, name string) (*slice, func(), erro
 	}
 }
 
-// unlock unlocks a slice. It removes a slice without a network from Host.slices.
+// unlock removes a slice without a network from Host.slices.
 func (h *Host) unlock(s *slice) {
 	if s.net == nil {
 		s.forgotten = true
@@ -217,8 +216,8 @@ func (h *Host) unlock(s *slice) {
 	<-s.lock
 }
 
-// open opens the network of a slice, and reports whether it exists. If create is true,
-// open creates a missing network.
+// open reports whether the network exists. If create is true, it creates a missing
+// network.
 func (s *slice) open(create bool) (bool, error) {
 	if s.net != nil {
 		there, err := s.isMounted()
@@ -250,7 +249,6 @@ func (s *slice) isMounted() (bool, error) {
 	return netspace.Equal(f, s.net.file), nil
 }
 
-// close closes the network and ends its switch process.
 func (s *slice) close() error {
 	var err error
 	if s.manager != nil {

@@ -54,8 +54,7 @@ func newInflow() inflow {
 	}
 }
 
-// apply adds to c the messages that create the table, sets and rules. Existing sets keep
-// their elements.
+// apply keeps the elements of existing sets.
 func (f inflow) apply(c *nftables.Conn) error {
 	c.AddTable(f.table)
 	for _, s := range []*nftables.Set{f.own, f.pace, f.cut} {
@@ -103,9 +102,9 @@ func (f inflow) apply(c *nftables.Conn) error {
 	return nil
 }
 
-// nftables opens a connection to nftables in the network's namespace. The caller must
-// close it. The library's option for namespaces is not used, since it panics if the
-// kernel has no nftables.
+// nftables opens a connection in the network's namespace, which the caller must close.
+// The library's option for namespaces is not used, since it panics if the kernel has no
+// nftables.
 func (n *network) nftables() (c *nftables.Conn, err error) {
 	err = netspace.Inside(n.file, func() error {
 		c, err = nftables.New(nftables.AsLasting())
@@ -117,14 +116,12 @@ func (n *network) nftables() (c *nftables.Conn, err error) {
 	return c, nil
 }
 
-// portKey returns the key of a port in the sets.
 func portKey(name string) []byte {
 	b := make([]byte, unix.IFNAMSIZ)
 	copy(b, name)
 	return b
 }
 
-// ownKey returns the key of a port with its address in the set own.
 func ownKey(name, mac string) []byte { return append(append(portKey(name), mac...), 0, 0) }
 
 // readOwn creates the rules, and returns the addresses in the set own, by port.
@@ -154,7 +151,6 @@ func (n *network) readOwn() (map[string]string, error) {
 	return m, nil
 }
 
-// portName returns the port in a key of portKey or ownKey.
 func portName(key []byte) string { return strings.TrimRight(string(key[:unix.IFNAMSIZ]), "\x00") }
 
 // updateOwn changes the set own in one transaction. additions and removals contain MAC
@@ -232,9 +228,8 @@ func (n *network) cutFrames() (map[string]uint64, error) {
 	return m, nil
 }
 
-// limitInflow updates the inflow limit. It sets the addresses of the ports of m, which
-// may be nil, and removes removedPorts. It does not change other ports, including those
-// from before a restart.
+// limitInflow sets the addresses of the ports of m, which may be nil, and removes
+// removedPorts. It does not change other ports, including those from before a restart.
 func (s *slice) limitInflow(m *made, removedPorts []string) error {
 	if !s.hasInflow {
 		return nil

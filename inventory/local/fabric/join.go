@@ -24,8 +24,7 @@ type joining struct {
 	mac        net.HardwareAddr // the only address behind the port; nil if the bridge learns or none is known
 }
 
-// join makes a device a port of a bridge, switches it on and sets its alias. The alias
-// comes last, so it marks a complete device.
+// join sets the alias last, so the alias marks a complete device.
 func (n *network) join(j joining) error {
 	message := up(j.index)
 	parts := []nl.NetlinkRequestData{message}

@@ -97,7 +97,6 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// check returns an error if a link is malformed.
 func (l *Link) check() error {
 	if !isSlice(l.Slice) {
 		return fmt.Errorf("%q is no id of a slice; an id has 1 to 32 characters of a-z and 0-9", l.Slice)
@@ -134,7 +133,6 @@ func (l *Link) check() error {
 	return nil
 }
 
-// check returns an error if an end is malformed.
 func (e *End) check() error {
 	switch {
 	case !isWord(e.ID, 128):
@@ -156,7 +154,6 @@ func (e *End) check() error {
 	return nil
 }
 
-// mtu returns the MTU of an end, with the default.
 func (e *End) mtu() int {
 	if e.MTU == 0 {
 		return usualMTU
@@ -164,22 +161,18 @@ func (e *End) mtu() int {
 	return e.MTU
 }
 
-// isSlice reports whether s is a valid id of a slice.
 func isSlice(s string) bool {
 	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// isWord reports whether s has 1 to limit printable ASCII characters without spaces.
 func isWord(s string, limit int) bool {
 	return isText(s, limit) && !strings.Contains(s, " ")
 }
 
-// isText reports whether s has 1 to limit printable ASCII characters.
 func isText(s string, limit int) bool {
 	return s != "" && len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// isInterface reports whether s is a valid name of a node's interface.
 func isInterface(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return len(s) >= 1 && len(s) <= 15 && strings.Trim(s, letters) == "" && s != "." && s != ".." && s != "lo"
