@@ -11,10 +11,9 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// reader also reads the kinds of values that only inventories have, such as names and rates.
 type reader struct{ yamlfile.Reader }
 
-// name reads a text without blanks, so that requests can refer to it.
+// name refuses blanks, so that requests can refer to the name.
 func (r *reader) name(n *yaml.Node, label string) string {
 	t := r.Text(n, label)
 	if words := strings.Fields(t); len(words) > 1 || len(words) == 1 && words[0] != t {
@@ -24,12 +23,11 @@ func (r *reader) name(n *yaml.Node, label string) string {
 	return t
 }
 
-// names reads a list of names without blanks; a single name is a list of one.
+// names accepts a single name as a list of one.
 func (r *reader) names(n *yaml.Node, label string) []*yaml.Node {
 	return slices.DeleteFunc(r.Texts(n, label), func(n *yaml.Node) bool { return r.name(n, label) == "" })
 }
 
-// flag reads true or false.
 func (r *reader) flag(n *yaml.Node, label string) bool {
 	if n.Kind != yaml.ScalarNode || n.Value != "true" && n.Value != "false" {
 		r.Wrong(n, "%s must be true or false", label)
@@ -38,12 +36,11 @@ func (r *reader) flag(n *yaml.Node, label string) bool {
 	return n.Value == "true"
 }
 
-// maxRate is the largest capacity of a link, in kbit/s. The value, one Pbit/s, is so small
-// that sums of reservations never overflow.
+// maxRate is one Pbit/s in kbit/s. Sums of reservations up to maxRate never overflow.
 const maxRate = 1_000_000_000_000
 
-// rate reads a capacity and returns it in kbit/s. A number without a unit is in kbit/s. A
-// number with k, M, G or T is in bits per second; the units are powers of 1000.
+// rate returns a capacity in kbit/s. A number without a unit is in kbit/s. A number with k, M,
+// G or T is in bits per second; the units are powers of 1000.
 func (r *reader) rate(n *yaml.Node, label string) int64 {
 	number, unit := n.Value, 1.0
 	if i := strings.LastIndexAny(number, "0123456789") + 1; i < len(number) {

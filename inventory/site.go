@@ -18,14 +18,12 @@ import (
 // DefaultCleaningTime is used when a file has no cleaning_time.
 const DefaultCleaningTime = time.Minute
 
-// siteKeys are the top-level keys of an inventory.
 var siteKeys = []string{
 	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "outbound", "provider",
 	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
 	"hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
 }
 
-// site is an inventory that is being read.
 type site struct {
 	reader
 	*Inventory
@@ -39,11 +37,10 @@ type site struct {
 	public    map[netip.Addr]string // address → the entry that uses it: public_addresses, or an interface
 }
 
-// maxFile is the maximal size of an inventory file in bytes.
 const maxFile = 64 << 20
 
-// Load reads an inventory file of the site authority. It must be a regular file of at
-// most 64 MiB. It fails with an error of the file system or a *yamlfile.Error.
+// Load reads an inventory file of the site authority. It must be a regular file of at most 64
+// MiB. The error is of the file system or a *yamlfile.Error.
 func Load(file, authority string) (*Inventory, error) {
 	text, err := yamlfile.Load(file, maxFile)
 	if err != nil {
@@ -95,8 +92,8 @@ func Parse(text []byte, file, authority string) (*Inventory, error) {
 	return s.Inventory, nil
 }
 
-// readSections reads each section after the sections to which it refers. Their order in the
-// file does not matter.
+// readSections reads each section after the sections to which it refers, whatever their order
+// in the file.
 func (s *site) readSections(top *yaml.Node) {
 	if yamlfile.IsNull(top) {
 		s.Wrong(nil, "the inventory is empty; it needs at least sliver_types and components")
@@ -146,7 +143,6 @@ func (s *site) readSections(top *yaml.Node) {
 	}
 }
 
-// readManagers reads further URNs of this aggregate.
 func (s *site) readManagers(n *yaml.Node) {
 	for _, item := range s.Texts(n, "managers") {
 		u, err := urn.Parse(item.Value)
@@ -158,7 +154,7 @@ func (s *site) readManagers(n *yaml.Node) {
 	}
 }
 
-// readLinkTypes reads the types of link; * allows all.
+// readLinkTypes treats * as all types.
 func (s *site) readLinkTypes(n *yaml.Node) {
 	s.LinkTypes = textsOf(s.names(n, "link_types"))
 	if slices.Contains(s.LinkTypes, "*") {
@@ -166,7 +162,6 @@ func (s *site) readLinkTypes(n *yaml.Node) {
 	}
 }
 
-// readCleaningTime reads a duration above zero.
 func (s *site) readCleaningTime(n *yaml.Node) {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d <= 0 {
@@ -176,7 +171,6 @@ func (s *site) readCleaningTime(n *yaml.Node) {
 	s.CleaningTime = d
 }
 
-// readHardwareTypes reads the list of hardware types.
 func (s *site) readHardwareTypes(n *yaml.Node) {
 	for _, item := range s.names(n, "hardware_types") {
 		if s.hardware[item.Value] {
@@ -188,7 +182,6 @@ func (s *site) readHardwareTypes(n *yaml.Node) {
 	}
 }
 
-// readLocations reads the section locations.
 func (s *site) readLocations(n *yaml.Node) {
 	for _, item := range s.Items(n, "locations") {
 		l := &Location{}
@@ -222,7 +215,6 @@ func (s *site) readLocations(n *yaml.Node) {
 	}
 }
 
-// degrees checks a coordinate and returns it as written.
 func (s *site) degrees(n *yaml.Node, label string, limit float64) string {
 	if f, err := strconv.ParseFloat(n.Value, 64); err != nil || !(f >= -limit && f <= limit) {
 		s.Wrong(n, "%s must be decimal degrees from -%g to %g", label, limit, limit)
@@ -231,7 +223,6 @@ func (s *site) degrees(n *yaml.Node, label string, limit float64) string {
 	return n.Value
 }
 
-// readGateways reads the section gateways.
 func (s *site) readGateways(n *yaml.Node) {
 	for _, item := range s.Items(n, "gateways") {
 		g := &Gateway{Port: 22}
@@ -263,7 +254,6 @@ func (s *site) readGateways(n *yaml.Node) {
 	}
 }
 
-// textsOf returns the values of the nodes.
 func textsOf(nodes []*yaml.Node) []string {
 	return namesOf(nodes, func(n *yaml.Node) string { return n.Value })
 }

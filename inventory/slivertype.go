@@ -43,8 +43,7 @@ type Image struct {
 	URL string
 }
 
-// imageKey returns the key of an image in the maps of images. For a URN it is the URN's key;
-// any other text is its own key.
+// imageKey uses a URN's key, so that equal URNs have one key.
 func imageKey(name string) string {
 	if u, err := urn.Parse(name); err == nil {
 		return u.Key()
@@ -52,17 +51,15 @@ func imageKey(name string) string {
 	return name
 }
 
-// pattern is an alias with wildcards.
 type pattern struct {
 	match *regexp.Regexp
 	to    *SliverType
 }
 
-// hasWildcard reports whether an alias is a pattern.
 func hasWildcard(alias string) bool { return strings.ContainsAny(alias, "*?") }
 
-// compile returns the regular expression for an alias with wildcards. Unlike in path.Match,
-// * matches slashes, because sliver types are URLs at some sites.
+// compile lets * match slashes, unlike path.Match, because sliver types are URLs at some
+// sites.
 func compile(alias string) *regexp.Regexp {
 	e := regexp.QuoteMeta(alias)
 	e = strings.ReplaceAll(e, `\*`, `.*`)

@@ -9,7 +9,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// readImages reads the section images.
 func (s *site) readImages(n *yaml.Node) {
 	for _, item := range s.Items(n, "images") {
 		i := &Image{}
@@ -46,7 +45,7 @@ func (s *site) readImages(n *yaml.Node) {
 	}
 }
 
-// indexImage adds an image to m under its name, URN and URL. If m already has one of these,
+// indexImage adds an image under its name, URN and URL. If m already has one of these,
 // indexImage records a mistake and returns false.
 func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	for _, k := range []string{imageKey(i.Name), i.URN.Key(), i.URL} {
@@ -61,8 +60,7 @@ func (s *site) indexImage(n *yaml.Node, m map[string]*Image, i *Image) bool {
 	return true
 }
 
-// urnOf returns the URN of the object of this site that has the given kind and name. If name
-// is a URN, urnOf returns that URN.
+// urnOf returns name itself if name is a URN.
 func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	if strings.HasPrefix(strings.ToLower(name), "urn:") {
 		return s.urn(&yaml.Node{Kind: yaml.ScalarNode, Value: name, Line: n.Line}, kind)
@@ -74,7 +72,6 @@ func (s *site) urnOf(n *yaml.Node, kind, name string) urn.URN {
 	return u
 }
 
-// urn reads a URN of the type kind. Another value is a mistake.
 func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	u, err := urn.Parse(n.Value)
 	if err != nil || u.Type != kind {
@@ -83,8 +80,7 @@ func (s *site) urn(n *yaml.Node, kind string) urn.URN {
 	return u
 }
 
-// readSliverTypes reads the section sliver_types. It reads the aliases last, because none of
-// them may be the name of a type.
+// readSliverTypes reads the aliases last, because no alias may be the name of a type.
 func (s *site) readSliverTypes(n *yaml.Node) {
 	aliases := map[string]*yaml.Node{}
 	for _, item := range s.Items(n, "sliver_types") {
@@ -103,8 +99,7 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 	}
 }
 
-// readSliverType reads one entry of sliver_types. It adds the entry's aliases to aliases,
-// which has the aliases read so far.
+// readSliverType adds the entry's aliases to the map.
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node
@@ -157,8 +152,6 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	}
 }
 
-// image returns the image that n names. If there is none, it returns nil and records a
-// mistake.
 func (s *site) image(n *yaml.Node) *Image {
 	i, ok := s.Image(n.Value)
 	if !ok {
@@ -167,8 +160,7 @@ func (s *site) image(n *yaml.Node) *Image {
 	return i
 }
 
-// amount reads a quantity of slots, cores, memory and disk. Missing keys keep their values
-// in base.
+// amount uses base for missing keys.
 func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
 	s.Fields(n, label, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
@@ -185,15 +177,13 @@ func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
 	return base
 }
 
-// readDefaultSliverType reads the type for nodes that name none.
 func (s *site) readDefaultSliverType(n *yaml.Node) {
 	if t := s.sliverType(n); t != nil {
 		s.DefaultSliverType = t
 	}
 }
 
-// sliverType returns the sliver type that n names. If there is none, it returns nil and
-// records a mistake. It ignores aliases, which are only for requests.
+// sliverType ignores aliases, which are only for requests.
 func (s *site) sliverType(n *yaml.Node) *SliverType {
 	if t := s.types[n.Value]; t != nil && t.Name == n.Value {
 		return t

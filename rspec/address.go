@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// badAddress is a mistake in an address. The message begins with the interface and ends
-// with the text of format and args.
+// badAddress is a mistake; the text of format and args ends its message.
 type badAddress struct {
-	attr   string // the attribute with the mistake
+	attr   string
 	remedy string
 	format string
 	args   []any
@@ -19,8 +18,7 @@ type badAddress struct {
 
 // readAddress reads an address and its netmask. The netmask is dotted or a prefix length;
 // without one the network has the default prefix length. An IPv4 address written as IPv6
-// (::ffff:10.0.0.1) becomes IPv4. family is the requested type of address, or "" for any
-// type.
+// (::ffff:10.0.0.1) becomes IPv4. The parameter family is "" for any type of address.
 func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	refuse := func(attr, remedy, format string, args ...any) (netip.Prefix, *badAddress) {
 		return netip.Prefix{}, &badAddress{attr, remedy, format, args}
@@ -66,8 +64,7 @@ func readAddress(address, mask, family string) (netip.Prefix, *badAddress) {
 	return p, nil
 }
 
-// maskLength returns the prefix length of a netmask for the address a. For an empty mask it
-// is 24 (IPv6: 64). ok is false for an invalid mask.
+// maskLength returns 24 (IPv6: 64) for an empty mask. ok is false for an invalid mask.
 func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	if mask == "" {
 		if a.Is4() {
@@ -87,8 +84,7 @@ func maskLength(a netip.Addr, mask string) (bits int, ok bool) {
 	return bits, bits > 0
 }
 
-// LastAddress returns the last address of an IPv4 network, its broadcast address.
-// It panics for other networks.
+// LastAddress returns the broadcast address of an IPv4 network. It panics for other networks.
 func LastAddress(p netip.Prefix) netip.Addr {
 	b := p.Addr().As4()
 	hosts := uint32(1<<(32-p.Bits()) - 1)

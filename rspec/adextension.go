@@ -24,7 +24,6 @@ type AdMonitoring struct {
 // AdMetric is one measured quantity.
 type AdMetric struct{ ID, Description, Unit string }
 
-// adExtension is an extension that advertisements may use.
 type adExtension struct {
 	space, schema string
 	prefix        string // empty if each element of the extension declares the namespace
@@ -37,7 +36,6 @@ const (
 	oldMonitoringPrefix = "monitoring"
 )
 
-// extensionsOf returns the extensions that the advertisement of s uses.
 func extensionsOf(s *Site) []adExtension {
 	var used []adExtension
 	if slices.ContainsFunc(s.Machines, func(m Machine) bool { return len(m.SliverTypes) > 0 }) {
@@ -57,7 +55,6 @@ func extensionsOf(s *Site) []adExtension {
 	return used
 }
 
-// writeSharedVLANs writes the shared VLANs of an advertisement; nothing if there are none.
 func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
 	if len(vlans) == 0 {
 		return
@@ -75,8 +72,7 @@ func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {
 	b.WriteString(" </rspec_shared_vlan>\n")
 }
 
-// writeMonitoring writes the monitoring of a node in both namespaces, since a client may know
-// only one; nothing if m is nil.
+// writeMonitoring writes both namespaces, since a client may know only one.
 func writeMonitoring(b *strings.Builder, m *AdMonitoring) {
 	if m == nil {
 		return

@@ -24,13 +24,12 @@ type AdLink struct {
 	Interfaces []urn.URN
 }
 
-// linkFragments is the text of all links, with the positions of the links and their parts.
 type linkFragments struct {
 	text  string
 	links []linkFragment
 }
 
-// linkFragment is one link; it starts where the previous one ends.
+// linkFragment starts where the previous one ends.
 type linkFragment struct {
 	// head is the offset of the first part. The text up to head is written whenever one of
 	// the parts is written. end is the offset at which the link ends.
@@ -38,19 +37,18 @@ type linkFragment struct {
 	parts     []linkPart
 }
 
-// linkPart is a child of a link. It is written only if all nodes of the part are shown.
+// linkPart is written only if all its nodes are shown.
 type linkPart struct {
 	end   int    // the offset at which the part ends
 	nodes [2]int // indexes of Site.Nodes; both are equal if there is one node
 }
 
-// adEnd is an interface of a node at which links may end.
+// adEnd is a node's interface at which links may end.
 type adEnd struct {
 	node     int   // index of Site.Nodes
 	capacity int64 // 0 if the interface states none
 }
 
-// newLinkFragments prepares the text of all links.
 func newLinkFragments(s *Site) linkFragments {
 	ends := map[string]adEnd{}
 	if len(s.Links) > 0 {
@@ -72,7 +70,6 @@ func newLinkFragments(s *Site) linkFragments {
 	return l
 }
 
-// hasKnownInterface reports whether the link has any interface of the site.
 func (l *AdLink) hasKnownInterface(ends map[string]adEnd) bool {
 	return slices.ContainsFunc(l.Interfaces, func(u urn.URN) bool {
 		_, known := ends[u.Key()]
@@ -80,7 +77,6 @@ func (l *AdLink) hasKnownInterface(ends map[string]adEnd) bool {
 	})
 }
 
-// write writes the link and returns the positions of its parts.
 func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd) linkFragment {
 	var f linkFragment
 	b.WriteString(" " + openTag(inherited, "link", "component_id", l.ComponentID.String(), "component_name", l.Name) + ">")
@@ -111,7 +107,6 @@ func (l *AdLink) write(b *strings.Builder, manager string, ends map[string]adEnd
 	return f
 }
 
-// writeTypes writes the type of the link and the speeds of a switch.
 func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	if l.Type == "" {
 		return
@@ -134,7 +129,7 @@ func (l *AdLink) writeTypes(b *strings.Builder, ends map[string]adEnd) {
 	}
 }
 
-// capacity returns the capacity of the link at one of its ends, or 0 if it is unknown.
+// capacity returns 0 for unknown.
 func (l *AdLink) capacity(e adEnd) int64 {
 	if e.capacity > 0 {
 		return e.capacity
@@ -142,7 +137,7 @@ func (l *AdLink) capacity(e adEnd) int64 {
 	return max(0, l.Capacity)
 }
 
-// smallestKnown returns the smaller of two capacities, where 0 is unknown.
+// smallestKnown treats 0 as unknown.
 func smallestKnown(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -150,8 +145,8 @@ func smallestKnown(a, b int64) int64 {
 	return min(a, b)
 }
 
-// append appends the links to b, without the parts that refer to hidden nodes. A link without
-// any remaining interface is left out. If hidden is nil, no node is hidden.
+// append leaves out the parts that refer to hidden nodes, and links without any remaining
+// interface. If hidden is nil, no node is hidden.
 func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	if hidden == nil {
 		return append(b, l.text...)
@@ -177,5 +172,4 @@ func (l *linkFragments) append(b []byte, hidden []bool) []byte {
 	return b
 }
 
-// isShown reports whether all nodes of the part are shown.
 func (p *linkPart) isShown(hidden []bool) bool { return !hidden[p.nodes[0]] && !hidden[p.nodes[1]] }

@@ -55,27 +55,24 @@ type AdInterface struct {
 	Capacity int64
 }
 
-// nodeFragment is the text of one node up to Advertiser.endOfNode. That end is the same for
-// all nodes.
+// nodeFragment is one node's text up to Advertiser.endOfNode, which all nodes share.
 type nodeFragment struct {
 	start      string
 	kind       *nodeKind
 	interfaces string
 }
 
-// nodeKind is the text that is the same for all nodes with equal types and location.
+// nodeKind is the text that all nodes with equal types and location share.
 type nodeKind struct {
 	// busy is the text if no slot is free.
 	busy string
-	// free is the text if slots are free. The number of free slots goes between the pieces.
+	// free is the text if slots are free. The number of free slots stands between the pieces.
 	free []string
 }
 
-// slotsPlaceholder stands for the number of free slots in the text of a nodeKind. It
-// cannot occur in XML.
+// slotsPlaceholder stands for the number of free slots. It cannot occur in XML.
 const slotsPlaceholder = "\x00"
 
-// nodeFragments prepares the text of all nodes.
 func nodeFragments(s *Site) []nodeFragment {
 	nodes := make([]nodeFragment, len(s.Nodes))
 	type text struct{ types, location string }
@@ -109,7 +106,6 @@ func nodeFragments(s *Site) []nodeFragment {
 	return nodes
 }
 
-// append appends the text of the kind to b; slots is the number of free slots.
 func (k *nodeKind) append(b []byte, slots int) []byte {
 	if slots == 0 {
 		return append(b, k.busy...)
@@ -122,12 +118,10 @@ func (k *nodeKind) append(b []byte, slots int) []byte {
 	return b
 }
 
-// size estimates the length of the fragment.
 func (f *nodeFragment) size() int {
 	return len(f.start) + len(f.kind.busy) + 4*len(f.kind.free) + len(f.interfaces)
 }
 
-// writeTypes writes hardware and sliver types with placeholders for slots.
 func (n *AdNode) writeTypes(b *strings.Builder) {
 	free := slotsPlaceholder
 	if n.Exclusive {
@@ -149,12 +143,10 @@ func (n *AdNode) writeTypes(b *strings.Builder) {
 	}
 }
 
-// countsSlots reports whether the text of the node has a number of slots.
 func (n *AdNode) countsSlots() bool {
 	return len(n.HardwareTypes) > 0 || !n.Exclusive && len(n.SliverTypes) > 0
 }
 
-// write writes the image as a disk_image element.
 func (i *AdImage) write(b *strings.Builder) {
 	standard := ""
 	if i.Default {
@@ -163,12 +155,10 @@ func (i *AdImage) write(b *strings.Builder) {
 	writeElement(b, inherited, "disk_image", "name", i.Name, "os", i.OS, "version", i.Version, "description", i.Description, "default", standard)
 }
 
-// write writes the interface as an interface element.
 func (i *AdInterface) write(b *strings.Builder) {
 	writeElement(b, inherited, "interface", "component_id", i.ComponentID.String(), "component_name", i.Name, "role", i.Role, "public_ipv4", i.PublicIPv4)
 }
 
-// writeLocation writes a complete location, and nothing for an incomplete one.
 func writeLocation(b *strings.Builder, l *Location) {
 	if l != nil && l.Country != "" && l.Latitude != "" && l.Longitude != "" {
 		writeElement(b, inherited, "location", "country", l.Country, "latitude", l.Latitude, "longitude", l.Longitude)

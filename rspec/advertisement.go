@@ -40,8 +40,7 @@ type Availability struct {
 	OnlyFree bool
 }
 
-// Advertiser writes advertisements from fragments that are prepared once. It is
-// immutable.
+// Advertiser writes advertisements from fragments that are prepared once. It is immutable.
 type Advertiser struct {
 	head       string // up to the value of generated
 	vlans      string // from the value of generated up to the number of public addresses
@@ -88,7 +87,6 @@ func NewAdvertiser(s Site) *Advertiser {
 	return a
 }
 
-// rootUpToGenerated returns the start of a document that uses these extensions.
 func rootUpToGenerated(s *Site, used []adExtension) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<rspec xmlns="` + Namespace + `"`)
@@ -109,8 +107,7 @@ func rootUpToGenerated(s *Site, used []adExtension) string {
 	return b.String()
 }
 
-// Extensions returns the namespaces of the extensions that the advertisement
-// uses.
+// Extensions returns the namespaces of the extensions that the advertisement uses.
 func (a *Advertiser) Extensions() []string { return slices.Clone(a.extensions) }
 
 // Append appends an advertisement to b. It is ASCII and starts with the XML declaration.

@@ -8,7 +8,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotate writes the facts f into e, an own node, and removes facts of an earlier manifest.
+// annotate removes facts of an earlier manifest, and writes f.
 func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 	t := s.startTag(e)
 	if !f.ComponentID.IsZero() {
@@ -50,8 +50,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 
 // annotateType adds an image to the requested sliver type if the type has none. It removes
 // further sliver types, because they have no effect. If the request has no sliver type,
-// annotateType writes a sliver type with its image to added. That is the text for the end of
-// the node.
+// annotateType writes one to added, the text for the end of the node.
 func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	image := func(b *strings.Builder, space string) {
 		if f.DiskImage != "" {
@@ -76,8 +75,8 @@ func (s *splices) annotateType(e *xmltree.Element, f *NodeFacts, added *strings.
 	}
 }
 
-// annotateServices replaces the logins, users and proxies of an earlier manifest with those
-// in f. If the request has no services element, a new one goes to added.
+// annotateServices replaces the logins, users and proxies of an earlier manifest. If the
+// request has no services element, a new one goes to added.
 func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	services := children(e, "services")
 	for _, v := range services {
@@ -120,8 +119,7 @@ func (s *splices) annotateServices(e *xmltree.Element, f *NodeFacts, added *stri
 	}
 }
 
-// isAccount reports whether a child of services is a login, user or proxy, which only
-// manifests contain.
+// isAccount reports whether e is a login, user or proxy, which only manifests contain.
 func isAccount(e *xmltree.Element) bool {
 	switch e.Space {
 	case Namespace:
@@ -134,8 +132,8 @@ func isAccount(e *xmltree.Element) bool {
 	return false
 }
 
-// annotateExtensions writes the sliver's times and state and the node's physical identity.
-// They replace the corresponding elements of an earlier manifest.
+// annotateExtensions writes the sliver's times and state and the node's physical identity in
+// place of those of an earlier manifest.
 func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
 	if !sliver && !vnode {
@@ -160,13 +158,11 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	}
 }
 
-// inherited, in place of a namespace, means the namespace of the enclosing element. It needs
-// no declaration.
+// inherited means the namespace of the enclosing element, which needs no declaration.
 const inherited = ""
 
-// openTag returns a start tag without its closing bracket. The tag declares the namespace
-// space, unless space is inherited. attrs are alternately names and values; attributes with
-// an empty value are left out.
+// openTag leaves out the closing bracket. The parameter attrs has alternately names and
+// values; attributes with an empty value are left out.
 func openTag(space, local string, attrs ...string) string {
 	tag := "<" + local
 	if space != inherited {
@@ -180,12 +176,11 @@ func openTag(space, local string, attrs ...string) string {
 	return tag
 }
 
-// writeElement writes an element without content; attrs are as in openTag.
+// writeElement writes an empty element; attrs is as in openTag.
 func writeElement(b *strings.Builder, space, local string, attrs ...string) {
 	b.WriteString(openTag(space, local, attrs...) + "/>")
 }
 
-// writeAround writes an element; inner is the element's content.
 func writeAround(b *strings.Builder, local, inner string, attrs ...string) {
 	if inner == "" {
 		writeElement(b, inherited, local, attrs...)

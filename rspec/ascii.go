@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// asciiXML converts a well-formed document to ASCII. In character data and attributes it
-// writes references. CDATA sections cannot contain references, so they are interrupted. In
-// comments and processing instructions it writes blanks. Names and targets of processing
-// instructions remain unchanged, because they cannot contain references either.
+// asciiXML requires a well-formed document. In character data and attributes it writes
+// references. CDATA sections cannot contain references, so they are interrupted. In comments
+// and processing instructions it writes blanks. Names remain unchanged, because they cannot
+// contain references either.
 func asciiXML(s string) string {
 	if isASCII(s) {
 		return s
@@ -39,11 +39,9 @@ func asciiXML(s string) string {
 	return b.String()
 }
 
-// writeBlank writes a blank in place of any character.
 func writeBlank(b *strings.Builder, _ rune) { b.WriteByte(' ') }
 
-// asciiUntil converts s up to and including the text end, and returns the rest of s. It calls
-// replace for each character beyond ASCII.
+// asciiUntil converts s up to and including the text end, and returns the rest of s.
 func asciiUntil(b *strings.Builder, s, end string, replace func(*strings.Builder, rune)) string {
 	n := strings.Index(s, end) + len(end)
 	asciiText(b, s[:n], replace)
@@ -74,8 +72,7 @@ func asciiCDATA(b *strings.Builder, s string) string {
 	return s[n:]
 }
 
-// asciiTag converts the tag at the start of s and returns the rest. Only attribute values
-// change.
+// asciiTag converts the attribute values of the tag at the start of s, and returns the rest.
 func asciiTag(b *strings.Builder, s string) string {
 	for i := 0; ; {
 		n := strings.IndexAny(s[i:], `"'>`)
@@ -91,7 +88,6 @@ func asciiTag(b *strings.Builder, s string) string {
 	}
 }
 
-// asciiText copies ASCII characters, and calls replace for each character beyond ASCII.
 func asciiText(b *strings.Builder, s string, replace func(*strings.Builder, rune)) {
 	for i := 0; i < len(s); {
 		if s[i] < utf8.RuneSelf {
@@ -105,7 +101,6 @@ func asciiText(b *strings.Builder, s string, replace func(*strings.Builder, rune
 	}
 }
 
-// isASCII reports whether s has only ASCII characters.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {

@@ -12,8 +12,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// document is a text with two views: the elements with their meanings, and their
-// positions.
 type document struct {
 	given []byte // as received
 	src   []byte // as parsed; spans are offsets in it
@@ -29,14 +27,13 @@ type document struct {
 // tag src[closing:end]. A self-closing element has open == closing == end.
 type span struct{ start, open, closing, end int }
 
-// selfClosing reports whether the element is one tag that ends with />.
 func (s span) selfClosing() bool { return s.open == s.end }
 
 var errDisagree = errors.New("not well-formed: two XML readers disagree about the tags")
 
-// locate finds the spans of all elements of d in one pass of tokens of encoding/xml. received
-// is the document as received. locate fails if names, attributes or nesting differ from those
-// of the tree.
+// locate finds the spans of all elements with the tokens of encoding/xml; received is the
+// document as received. locate fails if names, attributes or nesting differ from those of the
+// tree.
 func locate(d *xmltree.Doc, received []byte) (*document, error) {
 	doc := &document{given: received, src: d.Source, cut: d.Offset}
 	doc.collect(d.Root)
@@ -93,7 +90,6 @@ func locate(d *xmltree.Doc, received []byte) (*document, error) {
 	return doc, nil
 }
 
-// collect appends e and its descendants to d.elements, in document order.
 func (d *document) collect(e *xmltree.Element) {
 	d.elements = append(d.elements, e)
 	for _, c := range e.Children {
@@ -103,7 +99,7 @@ func (d *document) collect(e *xmltree.Element) {
 	}
 }
 
-// sameTag reports whether a token has the name and attribute names of e.
+// sameTag compares element names and attribute names.
 func sameTag(e *xmltree.Element, t xml.StartElement) bool {
 	if e.Local != t.Name.Local || e.Prefix != t.Name.Space {
 		return false
@@ -121,10 +117,9 @@ func sameTag(e *xmltree.Element, t xml.StartElement) bool {
 	return n == len(e.Attrs)
 }
 
-// isDeclaration reports whether an attribute is a namespace declaration.
 func isDeclaration(n xml.Name) bool { return n.Space == "xmlns" || n.Space == "" && n.Local == "xmlns" }
 
-// declared returns the namespaces that a tag declares, by prefix.
+// declared returns namespaces by prefix.
 func declared(t xml.StartElement) map[string]string {
 	spaces := map[string]string{}
 	for _, a := range t.Attr {
@@ -146,11 +141,10 @@ type attribute struct {
 	of *xmltree.Attr
 }
 
-// end returns the offset after the closing quote.
 func (a attribute) end() int { return a.to + 1 }
 
-// attributes finds the attributes of e in its start tag, which is well-formed. end is the
-// offset at which further attributes can be inserted.
+// attributes requires a well-formed start tag. The result end is the offset at which further
+// attributes can be inserted.
 func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	s := d.spans[e.Index]
 	i := s.start + 1 + len(d.rawName(e))
@@ -183,10 +177,8 @@ func (d *document) attributes(e *xmltree.Element) (list []attribute, end int) {
 	}
 }
 
-// isSpace reports whether c is white space in XML.
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// rawName returns the name of e as written in its tags.
 func (d *document) rawName(e *xmltree.Element) string {
 	if e.Prefix == "" {
 		return e.Local
@@ -194,18 +186,17 @@ func (d *document) rawName(e *xmltree.Element) string {
 	return e.Prefix + ":" + e.Local
 }
 
-// bytes returns the text of e.
 func (d *document) bytes(e *xmltree.Element) []byte {
 	s := d.spans[e.Index]
 	return d.src[s.start:s.end]
 }
 
-// isElement reports whether e is an RSpec element with the name local.
+// isElement reports whether e is an RSpec element with the given name.
 func isElement(e *xmltree.Element, local string) bool {
 	return e.Local == local && e.Space == Namespace
 }
 
-// children returns the direct children of e that are RSpec elements with the name local.
+// children returns RSpec elements only.
 func children(e *xmltree.Element, local string) []*xmltree.Element {
 	var out []*xmltree.Element
 	for c := range childElements(e) {
@@ -216,7 +207,6 @@ func children(e *xmltree.Element, local string) []*xmltree.Element {
 	return out
 }
 
-// childElements yields the direct children of e that are elements.
 func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
 	return func(yield func(*xmltree.Element) bool) {
 		for _, c := range e.Children {
@@ -227,11 +217,9 @@ func childElements(e *xmltree.Element) iter.Seq[*xmltree.Element] {
 	}
 }
 
-// value returns the value of an unprefixed attribute, or "" if e does not have it.
 func value(e *xmltree.Element, name string) string {
 	v, _ := e.Attr("", name)
 	return v
 }
 
-// trimmed returns the value of an unprefixed attribute without surrounding white space.
 func trimmed(e *xmltree.Element, name string) string { return strings.TrimSpace(value(e, name)) }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// escape returns s as ASCII that is valid in character data and in attributes with
-// either quotes. Characters that XML cannot contain become U+FFFD.
+// escape returns ASCII for character data and for attributes with either quotes. Characters
+// that XML cannot contain become U+FFFD.
 func escape(s string) string {
 	clean := true
 	for i := 0; i < len(s) && clean; i++ {
@@ -41,7 +41,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// isPlain reports whether a byte needs no escaping anywhere.
+// isPlain reports whether c needs no escaping anywhere.
 func isPlain(c byte) bool {
 	switch c {
 	case '&', '<', '>', '"', '\'':
@@ -50,7 +50,6 @@ func isPlain(c byte) bool {
 	return c >= ' ' && c < 0x7f
 }
 
-// writeReference writes a character as a hexadecimal reference.
 func writeReference(b *strings.Builder, r rune) {
 	switch {
 	case r == '\t' || r == '\n' || r == '\r':

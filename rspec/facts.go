@@ -62,7 +62,6 @@ type SliverInfo struct {
 	ResourceID string
 }
 
-// complete reports whether all fields are set that the extension requires.
 func (i *SliverInfo) complete() bool {
 	return i != nil && !i.Creator.IsZero() && !i.Created.IsZero() && !i.Expires.IsZero()
 }

@@ -9,19 +9,17 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// end is an interface at which links may end.
 type end struct {
 	own bool
-	// node is the index of the own node in Request.Nodes, and number the index of the
-	// interface in Node.Interfaces.
+	// node is the index in Request.Nodes, and number the index in Node.Interfaces.
 	node, number int
-	// vlan is the interface's request for a shared VLAN; nil if it has none.
+	// vlan is nil if the interface requests no shared VLAN.
 	vlan *xmltree.Element
-	// link is the own link that ends here, or the last such link if there are several.
+	// link is the own link that ends here, or the last one of several.
 	link *xmltree.Element
 }
 
-// addInterface reads an interface and adds it to n. The caller then adds n to Request.Nodes.
+// addInterface requires that n is not yet in Request.Nodes.
 func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	in := Interface{ClientID: value(e, "client_id"), Line: e.Line}
 	own := end{own: true, node: len(p.r.Nodes), number: len(n.Interfaces)}
@@ -47,9 +45,8 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 	n.Interfaces = append(n.Interfaces, in)
 }
 
-// readBinding reads the requested physical interface. Some clients write a name that the
-// interface has in the operating system, such as eth1. readBinding ignores such a name with a
-// remark.
+// readBinding reads the requested physical interface. Some clients write the interface's name
+// in the operating system, such as eth1. readBinding ignores such a name with a remark.
 func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	text := trimmed(e, "component_id")
 	if text == "" {
@@ -69,9 +66,8 @@ func (p *requestParser) readBinding(e *xmltree.Element, in *Interface) {
 	in.ComponentID, in.Component = text, u
 }
 
-// addAddress reads a requested address and adds it to in. An ip element without an address
-// leaves the choice to the site. Such an element, an unknown type, and an IPv6 address without
-// type get a remark.
+// addAddress accepts an ip element without an address, which leaves the choice to the site.
+// Such an element, an unknown type, and an IPv6 address without type get a remark.
 func (p *requestParser) addAddress(e *xmltree.Element, in *Interface) {
 	if len(in.Addresses) > p.o.Limits.Addresses {
 		return // the interface is refused anyway

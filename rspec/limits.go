@@ -64,17 +64,14 @@ func DefaultLimits() Limits {
 	}
 }
 
-// limitsKey is the prefix of the names of limits in a site's configuration.
 const limitsKey = "limits.rspec."
 
-// limit is one limit with its key in the configuration and its maximum.
 type limit struct {
 	key     string
 	value   *int
 	highest int
 }
 
-// fields returns all limits with their keys and maxima.
 func (l *Limits) fields() []limit {
 	text := xmltree.HighestLimits()
 	return []limit{
@@ -94,7 +91,7 @@ func (l *Limits) fields() []limit {
 	}
 }
 
-// Validate calls report for each field that is negative or above its maximum. key is the
+// Validate calls report for each field that is negative or above its maximum; key is the
 // field's key in a site's configuration.
 func (l Limits) Validate(report func(key, format string, args ...any)) {
 	for _, x := range l.fields() {
@@ -104,7 +101,7 @@ func (l Limits) Validate(report func(key, format string, args ...any)) {
 	}
 }
 
-// withDefaults returns l with defaults for zero fields and maxima for larger ones.
+// withDefaults also reduces larger fields to the maxima.
 func (l Limits) withDefaults() Limits {
 	def := DefaultLimits()
 	from := def.fields()
@@ -124,9 +121,9 @@ func (l Limits) PerSlice() (bytes, elements int) {
 	return l.Bytes, l.Elements
 }
 
-// SliceTooBig returns the text of a refusal if all requests of a slice together would have
-// too many bytes or elements, or else "". bytes and elements are the sums with the new
-// request; heldBytes and heldElements are the sums without it.
+// SliceTooBig returns the text of a refusal if all requests of a slice together would have too
+// many bytes or elements, or else "". The parameters bytes and elements are the sums with the
+// new request; heldBytes and heldElements are the sums without it.
 func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string {
 	maxBytes, maxElements := l.PerSlice()
 	var what, key string
@@ -143,7 +140,7 @@ func (l Limits) SliceTooBig(heldBytes, heldElements, bytes, elements int) string
 		most, what, held, sum, raiseRemedy("Delete slivers of the slice first", key))
 }
 
-// maxLimits returns the maximum of every limit. A stored request is read with these limits.
+// maxLimits are the limits for a stored request.
 func maxLimits() Limits {
 	var l Limits
 	for _, x := range l.fields() {
@@ -152,7 +149,6 @@ func maxLimits() Limits {
 	return l
 }
 
-// xml returns the limits for the XML parser.
 func (l Limits) xml() xmltree.Limits {
 	return xmltree.Limits{
 		Bytes: l.Bytes, Depth: l.Depth, Elements: l.Elements, Attrs: l.Attributes,
@@ -160,12 +156,11 @@ func (l Limits) xml() xmltree.Limits {
 	}
 }
 
-// settable are the keys of the limits that an operator can raise.
+// settable are the keys of limits that an operator can raise.
 var settable = []string{"bytes", "depth", "nodes", "links"}
 
-// raiseRemedy returns the remedy for a value that exceeds the limit with the given key.
-// advice is the text for the client. If the limit is settable, the remedy also names the
-// operator's setting.
+// raiseRemedy appends the operator's setting to the advice for the client, if the limit is
+// settable.
 func raiseRemedy(advice, key string) string {
 	if !slices.Contains(settable, key) {
 		return advice
@@ -173,7 +168,6 @@ func raiseRemedy(advice, key string) string {
 	return advice + ", or ask the operator to raise " + limitsKey + key
 }
 
-// tooBig returns the problem for a limit of the XML parser that was exceeded.
 func tooBig(e *xmltree.LimitError) Problem {
 	p := Problem{Kind: TooBig, Line: e.Line, Column: e.Column, Msg: fmt.Sprintf("the request has more than %d %s", e.Max, e.Limit)}
 	switch e.Limit {

@@ -7,15 +7,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// ownLink is a link with ends at own nodes. A manifest that shows none of these nodes
-// leaves the link out.
+// ownLink is a link with ends at own nodes. A manifest that shows none of these nodes leaves
+// the link out.
 type ownLink struct {
 	element int   // index of the link's element
 	nodes   []int // indexes of Request.Nodes
 	cross   bool  // the link also ends at foreign nodes and is only copied
 }
 
-// linkParts are the children of a link by kind.
 type linkParts struct {
 	refs, types, properties, managers []*xmltree.Element
 	// vlans are the requests for a shared VLAN in the link, endVLANs those in its
@@ -25,7 +24,6 @@ type linkParts struct {
 	monitoring *xmltree.Element
 }
 
-// partsOf sorts the children of a link by kind.
 func partsOf(e *xmltree.Element) (l linkParts) {
 	for c := range childElements(e) {
 		switch {
@@ -49,9 +47,9 @@ func partsOf(e *xmltree.Element) (l linkParts) {
 	return l
 }
 
-// readLink reads a link. If the link is ours, readLink checks it and adds it to the request.
-// A link between our nodes and another aggregate's is refused or only copied. A link whose
-// managers are all other aggregates is not ours, even if it ends at our nodes.
+// readLink adds a link to the request if it is ours. A link between our nodes and another
+// aggregate's is refused or only copied. A link whose managers are all other aggregates is not
+// ours, even if it ends at our nodes.
 func (p *requestParser) readLink(e *xmltree.Element) {
 	id := value(e, "client_id")
 	parts := partsOf(e)
@@ -117,8 +115,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 }
 
 // claimEnds records that an own link ends at its interfaces. If an interface is an end of two
-// links, or twice an end of this link, that is a mistake. alone is true if no interface has
-// this mistake. claimEnds also collects the interfaces' requests for a shared VLAN in parts.
+// links, or twice an end of this link, that is a mistake. The result alone is true if no
+// interface has this mistake. claimEnds also collects the interfaces' requests for a shared
+// VLAN in parts.
 func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkParts) (alone bool) {
 	alone = true
 	for _, ref := range parts.refs {
@@ -146,8 +145,8 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 	return alone
 }
 
-// managesLink reports whether the managers of a link permit that the link is ours: none of
-// them has a name, or one is this aggregate.
+// managesLink reports whether the link can be ours: no manager has a name, or one is this
+// aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	named := false
 	for _, m := range managers {
@@ -160,8 +159,8 @@ func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	return !named
 }
 
-// readType reads the type of a link: the first requested type that the site offers. If the
-// site offers none of the requested types, the link is refused.
+// readType selects the first requested type that the site offers. If the site offers none of
+// the types, the link is refused.
 func (p *requestParser) readType(l *Link, types []*xmltree.Element) {
 	for _, t := range types {
 		l.Type = trimmed(t, "name")

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// pair is a namespace and the address of its schema.
+// pair is one entry of xsi:schemaLocation.
 type pair struct{ space, schema string }
 
-// word is one word of an attribute that holds a list of words. raw[from:to] is the word as
-// written, and text is the word with its references resolved. White space around a word may
-// also be references.
+// word is one word of an attribute with a list of words. raw[from:to] is the word as written,
+// and text is the word with its references resolved. White space around a word may also be
+// references.
 type word struct {
 	from, to int
 	text     string
 }
 
-// wordsOf splits an attribute's raw value, with its references, into words.
+// wordsOf accepts references.
 func wordsOf(raw string) []word {
 	var list []word
 	var text strings.Builder
@@ -48,7 +48,7 @@ func wordsOf(raw string) []word {
 	return list
 }
 
-// dereference returns the character of a reference in a well-formed document.
+// dereference requires a well-formed document.
 func dereference(ref string) string {
 	switch ref {
 	case "&lt;":
@@ -70,7 +70,6 @@ func dereference(ref string) string {
 	return string(rune(r))
 }
 
-// pairsOf returns the pairs in the raw value of a schemaLocation attribute.
 func pairsOf(raw string) []pair {
 	var list []pair
 	words := wordsOf(raw)
@@ -80,10 +79,9 @@ func pairsOf(raw string) []pair {
 	return list
 }
 
-// manifestLocations converts the schema locations of a request to those of a manifest. raw is
-// the attribute's raw value. The address of the RSpec schema becomes ManifestSchema; other
-// words and the white space remain. manifestLocations appends those of the additional pairs
-// whose namespace raw does not contain.
+// manifestLocations converts the raw value of a request's schema locations to that of a
+// manifest. The address of the RSpec schema becomes ManifestSchema; other words and the white
+// space remain. Additional pairs are appended if raw does not have their namespaces.
 func manifestLocations(raw string, additional []pair) string {
 	var b strings.Builder
 	there := map[string]bool{}

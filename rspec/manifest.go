@@ -40,8 +40,8 @@ type Part struct {
 }
 
 // WriteManifest writes the manifest of one slice. It is the request's own bytes with edits, a
-// union of several requests, or, without parts, an empty manifest. WriteManifest does not
-// change the requests. It fails with ErrTooLarge for more than 64 MiB.
+// union of several requests, or, without parts, an empty manifest. It fails with ErrTooLarge
+// for more than 64 MiB.
 //
 // A union is the first part's document. The contents of the other parts follow the first
 // part's content, with the comments and processing instructions around their roots. The
@@ -83,14 +83,13 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	return text, err
 }
 
-// maxManifest is the maximal number of inserted bytes. A small request can lead to a large
-// manifest, because keys are inserted in each node, and namespaces in each element.
+// maxManifest limits the inserted bytes. A small request can lead to a large manifest, because
+// keys are inserted in each node, and namespaces in each element.
 const maxManifest = 64 << 20
 
 // ErrTooLarge is the error of WriteManifest for more than maxManifest inserted bytes.
 var ErrTooLarge = errors.New("the manifest is larger than 64 MiB; ask for fewer slivers at once")
 
-// emptyManifest returns a manifest without nodes and links.
 func emptyManifest(o ManifestOptions) []byte {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
@@ -104,11 +103,10 @@ func emptyManifest(o ManifestOptions) []byte {
 	return []byte(b.String())
 }
 
-// rootAttribute is an attribute that the manifest sets on its root.
 type rootAttribute struct{ name, value string }
 
-// rootAttributes returns the attributes that a manifest sets on its root. An attribute
-// with an empty value must be left out.
+// rootAttributes returns the attributes that a manifest sets on its root. The manifest leaves
+// out those with an empty value.
 func rootAttributes(o ManifestOptions) []rootAttribute {
 	generated, expires := stamp(o.Generated), ""
 	if !o.Expires.IsZero() {
@@ -120,10 +118,9 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 	return []rootAttribute{{"generated", generated}, {"generated_by", o.GeneratedBy}, {"expires", expires}}
 }
 
-// stamp formats a time in UTC, to the second.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// edit makes the edits of one part, except the edits of the root's start tag.
+// edit leaves the root's start tag unchanged.
 func (p *Part) edit(manager urn.URN) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}

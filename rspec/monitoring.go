@@ -7,15 +7,15 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isMonitoring reports whether e is the monitoring extension, in either of its namespaces.
-// Other namespaces, such as the one of RSpecs, also have elements of this name.
+// isMonitoring accepts both namespaces of the monitoring extension. Other namespaces, such as
+// the one of RSpecs, also have elements of this name.
 func isMonitoring(e *xmltree.Element) bool {
 	return e.Local == "monitoring" && (e.Space == monitoringSpace || e.Space == oldMonitoringSpace)
 }
 
-// readMonitoring reads the monitoring of an own node or link named id, or of the
-// whole request if id is empty. Invalid monitoring gets a remark and is only copied,
-// because an extension never makes a request fail.
+// readMonitoring reads the monitoring of the own node or link id, or of the whole request if
+// id is empty. Invalid monitoring gets a remark and is only copied, because an extension never
+// makes a request fail.
 func (p *requestParser) readMonitoring(e *xmltree.Element, id string) *Monitoring {
 	m := &Monitoring{Endpoint: trimmed(e, "monitoring_endpoint"), Type: trimmed(e, "type")}
 	text, given := e.Attr("", "enabled")

@@ -11,8 +11,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// annotateInterface writes the facts of an interface and removes facts of an
-// earlier manifest. It removes sliver_id, because interfaces are not slivers here.
+// annotateInterface removes facts of an earlier manifest, and writes f. It removes sliver_id,
+// because interfaces are not slivers here.
 func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	t := s.startTag(e)
 	t.drop("sliver_id")
@@ -30,9 +30,9 @@ func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	s.annotateAddresses(e, f.Addresses)
 }
 
-// annotateAddresses writes the addresses of an interface, unless the request names an
-// address for it. First it fills ip elements without an address, each with an address of the
-// element's type; then it adds elements for the remaining addresses.
+// annotateAddresses does nothing if the request names an address for the interface. First it
+// fills ip elements without an address, each with an address of the element's type; then it
+// adds elements for the remaining addresses.
 func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix) {
 	open := children(e, "ip")
 	for _, ip := range open {
@@ -65,11 +65,10 @@ func (s *splices) annotateAddresses(e *xmltree.Element, addresses []netip.Prefix
 	s.appendTo(e, b.String())
 }
 
-// address is the content of an ip element.
 type address struct{ address, netmask, kind string }
 
-// addressOf formats a valid prefix. An IPv4 mask is dotted, as clients expect. An IPv6 mask
-// is a prefix length, because it has no other form.
+// addressOf writes a dotted IPv4 mask, as clients expect. An IPv6 mask is a prefix length,
+// because it has no other form.
 func addressOf(p netip.Prefix) address {
 	a, bits := p.Addr().WithZone(""), p.Bits()
 	if a.Is4In6() {
@@ -81,9 +80,9 @@ func addressOf(p netip.Prefix) address {
 	return address{a.String(), strconv.Itoa(bits), "ipv6"}
 }
 
-// annotateLink writes the facts of an own link and removes facts of an earlier
-// manifest. It removes sliver_id, because links are not slivers here. ends are the
-// component_ids of interfaces, by client_id.
+// annotateLink removes facts of an earlier manifest, and writes f. It removes sliver_id,
+// because links are not slivers here. The parameter ends has the component_ids of interfaces,
+// by client_id.
 func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
 	t := s.startTag(e)
 	t.drop("sliver_id")

@@ -7,7 +7,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readNode reads an own node. The caller then adds it to Request.Nodes.
+// readNode leaves it to the caller to add the node to Request.Nodes.
 func (p *requestParser) readNode(e *xmltree.Element) Node {
 	n := Node{ClientID: value(e, "client_id"), Colocate: value(e, "colocate"), Line: e.Line, Column: e.Column, element: e.Index}
 	if n.ComponentID = trimmed(e, "component_id"); n.ComponentID != "" {
@@ -56,7 +56,6 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 	return n
 }
 
-// readSliverType reads the sliver type of a node and its image.
 func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
 	if n.SliverType = trimmed(e, "name"); n.SliverType == "" {
 		p.badArgs(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
@@ -69,7 +68,6 @@ func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
 	}
 }
 
-// boolean parses an xs:boolean.
 func boolean(s string) (v, ok bool) {
 	switch strings.TrimSpace(s) {
 	case "true", "1":

@@ -28,8 +28,7 @@ type Action struct{ Name, Next, Description string }
 // follows.
 type Wait struct{ Type, Next, Description string }
 
-// write writes the machine in the opstate extension; nothing if it has no sliver
-// types.
+// write writes nothing if the machine has no sliver types.
 func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	if len(m.SliverTypes) == 0 {
 		return
@@ -54,7 +53,6 @@ func (m *Machine) write(b *strings.Builder, manager urn.URN) {
 	b.WriteString(" </rspec_opstate>\n")
 }
 
-// descriptionElement returns a description as an element; nothing for an empty one.
 func descriptionElement(text string) string {
 	if text == "" {
 		return ""

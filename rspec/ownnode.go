@@ -5,8 +5,8 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isOwnNode reports whether a node belongs to this aggregate. Such a node names this
-// aggregate as its manager, or it names no manager and no component of another aggregate.
+// isOwnNode reports whether a node names this aggregate as its manager, or names no manager
+// and no component of another aggregate.
 func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	if manager := trimmed(e, "component_manager_id"); manager != "" {
 		us, ok := p.isThisAggregate(manager)
@@ -28,8 +28,7 @@ func (p *requestParser) isOwnNode(e *xmltree.Element) bool {
 	return false
 }
 
-// isThisAggregate reports whether text names this aggregate; ok is false if text is not a
-// URN.
+// isThisAggregate returns false for ok if text is not a URN.
 func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	u, err := urn.Parse(text)
 	if err != nil {
@@ -43,7 +42,7 @@ func (p *requestParser) isThisAggregate(text string) (us, ok bool) {
 	return false, true
 }
 
-// readForeignNode records the interfaces of another aggregate's node and checks nothing else.
+// readForeignNode records the interfaces and checks nothing else.
 func (p *requestParser) readForeignNode(e *xmltree.Element) {
 	for c := range childElements(e) {
 		if isElement(c, "interface") && p.claimName(&p.interfaceNames, c, false) {

@@ -29,14 +29,13 @@ func Check(b []byte, o ReadOptions) (*Request, []Problem) {
 	return nil, mergeByLine(refused.Problems, remarks)
 }
 
-// maxSchemaCheck is the largest size in bytes of a request that is checked with the schemas.
+// maxSchemaCheck limits the bytes of a request that is checked with the schemas.
 const maxSchemaCheck = 256 << 10
 
-// schemaChecks limits the number of schema checks that run at the same time. Without a limit
-// slow checks could accumulate, because a check cannot be interrupted.
+// schemaChecks limits the number of concurrent schema checks. Without a limit slow checks
+// could accumulate, because a check cannot be interrupted.
 var schemaChecks = semaphore{make(chan struct{}, 2), 5 * time.Second}
 
-// semaphore limits the number of calls that run at the same time to the capacity of slots.
 type semaphore struct {
 	slots   chan struct{}
 	maxWait time.Duration
@@ -55,8 +54,6 @@ func (g semaphore) run(f func()) bool {
 	return true
 }
 
-// readRequest reads a request. It returns the request and the remarks. refused is nil if the
-// request is accepted.
 func readRequest(b []byte, o ReadOptions) (r *Request, refused *RequestError, remarks []Problem) {
 	o.Limits = o.Limits.withDefaults()
 	if o.Stored {
@@ -90,7 +87,6 @@ func readRequest(b []byte, o ReadOptions) (r *Request, refused *RequestError, re
 	return p.r, newRequestError(p.problems.problems(doc), p.problems.more), p.r.Notices
 }
 
-// parseError returns the refusal for an error of the XML parser.
 func parseError(err error) *RequestError {
 	var p Problem
 	if limit, ok := errors.AsType[*xmltree.LimitError](err); ok {
@@ -103,38 +99,33 @@ func parseError(err error) *RequestError {
 	return newRequestError([]Problem{p}, 0)
 }
 
-// requestParser builds a Request.
 type requestParser struct {
 	o                 ReadOptions
 	r                 *Request
 	problems, remarks report
 
-	// interfaces maps client_ids to indexes of ends.
-	interfaces map[string]int
-	ends       []end
-	// nodeNames, linkNames and interfaceNames are the client_ids used so far.
+	// interfaces has indexes of ends by client_id.
+	interfaces                           map[string]int
+	ends                                 []end
 	nodeNames, linkNames, interfaceNames names
 }
 
-// refuse records a problem that makes the request unacceptable; clientID and
-// remedy may be empty. A stored request is never refused.
+// refuse records a problem that makes the request unacceptable; clientID and remedy may be
+// empty. A stored request is never refused.
 func (p *requestParser) refuse(k Kind, at place, clientID, remedy, format string, args ...any) {
 	if !p.o.Stored {
 		p.problems.add(finding{at, k, clientID, remedy, format, args})
 	}
 }
 
-// badArgs records a problem of the kind BadArgs.
 func (p *requestParser) badArgs(at place, clientID, remedy, format string, args ...any) {
 	p.refuse(BadArgs, at, clientID, remedy, format, args...)
 }
 
-// remark records a remark for the experimenter.
 func (p *requestParser) remark(at place, clientID, remedy, format string, args ...any) {
 	p.remarks.add(finding{at, 0, clientID, remedy, format, args})
 }
 
-// checkRoot checks the name, namespace and type of the root element.
 func (p *requestParser) checkRoot(root *xmltree.Element) {
 	here, kind := place{root, ""}, place{root, "type"}
 	switch {
@@ -158,7 +149,6 @@ func (p *requestParser) checkRoot(root *xmltree.Element) {
 	}
 }
 
-// readRoot reads the nodes and links, and the monitoring of the whole request.
 func (p *requestParser) readRoot(root *xmltree.Element) {
 	var nodes, links []*xmltree.Element
 	for e := range childElements(root) {
@@ -196,8 +186,7 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 	p.remarkUnsupportedRoot(root)
 }
 
-// tooMany reports whether a request has too many nodes, links or interfaces, and refuses
-// such a request.
+// tooMany also refuses the request.
 func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 	lim := p.o.Limits
 	refuse := func(first *xmltree.Element, most int, key string) bool {
@@ -224,19 +213,16 @@ func (p *requestParser) tooMany(nodes, links []*xmltree.Element) bool {
 	return false
 }
 
-// names are the client_ids of one kind of element.
 type names struct {
 	kind, one string // as in "node" and "a node"
 	seen      map[string]firstUse
 }
 
-// firstUse is the first element that uses a name.
 type firstUse struct {
 	line int
 	own  bool // an element with this name is ours
 }
 
-// newNames returns an empty set of names for about n elements of a kind.
 func newNames(kind string, n int) names {
 	one := "a " + kind
 	if kind == "interface" {
@@ -245,9 +231,10 @@ func newNames(kind string, n int) names {
 	return names{kind, one, make(map[string]firstUse, n)}
 }
 
-// claimName records the client_id of e in s and reports whether e may use it. isOwn means
-// that e is an element of this aggregate. Such an element must have a client_id, and no other
-// element of its kind may have the same one. claimName records mistakes as problems.
+// claimName records the client_id of e in s and reports whether e may use it. The parameter
+// isOwn means that e is an element of this aggregate. Such an element must have a client_id,
+// and no other element of its kind may have the same one. claimName records mistakes as
+// problems.
 func (p *requestParser) claimName(s *names, e *xmltree.Element, isOwn bool) bool {
 	id := value(e, "client_id")
 	at := place{e, "client_id"}

@@ -22,8 +22,8 @@ const (
 	TooBig
 )
 
-// weight returns the rank of a kind: the problem with the highest rank determines the
-// answer's code. The order is remark, Unsupported, BadArgs, TooBig, BadVersion.
+// weight returns a rank: the problem with the highest rank determines the answer's code. The
+// order is remark, Unsupported, BadArgs, TooBig, BadVersion.
 func (k Kind) weight() int {
 	return slices.Index([]Kind{0, Unsupported, BadArgs, TooBig, BadVersion}, k)
 }
@@ -70,7 +70,6 @@ func Lines(list []Problem) []string {
 	return out
 }
 
-// mergeByLine merges two lists that are sorted by line and column.
 func mergeByLine(a, b []Problem) []Problem {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(a, b Problem) int {
@@ -89,7 +88,6 @@ type RequestError struct {
 	More int
 }
 
-// maxShown is the number of problems in one message.
 const maxShown = 10
 
 // Error lists the first ten problems on one line.
@@ -101,7 +99,7 @@ func (e *RequestError) Error() string {
 	return strings.Join(shown, "; ")
 }
 
-// newRequestError returns an error for sorted problems; nil if there are none.
+// newRequestError requires sorted problems, and returns nil if there are none.
 func newRequestError(list []Problem, further int) *RequestError {
 	if len(list) == 0 {
 		return nil

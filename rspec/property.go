@@ -16,8 +16,8 @@ const (
 	maxLatency  = float64(time.Hour / time.Millisecond)
 )
 
-// readProperties reads the elements in list as properties of the link l, whose element is e.
-// Properties for the same direction become one.
+// readProperties reads the properties of the link l; e is the link's element. Properties for
+// the same direction become one.
 func (p *requestParser) readProperties(e *xmltree.Element, l *Link, list []*xmltree.Element) {
 	type direction struct{ source, dest string }
 	var (
@@ -66,7 +66,6 @@ func (p *Property) join(q Property) (attribute string) {
 	return ""
 }
 
-// readProperty reads the numbers of a property; ok is false if one is refused.
 func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, ok bool) {
 	ok = true
 	number := func(name string, most float64, remedy string) float64 {
@@ -91,8 +90,8 @@ func (p *requestParser) readProperty(e *xmltree.Element, l *Link) (q Property, o
 	return q, ok
 }
 
-// parseQuantity parses a decimal number in the range from 0 to highest. An empty text is 0,
-// which requests nothing.
+// parseQuantity parses a decimal number from 0 to highest. An empty text is 0, which requests
+// nothing.
 func parseQuantity(text string, highest float64) (n float64, ok bool) {
 	if text == "" {
 		return 0, true
@@ -107,9 +106,9 @@ func parseQuantity(text string, highest float64) (n float64, ok bool) {
 	return n, true
 }
 
-// readSides reads into q the two interfaces between which the property c applies, and reports
-// whether they are valid. The link's own name on one side means all interfaces except the one
-// on the other side. The field of q is then empty.
+// readSides reads the two interfaces of the property c into q, and reports whether they are
+// valid. The link's own name on one side means all interfaces except the one on the other
+// side. The field of q is then empty.
 func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
 	side := func(attr string) (name string, ok bool) {
 		name = value(c, attr)

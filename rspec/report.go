@@ -10,20 +10,19 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits on the problems reported about one request.
 const (
 	maxProblems = 50
 	maxRemarks  = 20
 )
 
-// place is an element of a request, or an unprefixed attribute of it.
+// place is an element, or an unprefixed attribute of it.
 type place struct {
 	e    *xmltree.Element
 	attr string
 }
 
-// finding is a problem before its text and position are computed. They are computed only for
-// reported findings.
+// finding is a problem before its text and position are computed. Only reported findings need
+// both.
 type finding struct {
 	place
 	kind     Kind
@@ -33,14 +32,13 @@ type finding struct {
 	args     []any
 }
 
-// report collects findings and keeps those that come first in the document.
+// report keeps the findings that come first in the document.
 type report struct {
 	most int // number of findings to keep
 	list []finding
 	more int // number of dropped findings
 }
 
-// add records a finding.
 func (r *report) add(x finding) {
 	r.list = append(r.list, x)
 	if len(r.list) > 40*r.most {
@@ -48,7 +46,6 @@ func (r *report) add(x finding) {
 	}
 }
 
-// trim drops all findings except those that come first in the document.
 func (r *report) trim() {
 	slices.SortStableFunc(r.list, func(a, b finding) int { return cmp.Compare(a.e.Index, b.e.Index) })
 	if len(r.list) > r.most {
@@ -58,7 +55,7 @@ func (r *report) trim() {
 	}
 }
 
-// problems returns the findings as problems, by line and column.
+// problems sorts by line and column.
 func (r *report) problems(doc *document) []Problem {
 	r.trim()
 	offsets := make([]int, len(r.list))
@@ -77,7 +74,7 @@ func (r *report) problems(doc *document) []Problem {
 	return out
 }
 
-// offset returns the start of a place in the bytes as received.
+// offset counts in the bytes as received.
 func (d *document) offset(p place) int {
 	at := d.spans[p.e.Index].start
 	if p.attr != "" {
@@ -92,14 +89,13 @@ func (d *document) offset(p place) int {
 	return d.cut + at
 }
 
-// position counts lines and characters while it moves through a text.
 type position struct {
 	text         []byte
 	at           int
 	line, column int
 }
 
-// newPosition returns the position at the start of text, after a byte order mark.
+// newPosition skips a byte order mark.
 func newPosition(text []byte) position {
 	p := position{text: text, line: 1, column: 1}
 	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
@@ -108,7 +104,7 @@ func newPosition(text []byte) position {
 	return p
 }
 
-// moveTo advances to an offset, which must not be before the last one.
+// moveTo requires an offset that is not before the last one.
 func (p *position) moveTo(offset int) {
 	passed := p.text[p.at:offset]
 	if n := bytes.Count(passed, []byte{'\n'}); n > 0 {

@@ -8,34 +8,32 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// commonRoot is the start tag of a union's root: the start tag of the first part's root,
-// with additions from the other roots.
+// commonRoot is the start tag of a union's root: that of the first part, with additions from
+// the other roots.
 type commonRoot struct {
-	// spaces maps the prefixes that the common root declares to their namespaces.
-	// declared are those of the prefixes that the first part's root does not declare.
+	// spaces has namespaces by prefix. declared lists the prefixes that the first part's root
+	// does not declare.
 	spaces   map[string]string
 	declared []string
 	own      int // attributes and declarations of the first part's root
-	// attributes holds the values of all attributes by expanded name. added are the
-	// attributes that the first part's root does not have.
+	// attributes has the values of all attributes. added lists the attributes that the first
+	// part's root does not have.
 	attributes map[xmltree.Name]string
 	added      []rawAttribute
 	// pairs are the schema locations of the other parts.
 	pairs []pair
 }
 
-// rawAttribute is an attribute with its value as written, in its quotes.
 type rawAttribute struct{ prefix, local, quoted string }
 
-// maxRootAttributes is the maximal number of attributes and declarations of the common root.
-// A manifest adds further ones to the root. All together must not exceed
-// xmltree.Limits.Attrs, so that a client can send the manifest again as a request.
+// maxRootAttributes limits the attributes and declarations of the common root. A manifest adds
+// further ones to the root. All together must not exceed xmltree.Limits.Attrs, so that a
+// client can send the manifest again as a request.
 const maxRootAttributes = 90
 
-// inheritable are the xml: attributes that apply to the content of an element.
+// inheritable are the xml: attributes that apply to an element's content.
 var inheritable = []string{"base", "lang", "space"}
 
-// newCommonRoot returns a common root that is the root of the first part, s.
 func newCommonRoot(s *splices) commonRoot {
 	root := s.doc.elements[0]
 	c := commonRoot{spaces: maps.Clone(s.doc.rootSpaces), own: len(s.doc.rootSpaces) + len(root.Attrs), attributes: map[xmltree.Name]string{}}
@@ -45,12 +43,11 @@ func newCommonRoot(s *splices) commonRoot {
 	return c
 }
 
-// isFull reports whether the root has the maximal number of attributes.
 func (c *commonRoot) isFull() bool { return c.own+len(c.declared)+len(c.added) >= maxRootAttributes }
 
-// merge adds those declarations and attributes of another root whose names are free in the
-// common root. conflicts are the prefixes that the children of the other root must declare
-// themselves. attrs are the xml: attributes that must be written on these children.
+// merge adds the declarations and attributes of another root whose names are free in the
+// common root. The children of the other root must declare the prefixes in conflicts
+// themselves. They also get the xml: attributes in attrs.
 func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, attrs []rawAttribute) {
 	conflicts = c.mergeSpaces(s.doc.rootSpaces)
 	root := s.startTag(s.doc.elements[0])
@@ -81,7 +78,6 @@ func (c *commonRoot) merge(s *splices) (conflicts map[string]bool, attrs []rawAt
 	return conflicts, attrs
 }
 
-// isRootFact reports whether the manifest sets that attribute of a root.
 func isRootFact(local string) bool {
 	switch local {
 	case "type", "generated", "generated_by", "expires":
@@ -90,9 +86,8 @@ func isRootFact(local string) bool {
 	return false
 }
 
-// mergeSpaces adds those declarations of another root whose prefix is free. It returns the
-// prefixes that stand for another namespace in the common root, and the prefixes for which
-// the common root has no room.
+// mergeSpaces returns the prefixes that it cannot declare: the common root has no room, or
+// another namespace for the prefix.
 func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string]bool) {
 	conflicts = map[string]bool{}
 	for _, prefix := range slices.Sorted(maps.Keys(spaces)) {
@@ -111,14 +106,11 @@ func (c *commonRoot) mergeSpaces(spaces map[string]string) (conflicts map[string
 	return conflicts
 }
 
-// declare adds a namespace declaration to the common root.
 func (c *commonRoot) declare(prefix, space string) {
 	c.spaces[prefix] = space
 	c.declared = append(c.declared, prefix)
 }
 
-// addAttribute adds an attribute of another root, unless the common root is full or has an
-// attribute with the same name.
 func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
 	if _, taken := c.attributes[a.Name]; taken || c.isFull() {
 		return
@@ -134,7 +126,6 @@ func (c *commonRoot) addAttribute(a *xmltree.Attr, quoted string) {
 	c.added = append(c.added, rawAttribute{prefix, a.Local, quoted})
 }
 
-// write edits the start tag of the common root.
 func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t := s.startTag(s.doc.elements[0])
 	t.set("type", "manifest")
@@ -170,8 +161,8 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.add(prefix+":schemaLocation", manifestLocations(Namespace+" "+ManifestSchema, add))
 }
 
-// prefixFor returns a prefix that spaces maps to the namespace space. If there is none, it
-// returns a free prefix: the preferred one, or the preferred one with a number.
+// prefixFor returns a prefix of the namespace space. If there is none, it returns a free
+// prefix: the preferred one, or the preferred one with a number.
 func prefixFor(spaces map[string]string, space, preferred string) string {
 	var bound []string
 	for prefix, uri := range spaces {

@@ -24,16 +24,15 @@ type Execute struct {
 	Command string
 }
 
-// notDone is the end of remarks about invalid steps. A request is not refused because of
-// them.
+// notDone ends remarks about invalid steps, for which a request is not refused.
 const notDone = "; this step will be ignored"
 
-// maxPath is the longest path that Linux accepts, in bytes.
+// maxPath is Linux's limit, in bytes.
 const maxPath = 4095
 
 // addServices reads the installs and executes in e, a services element of n. An invalid one
-// gets a remark and is only copied. count is the number of all installs and executes of n
-// that were read so far.
+// gets a remark and is only copied. The parameter count is the number of all installs and
+// executes of n that were read so far.
 func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 	for c := range childElements(e) {
 		install, execute := isElement(c, "install"), isElement(c, "execute")
@@ -54,7 +53,6 @@ func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 	}
 }
 
-// addInstall adds an install to n, or a remark or refusal if it is invalid.
 func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
 	switch {
@@ -69,7 +67,7 @@ func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
 	}
 }
 
-// isFetchable reports whether text is an http or https URL with a host, or a data URL.
+// isFetchable requires an http or https URL with a host, or a data URL.
 func isFetchable(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -84,12 +82,10 @@ func isFetchable(text string) bool {
 	return false
 }
 
-// isInstallPath reports whether s is absolute or begins with ~.
 func isInstallPath(s string) bool {
 	return len(s) <= maxPath && (strings.HasPrefix(s, "/") || s == "~" || strings.HasPrefix(s, "~/"))
 }
 
-// addExecute adds an execute to n, or a remark or refusal if it is invalid.
 func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
 	x := Execute{strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), value(e, "command")}
 	switch {

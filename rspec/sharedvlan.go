@@ -4,14 +4,13 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// isSharedVLAN reports whether e requests a shared VLAN, in either of the extension's
-// namespaces.
+// isSharedVLAN accepts both namespaces of the extension.
 func isSharedVLAN(e *xmltree.Element) bool {
 	return e.Local == "link_shared_vlan" && (e.Space == sharedVLANSpace || e.Space == oldSharedVLANSpace)
 }
 
-// readSharedVLANs reads the shared VLAN that a link joins. All elements must name the same
-// VLAN, and must not request different tags.
+// readSharedVLANs requires that all elements name the same VLAN, and do not request different
+// tags.
 func (p *requestParser) readSharedVLANs(l *Link, elements []*xmltree.Element) {
 	for _, e := range elements {
 		name, tag := trimmed(e, "name"), trimmed(e, "vlantag")

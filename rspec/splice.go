@@ -19,8 +19,7 @@ type splices struct {
 	// removed are the elements that were cut, by index.
 	removed map[int]bool
 	// blank caches the results of hasOnlyBlanksBefore.
-	blank map[*xmltree.Element]bool
-	// extensions are the extensions that the edits use.
+	blank      map[*xmltree.Element]bool
 	extensions []pair
 }
 
@@ -30,14 +29,12 @@ type edit struct {
 	text     string
 }
 
-// replace adds an edit.
 func (s *splices) replace(from, to int, text string) {
 	s.edits = append(s.edits, edit{from, to, text})
 	s.size += len(text)
 }
 
-// cut removes an element. It also removes the white space before the element if a tag
-// precedes that white space.
+// cut also removes the white space before the element if a tag precedes that white space.
 func (s *splices) cut(e *xmltree.Element) {
 	at := s.doc.spans[e.Index]
 	from := at.start
@@ -54,8 +51,8 @@ func (s *splices) cut(e *xmltree.Element) {
 	s.removed[e.Index] = true
 }
 
-// hasOnlyBlanksBefore reports whether only white space is between an element and
-// the markup before it. It stores the answer for all siblings.
+// hasOnlyBlanksBefore reports whether only white space is between an element and the markup
+// before it. The answer is cached for all siblings.
 func (s *splices) hasOnlyBlanksBefore(e *xmltree.Element) bool {
 	if e.Parent == nil {
 		return true
@@ -79,14 +76,12 @@ func (s *splices) hasOnlyBlanksBefore(e *xmltree.Element) bool {
 	return s.blank[e]
 }
 
-// addExtension records that an edit uses an extension.
 func (s *splices) addExtension(space, schema string) {
 	if p := (pair{space, schema}); !slices.Contains(s.extensions, p) {
 		s.extensions = append(s.extensions, p)
 	}
 }
 
-// appendTo inserts text at the end of an element's content.
 func (s *splices) appendTo(e *xmltree.Element, text string) {
 	if text == "" {
 		return
@@ -99,7 +94,6 @@ func (s *splices) appendTo(e *xmltree.Element, text string) {
 	s.replace(at.closing, at.closing, text)
 }
 
-// startTag is the start tag of one element, whose attributes can be edited.
 type startTag struct {
 	*splices
 	e    *xmltree.Element
@@ -107,13 +101,11 @@ type startTag struct {
 	end  int // where new attributes go
 }
 
-// startTag returns the start tag of e for editing.
 func (s *splices) startTag(e *xmltree.Element) startTag {
 	list, end := s.doc.attributes(e)
 	return startTag{s, e, list, end}
 }
 
-// find returns the attribute with that expanded name.
 func (t startTag) find(space, local string) (attribute, bool) {
 	for _, a := range t.list {
 		if a.of != nil && a.of.Local == local && a.of.Space == space {
@@ -123,8 +115,8 @@ func (t startTag) find(space, local string) (attribute, bool) {
 	return attribute{}, false
 }
 
-// set gives an unprefixed attribute a value. If the attribute already has the value, its
-// text does not change.
+// set sets an unprefixed attribute. If the attribute already has the value, its text does not
+// change.
 func (t startTag) set(name, value string) {
 	a, found := t.find("", name)
 	switch {
@@ -135,8 +127,7 @@ func (t startTag) set(name, value string) {
 	}
 }
 
-// setURN sets an unprefixed attribute to a URN, unless the attribute already has the same
-// URN in another spelling.
+// setURN sets an unprefixed attribute, unless it already has the same URN in another spelling.
 func (t startTag) setURN(name string, u urn.URN) {
 	if given := strings.TrimSpace(value(t.e, name)); given != "" {
 		if was, err := urn.Parse(given); err == nil && was == u {
@@ -146,16 +137,15 @@ func (t startTag) setURN(name string, u urn.URN) {
 	t.set(name, u.String())
 }
 
-// add inserts a new attribute after the others; raw is the escaped value.
+// add inserts an attribute after the others; raw is the escaped value.
 func (t startTag) add(name, raw string) { t.addRaw(name, `"`+raw+`"`) }
 
-// addRaw inserts a new attribute after the others; quoted is the escaped value in quotes.
+// addRaw inserts an attribute after the others; quoted is the escaped value in quotes.
 func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name+"="+quoted) }
 
-// quoted returns the value of an attribute as written, with its quotes.
 func (d *document) quoted(a attribute) string { return string(d.src[a.from-1 : a.end()]) }
 
-// drop removes an unprefixed attribute and the white space before it.
+// drop also removes the white space before the unprefixed attribute.
 func (t startTag) drop(name string) {
 	a, found := t.find("", name)
 	if !found {
@@ -168,8 +158,7 @@ func (t startTag) drop(name string) {
 	t.replace(from, a.end(), "")
 }
 
-// declared returns the prefixes that the tag itself declares. "" stands for the default
-// namespace.
+// declared returns prefixes; "" stands for the default namespace.
 func (t startTag) declared() []string {
 	var list []string
 	for _, a := range t.list {
@@ -181,8 +170,8 @@ func (t startTag) declared() []string {
 	return list
 }
 
-// sortEdits sorts the edits by place, with insertions before replacements. It
-// fails if edits overlap, which would be a bug of this package.
+// sortEdits puts insertions before replacements. It fails if edits overlap, which would be a
+// bug of this package.
 func (s *splices) sortEdits() error {
 	slices.SortStableFunc(s.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(min(a.to-a.from, 1), min(b.to-b.from, 1)))
@@ -197,8 +186,7 @@ func (s *splices) sortEdits() error {
 	return nil
 }
 
-// appendRange appends src[from:to] with the edits in that range; the edits must be
-// sorted.
+// appendRange appends src[from:to] with its edits, which must be sorted.
 func (s *splices) appendRange(b []byte, from, to int) []byte {
 	first, _ := slices.BinarySearchFunc(s.edits, from, func(e edit, from int) int { return cmp.Compare(e.from, from) })
 	at := from

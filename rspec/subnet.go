@@ -8,14 +8,13 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// linkAddress is an address that an interface of a link requests.
 type linkAddress struct {
 	netip.Prefix
 	end int // index of the interface in the link
 }
 
-// checkAddresses compares the addresses on a link. No address may occur twice.
-// Interfaces without a common network get a remark.
+// checkAddresses refuses an address that occurs twice on a link. Interfaces without a common
+// network get a remark.
 func (p *requestParser) checkAddresses(e *xmltree.Element, l *Link) {
 	var list []linkAddress
 	for n, name := range l.Interfaces {

@@ -38,7 +38,6 @@ func (r *Request) LinkPieces() []Piece {
 	return list
 }
 
-// textOf returns the text of an element.
 func (r *Request) textOf(element int) string {
 	at := r.doc.spans[element]
 	return string(r.doc.src[at.start:at.end])

@@ -11,20 +11,19 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// union is one document made of several: the first part's document, to which the content
-// of the other parts' roots is appended.
+// union is the first part's document, to which the content of the other parts' roots is
+// appended.
 type union struct {
 	parts []*splices
-	// seen counts the foreign nodes and links and the root extensions that the
-	// union already contains.
+	// seen counts the elements in the union that parts may share: foreign nodes and links, and
+	// root extensions.
 	seen map[fingerprint]int
 	root commonRoot
 }
 
-// fingerprint is a hash of an element's bytes and of the namespaces of its names.
+// fingerprint hashes an element's bytes and the namespaces of its names.
 type fingerprint [sha256.Size]byte
 
-// newUnion returns a union of the first part alone; hasMore means that other parts follow.
 func newUnion(r *Request, s *splices, hasMore bool) *union {
 	m := &union{parts: []*splices{s}, root: newCommonRoot(s)}
 	if !hasMore {
@@ -37,8 +36,7 @@ func newUnion(r *Request, s *splices, hasMore bool) *union {
 	return m
 }
 
-// add appends a further part, without the shareable elements that the union already has. It
-// fails with ErrTooLarge.
+// add leaves out the shareable elements that the union already has. It fails with ErrTooLarge.
 func (m *union) add(r *Request, s *splices) error {
 	doc := s.doc
 	shared := map[int]bool{}
@@ -70,8 +68,8 @@ func (m *union) add(r *Request, s *splices) error {
 	return nil
 }
 
-// shareable returns the children of the root that several requests may share:
-// all but own nodes and own links.
+// shareable returns the children of the root that several requests may share: all but own
+// nodes and own links.
 func (r *Request) shareable() []*xmltree.Element {
 	own := map[int]bool{}
 	for i := range r.Nodes {
@@ -107,8 +105,8 @@ func (r *Request) UnionBytes() int {
 	return size
 }
 
-// redeclare declares prefixes on e, a child of the root. It declares those of the given
-// prefixes that e may use and does not declare itself.
+// redeclare declares prefixes on e, a child of the root. It skips prefixes that e does not use
+// or declares itself.
 func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	if len(prefixes) == 0 {
 		return
@@ -126,7 +124,6 @@ func (s *splices) redeclare(e *xmltree.Element, prefixes map[string]bool) {
 	}
 }
 
-// declaration returns the name of the attribute that declares a prefix.
 func declaration(prefix string) string {
 	if prefix == "" {
 		return "xmlns"
@@ -134,8 +131,7 @@ func declaration(prefix string) string {
 	return "xmlns:" + prefix
 }
 
-// inherit writes on e, a child of the root, those of the xml: attributes in attrs that e does
-// not have.
+// inherit adds the attributes to e, a child of the root, unless e has them.
 func (s *splices) inherit(e *xmltree.Element, attrs []rawAttribute) {
 	if len(attrs) == 0 {
 		return
@@ -148,8 +144,8 @@ func (s *splices) inherit(e *xmltree.Element, attrs []rawAttribute) {
 	}
 }
 
-// prefixesIn returns those keys of prefixes that precede a colon anywhere in the text, in a
-// name or in content.
+// prefixesIn returns the prefixes that precede a colon anywhere in the text, in a name or in
+// content.
 func prefixesIn[V any](text []byte, prefixes map[string]V) map[string]bool {
 	used := map[string]bool{}
 	if len(prefixes) == 0 {
@@ -172,15 +168,13 @@ func prefixesIn[V any](text []byte, prefixes map[string]V) map[string]bool {
 	}
 }
 
-// isNameByte reports whether a prefix may contain the byte. It accepts all bytes beyond
-// ASCII.
+// isNameByte accepts all bytes beyond ASCII.
 func isNameByte(c byte) bool {
 	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// contentKey returns the fingerprint of a child of a root. Two children have the same
-// fingerprint if their bytes are equal, their prefixes stand for the same namespaces, and
-// they inherit the same xml: attributes.
+// contentKey returns equal fingerprints for two children of roots if their bytes are equal,
+// their prefixes stand for the same namespaces, and they inherit the same xml: attributes.
 func contentKey(doc *document, e *xmltree.Element) fingerprint {
 	type binding struct{ prefix, space string }
 	used := map[binding]bool{}
@@ -227,13 +221,11 @@ func contentKey(doc *document, e *xmltree.Element) fingerprint {
 	return fingerprint(sum.Sum(nil))
 }
 
-// surroundingKey returns the fingerprint of the text before or after a root.
 func surroundingKey(text []byte) fingerprint {
 	return sha256.Sum256(append([]byte("around\x00"), text...))
 }
 
-// prologue returns the text between the XML declaration and the root, without surrounding
-// blanks.
+// prologue is the text between the XML declaration and the root, without surrounding blanks.
 func (d *document) prologue() []byte {
 	head := d.src[:d.spans[0].start]
 	if len(head) > 5 && bytes.HasPrefix(head, []byte("<?xml")) && isSpace(head[5]) {
@@ -242,10 +234,9 @@ func (d *document) prologue() []byte {
 	return bytes.TrimSpace(head)
 }
 
-// epilogue returns the text after the root, without surrounding blanks.
+// epilogue is the text after the root, without surrounding blanks.
 func (d *document) epilogue() []byte { return bytes.TrimSpace(d.src[d.spans[0].end:]) }
 
-// write joins the parts to one document.
 func (m *union) write(o ManifestOptions) ([]byte, error) {
 	base := m.parts[0]
 	root := base.doc.elements[0]
@@ -271,8 +262,8 @@ func (m *union) write(o ManifestOptions) ([]byte, error) {
 	return base.appendRange(make([]byte, 0, len(base.doc.src)+base.size), 0, len(base.doc.src)), nil
 }
 
-// appendAround appends comments and processing instructions around a root, unless
-// the union contains them already.
+// appendAround appends comments and processing instructions around a root, unless the union
+// has them already.
 func (m *union) appendAround(b, text []byte) []byte {
 	key := surroundingKey(text)
 	if len(text) == 0 || m.seen[key] > 0 {
@@ -283,7 +274,6 @@ func (m *union) appendAround(b, text []byte) []byte {
 	return append(b, '\n')
 }
 
-// extensions returns the extensions written into any part.
 func (m *union) extensions() []pair {
 	var list []pair
 	for _, s := range m.parts {

@@ -10,15 +10,13 @@ import (
 // ignored ends remarks about an element that is copied without effect.
 const ignored = "it is ignored, but copied to the manifest"
 
-// unsupported holds the elements of Emulab's extension that have no effect here, with a
-// description of the requested feature.
+// unsupported describes the features of Emulab's extension that have no effect here, by
+// element.
 var unsupported = map[string]string{
 	"blockstore": "a blockstore", "openflow_controller": "an OpenFlow controller",
 	"vlan_tagging": "VLAN tagging", "link_multiplexing": "multiplexing",
 }
 
-// remarkUnsupported adds a remark if e is an Emulab extension of a node or link that has no
-// effect here.
 func (p *requestParser) remarkUnsupported(e *xmltree.Element, kind, clientID string) {
 	what := unsupported[e.Local]
 	if on, ok := boolean(value(e, "enabled")); what == "" || e.Space != emulabSpace || ok && !on {
@@ -27,8 +25,8 @@ func (p *requestParser) remarkUnsupported(e *xmltree.Element, kind, clientID str
 	p.remark(place{e, ""}, clientID, ignored, "%s %.80q asks for %s (<%s>), which this aggregate does not offer", kind, clientID, what, e.Local)
 }
 
-// remarkUnsupportedRoot adds remarks about stitching and OpenFlow, which have no effect
-// here, if the request has nodes for this aggregate.
+// remarkUnsupportedRoot adds remarks about stitching and OpenFlow if the request has nodes for
+// this aggregate.
 func (p *requestParser) remarkUnsupportedRoot(root *xmltree.Element) {
 	if len(p.r.Nodes) == 0 {
 		return
@@ -72,10 +70,10 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 }
 
 // Place returns the line and column, counted from 1, of an attribute of an own node or link,
-// or of an element inside it. part is the name of the attribute or element. For an element
-// with the attribute "name" or "url", Place returns the position of that attribute. If there
-// is no such part, it returns the position of the node or link. If the node or link does not
-// exist, it returns 0.
+// or of an element inside it. The parameter part is the name of the attribute or element. For
+// an element with the attribute "name" or "url", Place returns the position of that attribute.
+// Without such a part it returns the position of the node or link. If the node or link does
+// not exist, it returns 0.
 func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
@@ -98,8 +96,7 @@ func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	return p.line, p.column
 }
 
-// element returns the element of an own node or link, or nil if there is none. Any kind
-// except "node" means a link.
+// element returns nil if there is no such node or link. Any kind except "node" means a link.
 func (r *Request) element(kind, clientID string) *xmltree.Element {
 	if r.doc == nil {
 		return nil
@@ -118,7 +115,7 @@ func (r *Request) element(kind, clientID string) *xmltree.Element {
 	return nil
 }
 
-// find returns the first element of that name inside e, in any namespace.
+// find returns the first element inside e with the name, in any namespace.
 func find(e *xmltree.Element, local string) *xmltree.Element {
 	for c := range childElements(e) {
 		if c.Local == local {

@@ -23,7 +23,6 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Advertisement, Request, Manifest} }
 
-// short returns the word for the kind in file names.
 func (k Kind) short() string {
 	if k == Advertisement {
 		return "ad"
@@ -41,36 +40,29 @@ func Known(k Kind) string { return k.short() + ".xsd" }
 // Extension is an extension of RSpecs in its own namespace. An extension with two
 // namespaces has two entries in the catalogue.
 type Extension struct {
-	Namespace string
-	// Description is a description in a few words.
+	Namespace   string
 	Description string
 	// Files are the names of the extension's schemas by kind of document; a kind
 	// without a file does not use the extension.
 	Files map[Kind]string
 }
 
-// allKinds returns the files of an extension with one schema for all kinds.
 func allKinds(file string) map[Kind]string {
 	return map[Kind]string{Advertisement: file, Request: file, Manifest: file}
 }
 
-// advertisementOnly returns the files of an extension that only advertisements use.
 func advertisementOnly(file string) map[Kind]string {
 	return map[Kind]string{Advertisement: file}
 }
 
-// manifestOnly returns the files of an extension that only manifests use.
 func manifestOnly(file string) map[Kind]string {
 	return map[Kind]string{Manifest: file}
 }
 
-// requestAndManifest returns the files of an extension that advertisements do not use.
 func requestAndManifest(file string) map[Kind]string {
 	return map[Kind]string{Request: file, Manifest: file}
 }
 
-// twoFiles returns the files of an extension with one schema for advertisements and one
-// for requests and manifests.
 func twoFiles(ad, request string) map[Kind]string {
 	return map[Kind]string{Advertisement: ad, Request: request, Manifest: request}
 }
@@ -109,7 +101,6 @@ func Read(name string) ([]byte, error) {
 // Names returns the sorted names of all files.
 func Names() []string {
 	var names []string
-	// Walking an embedded file system cannot fail.
 	_ = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			names = append(names, path)

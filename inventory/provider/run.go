@@ -10,10 +10,9 @@ import (
 	"patchbay/am/executable"
 )
 
-// maxAnswer is the maximal number of bytes that a get or set may write to standard output.
+// maxAnswer limits the standard output of a get or set.
 const maxAnswer = 16 << 20
 
-// call describes one run of the executable.
 type call struct {
 	action string
 	in     []byte // nil: standard input is empty
@@ -21,9 +20,9 @@ type call struct {
 	answer int // maximal bytes on standard output
 }
 
-// run starts the executable, waits for its end and returns its standard output. When run
-// returns, no process of the executable's process group is alive. The error does not name
-// the provider, and wraps context.DeadlineExceeded if the time limit was exceeded.
+// run returns the executable's standard output. When run returns, no process of the
+// executable's process group is alive. The error does not name the provider, and wraps
+// context.DeadlineExceeded if the time limit was exceeded.
 func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -59,14 +58,12 @@ func (p *Provider) run(ctx context.Context, c call) ([]byte, error) {
 	return out.buf.Bytes(), nil
 }
 
-// reportEnd calls p.Ended at the end of a call, unless the call was cancelled.
 func (p *Provider) reportEnd(action string, begun time.Time, err error) {
 	if p.Ended != nil && !errors.Is(err, context.Canceled) {
 		p.Ended(action, time.Since(begun), err)
 	}
 }
 
-// limitedBuffer is a buffer of up to max bytes.
 type limitedBuffer struct {
 	buf bytes.Buffer
 	max int

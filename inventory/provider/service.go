@@ -18,7 +18,6 @@ const (
 	maxOutputs     = 32 << 10 // outputs and messages of all steps of a node
 )
 
-// step is one item of setup.
 type step struct {
 	Kind        string `json:"kind"`
 	URL         string `json:"url,omitempty"`
@@ -41,9 +40,9 @@ func Setup(s *am.Sliver) []string {
 	return list
 }
 
-// services returns one step report for each item; an invalid item has a zero report. Only
-// ended steps keep their output, because the output of a running step changes with every
-// poll. If all texts together exceed maxOutputs, the texts of failed steps have priority.
+// services returns one step report for each item, with a zero report for an invalid one. Only
+// ended steps keep their output, because the output of a running step changes with every poll.
+// If all texts together exceed maxOutputs, the texts of failed steps have priority.
 func services(items []string) []am.StepReport {
 	if len(items) == 0 {
 		return nil

@@ -10,11 +10,9 @@ import (
 	"time"
 )
 
-// maxInput is the maximal number of bytes of an input with several updates; a larger input
-// is split.
+// maxInput is the maximal number of bytes of an input with several updates.
 const maxInput = 8 << 20
 
-// setInput is the input of a set.
 type setInput struct {
 	Updates []setUpdate `json:"updates"`
 	Ral     struct {
@@ -31,10 +29,9 @@ type setUpdate struct {
 
 // Set requests the updates. With noop it is a dry run: the provider only reports the changes
 // that it would make. Set sends the differences between Is and Should, and only attributes
-// that the provider declares as writable. Without differences Set does not start the
-// provider. Otherwise Set first waits until fewer than Parallel sets run. Dry runs have a
-// separate place, so they never delay a set. The caller must not run two sets of one resource
-// at the same time.
+// that the provider declares as writable. Without differences Set does not start the provider.
+// Otherwise Set first waits until fewer than Parallel sets run. Dry runs never delay a set.
+// The caller must not run two sets of one resource at the same time.
 //
 // The result has one Change for each update, in order, and then one for each other resource
 // that the provider changed. Set sends more than MaxNames updates, or updates of more than 8
@@ -91,14 +88,14 @@ func (p *Provider) Set(ctx context.Context, updates []Update, noop bool) ([]Chan
 	return changes, nil
 }
 
-// writable removes attributes that the provider has not declared or that are read-only.
+// writable removes undeclared and read-only attributes.
 func (p *Provider) writable(r Resource) Resource {
 	maps.DeleteFunc(r, func(name string, _ Value) bool { return !p.Has(name) || p.Attributes[name].Kind == "r" })
 	return r
 }
 
-// setSome sends updates in one run, or in several if the input would be too large. If a run
-// fails, setSome returns the changes of earlier runs with the error.
+// setSome splits an input that is too large into several runs. If a run fails, setSome returns
+// the changes of earlier runs with the error.
 func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) ([]Change, error) {
 	in := setInput{Updates: updates}
 	in.Ral.Noop = noop
@@ -127,8 +124,8 @@ func (p *Provider) setSome(ctx context.Context, updates []setUpdate, noop bool) 
 	return changes, err
 }
 
-// readSet parses the answer to a set of updates. If the answer has derive: true, each update
-// that the answer does not mention counts as done. The error is always an *Error.
+// readSet treats updates without an entry in the answer as done if the answer has derive:
+// true. The error is always an *Error.
 func (p *Provider) readSet(text []byte, updates []setUpdate) ([]Change, error) {
 	var changes []Change
 	seen := map[string]bool{}
@@ -176,7 +173,6 @@ func (u setUpdate) derived() Change {
 	return c
 }
 
-// change parses one entry of changes.
 func (a *answer) change() (c Change, err error) {
 	c.Is, c.Was = Resource{}, Resource{}
 	var half string // an attribute without the key "is" or the key "was"

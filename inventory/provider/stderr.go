@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// Limits of the log lines of one call.
+// Limits of the log lines of one call; maxLine is in bytes.
 const (
 	maxLine  = 4 << 10
 	maxLines = 1000
 )
 
-// stderrLog logs each line that a provider writes to standard error.
 type stderrLog struct {
 	log   *slog.Logger
 	line  []byte // the start of the incomplete line, up to maxLine
@@ -21,7 +20,6 @@ type stderrLog struct {
 	count int    // lines so far
 }
 
-// Write logs each complete line, and stores the start of an incomplete one.
 func (l *stderrLog) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {
@@ -36,7 +34,6 @@ func (l *stderrLog) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// flush logs the incomplete line.
 func (l *stderrLog) flush() {
 	if !l.begun {
 		return
@@ -51,10 +48,9 @@ func (l *stderrLog) flush() {
 	}
 }
 
-// levels maps the word before the colon of a line to the line's level.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// levelOf splits a line "LEVEL: text"; a line without a known level is a warning.
+// levelOf returns the level warning for a line without a known level.
 func levelOf(line string) (slog.Level, string) {
 	word, text, ok := strings.Cut(line, ":")
 	level, known := levels[strings.ToLower(word)]

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// maxText is the maximal number of bytes of a string value.
+// maxText limits the bytes of a string value.
 const maxText = 64 << 10
 
 // MaxItems is the maximal number of items of an array.
 const MaxItems = 4096
 
-// Type is the type of an attribute: string, boolean, array[string] or
-// enum[a,b].
+// Type is the type of an attribute: string, boolean, array[string] or enum[a,b].
 type Type struct {
 	// Base is string, boolean, array or enum.
 	Base string
@@ -59,7 +58,6 @@ func (t Type) String() string {
 
 var errNumber = errors.New("is a number; quote it")
 
-// decodeArray decodes an array of at most MaxItems strings.
 func decodeArray(raw json.RawMessage) (Value, error) {
 	out := []string{}
 	if raw[0] != '[' {
@@ -83,8 +81,8 @@ func decodeArray(raw json.RawMessage) (Value, error) {
 	return out, nil
 }
 
-// decode decodes one valid JSON value of type t; for null it returns nil. For a short number
-// where a string is required, it returns the number's text and errNumber.
+// decode returns nil for null; raw must be one valid JSON value. For a short number where a
+// string is required, decode returns the number's text and errNumber.
 func (t Type) decode(raw json.RawMessage) (Value, error) {
 	if string(raw) == "null" {
 		return nil, nil

@@ -9,16 +9,15 @@ import (
 // walker reads valid JSON once from left to right, without building a tree.
 type walker struct{ *json.Decoder }
 
-// walk returns a walker at the start of text, which must be valid JSON.
+// walk requires valid JSON.
 func walk(text []byte) walker { return walker{json.NewDecoder(bytes.NewReader(text))} }
 
-// value returns the text of the next value.
 func (w walker) value() (raw json.RawMessage) {
 	_ = w.Decode(&raw) // cannot fail on valid text
 	return raw
 }
 
-// unquote decodes a JSON string; ok is false for any other value.
+// unquote returns false for a value that is not a string.
 func unquote(raw json.RawMessage) (text string, ok bool) {
 	var s *string
 	if json.Unmarshal(raw, &s) != nil || s == nil {
@@ -27,8 +26,8 @@ func unquote(raw json.RawMessage) (text string, ok bool) {
 	return *s, true
 }
 
-// elements calls f for each element of the next value. open is the first character of the
-// value, which must be an object or array. f must read the element.
+// elements calls f for each element of the next object or array; open is its first character.
+// f must read the element.
 func (w walker) elements(open json.Delim, f func() error) error {
 	if t, _ := w.Token(); t != open {
 		return fmt.Errorf("has something else where %q belongs", rune(open))
@@ -42,8 +41,8 @@ func (w walker) elements(open json.Delim, f func() error) error {
 	return err
 }
 
-// members calls f for each member of the next object; f must read the value. Duplicate
-// names are an error.
+// members calls f for each member of the next object; f must read the value. Duplicate names
+// are an error.
 func (w walker) members(f func(key string) error) error {
 	seen := make(map[string]bool, 16)
 	return w.elements('{', func() error {
@@ -60,8 +59,7 @@ func (w walker) members(f func(key string) error) error {
 	})
 }
 
-// items calls f for each item of the next array, which has at most limit items; f must
-// read the item.
+// items calls f for each item of the next array; f must read the item.
 func (w walker) items(limit int, f func() error) error {
 	n := 0
 	return w.elements('[', func() error {

@@ -8,17 +8,17 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// newRandom returns the random numbers for one operation. draw is the number of earlier
-// operations on the component. The numbers depend only on seed, component and draw.
+// newRandom returns numbers that depend only on the parameters; draw is the number of earlier
+// operations on the component.
 func newRandom(seed uint64, component string, draw int) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(component))
 	return rand.New(rand.NewPCG(seed, h.Sum64()+uint64(draw)))
 }
 
-// behaviour returns the behaviour of an operation. If the component is configured to refuse
-// the operation, behaviour also returns the error kind. If no behaviour is configured for the
-// component, chance decides. Chance never affects a removal.
+// behaviour decides how an operation proceeds; the error kind is set only for a refusal. If
+// the settings configure nothing for the component, chance decides. Chance never affects a
+// removal.
 func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, provider.Kind) {
 	fall := r.Float64() // drawn in any case, so that later random numbers do not depend on the configuration
 	if b, kind := s.configuredBehaviour(h, op); b != normal {
@@ -35,8 +35,6 @@ func (s *settings) behaviour(h history, op operation, r *rand.Rand) (behaviour, 
 	return normal, ""
 }
 
-// configuredBehaviour returns the behaviour that the settings configure for the component
-// and operation, and the error kind of a refusal.
 func (s *settings) configuredBehaviour(h history, op operation) (behaviour, provider.Kind) {
 	for _, c := range s.Components {
 		if c.Name == h.Component && c.isMisbehaving(op, h.Bad) {
@@ -46,8 +44,6 @@ func (s *settings) configuredBehaviour(h history, op operation) (behaviour, prov
 	return normal, ""
 }
 
-// duration returns the total time of the operations, with jitter. If b is slow, the time is
-// multiplied by SlowFactor.
 func (s *settings) duration(r *rand.Rand, b behaviour, ops ...operation) time.Duration {
 	var d float64
 	for _, op := range ops {

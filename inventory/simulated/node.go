@@ -16,8 +16,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// node is a simulated node, with the attributes that a set last accepted. It is stored as a
-// line in the log.
+// node has the attributes that a set last accepted. A node is stored as a line in the log.
 type node struct {
 	Name          string   `json:"name"`
 	Component     string   `json:"component"`
@@ -31,8 +30,7 @@ type node struct {
 	RestartSerial string   `json:"restart_serial,omitempty"`
 	Users         []string `json:"users,omitempty"`
 	Interfaces    []string `json:"interfaces,omitempty"`
-	// Steps are the services of the node, and StepsAt is the time when the first begins.
-	// StepsAt is zero until the node is first switched on.
+	// Steps begin at StepsAt, which is zero until the node is first switched on.
 	Steps   []step    `json:"steps,omitempty"`
 	StepsAt time.Time `json:"steps_at,omitzero"`
 	// Doing is the last accepted operation.
@@ -43,14 +41,11 @@ type node struct {
 	Fails string `json:"fails,omitempty"`
 	// LostAt is the time when the node vanishes; zero if it does not.
 	LostAt time.Time `json:"lost_at,omitzero"`
-	// Place is the number from which the node's address is computed. It is unique among
-	// existing nodes.
+	// Place determines the node's address. It is unique among existing nodes.
 	Place int `json:"place"`
-	// Port is the port of the node's login.
-	Port int `json:"port"`
+	Port  int `json:"port"`
 }
 
-// isGone reports whether the node is removed or lost at the time now.
 func (n *node) isGone(now time.Time) bool {
 	if n.Doing == opRemove && n.Fails == "" && !now.Before(n.ReadyAt) {
 		return true
@@ -58,20 +53,19 @@ func (n *node) isGone(now time.Time) bool {
 	return !n.LostAt.IsZero() && !now.Before(n.LostAt)
 }
 
-// doing holds the message of a node while an operation runs.
 var doing = map[operation]string{
 	opMake: "installing", opStart: "booting", opStop: "shutting down",
 	opRestart: "rebooting", opUsers: "updating accounts", opRemove: "wiping",
 }
 
-// failedAction holds the verb for an operation in messages such as "pc1 could not boot".
+// failedAction holds verbs for messages such as "pc1 could not boot".
 var failedAction = map[operation]string{
 	opMake: "be installed", opStart: "boot", opStop: "shut down",
 	opRestart: "reboot", opUsers: "take its new accounts or settings", opRemove: "be wiped",
 }
 
-// report returns the node's attributes at the time now, for the answer to a get. domain is
-// the domain of the login's host name.
+// report returns the node's attributes for the answer to a get; domain is the domain of the
+// login's host name.
 func (n *node) report(now time.Time, domain string) provider.Resource {
 	r := provider.Resource{
 		provider.AttrName:          n.Name,
@@ -112,7 +106,7 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	return r
 }
 
-// nonNil returns l, or an empty list for nil, so that JSON has [].
+// nonNil makes JSON have [] for nil.
 func nonNil(l []string) []string {
 	if l == nil {
 		return []string{}
@@ -120,8 +114,6 @@ func nonNil(l []string) []string {
 	return l
 }
 
-// ports returns the requested interfaces. Each has a MAC address, and an emulator if it is
-// on a link.
 func (n *node) ports() []string {
 	all := make([]string, 0, len(n.Interfaces))
 	for _, text := range n.Interfaces {
@@ -141,8 +133,8 @@ func (n *node) ports() []string {
 	return all
 }
 
-// hardwareAddress returns a MAC address that depends only on the node and its interface. The
-// first octet marks the address as locally administered.
+// hardwareAddress depends only on the node and its interface. The first octet marks the
+// address as locally administered.
 func hardwareAddress(node, clientID string) string {
 	sum := sha256.Sum256([]byte("interface " + clientID + " of " + node))
 	return net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String()
@@ -167,8 +159,7 @@ var ranges = []struct {
 	{"192.0.2.1", 254}, {"198.51.100.1", 254}, {"203.0.113.1", 254}, {"198.18.0.1", 131_070},
 }
 
-// address returns the address for a number as in node.Place. Numbers beyond the end of the
-// last range get addresses of that range again.
+// address reuses the last range for numbers beyond its end.
 func address(place int) string {
 	for i, r := range ranges {
 		if place < r.size || i == len(ranges)-1 {

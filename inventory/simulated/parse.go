@@ -14,20 +14,18 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// shown is the number of mistakes that one message lists.
 const shown = 5
 
-// parser parses the settings.
 type parser struct {
 	yamlfile.Reader
 	settings
 }
 
-// parseSettings parses the text. Missing keys keep their defaults. The error is one line with
-// the first mistakes, each beginning with FILE:LINE.
+// parseSettings keeps the defaults of missing keys. The error is one line with the first
+// mistakes, each beginning with FILE:LINE.
 func parseSettings(text []byte, file string) (settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
-	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
+	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) {
 		p.top(doc.Content[0])
 	}
 	wrong, ok := errors.AsType[*yamlfile.Error](p.Err())
@@ -44,7 +42,7 @@ func parseSettings(text []byte, file string) (settings, error) {
 	return p.settings, errors.New(strings.Join(all, "; "))
 }
 
-// top reads the top-level keys. It ignores the key "provider", which holds the metadata.
+// top ignores the key "provider", which holds the metadata.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{"domain", "timing", "jitter", "seed", "slow_factor", "lose_after", "components", "chance", "provider"}
 	p.Fields(n, "the file", keys, func(key string, n *yaml.Node) {
@@ -77,14 +75,12 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// fields works like Reader.Fields, but also accepts an empty value.
 func (p *parser) fields(n *yaml.Node, label string, keys []string, f func(key string, n *yaml.Node)) {
 	if !yamlfile.IsNull(n) {
 		p.Fields(n, label, keys, f)
 	}
 }
 
-// component reads one entry of components.
 func (p *parser) component(item *yaml.Node) {
 	var c component
 	before := p.Mistakes()
@@ -125,7 +121,7 @@ func (p *parser) component(item *yaml.Node) {
 	}
 }
 
-// chance reads the chance of each behaviour. The sum of the chances must not exceed 1.
+// chance requires that the sum of the chances does not exceed 1.
 func (p *parser) chance(n *yaml.Node) {
 	sum, before := 0.0, p.Mistakes()
 	p.Chance = map[behaviour]float64{}
@@ -138,8 +134,7 @@ func (p *parser) chance(n *yaml.Node) {
 	}
 }
 
-// choose returns the value of n, which must be one of the allowed values. For any other value
-// it records a mistake and returns "".
+// choose records a mistake and returns "" if the value is not allowed.
 func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 	if n = yamlfile.Deref(n); n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
 		return T(n.Value)
@@ -148,8 +143,7 @@ func choose[T ~string](p *parser, n *yaml.Node, label string, allowed []T) T {
 	return ""
 }
 
-// number reads a number in the range from lowest to highest. For any other value it records a
-// mistake and returns lowest.
+// number records a mistake and returns lowest if the value is not in the range.
 func (p *parser) number(n *yaml.Node, label string, lowest, highest float64) float64 {
 	f, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || err != nil || !(f >= lowest && f <= highest) {
@@ -170,8 +164,8 @@ func (p *parser) time(n *yaml.Node, label string) duration {
 	return duration(d)
 }
 
-// value returns a scalar as it is written, shortened for a message. Lists and mappings
-// become […] and {…}.
+// value returns a scalar as it is written, shortened for a message. Lists and mappings become
+// […] and {…}.
 func value(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -182,7 +176,6 @@ func value(n *yaml.Node) string {
 	return fmt.Sprintf("%.40s", n.Value)
 }
 
-// stringsOf converts the elements of a list to strings.
 func stringsOf[T ~string](all []T) []string {
 	list := make([]string, len(all))
 	for i, w := range all {

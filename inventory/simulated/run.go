@@ -13,10 +13,9 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// maxInput is the maximum input of one call, in bytes.
+// maxInput is in bytes.
 const maxInput = 64 << 20
 
-// simulation is one call of the provider.
 type simulation struct {
 	settings
 	state string // the folder NAME.state
@@ -26,10 +25,9 @@ type simulation struct {
 }
 
 // Run handles one call of the simulated provider with the given name. The provider's settings
-// and state are in the folder dir. argument is "ral_action=" with the action. Run reads JSON
-// from input and writes the answer to output. A mistake in the settings or the state is an
-// error in the answer. Run returns an error if the argument or the input is invalid, or the
-// answer cannot be written.
+// and state are in the folder dir. The parameter argument is "ral_action=" with the action. A
+// mistake in the settings or the state is an error in the answer. Run returns an error if the
+// argument or the input is invalid, or the answer cannot be written.
 func Run(dir, name, argument string, input io.Reader, output io.Writer) error {
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
 		return fmt.Errorf("%q cannot be the name of a provider", name)
@@ -80,7 +78,6 @@ func Run(dir, name, argument string, input io.Reader, output io.Writer) error {
 	return fmt.Errorf("there is no action %q", action)
 }
 
-// decode parses the JSON input of a call into v.
 func decode(input io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(input, maxInput+1))
 	if err == nil && len(b) > maxInput {
@@ -95,10 +92,8 @@ func decode(input io.Reader, v any) error {
 	return nil
 }
 
-// object is an answer or a part of one.
 type object map[string]any
 
-// answer writes the answer of a call.
 func answer(output io.Writer, o object) error {
 	b, err := json.Marshal(o)
 	if err == nil {
@@ -107,12 +102,11 @@ func answer(output io.Writer, o object) error {
 	return err
 }
 
-// failed returns an object with the key error, for a whole answer or one of its entries.
 func failed(kind provider.Kind, err error) object {
 	return object{"error": object{"message": err.Error(), "kind": kind}}
 }
 
-// get returns the answer to a get of the named nodes, or of all nodes if names is empty.
+// get returns all nodes if names is empty.
 func (s *simulation) get(names []string) object {
 	st, err := openState(s.state, false)
 	if err != nil {

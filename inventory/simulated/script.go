@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// Script returns the text of NAME.prov. The script runs bin, the path of patchbay-local, as
-// the simulated provider called name.
+// Script returns the text of NAME.prov: a shell script that runs bin, the path of
+// patchbay-local, as the simulated provider called name.
 func Script(bin, name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nexec %s simulated --name %s \"$@\"\n", quote(bin), quote(name))
 }
 
-// quote returns s as one word of a shell command.
 func quote(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
 		return s

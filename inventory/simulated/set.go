@@ -12,14 +12,13 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// update is one update of a set. The key "is" of the input is not read, because the log has
-// the current state.
+// update omits the key "is" of the input, because the log has the current state.
 type update struct {
 	Name   string `json:"name"`
 	Should should `json:"should"`
 }
 
-// should holds the requested attributes; nil means that the attribute does not change.
+// should has nil for an attribute that does not change.
 type should struct {
 	Ensure        *string   `json:"ensure"`
 	Power         *string   `json:"power"`
@@ -36,8 +35,8 @@ type should struct {
 	Setup         *[]string `json:"setup"`
 }
 
-// set accepts the updates one after the other and returns the answer. If the settings make
-// the call hang or die at an update, set first stores the earlier updates.
+// set accepts the updates one after the other. If the settings make the call hang or die at an
+// update, set first stores the earlier updates.
 func (s *simulation) set(updates []update, noop bool) object {
 	st, err := openState(s.state, !noop)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *simulation) set(updates []update, noop bool) object {
 	return object{"changes": changes}
 }
 
-// seed chooses the seed of the random numbers: the seed in the settings, or else the seed in
-// the log. If there is neither, seed adds a new one to the log.
+// seed returns the seed in the settings, or else the seed in the log. If there is neither,
+// seed adds a new one to the log.
 func (s *simulation) seed(st *state) error {
 	switch {
 	case s.Seed != 0:
@@ -94,7 +93,7 @@ func (s *simulation) seed(st *state) error {
 	return nil
 }
 
-// refusalError is the error for one refused update; set still accepts the other updates.
+// refusalError concerns one update; set still accepts the others.
 type refusalError struct {
 	kind provider.Kind
 	text string
@@ -102,13 +101,11 @@ type refusalError struct {
 
 func (e *refusalError) Error() string { return e.text }
 
-// refused returns a refusalError.
 func refused(kind provider.Kind, format string, args ...any) error {
 	return &refusalError{kind, fmt.Sprintf(format, args...)}
 }
 
-// refusal returns the refusalError of a component that refuses op. An empty kind means
-// forbidden.
+// refusal treats an empty kind as forbidden.
 func refusal(component string, op operation, kind provider.Kind) error {
 	switch kind {
 	case provider.Unknown:
@@ -121,9 +118,9 @@ func refusal(component string, op operation, kind provider.Kind) error {
 	return refused(provider.Forbidden, "%s is not permitted to %s; this refusal is simulated", component, failedAction[op])
 }
 
-// accept applies one update to the state. It returns the entry for the answer, and the
-// behaviour with which the whole call ends. The entry is nil if there is nothing to do. A dry
-// run hangs or dies only if the settings configure this for the operation probe.
+// accept applies one update. It returns the entry for the answer, and the behaviour with which
+// the whole call ends. The entry is nil if there is nothing to do. A dry run hangs or dies
+// only if the settings configure this for the operation probe.
 func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (object, behaviour, error) {
 	old := st.nodes[u.Name]
 	if old != nil && old.isGone(now) {
@@ -151,7 +148,7 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	if err := st.append(line{Component: &h}); err != nil {
 		return nil, b, err
 	}
-	end := b // the behaviour with which the whole call ends
+	end := b
 	if c, ok := s.probeBehaviour(n.Component); noop && ok {
 		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
 	} else if noop {
@@ -173,9 +170,9 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
-// start starts the operation op on the node at the time now; length is the duration of
-// op. previous is the node before the update, or nil. If an operation of previous still runs,
-// op begins at the end of that operation; a removal begins at once.
+// start starts the operation op. The parameter previous is the node before the update, or nil.
+// If an operation of previous still runs, op begins at the end of that operation; a removal
+// begins at once.
 func (n *node) start(previous *node, op operation, b behaviour, now time.Time, length time.Duration) {
 	n.Doing, n.ReadyAt = op, now.Add(length)
 	if previous != nil && previous.ReadyAt.After(now) && op != opRemove {
@@ -213,9 +210,9 @@ func (s *state) place(n *node, now time.Time) {
 	}
 }
 
-// next returns the node in its requested state, and the operations that lead to this state,
-// the main one first. current is the node before the update, or nil if it does not exist. If
-// there is nothing to do, next returns no operations. The error is a refusalError.
+// next returns the requested node, and the operations that lead to it, the main one first. The
+// parameter current is nil if the node does not exist. If there is nothing to do, next returns
+// no operations. The error is a refusalError.
 func next(current *node, u update) (*node, []operation, error) {
 	if u.Name == "" {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
@@ -244,7 +241,6 @@ func next(current *node, u update) (*node, []operation, error) {
 	return n, ops, nil
 }
 
-// change returns the requested state of an existing node, and the operations for it.
 func change(current *node, u update) (*node, []operation) {
 	w, n := u.Should, *current
 	var ops []operation
@@ -266,7 +262,6 @@ func change(current *node, u update) (*node, []operation) {
 	return &n, ops
 }
 
-// newNode returns the requested node, which does not exist yet, and the operations for it.
 func newNode(u update) (*node, []operation, error) {
 	w := u.Should
 	if w.Ensure == nil {
@@ -283,8 +278,6 @@ func newNode(u update) (*node, []operation, error) {
 	return n, []operation{opMake}, nil
 }
 
-// changesOther reports whether the update changes an attribute for which there is no
-// operation, such as the host name.
 func (u update) changesOther(current *node) bool {
 	w := u.Should
 	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
@@ -292,19 +285,17 @@ func (u update) changesOther(current *node) bool {
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)
 }
 
-// differs reports whether an update requests another value than current. requested is nil if
-// the update does not mention the attribute.
+// differs returns false if requested is nil.
 func differs(requested *string, current string) bool {
 	return requested != nil && *requested != current
 }
 
-// renames reports whether an update changes a name that the node already has. An earlier
-// version of this program stored nodes without names, so an empty name may change.
+// renames allows a change of an empty name, because an earlier version of this program stored
+// nodes without names.
 func renames(requested *string, current string) bool {
 	return current != "" && differs(requested, current)
 }
 
-// assign copies the requested attributes to the node.
 func (n *node) assign(w should) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
@@ -317,16 +308,14 @@ func (n *node) assign(w should) {
 	assign(&n.Interfaces, w.Interfaces)
 }
 
-// assign copies *source to *target, unless source is nil.
 func assign[T any](target, source *T) {
 	if source != nil {
 		*target = *source
 	}
 }
 
-// changed returns an entry for the array "changes" of the answer. The entry has all writable
-// attributes that differ between previous and n, with both values. previous is nil for a new
-// node.
+// changed returns an entry for the array "changes" of the answer. The entry has the writable
+// attributes that differ, with both values. The parameter previous is nil for a new node.
 func changed(previous, n *node, now time.Time) object {
 	c := object{}
 	was := provider.Resource{provider.AttrEnsure: provider.Absent}

@@ -11,7 +11,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// operation is an operation on a node, as the settings name it.
 type operation string
 
 const (
@@ -22,7 +21,6 @@ const (
 	opRestart operation = "restart"
 	opUsers   operation = "users"
 	opRemove  operation = "remove"
-	// opInstall and opExecute are the kinds of steps in a node's services.
 	opInstall operation = "install"
 	opExecute operation = "execute"
 	// opProbe is a dry run of any other operation.
@@ -36,7 +34,6 @@ var (
 	kinds     = []provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Failed}
 )
 
-// behaviour is the way in which an operation proceeds: normal, or a way to misbehave.
 type behaviour string
 
 const (
@@ -44,14 +41,13 @@ const (
 	slow   behaviour = "slow"   // the operation takes SlowFactor times as long as normally
 	fail   behaviour = "fail"   // the operation is accepted and then fails
 	refuse behaviour = "refuse" // the answer is an error
-	hang   behaviour = "hang"   // the call does not end
-	die    behaviour = "die"    // the process is killed
-	lose   behaviour = "lose"   // the node vanishes LoseAfter after the end of the operation
+	hang   behaviour = "hang"
+	die    behaviour = "die"
+	lose   behaviour = "lose" // the node vanishes LoseAfter after the end of the operation
 )
 
 var behaviours = []behaviour{slow, fail, refuse, hang, die, lose}
 
-// settings is the content of NAME.yaml without the metadata.
 type settings struct {
 	Domain     string
 	Timing     map[operation]duration
@@ -63,7 +59,6 @@ type settings struct {
 	Chance     map[behaviour]float64
 }
 
-// component is the configuration of a misbehaving component.
 type component struct {
 	Name      string
 	Behaviour behaviour
@@ -72,10 +67,8 @@ type component struct {
 	Kind      provider.Kind // error kind of a refusal; empty means forbidden
 }
 
-// duration is a time in the settings.
 type duration time.Duration
 
-// defaults returns the settings of a provider that has no file NAME.yaml.
 func defaults() settings {
 	return settings{
 		Domain: DefaultDomain,
@@ -95,9 +88,8 @@ func defaults() settings {
 	}
 }
 
-// readSettings returns the settings in the file. A setting that is not in the file has its
-// default; without a file all settings have their defaults. The error is one line, and
-// names the file without its folder, because experimenters may see it.
+// readSettings uses the default of each missing setting, and all defaults without a file. The
+// error is one line, and names the file without its folder, because experimenters may see it.
 func readSettings(path string) (settings, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -113,8 +105,6 @@ func readSettings(path string) (settings, error) {
 	return parseSettings(text, file)
 }
 
-// probeBehaviour returns the configuration for dry runs on the named component; ok is false
-// if there is none.
 func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	for _, c := range s.Components {
 		if c.Name == name && slices.Contains(c.On, opProbe) {
@@ -124,8 +114,8 @@ func (s *settings) probeBehaviour(name string) (c component, ok bool) {
 	return component{}, false
 }
 
-// isMisbehaving reports whether the component is configured to misbehave in op. count is the
-// number of earlier operations in which the component misbehaved.
+// isMisbehaving requires count to be the number of earlier operations in which the component
+// misbehaved.
 func (c component) isMisbehaving(op operation, count int) bool {
 	if c.Times > 0 && count >= c.Times {
 		return false

@@ -13,12 +13,10 @@ import (
 	"time"
 )
 
-// compactAbove is the size in bytes above which a log with mostly outdated lines is
-// rewritten.
+// compactAbove is the size in bytes above which a log with mostly outdated lines is rewritten.
 const compactAbove = 256 << 10
 
-// line is one line of the log. Of several lines about the same node or component the last
-// counts.
+// line is one line of the log. A line replaces earlier lines about the same node or component.
 type line struct {
 	Seed      uint64   `json:"seed,omitempty"`
 	Node      *node    `json:"node,omitempty"`
@@ -29,13 +27,12 @@ type line struct {
 // depend on these counts.
 type history struct {
 	Component string `json:"name"`
-	// Draws counts all operations, and Bad the operations in which the component
-	// misbehaved.
+	// Draws counts all operations, and Bad those in which the component misbehaved.
 	Draws int `json:"draws"`
 	Bad   int `json:"bad,omitempty"`
 }
 
-// state is the parsed log. Only one call uses it, and that call holds the lock.
+// state is the parsed log. It belongs to one call, which holds the lock.
 type state struct {
 	dir       string
 	lock      *os.File
@@ -52,8 +49,7 @@ type state struct {
 	nodesOn map[string]int // nodes of each component
 }
 
-// openState acquires the lock, shared or exclusive, and reads the log. The caller must close
-// the state.
+// openState acquires the lock and reads the log. The caller must close the state.
 func openState(dir string, exclusive bool) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -82,13 +78,11 @@ func openState(dir string, exclusive bool) (*state, error) {
 	return s, nil
 }
 
-// close releases the lock.
 func (s *state) close() error { return s.lock.Close() }
 
-// path returns the file of the log.
 func (s *state) path() string { return filepath.Join(s.dir, "log") }
 
-// read reads the log. A missing log is empty, and an incomplete last line is ignored.
+// read accepts a missing log as empty, and ignores an incomplete last line.
 func (s *state) read() error {
 	text, err := os.ReadFile(s.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +107,6 @@ func (s *state) read() error {
 	}
 }
 
-// apply stores the content of a line in the state.
 func (s *state) apply(l line) {
 	if l.Seed != 0 {
 		s.seed = l.Seed
@@ -126,7 +119,6 @@ func (s *state) apply(l line) {
 	}
 }
 
-// append applies a line to the state and adds it to the pending lines, which save writes.
 func (s *state) append(l line) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -138,8 +130,7 @@ func (s *state) append(l line) error {
 	return nil
 }
 
-// save appends the pending lines to the log. It does not sync the file, because a simulation
-// may lose its nodes at a power failure.
+// save does not sync the file, because a simulation may lose its nodes at a power failure.
 func (s *state) save(now time.Time) error {
 	if len(s.pending) == 0 {
 		return nil
@@ -163,7 +154,6 @@ func (s *state) save(now time.Time) error {
 	return f.Close()
 }
 
-// live returns the nodes that exist at the time now, sorted by name.
 func (s *state) live(now time.Time) []*node {
 	var all []*node
 	for _, n := range s.nodes {
@@ -175,7 +165,6 @@ func (s *state) live(now time.Time) []*node {
 	return all
 }
 
-// compact replaces the log by one with only the current lines.
 func (s *state) compact(now time.Time) error {
 	short := &state{dir: s.dir, nodes: map[string]*node{}, histories: map[string]history{}}
 	all := []line{{Seed: s.seed}}

@@ -12,13 +12,11 @@ import (
 // patience is the maximal time by which execute steps delay a node's readiness.
 const patience = 30 * time.Second
 
-// Kinds of services.
 const (
 	install = "install"
 	execute = "execute"
 )
 
-// step is a service of a node: its kind, its duration and its result.
 type step struct {
 	Kind  string        `json:"kind"`
 	Lasts time.Duration `json:"lasts"`
@@ -26,9 +24,9 @@ type step struct {
 	Fails string        `json:"fails,omitempty"`
 }
 
-// steps parses the items of setup and chooses the duration and the result of each. Invalid
-// items fail, and so do items whose URL or command contains "fail". misbehaves reports
-// whether a step is configured to be slow or to fail.
+// steps chooses the duration and the result of each step. Invalid items fail, and so do items
+// whose URL or command contains "fail". The result misbehaves reports whether a step is
+// configured to be slow or to fail.
 func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, misbehaves bool) {
 	for _, item := range items {
 		var asked struct{ Kind, URL, Command string }
@@ -55,10 +53,9 @@ func (s *settings) steps(items []string, h history, r *rand.Rand) (all []step, m
 	return all, misbehaves
 }
 
-// scheduleSteps schedules the node's steps when the node is first switched on. The steps
-// start at n.ReadyAt. scheduleSteps then delays n.ReadyAt by the duration of all install
-// steps. It delays n.ReadyAt further by the duration of all execute steps, but at most by
-// patience.
+// scheduleSteps is called when the node is first switched on. The steps start at n.ReadyAt.
+// scheduleSteps then delays n.ReadyAt by the duration of all install steps. It delays
+// n.ReadyAt further by the duration of all execute steps, but at most by patience.
 func (n *node) scheduleSteps() {
 	if len(n.Steps) == 0 || !n.StepsAt.IsZero() || n.Power != provider.On || n.Fails != "" {
 		return
@@ -84,8 +81,8 @@ type report struct {
 	Output  string `json:"output,omitempty"`
 }
 
-// services returns the reports on the steps at the time now. doing is the activity of the
-// step that runs at that time, or "" if no step runs.
+// services returns the reports on the steps. The result doing is the activity of the running
+// step, or "".
 func (n *node) services(now time.Time) (items []string, doing string) {
 	at := n.StepsAt
 	for _, x := range n.Steps {

@@ -23,8 +23,7 @@ func Word(text string, known []string) string {
 	return best
 }
 
-// distance returns the number of changes that turn a into b. A change inserts, drops or
-// replaces a letter, or swaps it with its neighbour.
+// distance counts letters to insert, drop, replace or swap with a neighbour.
 func distance(a, b string) int {
 	// row[j] is the distance from a[:i] to b[:j]. last and before are the rows of a[:i-1]
 	// and a[:i-2].

@@ -34,13 +34,12 @@ func (r *Reader) Document(text []byte) *yaml.Node {
 	return nil
 }
 
-// searched is the size in bytes up to which notYAML parses an invalid text repeatedly to
-// find the line of the mistake.
+// searched limits the size in bytes of a text that notYAML parses repeatedly to find the line
+// of the mistake.
 const searched = 1 << 20
 
-// notYAML records a mistake for a text that is not YAML; err is the error of the YAML
-// library. The message names the line from which on the text is not valid. The cause may be
-// in a later line, for example where a bracket or quote should be closed.
+// notYAML names the line from which on the text is not valid. The cause may be in a later
+// line, for example where a bracket or quote should be closed.
 func (r *Reader) notYAML(text []byte, err error) {
 	cause, at := strings.TrimPrefix(err.Error(), "yaml: "), &yaml.Node{}
 	if rest, ok := strings.CutPrefix(cause, "line "); ok {
@@ -59,8 +58,8 @@ func (r *Reader) notYAML(text []byte, err error) {
 	r.Wrong(at, "at or after line %d this is not YAML: %s; %s", at.Line, cause, Remedy(cause))
 }
 
-// firstBad returns the smallest n for which the first n lines of the text are not valid YAML.
-// The library's own message often names the line of the enclosing entry.
+// firstBad returns the smallest n for which the first n lines are not valid YAML. The
+// library's own message often names the line of the enclosing entry.
 func firstBad(text []byte) int {
 	lines := bytes.SplitAfter(text, []byte{'\n'})
 	good, bad, size := 0, len(lines), 0 // lines[:good] is valid YAML of size bytes; lines[:bad] is not
@@ -78,7 +77,6 @@ func firstBad(text []byte) int {
 	return bad
 }
 
-// isYAML reports whether the text is a sequence of valid YAML documents.
 func isYAML(text []byte) bool {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -89,8 +87,7 @@ func isYAML(text []byte) bool {
 	}
 }
 
-// Remedy returns advice for an error text of the YAML library: the mistake that the
-// operator should look for.
+// Remedy returns advice for an error text of the YAML library.
 func Remedy(cause string) string {
 	switch {
 	case strings.Contains(cause, "mapping values"):

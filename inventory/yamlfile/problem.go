@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// maxProblems is the number of mistakes that one Error lists.
 const maxProblems = 100
 
 // Problem is one mistake in a file.

@@ -109,8 +109,7 @@ func (r *Reader) Items(n *yaml.Node, label string) []*yaml.Node {
 	return n.Content
 }
 
-// OneOrMore returns the entries of a list, as Items does, and accepts a single scalar as a
-// list of one.
+// OneOrMore is Items, but accepts a single scalar as a list of one.
 func (r *Reader) OneOrMore(n *yaml.Node, label string) []*yaml.Node {
 	if n = Deref(n); n.Kind == yaml.ScalarNode && !IsNull(n) {
 		return []*yaml.Node{n}

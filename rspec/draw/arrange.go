@@ -2,7 +2,6 @@ package draw
 
 import "math"
 
-// arrangement places the blocks of a graph.
 type arrangement struct {
 	s      *scene
 	blocks []*block
@@ -13,8 +12,6 @@ type arrangement struct {
 	frames bool             // the blocks are the frames of managers
 }
 
-// arrangement returns the graph of the blocks: their neighbours and the distances that they
-// need.
 func (s *scene) arrangement(blocks []*block) *arrangement {
 	a := &arrangement{s: s, blocks: blocks, of: map[int]int{}, near: make([][]int, len(blocks)), need: map[[2]int]point{}}
 	for i, b := range blocks {
@@ -44,18 +41,16 @@ func (s *scene) arrangement(blocks []*block) *arrangement {
 	return a
 }
 
-// joins returns the blocks at the ends of an edge. crosses reports whether they are two
-// different blocks.
+// joins returns the blocks at the ends of an edge. The result crosses reports whether they are
+// two different blocks.
 func (a *arrangement) joins(e *edge) (x, y int, crosses bool) {
 	x, okx := a.of[e.from]
 	y, oky := a.of[e.to]
 	return x, y, okx && oky && x != y
 }
 
-// ordered returns two numbers as a pair, the smaller first.
 func ordered(x, y int) [2]int { return [2]int{min(x, y), max(x, y)} }
 
-// largest returns the greatest width and height of the blocks in a list.
 func (a *arrangement) largest(list []int) point {
 	size := point{}
 	for _, i := range list {
@@ -64,7 +59,6 @@ func (a *arrangement) largest(list []int) point {
 	return size
 }
 
-// placeAll places each connected part, packs the parts, and returns their bounds.
 func (a *arrangement) placeAll() rect {
 	var parts []*block
 	var loose []int // blocks without a link
@@ -91,7 +85,7 @@ func (a *arrangement) placeAll() rect {
 	return a.pack(parts)
 }
 
-// connected returns all blocks connected with block i, by increasing distance.
+// connected returns the blocks by increasing distance from block i.
 func (a *arrangement) connected(i int) []int {
 	seen := map[int]bool{i: true}
 	list := []int{i}
@@ -106,8 +100,7 @@ func (a *arrangement) connected(i int) []int {
 	return list
 }
 
-// merged returns one block that contains the placed blocks in list. Its members are the
-// numbers of these blocks.
+// merged returns one block for placed blocks. Its members are the numbers of these blocks.
 func (a *arrangement) merged(list []int) *block {
 	w := &block{}
 	for _, i := range list {
@@ -117,7 +110,7 @@ func (a *arrangement) merged(list []int) *block {
 	return w
 }
 
-// moveMerged moves w with the blocks in it. The method merged has returned w.
+// moveMerged moves a block that merged has returned, with its members.
 func (a *arrangement) moveMerged(w *block, centre point) {
 	d := centre.sub(w.point)
 	w.point = centre
@@ -126,11 +119,10 @@ func (a *arrangement) moveMerged(w *block, centre point) {
 	}
 }
 
-// moveBlock moves block i to the centre p.
 func (a *arrangement) moveBlock(i int, p point) { a.s.move(a.blocks[i], p) }
 
-// placeGrid sets blocks in a grid of readable proportion. If the blocks are frames, placeGrid
-// packs them in rows instead, because their sizes differ.
+// placeGrid makes a grid of readable proportion. Frames are packed in rows instead, because
+// their sizes differ.
 func (a *arrangement) placeGrid(list []int) {
 	if a.frames {
 		a.packLoose(list)
@@ -147,7 +139,6 @@ func (a *arrangement) placeGrid(list []int) {
 	}
 }
 
-// packLoose packs blocks of different size in rows.
 func (a *arrangement) packLoose(list []int) {
 	parts := make([]*block, len(list))
 	for k, i := range list {
@@ -156,7 +147,6 @@ func (a *arrangement) packLoose(list []int) {
 	a.pack(parts)
 }
 
-// pack sets merged blocks in rows, in their order, and returns their bounds.
 func (a *arrangement) pack(parts []*block) rect {
 	if len(parts) == 0 {
 		return rect{}
@@ -170,7 +160,6 @@ func (a *arrangement) pack(parts []*block) rect {
 		area += (p.hw*2 + gap) * (p.hh*2 + gap)
 		widest = max(widest, p.hw*2)
 	}
-	// Choose the width that gives the picture the best proportion.
 	best, bestWidth := math.Inf(1), widest
 	for _, k := range []float64{0.8, 1, 1.15, 1.3, 1.5, 1.8} {
 		width := max(widest, math.Sqrt(area*proportion)*k)
@@ -187,9 +176,8 @@ func (a *arrangement) pack(parts []*block) rect {
 	return all
 }
 
-// fillRows fills rows of a given width with the parts and returns the size that the rows
-// take. It calls place, unless place is nil, with each part and its centre. The centres of a
-// row have the same height.
+// fillRows returns the size of rows of the given width. It calls place, unless place is nil,
+// with each part and its centre. The centres of a row have the same height.
 func fillRows(parts []*block, width, gap float64, place func(*block, point)) (w, h float64) {
 	for i := 0; i < len(parts); {
 		used, high, j := 0.0, 0.0, i

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// builder adds boxes and lines to a scene.
 type builder struct {
 	scene   *scene
 	groups  []group
@@ -21,7 +20,7 @@ type builder struct {
 	common                     string // properties of all links, shown in the heading
 }
 
-// addBoxes adds a vertex for each group. The number of the vertex is that of the group.
+// addBoxes gives each vertex the number of its group.
 func (b *builder) addBoxes() {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
@@ -39,14 +38,12 @@ func (b *builder) addBoxes() {
 		v.fit(room)
 		b.scene.add(v)
 	}
-	// Boxes of equal width make a tidy picture.
 	widest := largestOf(b.scene.vertices, func(v vertex) float64 { return v.hw })
 	for i := range b.scene.vertices {
 		b.scene.vertices[i].hw = widest
 	}
 }
 
-// boxRoom returns the maximal width of the text in one of n boxes.
 func boxRoom(n int) float64 {
 	switch {
 	case n <= 6:
@@ -59,14 +56,12 @@ func boxRoom(n int) float64 {
 	return 124
 }
 
-// add adds a line of text, unless it is empty.
 func (v *vertex) add(text string, f font, dim bool) {
 	if text != "" {
 		v.lines = append(v.lines, line{text, f, dim})
 	}
 }
 
-// fit shortens the lines to at most the width room, and sets the size of the box.
 func (v *vertex) fit(room float64) {
 	w, h := 0.0, 0.0
 	for i := range v.lines {
@@ -87,7 +82,6 @@ func (v *vertex) fit(room float64) {
 // markRoom is the width of a state's mark, with its distance to the text.
 const markRoom = 17
 
-// nodeLines writes the text of a node's box.
 func (b *builder) nodeLines(v *vertex, n *Node) {
 	fewBoxes := len(b.groups) <= 12
 	v.state = conditionOf(n.State)
@@ -113,8 +107,8 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	v.title = nodeTitle(n)
 }
 
-// publicAddresses returns the addresses by which a node is reached without its links: the
-// addresses of its hosts and of interfaces without a link, each once.
+// publicAddresses returns the addresses by which a node is reached without its links: those of
+// its hosts and of interfaces without a link, each once.
 func (n *Node) publicAddresses() []string {
 	var list []string
 	add := func(address string) {
@@ -138,7 +132,6 @@ func (n *Node) publicAddresses() []string {
 // maxAddresses is the maximal number of public addresses drawn for a node.
 const maxAddresses = 4
 
-// name returns the name of a node in a drawing.
 func (n *Node) name() string {
 	return cmp.Or(cleaned(n.Name), "(no client_id)")
 }
@@ -154,7 +147,6 @@ func (b *builder) kindOfNode(n *Node) string {
 	return cmp.Or(s, n.use())
 }
 
-// use returns "exclusive" or "shared", or "" if the document does not state it.
 func (n *Node) use() string {
 	switch {
 	case n.Exclusive == nil:
@@ -165,17 +157,14 @@ func (n *Node) use() string {
 	return "shared"
 }
 
-// joined joins the words that are not empty.
 func joined(separator string, words ...string) string {
 	return strings.Join(nonEmpty(words...), separator)
 }
 
-// nonEmpty returns the words that are not empty.
 func nonEmpty(words ...string) []string {
 	return slices.DeleteFunc(words, func(s string) bool { return s == "" })
 }
 
-// prefixed returns prefix and text, or "" if text is empty.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
@@ -183,10 +172,8 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// first returns the first n members of a list, or all of a shorter one.
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-// typesOf names the sliver types, or the hardware if there are none.
 func typesOf(n *Node) string {
 	switch len(n.SliverTypes) {
 	case 0:
@@ -197,8 +184,7 @@ func typesOf(n *Node) string {
 	return fmt.Sprintf("%s +%d types", n.SliverTypes[0], len(n.SliverTypes)-1)
 }
 
-// availability returns the text that shows whether a component is free and how many slots it
-// has: "free, 4 slots".
+// availability returns a text such as "free, 4 slots".
 func availability(n *Node) string {
 	word, slots := "", ""
 	if n.Available != nil {
@@ -212,7 +198,6 @@ func availability(n *Node) string {
 	return joined(", ", word, slots)
 }
 
-// nodeTitle returns the tooltip of a node: all facts about the node, one on each line.
 func nodeTitle(n *Node) string {
 	t := tooltip{n.name()}
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))
@@ -240,17 +225,14 @@ func nodeTitle(n *Node) string {
 	return strings.Join(t, "\n")
 }
 
-// tooltip is the lines of a tooltip.
 type tooltip []string
 
-// add adds the line "word: value", unless value is empty.
 func (t *tooltip) add(word, value string) {
 	if value != "" {
 		*t = append(*t, word+": "+cleaned(value))
 	}
 }
 
-// groupLines writes the text of a group's box.
 func (b *builder) groupLines(v *vertex, g group) {
 	p := b.scene.picture
 	room := boxRoom(len(b.groups))
@@ -279,8 +261,8 @@ func (b *builder) groupLines(v *vertex, g group) {
 	v.title = strings.Join([]string{g.nameRange(p, cleaned), kind, last}, "\n")
 }
 
-// freeNodes returns a text with the number of free nodes, and the number of slots of the
-// nodes that are not exclusive. The text is empty if no node states whether it is free.
+// freeNodes counts slots only of nodes that are not exclusive. The text is empty if no node
+// states whether it is free.
 func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
 	free, known := 0, false
 	for _, i := range nodes {
@@ -300,7 +282,7 @@ func (p *Picture) freeNodes(nodes []int) (text string, slots int) {
 	return text, slots
 }
 
-// count returns a number with its noun: "1 node" or "3 nodes".
+// count returns a text such as "1 node" or "3 nodes".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -5,23 +5,21 @@ import (
 	"slices"
 )
 
-// minBusNodes is the minimal number of nodes on a bus. A hub with fewer such nodes is drawn
-// as a box with spokes.
+// minBusNodes is the minimal number of nodes on a bus. A smaller hub is a box with spokes.
 const minBusNodes = 5
 
-// crowdedHub is the number of spokes of a crowded hub. Nodes of a crowded hub stand on its
-// bus even if they have other links, because a star with so many lines is unreadable.
+// crowdedHub is a number of spokes. Nodes of a hub with so many spokes stand on its bus even
+// if they have other links, because the star would be unreadable.
 const crowdedHub = 25
 
-// Distances along a bus.
 const (
 	stubLength = 36.0
 	busGap     = 20.0
 )
 
-// bus places nodes above and below the bars of a hub, and returns a block with the hub and
-// the nodes. edges are the lines from these nodes to the hub. The hub's box is at the left,
-// where the hub's other lines end.
+// bus places nodes above and below the bars of a hub, and returns a block with the hub and the
+// nodes. The parameter edges has the lines from these nodes to the hub. The hub's box is at
+// the left, where its other lines end.
 func (s *scene) bus(hub int, edges []int) *block {
 	h := &s.vertices[hub]
 	pitch, high := 0.0, 0.0
@@ -95,7 +93,6 @@ func (s *scene) bus(hub int, edges []int) *block {
 	return b
 }
 
-// enclose grows a block to contain all its members and their bars.
 func (s *scene) enclose(b *block) {
 	for _, m := range b.members {
 		v := &s.vertices[m]
@@ -106,7 +103,6 @@ func (s *scene) enclose(b *block) {
 	}
 }
 
-// neighboursOutside returns the vertices outside members that are linked with v.
 func (s *scene) neighboursOutside(v int, members []int) []int {
 	var list []int
 	for i := range s.edges {
@@ -162,11 +158,11 @@ func (s *scene) fan(node int, buses []*block) *block {
 	return all
 }
 
-// pageForm returns the number of bars, and the number of columns of each bar, for n nodes. It
-// chooses the numbers for which the drawing is nearest to the proportion of a page. If one
-// bar has at most fewColumns columns, pageForm uses one bar. sides is the number of sides of
-// a bar that have nodes, 1 or 2. pitch is the width of a column. step is the height of a bar
-// with its nodes, and extra the width beside the nodes.
+// pageForm returns the number of bars, and the number of columns of each bar, for n nodes. The
+// drawing has nearly the proportion of a page. One bar is used for up to fewColumns columns.
+// The parameter sides is the number of sides of a bar that have nodes, 1 or 2; pitch is the
+// width of a column. The parameter step is the height of a bar with its nodes, and extra the
+// width beside the nodes.
 func pageForm(n, sides, fewColumns int, pitch, step, extra float64) (_, columns int) {
 	best := math.Inf(1)
 	for k := 1; k <= n; k++ {
@@ -179,6 +175,5 @@ func pageForm(n, sides, fewColumns int, pitch, step, extra float64) (_, columns 
 			best, columns = off, c
 		}
 	}
-	// Leave no bar empty.
 	return (n + sides*columns - 1) / (sides * columns), columns
 }

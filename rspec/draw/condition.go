@@ -2,8 +2,6 @@ package draw
 
 import "strings"
 
-// condition is the state of a node in a drawing. Each condition has a mark with a different
-// shape and colour.
 type condition int
 
 const (

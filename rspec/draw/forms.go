@@ -5,14 +5,12 @@ import (
 	"slices"
 )
 
-// form describes the graph of the blocks of a connected part.
 type form struct {
 	isTree, isStar, isRing, isDense bool
 	leaves                          int // blocks with one neighbour
 	widest                          int // the block with the most neighbours
 }
 
-// formOf determines the form of the blocks in a list.
 func (a *arrangement) formOf(list []int) form {
 	p := form{widest: list[0], isRing: true}
 	ends := 0
@@ -34,7 +32,6 @@ func (a *arrangement) formOf(list []int) form {
 	return p
 }
 
-// placePart places connected blocks in the way that suits their form.
 func (a *arrangement) placePart(list []int) {
 	p := a.formOf(list)
 	switch {
@@ -58,7 +55,7 @@ func (a *arrangement) placePart(list []int) {
 	a.mirrorBlocks(list)
 }
 
-// cell returns the median width and height of the blocks, each plus the gap to the next block.
+// cell returns the median width and height, each plus the gap to the next block.
 func (a *arrangement) cell(list []int) point {
 	var ws, hs []float64
 	for _, i := range list {
@@ -69,7 +66,7 @@ func (a *arrangement) cell(list []int) point {
 	return point{ws[len(ws)/2] + a.gap.x, hs[len(hs)/2] + a.gap.y}
 }
 
-// placeChain sets blocks in one row, or in rows that run alternately right and left.
+// placeChain makes one row, or rows that run alternately right and left.
 func (a *arrangement) placeChain(list []int) {
 	inner := func(i int) bool { return len(a.near[i]) != 1 }
 	walk := a.connected(slices.Min(slices.DeleteFunc(slices.Clone(list), inner))) // from the end that the document names first
@@ -104,7 +101,7 @@ func (a *arrangement) placeChain(list []int) {
 		high = rowHigh
 		x := 0.0
 		for n, i := range row {
-			if perRow == len(walk) { // in one row each block has its own width
+			if perRow == len(walk) {
 				x += a.blocks[i].hw
 				a.moveBlock(i, point{x, y})
 				x += a.blocks[i].hw + a.gap.x
@@ -119,7 +116,6 @@ func (a *arrangement) placeChain(list []int) {
 	}
 }
 
-// placeRing sets blocks around an ellipse.
 func (a *arrangement) placeRing(list []int) {
 	first := slices.Min(list)
 	walk := []int{first}
@@ -134,8 +130,8 @@ func (a *arrangement) placeRing(list []int) {
 	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/(2*math.Pi))
 }
 
-// placeCircle sets blocks that are nearly all linked around an ellipse, in the
-// order of the document, so that no line passes through a third block.
+// placeCircle requires blocks that are nearly all linked. On an ellipse, in the order of the
+// document, no line passes through a third block.
 func (a *arrangement) placeCircle(list []int) {
 	walk := slices.Sorted(slices.Values(list))
 	a.placeScaled(walk, ellipse(len(walk)), float64(len(walk))/4)
@@ -155,8 +151,8 @@ func ellipse(n int) []point {
 	return at
 }
 
-// placeFramesAround sets frames around the box middle, which links them: in a row above the
-// box, or in two rows with the box between them.
+// placeFramesAround places frames in a row above the box middle, or in two rows with the box
+// between them.
 func (a *arrangement) placeFramesAround(list []int, middle int) {
 	frames := slices.Sorted(slices.Values(a.near[middle]))
 	total := 0.0
@@ -192,7 +188,7 @@ func (a *arrangement) placeFramesAround(list []int, middle int) {
 	}
 }
 
-// placeStar sets the leaves around the middle, on one or more ellipses.
+// placeStar puts the leaves on one or more ellipses.
 func (a *arrangement) placeStar(list []int, middle int) {
 	leaves := slices.Sorted(slices.Values(a.near[middle]))
 	walk := []int{middle}
@@ -200,7 +196,6 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	rings := 1
 	for ; len(leaves) > 14*rings*(rings+1)/2; rings++ {
 	}
-	// The leaves are divided into equal shares. Ring k gets k shares.
 	left, shares := len(leaves), rings*(rings+1)/2
 	at := 0
 	for k := 1; k <= rings; k++ {
@@ -225,8 +220,7 @@ func (a *arrangement) placeStar(list []int, middle int) {
 	a.placeScaled(walk, unit, 0.8)
 }
 
-// placeScaled sets blocks at the given places. It scales the places up until all blocks have
-// room.
+// placeScaled scales the places up until all blocks have room.
 func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	c := a.cell(walk)
 	at := make([]point, len(walk))
@@ -243,7 +237,7 @@ func (a *arrangement) placeScaled(walk []int, unit []point, scale float64) {
 	}
 }
 
-// hasRoom reports whether each pair of blocks has enough distance. Linked blocks also need
+// hasRoom reports whether all pairs of blocks have enough distance. Linked blocks also need
 // room for their labels.
 func (a *arrangement) hasRoom(walk []int, places []point) bool {
 	for k, i := range walk {
@@ -256,8 +250,7 @@ func (a *arrangement) hasRoom(walk []int, places []point) bool {
 	return true
 }
 
-// between returns the distances in x and y that two blocks need. One of the two distances
-// suffices.
+// between returns distances in x and y. One of the two suffices.
 func (a *arrangement) between(i, j int) point {
 	if need, joined := a.need[ordered(i, j)]; joined {
 		return need
@@ -265,7 +258,6 @@ func (a *arrangement) between(i, j int) point {
 	return point{clearance, clearance}
 }
 
-// isTooClose reports whether blocks i and j are too close when their centres are p and q.
 func (a *arrangement) isTooClose(i, j int, p, q point) bool {
 	dx := math.Abs(p.x-q.x) - a.blocks[i].hw - a.blocks[j].hw
 	dy := math.Abs(p.y-q.y) - a.blocks[i].hh - a.blocks[j].hh

@@ -2,16 +2,12 @@ package draw
 
 import "cmp"
 
-// frameFont is the font of the titles of frames.
 var frameFont = font{13, true}
 
-// frameName returns the title of a manager's frame.
 func (s *scene) frameName(f int) string {
 	return elide(cmp.Or(cleaned(s.picture.Managers[f].Name), "no manager named"), 320, frameFont.width)
 }
 
-// titleRect returns the place of a frame's title: at the left, or at the right
-// if titleAtRight is set.
 func (s *scene) titleRect(f int) rect {
 	r := s.frames[f]
 	w := frameFont.width(s.frameName(f)) + 8
@@ -21,7 +17,6 @@ func (s *scene) titleRect(f int) rect {
 	return box(r.left()+12, r.top()+10, r.left()+12+w, r.top()+30)
 }
 
-// titleRects returns the places of the titles of all frames.
 func (s *scene) titleRects() (list []rect) {
 	for f, r := range s.frames {
 		if s.framed && r.hw > 0 {
@@ -31,7 +26,7 @@ func (s *scene) titleRects() (list []rect) {
 	return list
 }
 
-// placeTitles sets each frame's title on the side that fewer lines cross.
+// placeTitles sets each title on the side that fewer lines cross.
 func (s *scene) placeTitles() {
 	s.titleAtRight = make([]bool, len(s.frames))
 	if !s.framed {

@@ -25,7 +25,6 @@ func (r rect) right() float64  { return r.x + r.hw }
 func (r rect) top() float64    { return r.y - r.hh }
 func (r rect) bottom() float64 { return r.y + r.hh }
 
-// grown returns r enlarged by m on each side.
 func (r rect) grown(m float64) rect { return rect{r.point, r.hw + m, r.hh + m} }
 
 func (r rect) overlaps(s rect) bool {
@@ -44,17 +43,14 @@ func (r rect) union(s rect) rect {
 	return box(min(r.left(), s.left()), min(r.top(), s.top()), max(r.right(), s.right()), max(r.bottom(), s.bottom()))
 }
 
-// box returns the rect with the given edges.
 func box(left, top, right, bottom float64) rect {
 	return rect{point{(left + right) / 2, (top + bottom) / 2}, (right - left) / 2, (bottom - top) / 2}
 }
 
-// spanned returns the smallest rect that contains two points.
 func spanned(p, q point) rect {
 	return box(min(p.x, q.x), min(p.y, q.y), max(p.x, q.x), max(p.y, q.y))
 }
 
-// mean returns the average of points.
 func mean(points []point) point {
 	sum := point{}
 	for i := range points {
@@ -63,7 +59,6 @@ func mean(points []point) point {
 	return sum
 }
 
-// largestOf returns the largest size in a list; 0 for an empty list.
 func largestOf[T any](list []T, size func(T) float64) float64 {
 	n := 0.0
 	for _, v := range list {
@@ -72,7 +67,6 @@ func largestOf[T any](list []T, size func(T) float64) float64 {
 	return n
 }
 
-// cuts reports whether the line from p to q passes through r.
 func (r rect) cuts(p, q point) bool {
 	from, to := 0.0, 1.0
 	for _, axis := range [2][3]float64{{p.x - r.x, q.x - p.x, r.hw}, {p.y - r.y, q.y - p.y, r.hh}} {

@@ -7,15 +7,13 @@ import (
 	"strings"
 )
 
-// group is the set of nodes that share a box.
 type group struct {
 	nodes []int // indexes of Picture.Nodes
 	level int   // the level of grouping, as in groupKey
 }
 
-// groupNodes divides the nodes into groups, one for each box. It begins with level 0 of
-// groupKey (1 in an advertisement) and raises the level until there are at most maxBoxes
-// groups.
+// groupNodes begins with level 0 of groupKey (1 in an advertisement) and raises the level
+// until there are at most maxBoxes groups.
 func groupNodes(p *Picture) []group {
 	first := 0
 	if p.Kind == Advertisement {
@@ -39,9 +37,9 @@ func groupNodes(p *Picture) []group {
 	return groups
 }
 
-// groupKey returns a text that is equal for nodes that share a box at a level. At level 0 no
-// nodes share a box; at level 1 nodes of the same kind with the same links do; at level 2
-// nodes of the same kind; at level 3 all nodes of a manager; at level 4 all nodes.
+// groupKey returns equal texts for nodes that share a box. At level 0 no nodes share a box; at
+// level 1 nodes of the same kind with the same links do; at level 2 nodes of the same kind; at
+// level 3 all nodes of a manager; at level 4 all nodes.
 func groupKey(p *Picture, i, level int, peers [][]string) string {
 	n := &p.Nodes[i]
 	switch level {
@@ -57,8 +55,8 @@ func groupKey(p *Picture, i, level int, peers [][]string) string {
 	return ""
 }
 
-// neighbours returns a sorted list of texts for each node, without duplicates. The texts
-// identify the nodes and larger links with which the node is linked.
+// neighbours returns a sorted list without duplicates for each node. The texts identify the
+// nodes and larger links with which the node is linked.
 func neighbours(p *Picture) [][]string {
 	lists := make([][]string, len(p.Nodes))
 	for i := range p.Links {
@@ -81,8 +79,7 @@ func neighbours(p *Picture) [][]string {
 	return lists
 }
 
-// nameRange returns the first and the last name of a group's nodes. It calls shorten for each
-// of the two.
+// nameRange returns the first and the last name of the nodes, each shortened.
 func (g group) nameRange(p *Picture, shorten func(string) string) string {
 	names := make([]string, len(g.nodes))
 	for i, n := range g.nodes {
@@ -116,7 +113,6 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// leadingDigits returns the number of digits at the start of s.
 func leadingDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -125,7 +121,6 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// groupOf maps the number of each node to the number of its group.
 func groupOf(groups []group) map[int]int {
 	of := map[int]int{}
 	for i, g := range groups {
@@ -136,14 +131,12 @@ func groupOf(groups []group) map[int]int {
 	return of
 }
 
-// grouping collects values by key and keeps the keys in the order of their first
-// use.
+// grouping keeps the keys in the order of their first use.
 type grouping[K comparable, V any] struct {
 	keys []K
 	of   map[K][]V
 }
 
-// add adds a value under a key.
 func (g *grouping[K, V]) add(key K, v V) {
 	if g.of == nil {
 		g.of = map[K][]V{}
@@ -154,7 +147,7 @@ func (g *grouping[K, V]) add(key K, v V) {
 	g.of[key] = append(g.of[key], v)
 }
 
-// oneOf returns the word if words has only one, or else the number of words: "3 kinds".
+// oneOf returns the only word, or a number such as "3 kinds".
 func oneOf(words []string, kind string) string {
 	if len(words) > 1 {
 		return fmt.Sprintf("%d %ss", len(words), kind)

@@ -2,9 +2,9 @@ package draw
 
 import "cmp"
 
-// addLinkAsHub draws link i as a box with a spoke to each of the ends. vertices are the
-// vertices of these ends, in the same order. A link with many ends at several managers has
-// several parts; trunks join the parts.
+// addLinkAsHub draws link i as a box with a spoke to each of the ends. The parameter vertices
+// has the vertices of these ends, in the same order. A link with many ends at several managers
+// has several parts; trunks join the parts.
 func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
 	l := &b.scene.picture.Links[i]
 	if b.hubs >= maxBoxes || len(b.scene.edges)+len(vertices) > maxEdges {
@@ -53,12 +53,10 @@ func (b *builder) addLinkAsHub(i int, vertices []int, ends []End) {
 	}
 }
 
-// minSplitEnds is the number of ends above which a link between managers is drawn in several
-// parts.
+// minSplitEnds is the number of ends above which a link between managers has several parts.
 const minSplitEnds = 6
 
-// addHub adds the box of a link and returns its number. If facts is false, the box shows only
-// the link's name.
+// addHub writes only the link's name into the box if facts is false.
 func (b *builder) addHub(l *Link, frame int, facts bool) int {
 	v := vertex{shape: hubShape, frame: frame, title: linkTitle(l)}
 	v.add(cmp.Or(cleaned(l.Name), "(link)"), hubFont, false)
@@ -76,8 +74,8 @@ func (b *builder) addHub(l *Link, frame int, facts bool) int {
 }
 
 // addSpokes joins the given ends of link i to a hub; vertices are the vertices of these ends.
-// Ends in the same group box share a spoke. So do the ends in any other box that has more
-// than maxSingleLines of them.
+// Ends in the same group box share a spoke. If another box has more than maxSingleLines of the
+// ends, they share a spoke too.
 func (b *builder) addSpokes(i, hub int, vertices []int, ends []End) {
 	counts := map[int]int{}
 	for _, v := range vertices {

@@ -42,14 +42,13 @@ func clean(s string, limit int) string {
 	return b.String()
 }
 
-// maxText is the maximal number of characters of most texts in a drawing.
+// maxText is in characters.
 const maxText = 200
 
-// cleaned returns s cleaned and cut at maxText characters.
 func cleaned(s string) string { return clean(s, maxText) }
 
-// elide shortens a cleaned text until measure returns at most room for the text. It cuts out
-// the middle, because names usually differ at their ends.
+// elide cuts out the middle of a cleaned text, because names usually differ at their ends. The
+// result measures at most room.
 func elide(s string, room float64, measure func(string) float64) string {
 	if measure(s) <= room {
 		return s
@@ -73,13 +72,12 @@ var advance = [...]uint8{
 	50, 62, 64, 55, 64, 62, 36, 64, 64, 28, 28, 58, 28, 98, 64, 62, 64, 64, 42, 53, 40, 64, 60, 82, 60, 60, 53, 64, 34, 64, 84,
 }
 
-// font is a size and weight of text in the drawing.
 type font struct {
 	size float64
 	bold bool
 }
 
-// width estimates the width of a text in a drawing. The estimate tends to be too large.
+// width returns an estimate that tends to be too large.
 func (f font) width(s string) float64 {
 	w := 0.0
 	for _, r := range s {
@@ -99,7 +97,6 @@ func (f font) width(s string) float64 {
 	return w * f.size / 100
 }
 
-// height returns the height of a line of text.
 func (f font) height() float64 { return f.size * 1.3 }
 
 // columns returns the width of a cleaned text in a terminal.
@@ -111,7 +108,7 @@ func columns(s string) int {
 	return n
 }
 
-// columnsOf returns the width of a character in a terminal: 0, 1 or 2 columns.
+// columnsOf returns 0, 1 or 2.
 func columnsOf(r rune) int {
 	switch {
 	case r < 0x300:

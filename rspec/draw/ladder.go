@@ -31,9 +31,8 @@ func (s *scene) ladders(vertices []int, in map[int]bool, degree map[int]int) []*
 	return list
 }
 
-// ladder places nodes between the bars of two hubs and returns the block. The box of the
-// first hub is at the left, and the box of the second at the right. spokes has the edges of
-// each node.
+// ladder places nodes between the bars of two hubs. The box of the first hub is at the left,
+// and the box of the second at the right. The parameter spokes has the edges of each node.
 func (s *scene) ladder(hubs [2]int, nodes []int, spokes map[int][]int) *block {
 	pitch, high := 0.0, 0.0
 	for _, n := range nodes {

@@ -9,7 +9,6 @@ type block struct {
 	members []int // vertices
 }
 
-// Distances in the layout.
 const (
 	clearance  = 26.0 // between boxes that are not linked
 	partGap    = 44.0 // between unconnected parts
@@ -20,7 +19,6 @@ const (
 	proportion = 1.5  // preferred ratio of width to height
 )
 
-// placeBoxes sets the places of all vertices and frames.
 func (s *scene) placeBoxes() {
 	var regions grouping[int, int]
 	for i := range s.vertices {
@@ -70,7 +68,6 @@ func (s *scene) placeBoxes() {
 	s.placeTitles()
 }
 
-// move moves a block and all its members to a new centre.
 func (s *scene) move(b *block, centre point) {
 	d := centre.sub(b.point)
 	b.point = centre
@@ -79,8 +76,8 @@ func (s *scene) move(b *block, centre point) {
 	}
 }
 
-// mirror reflects the members of a block along x, y or both. header is the height of the
-// title if the block is a frame; the title remains at the top.
+// mirror reflects the members of a block along x, y or both. The parameter header is the
+// height of a frame's title, which remains at the top.
 func (s *scene) mirror(b *block, x, y bool, header float64) {
 	flip := func(p point) point {
 		if x {
@@ -96,8 +93,8 @@ func (s *scene) mirror(b *block, x, y bool, header float64) {
 	}
 }
 
-// gaps returns the distance that linked boxes among the vertices need for the labels between
-// them. It is zero if no two of the vertices are linked.
+// gaps returns the distance that the labels between linked boxes need. It is zero if no two of
+// the vertices are linked.
 func (s *scene) gaps(in map[int]bool) point {
 	g := point{}
 	for i := range s.edges {
@@ -108,7 +105,6 @@ func (s *scene) gaps(in map[int]bool) point {
 	return g
 }
 
-// setOf returns a set with the members of a list.
 func setOf(list []int) map[int]bool {
 	set := map[int]bool{}
 	for _, v := range list {
@@ -120,7 +116,6 @@ func setOf(list []int) map[int]bool {
 // leastGap is the distance for lines without labels.
 var leastGap = point{54, 46}
 
-// gap returns the distance that the ends of an edge need for its labels.
 func (e *edge) gap() point {
 	ends, rows := 0.0, 0.0
 	for _, t := range e.near {
@@ -136,9 +131,8 @@ func (e *edge) gap() point {
 	}
 }
 
-// blocks divides the vertices into blocks. Ladders and buses become blocks, and each other
-// vertex becomes one. If several buses have the same node as their only neighbour, they form
-// one block with this node.
+// blocks makes a block of each ladder, each bus and each other vertex. If several buses have
+// the same node as their only neighbour, they form one block with this node.
 func (s *scene) blocks(vertices []int) []*block {
 	degree := map[int]int{}
 	for i := range s.edges {
@@ -185,7 +179,6 @@ func (s *scene) blocks(vertices []int) []*block {
 	return list
 }
 
-// busEdges returns, for each hub, the edges to the nodes that stand on its bus.
 func (s *scene) busEdges(in, taken map[int]bool, degree map[int]int) map[int][]int {
 	spokes := map[int]int{} // the number of lines that end at each hub
 	for i := range s.edges {

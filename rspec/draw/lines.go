@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// addLinks adds a line for each link with two ends and a hub for every other link. It does
-// not draw a link between two nodes that share a box.
+// addLinks adds a line for each link with two ends and a hub for every other link. Links
+// between nodes that share a box are not drawn.
 func (b *builder) addLinks() {
 	p := b.scene.picture
 	b.common = commonProperties(p)
-	var pairs grouping[[2]int, int] // the links with two ends, by the vertices at their ends
+	var pairs grouping[[2]int, int] // by the vertices at their ends
 	for i := range p.Links {
 		l := &p.Links[i]
 		var vertices []int // the vertices of ends
@@ -48,8 +48,8 @@ func (b *builder) addLinks() {
 	}
 }
 
-// vertexOf returns the vertex at which an end of link i is drawn. It adds a vertex for an end
-// that the document does not contain, or returns -1 if there are too many such vertices.
+// vertexOf adds a vertex for an end that the document does not contain. It returns -1 if there
+// are too many such vertices.
 func (b *builder) vertexOf(i int, e End) int {
 	if e.Node >= 0 {
 		return b.grouped[e.Node]
@@ -82,8 +82,8 @@ func (b *builder) vertexOf(i int, e End) int {
 	return b.outside[key]
 }
 
-// frameOfLink returns the frame in which a link is drawn: the manager of all its nodes, or -1
-// if they have no common manager.
+// frameOfLink returns the manager of all nodes of the link, or -1 if they have no common
+// manager.
 func (b *builder) frameOfLink(l *Link) int {
 	frame, found := -1, false
 	for _, e := range l.Ends {
@@ -102,8 +102,7 @@ func (b *builder) frameOfLink(l *Link) int {
 	return frame
 }
 
-// maxSingleLines is the maximal number of links between two boxes that are drawn as separate
-// lines.
+// maxSingleLines is the maximal number of separate lines between two boxes.
 const maxSingleLines = 4
 
 // addLines adds the links between two boxes: as separate lines, or as one thick line if there
@@ -134,11 +133,9 @@ func (b *builder) addLines(pair [2]int, links []int) {
 	}
 }
 
-// isGroup reports whether vertex v stands for several nodes.
 func (b *builder) isGroup(v int) bool { return v < len(b.groups) && len(b.groups[v].nodes) > 1 }
 
-// endLabel returns the label at the end of a line: the interface's first address and the
-// number of its other addresses.
+// endLabel returns the interface's first address and the number of the others.
 func (b *builder) endLabel(e End) string {
 	if e.Node < 0 || b.isGroup(b.grouped[e.Node]) {
 		return ""
@@ -150,7 +147,7 @@ func (b *builder) endLabel(e End) string {
 	return clean(in.Addresses[0], 40) + andMore(len(in.Addresses)-1)
 }
 
-// andMore returns the text for n more entries, such as " +2", or "" if n is 0.
+// andMore returns a text such as " +2", or "" if n is 0.
 func andMore(n int) string {
 	if n <= 0 {
 		return ""
@@ -158,8 +155,7 @@ func andMore(n int) string {
 	return fmt.Sprintf(" +%d", n)
 }
 
-// linkLabel returns the label of a link's line: the link's name if the picture has few
-// links, its properties, its type if that is unusual, and its VLAN.
+// linkLabel includes the link's name only if the picture has few links.
 func (b *builder) linkLabel(l *Link) []string {
 	var words []string
 	if len(b.scene.picture.Links) <= 40 && l.Name != "" {
@@ -168,7 +164,6 @@ func (b *builder) linkLabel(l *Link) []string {
 	return append(words, b.linkFacts(l)...)
 }
 
-// linkFacts returns the properties, unusual type and VLAN of a link.
 func (b *builder) linkFacts(l *Link) []string {
 	var words []string
 	p := b.scene.picture
@@ -183,8 +178,7 @@ func (b *builder) linkFacts(l *Link) []string {
 	return words
 }
 
-// specialType returns the link's first type that is not an ordinary LAN or VLAN, or "" if
-// there is none.
+// specialType returns the first type that is not an ordinary LAN or VLAN, or "".
 func specialType(l *Link) string {
 	for _, t := range l.Types {
 		switch strings.ToLower(t) {
@@ -196,7 +190,6 @@ func specialType(l *Link) string {
 	return ""
 }
 
-// linkTitle returns the tooltip of a link.
 func linkTitle(l *Link) string {
 	t := tooltip{cleaned(l.Name)}
 	t.add("type", strings.Join(first(l.Types, 4), ", "))
@@ -215,8 +208,8 @@ func linkTitle(l *Link) string {
 	return strings.Join(t, "\n")
 }
 
-// commonProperties returns the properties that all links share, to be shown once in the
-// heading. The result is empty if there are fewer than five links.
+// commonProperties returns the properties that all links share, for the heading. It returns ""
+// if there are fewer than five links.
 func commonProperties(p *Picture) string {
 	common := ""
 	for i := range p.Links {

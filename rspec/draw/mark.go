@@ -2,7 +2,6 @@ package draw
 
 import "fmt"
 
-// writeMark draws the mark of a condition: a disc, a half-filled ring, a ring or a cross.
 func (o *svgWriter) writeMark(c condition, x, y float64) {
 	colour := stateColours[c]
 	const r = 5.0
@@ -20,13 +19,11 @@ func (o *svgWriter) writeMark(c condition, x, y float64) {
 	}
 }
 
-// legendText is the text of the legend for one condition.
 type legendText struct {
 	is   condition
 	text string
 }
 
-// legendTexts returns the conditions in the drawing with the number of nodes in each.
 func (s *scene) legendTexts() (list []legendText) {
 	seen := map[condition]int{}
 	for i := range s.vertices {
@@ -42,7 +39,6 @@ func (s *scene) legendTexts() (list []legendText) {
 	return list
 }
 
-// legendWidth returns the width of the legend; 0 if there is none.
 func (s *scene) legendWidth() float64 {
 	w := 0.0
 	for _, t := range s.legendTexts() {
@@ -51,7 +47,6 @@ func (s *scene) legendWidth() float64 {
 	return w
 }
 
-// writeLegend explains the marks in the drawing.
 func (o *svgWriter) writeLegend(y float64) {
 	x := margin + 5
 	for _, t := range o.s.legendTexts() {

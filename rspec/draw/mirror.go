@@ -1,7 +1,6 @@
 package draw
 
-// mirrorBlocks mirrors blocks with several boxes so that the lines to other
-// blocks become shorter.
+// mirrorBlocks shortens the lines between blocks.
 func (a *arrangement) mirrorBlocks(list []int) {
 	crossing := map[int][]*edge{}
 	for k := range a.s.edges {
@@ -41,8 +40,8 @@ func (a *arrangement) mirrorBlocks(list []int) {
 	}
 }
 
-// alignFrames makes nearly vertical or horizontal lines between two frames exactly vertical
-// or horizontal, by shifting frames slightly.
+// alignFrames shifts frames slightly to make nearly vertical or horizontal lines between two
+// frames exact.
 func (a *arrangement) alignFrames() {
 	const little = 40
 	shifted := map[[2]int]bool{} // block and axis

@@ -88,8 +88,7 @@ type Interface struct {
 	Name      string
 	Addresses []string
 	MAC       string
-	// linked reports whether a link ends at this interface.
-	linked bool
+	linked    bool
 }
 
 // End is one end of a link.

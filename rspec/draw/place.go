@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// label is a placed text beside a line.
 type label struct {
 	rect
 	lines []string
 	dim   bool
 }
 
-// placer finds places where labels hide nothing.
 type placer struct {
 	s        *scene
 	taken    grid // boxes and labels
@@ -21,8 +19,7 @@ type placer struct {
 	lines    [][2]point
 }
 
-// placeLabels places all labels. A label without a free place is left out and
-// remains only in the tooltip.
+// placeLabels leaves out a label without a free place. Its text remains in the tooltip.
 func (s *scene) placeLabels() {
 	p := placer{s: s, taken: grid{}, segments: grid{}}
 	for i := range s.vertices {
@@ -61,13 +58,11 @@ func (s *scene) placeLabels() {
 	}
 }
 
-// addLine records a line that labels should not cover.
 func (p *placer) addLine(a, b point) {
 	p.segments.add(spanned(a, b))
 	p.lines = append(p.lines, [2]point{a, b})
 }
 
-// visible returns the part of an edge's path that is outside the boxes at its ends.
 func (p *placer) visible(e *edge) []point {
 	path := slices.Clone(e.path)
 	trim := func(r rect) {
@@ -96,7 +91,6 @@ func (p *placer) visible(e *edge) []point {
 	return path
 }
 
-// pathLength returns the length of a path.
 func pathLength(path []point) float64 {
 	l := 0.0
 	for i := 1; i < len(path); i++ {
@@ -105,8 +99,8 @@ func pathLength(path []point) float64 {
 	return l
 }
 
-// pointAt returns the point p at a distance from the start of a path, and the direction of
-// the path there.
+// pointAt returns the point p at a distance from the start of the path, and the path's
+// direction there.
 func pointAt(path []point, distance float64) (p, direction point) {
 	for i := 1; i < len(path); i++ {
 		l := path[i-1].to(path[i])
@@ -119,7 +113,6 @@ func pointAt(path []point, distance float64) (p, direction point) {
 	return path[0], point{1, 0}
 }
 
-// placeEnd places the label at one end of an edge, as near to the box as possible.
 func (p *placer) placeEnd(e *edge, end int) {
 	path := p.visible(e)
 	if end == 1 {
@@ -142,9 +135,9 @@ func (p *placer) placeEnd(e *edge, end int) {
 	p.placeBest([]string{text}, size, candidates, false)
 }
 
-// besideBox returns the centre of a label of the given size. The label touches the box r and
-// a line that leaves r at the point exit in the given direction. side 1 puts the label below
-// or right of the line, side -1 above or left of it.
+// besideBox returns the centre of a label that touches the box r. The label also touches a
+// line that leaves r at the point exit. With side 1 the label is below or right of the line,
+// with side -1 above or left.
 func besideBox(r rect, exit, direction, size point, side float64) point {
 	const gap = 3
 	half := size.times(0.5)
@@ -158,7 +151,6 @@ func besideBox(r rect, exit, direction, size point, side float64) point {
 	return point{exit.x + side*(half.x+4+max(0, side*drift)), y}
 }
 
-// placeMiddle places the label of an edge near its middle.
 func (p *placer) placeMiddle(e *edge) {
 	path := p.visible(e)
 	length := pathLength(path)
@@ -173,9 +165,9 @@ func (p *placer) placeMiddle(e *edge) {
 	p.placeBest(e.middle, size, candidates, true)
 }
 
-// besideLine returns the centre of a label of the given size. The label is next to the point
-// p of a line with the given direction. side -1 puts the label above the line, or left of a
-// steep line; side 1 puts it below or right.
+// besideLine returns the centre of a label next to the point p of a line. With side 1 the
+// label is below or right of the line. With side -1 it is above a line, or left of a steep
+// one.
 func besideLine(p, direction, size point, side float64) point {
 	normal := point{-direction.y, direction.x}
 	steep := math.Abs(direction.y) > 0.9
@@ -186,18 +178,16 @@ func besideLine(p, direction, size point, side float64) point {
 	return p.add(normal.times(math.Abs(normal.x)*size.x/2 + math.Abs(normal.y)*size.y/2 + 2))
 }
 
-// candidate is a possible place of a label with its base cost.
 type candidate struct {
 	at   point
 	cost float64
 }
 
-// maxCost limits the cost of a place: a label across three lines is unreadable.
+// maxCost excludes a label across three lines, which is unreadable.
 const maxCost = 24
 
-// placeBest places a label at the best candidate: it must cover no box and no other label,
-// and should cover few lines. If no candidate costs less than maxCost, the label counts as
-// unplaced.
+// placeBest places a label at the cheapest candidate. The label must cover no box and no other
+// label. If no candidate costs less than maxCost, the label counts as unplaced.
 func (p *placer) placeBest(text []string, size point, candidates []candidate, dim bool) {
 	found, least := rect{}, math.Inf(1)
 	for _, t := range candidates {
@@ -226,7 +216,6 @@ func (p *placer) placeBest(text []string, size point, candidates []candidate, di
 	p.s.labels = append(p.s.labels, label{found, text, dim})
 }
 
-// grid indexes rectangles by place.
 type grid struct {
 	rects []rect
 	cells map[[2]int][]int // the numbers of the rects in each cell
@@ -235,10 +224,8 @@ type grid struct {
 	queries int
 }
 
-// gridCell is the width and height of a cell of a grid.
 const gridCell = 120.0
 
-// cellsOf yields the cells that r covers.
 func cellsOf(r rect) iter.Seq[[2]int] {
 	return func(yield func([2]int) bool) {
 		for x := int(math.Floor(r.left() / gridCell)); x <= int(math.Floor(r.right()/gridCell)); x++ {
@@ -251,7 +238,6 @@ func cellsOf(r rect) iter.Seq[[2]int] {
 	}
 }
 
-// add adds a rect to the grid.
 func (g *grid) add(r rect) {
 	if g.cells == nil {
 		g.cells = map[[2]int][]int{}
@@ -263,7 +249,7 @@ func (g *grid) add(r rect) {
 	}
 }
 
-// overlapping yields the numbers of the rects that overlap r, each once.
+// overlapping yields each number once.
 func (g *grid) overlapping(r rect) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		g.queries++
@@ -281,7 +267,6 @@ func (g *grid) overlapping(r rect) iter.Seq[int] {
 	}
 }
 
-// overlapsAny reports whether r overlaps any rect of the grid.
 func (g *grid) overlapsAny(r rect) bool {
 	for range g.overlapping(r) {
 		return true

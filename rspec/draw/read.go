@@ -11,7 +11,7 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// protogeniSpace is the namespace of ProtoGENI 2, which is read like rspec.Namespace.
+// protogeniSpace is read like rspec.Namespace.
 const protogeniSpace = "http://www.protogeni.net/resources/rspec/2"
 
 // Read converts a document to a Picture. It fails if the document is not XML, exceeds the
@@ -58,7 +58,7 @@ func Read(b []byte, limits xmltree.Limits) (*Picture, error) {
 	return r.p, nil
 }
 
-// kindOf returns the type attribute of the root, or Request for any other value.
+// kindOf returns Request for an unknown type attribute.
 func kindOf(root *xmltree.Element) Kind {
 	switch k := Kind(strings.ToLower(value(root, "type"))); k {
 	case Manifest, Advertisement:
@@ -67,11 +67,9 @@ func kindOf(root *xmltree.Element) Kind {
 	return Request
 }
 
-// interfaceIndex identifies an interface: node is an index of Picture.Nodes, and number an
-// index of Node.Interfaces.
+// interfaceIndex has an index of Picture.Nodes and one of Node.Interfaces.
 type interfaceIndex struct{ node, number int }
 
-// reader builds a Picture from a document.
 type reader struct {
 	core       string // the namespace of the document's own elements
 	p          *Picture
@@ -79,12 +77,11 @@ type reader struct {
 	interfaces map[string]interfaceIndex // by client_id or component_id; the first interface with the name wins
 }
 
-// children returns the children of e with that name in the RSpec's own namespace.
+// children returns only elements in the RSpec's own namespace.
 func (r *reader) children(e *xmltree.Element, local string) []*xmltree.Element {
 	return childrenOf(e, local, r.core)
 }
 
-// firstChild returns the first child of e with that name, or nil if there is none.
 func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	if list := r.children(e, local); len(list) > 0 {
 		return list[0]
@@ -92,8 +89,7 @@ func (r *reader) firstChild(e *xmltree.Element, local string) *xmltree.Element {
 	return nil
 }
 
-// childrenOf returns the children of e with that name in one of the given namespaces. Some
-// extensions have two namespaces.
+// childrenOf accepts several namespaces, because some extensions have two.
 func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.Element {
 	var list []*xmltree.Element
 	for _, c := range e.Elements() {
@@ -104,8 +100,8 @@ func childrenOf(e *xmltree.Element, local string, spaces ...string) []*xmltree.E
 	return list
 }
 
-// value returns the value of an attribute without surrounding white space. It returns "" if
-// the attribute is missing or e is nil.
+// value returns an attribute without surrounding white space. It returns "" if the attribute
+// is missing or e is nil.
 func value(e *xmltree.Element, local string) string {
 	if e == nil {
 		return ""
@@ -114,8 +110,7 @@ func value(e *xmltree.Element, local string) string {
 	return strings.TrimSpace(v)
 }
 
-// addNew appends a word to a list, unless the list contains the word or already has maxTypes
-// words.
+// addNew skips a word that the list contains, and keeps at most maxTypes words.
 func addNew(list []string, word string) []string {
 	if word == "" || len(list) == maxTypes || slices.Contains(list, word) {
 		return list
@@ -123,7 +118,7 @@ func addNew(list []string, word string) []string {
 	return append(list, word)
 }
 
-// boolValue returns the value of an attribute of type xs:boolean, or nil for any other text.
+// boolValue returns nil if the attribute is not an xs:boolean.
 func boolValue(e *xmltree.Element, local string) *bool {
 	var v bool
 	switch value(e, local) {
@@ -136,15 +131,13 @@ func boolValue(e *xmltree.Element, local string) *bool {
 	return &v
 }
 
-// isTrue reports whether an attribute of type xs:boolean is true.
 func isTrue(e *xmltree.Element, local string) bool {
 	v := boolValue(e, local)
 	return v != nil && *v
 }
 
-// managerNumber returns the number of the manager that id names. If the manager is new,
-// managerNumber adds it to the picture. If id is empty, the authority in the component's URN
-// is the manager.
+// managerNumber adds a new manager to the picture. If id is empty, the authority in the
+// component's URN is the manager.
 func (r *reader) managerNumber(id, component string) int {
 	m := Manager{URN: id, Name: id}
 	if u, err := urn.Parse(id); err == nil {

@@ -9,7 +9,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readLink appends the link of e to the picture.
 func (r *reader) readLink(e *xmltree.Element) {
 	l := Link{
 		Name:      cmp.Or(value(e, "client_id"), componentName(value(e, "component_name")), componentName(value(e, "component_id"))),
@@ -42,8 +41,7 @@ func (r *reader) readLink(e *xmltree.Element) {
 	r.p.Links = append(r.p.Links, l)
 }
 
-// linkEnd finds the interface to which ref refers. It tries client_id first, because several
-// interfaces may have the same component_id.
+// linkEnd tries client_id first, because several interfaces may have the same component_id.
 func (r *reader) linkEnd(ref *xmltree.Element) End {
 	client, component := value(ref, "client_id"), value(ref, "component_id")
 	for _, id := range []string{client, component} {
@@ -61,7 +59,6 @@ func (r *reader) linkEnd(ref *xmltree.Element) End {
 	return end
 }
 
-// interfaceName returns the name under which the drawing shows the interface id.
 func (r *reader) interfaceName(id string) string {
 	if at, known := r.interfaces[id]; known {
 		return r.p.Nodes[at.node].Interfaces[at.number].Name

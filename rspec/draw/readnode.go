@@ -11,7 +11,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readNode appends the node of e to the picture.
 func (r *reader) readNode(e *xmltree.Element) {
 	component := value(e, "component_id")
 	n := Node{
@@ -63,8 +62,7 @@ func (r *reader) readNode(e *xmltree.Element) {
 	r.p.Nodes = append(r.p.Nodes, n)
 }
 
-// readInterface reads an interface. It records, for readLink, the names by which links refer
-// to the interface. index identifies the interface.
+// readInterface records, for readLink, the names by which links refer to the interface.
 func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interface {
 	client, component := value(i, "client_id"), value(i, "component_id")
 	in := Interface{Name: cmp.Or(client, componentName(component)), MAC: value(i, "mac_address")}
@@ -84,11 +82,10 @@ func (r *reader) readInterface(i *xmltree.Element, index interfaceIndex) Interfa
 
 const (
 	maxTypes = 64      // types in each list of sliver types, link types or speeds
-	maxSlots = 1 << 20 // a larger number of slots is reduced to this
+	maxSlots = 1 << 20 // a larger number is reduced to this
 )
 
-// monitored reports whether e requests or offers monitoring, in either of the extension's
-// namespaces.
+// monitored accepts both namespaces of the extension.
 func monitored(e *xmltree.Element) bool {
 	for _, m := range childrenOf(e, "monitoring", schemas.Monitoring, schemas.OldMonitoring) {
 		if isTrue(m, "enabled") || isTrue(m, "supported") {
@@ -98,7 +95,6 @@ func monitored(e *xmltree.Element) bool {
 	return false
 }
 
-// componentName returns the short name in a component's URN.
 func componentName(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Name
@@ -110,7 +106,7 @@ func componentName(id string) string {
 	return id
 }
 
-// imageName returns the short name of a disk image, given as a URN, a name or a URL.
+// imageName returns the short name of a URN, a name or a URL.
 func imageName(e *xmltree.Element) string {
 	name := lastName(cmp.Or(value(e, "name"), value(e, "url")))
 	// Emulab writes PROJECT:IMAGE.
@@ -139,7 +135,6 @@ func (l Login) String() string {
 // plainNames matches names without a meaning for a shell or for ssh.
 var plainNames = regexp.MustCompile(`^[a-zA-Z0-9._:][a-zA-Z0-9._:-]*$`)
 
-// plainName reports whether s has no meaning for a shell and is not an option.
 func plainName(s string) bool {
 	return plainNames.MatchString(s)
 }

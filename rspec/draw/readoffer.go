@@ -9,7 +9,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// readOffers reads the shared VLANs and public addresses of an advertisement.
 func (r *reader) readOffers(root *xmltree.Element) {
 	if r.p.Kind != Advertisement {
 		return
@@ -29,7 +28,6 @@ func (r *reader) readOffers(root *xmltree.Element) {
 	}
 }
 
-// countOrUnknown parses a number. It returns -1 if the number is missing or negative.
 func countOrUnknown(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
@@ -38,9 +36,9 @@ func countOrUnknown(s string) int {
 	return n
 }
 
-// assignUnmanaged assigns nodes that name no manager to the document's only named
-// manager, because the aggregate that receives the document does the same. If several
-// managers are named, these nodes keep a manager without a name.
+// assignUnmanaged assigns nodes without a manager to the document's only named manager,
+// because the aggregate that receives the document does the same. If several managers are
+// named, these nodes keep a manager without a name.
 func (r *reader) assignUnmanaged() {
 	unnamed, known := r.managers[""]
 	if !known || len(r.p.Managers) != 2 {
@@ -52,8 +50,7 @@ func (r *reader) assignUnmanaged() {
 	}
 }
 
-// authorityOf returns the authority in a component's URN. It also reads URNs that
-// are too long or contain blanks.
+// authorityOf also reads URNs that are too long or contain blanks.
 func authorityOf(id string) string {
 	if u, err := urn.Parse(id); err == nil {
 		return u.Authority

@@ -7,25 +7,23 @@ import (
 	"strings"
 )
 
-// router finds the paths of lines, around boxes where necessary.
 type router struct {
 	s *scene
-	// budget is the number of comparisons of a line with a box or another line
-	// that detours may still use. When it is spent, lines run straight.
+	// budget is the number of comparisons with boxes and other lines that detours may still
+	// use. When it is spent, lines run straight.
 	budget int
 	titles []rect // titles of frames, which lines also avoid
-	// detours are the segments of earlier detours; later detours avoid them.
+	// detours are segments that later detours avoid.
 	detours [][2]point
 }
 
 // lineGap is the distance of a line from boxes that are not its own.
 const lineGap = 6.0
 
-// hubGap is the preferred distance of a line from hubs, because a closer line seems to end
-// at the hub.
+// hubGap is the preferred distance of a line from other hubs, because a closer line seems to
+// end at the hub.
 const hubGap = 16.0
 
-// routeLines sets the path of every edge.
 func (s *scene) routeLines() {
 	r := router{s: s, budget: 60_000_000, titles: s.titleRects()}
 	var alike grouping[[2]int, int]
@@ -44,17 +42,17 @@ func (s *scene) routeLines() {
 	}
 }
 
-// bows are the distances by which lines bend to one side, in the order in which
-// they are tried. After the first fewBows of them a detour is tried.
+// bows are the distances by which lines bend to one side, in the order of the attempts. After
+// the first fewBows of them a detour is tried.
 var bows = []float64{0, 26, -26, 46, -46, 76, -76, 116, -116, 170, -170}
 
 const fewBows = 5
 
-// laneGap is the distance between parallel detours. It is not a multiple of the
-// steps in waypoints, so that parallel detours do not coincide.
+// laneGap is the distance between parallel detours. It is not a multiple of the steps in
+// waypoints, so that parallel detours do not coincide.
 const laneGap = 9.0
 
-// routePair routes all lines between two boxes. The lines bend together, side by side.
+// routePair bends all lines between two boxes together, side by side.
 func (r *router) routePair(edges []int) {
 	e := &r.s.edges[edges[0]]
 	p, q := r.s.vertices[e.from].point, r.s.vertices[e.to].point
@@ -105,7 +103,7 @@ func (r *router) bend(edges []int, p, q point, boxes []rect, bow float64) bool {
 }
 
 // obstacles returns the boxes and titles near a line from p to q, enlarged by the distance
-// that the line keeps from them. hubGap is this distance for hubs.
+// that the line must keep. For hubs, this distance is the parameter hubGap.
 func (r *router) obstacles(e *edge, p, q point, hubGap float64) []rect {
 	reach := spanned(p, q).grown(320)
 	var list []rect
@@ -126,7 +124,6 @@ func (r *router) obstacles(e *edge, p, q point, hubGap float64) []rect {
 	return list
 }
 
-// crossesBox reports whether a path passes through one of the boxes.
 func crossesBox(path []point, boxes []rect) bool {
 	for i := 1; i < len(path); i++ {
 		p, q := path[i-1], path[i]
@@ -141,7 +138,6 @@ func crossesBox(path []point, boxes []rect) bool {
 	return false
 }
 
-// isFree reports whether a line may turn at c without touching an earlier detour.
 func (r *router) isFree(c point) bool {
 	r.budget -= len(r.detours)
 	spot := rect{c, 3, 3}
@@ -153,9 +149,9 @@ func (r *router) isFree(c point) bool {
 	return true
 }
 
-// detour finds a short path with few turns along the corners of boxes. It returns nil if
-// there is no such path or the budget is spent. lane is the distance from the first of
-// several parallel lines; it is 0 for the first.
+// detour finds a short path with few turns along the corners of boxes. It returns nil if there
+// is no such path or the budget is spent. The parameter lane is the distance from the first of
+// several parallel lines; 0 for the first.
 func (r *router) detour(p, q point, boxes []rect, lane float64) []point {
 	if r.budget -= 4 * len(boxes) * len(boxes); r.budget < 0 {
 		return nil
@@ -163,8 +159,7 @@ func (r *router) detour(p, q point, boxes []rect, lane float64) []point {
 	return r.shortest(r.waypoints(p, q, boxes, lane), boxes, lane)
 }
 
-// waypoints returns the points where a path may begin, end or turn: p, q and the
-// corners of boxes.
+// waypoints returns p, q and the corners of boxes at which a path may turn.
 func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
 	waypoints := []point{p, q}
 	for _, b := range boxes {
@@ -192,8 +187,8 @@ func (r *router) waypoints(p, q point, boxes []rect, lane float64) []point {
 	return waypoints
 }
 
-// shortest returns the best path from the first waypoint to the second. It returns nil if
-// there is no path or the budget is spent.
+// shortest returns a path from the first waypoint to the second. It returns nil if there is no
+// path or the budget is spent.
 func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point {
 	p, q := waypoints[0], waypoints[1]
 	const turn = 45 // a turn costs as much as this distance
@@ -237,8 +232,7 @@ func (r *router) shortest(waypoints []point, boxes []rect, lane float64) []point
 	return slices.Insert(way, 0, p)
 }
 
-// arc returns points of a curve from p to q. In its middle the curve deviates by bow from the
-// straight line.
+// arc returns points of a curve that in its middle deviates by bow from the straight line.
 func arc(p, q point, bow float64) []point {
 	if bow == 0 {
 		return []point{p, q}
@@ -253,8 +247,8 @@ func arc(p, q point, bow float64) []point {
 	return path
 }
 
-// control returns the control point of a quadratic curve with the given bow. The side to
-// which the curve bends does not depend on the order of p and q.
+// control returns the control point of a quadratic curve. The side to which the curve bends
+// does not depend on the order of p and q.
 func control(p, q point, bow float64) point {
 	d := q.sub(p)
 	if d.x < 0 || d.x == 0 && d.y < 0 {
@@ -264,7 +258,7 @@ func control(p, q point, bow float64) point {
 	return between(p, q, 0.5).add(point{-d.y / l, d.x / l}.times(2 * bow))
 }
 
-// curve returns a curve in SVG syntax, with the bow of arc.
+// curve returns SVG syntax; bow is as in arc.
 func curve(p, q point, bow float64) string {
 	if bow == 0 {
 		return polyline([]point{p, q})
@@ -273,7 +267,6 @@ func curve(p, q point, bow float64) string {
 	return fmt.Sprintf("M%s Q%s %s", coordinates(p), coordinates(c), coordinates(q))
 }
 
-// polyline returns a path of straight lines in SVG syntax.
 func polyline(path []point) string {
 	var b strings.Builder
 	for i, p := range path {
@@ -283,7 +276,6 @@ func polyline(path []point) string {
 	return b.String()
 }
 
-// rounded returns a path with rounded corners in SVG syntax.
 func rounded(way []point) string {
 	var b strings.Builder
 	b.WriteString("M" + coordinates(way[0]))
@@ -298,10 +290,8 @@ func rounded(way []point) string {
 	return b.String()
 }
 
-// coordinates formats a point in SVG syntax.
 func coordinates(p point) string { return decimal(p.x) + "," + decimal(p.y) }
 
-// decimal formats a coordinate with one digit after the point.
 func decimal(v float64) string {
 	s := fmt.Sprintf("%.1f", v)
 	s = strings.TrimSuffix(s, ".0")

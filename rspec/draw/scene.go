@@ -1,6 +1,5 @@
 package draw
 
-// shape is the form in which a vertex is drawn.
 type shape int
 
 const (
@@ -10,12 +9,10 @@ const (
 	missingShape       // an interface or aggregate that the document names but does not contain
 )
 
-// vertex is a box with its place and its text.
 type vertex struct {
 	rect
 	shape shape
-	// frame is the number of the manager whose frame contains the vertex, or -1 for
-	// a vertex between the frames.
+	// frame is a manager's number, or -1 for a vertex between the frames.
 	frame int
 	lines []line
 	title string
@@ -26,23 +23,20 @@ type vertex struct {
 	stubEnds []point
 }
 
-// line is one line of text in a box.
 type line struct {
 	text string
 	font font
 	dim  bool
 }
 
-// edge is a line between two vertices.
 type edge struct {
 	from, to int
-	// near are the labels at the two ends. middle are the lines of the label between
-	// the ends.
+	// near are the labels at the two ends, and middle are the lines of the label between them.
 	near   [2]string
 	middle []string
 	title  string
-	// trunk marks a line that joins the parts of one hub; bundle marks a line
-	// that stands for several links.
+	// trunk marks a line between parts of one hub, and bundle a line that stands for several
+	// links.
 	trunk, bundle bool
 	// stub is 0 unless the edge is a line from a node to a bus. Then the edge ends at
 	// stubEnds[stub-1] of the node.
@@ -51,16 +45,14 @@ type edge struct {
 	drawn string // the path in SVG syntax
 }
 
-// scene is the graph that is placed and drawn.
 type scene struct {
 	picture  *Picture
 	vertices []vertex
 	edges    []edge
-	framed   bool // each manager has a frame
+	framed   bool
 	frames   []rect
-	// titleAtRight reports for each frame whether its title stands at the right.
-	titleAtRight []bool
-	// heading and notes are the lines above and below the drawing.
+	// titleAtRight says which frames have their title at the right.
+	titleAtRight   []bool
 	heading, notes []string
 	labels         []label
 	// unplaced is the number of labels for which no place was found.
@@ -84,13 +76,11 @@ var (
 	noteFont   = font{12, false}
 )
 
-// add appends a vertex and returns its number.
 func (s *scene) add(v vertex) int {
 	s.vertices = append(s.vertices, v)
 	return len(s.vertices) - 1
 }
 
-// transform applies f to the places of a vertex, its bars and its stub ends.
 func (v *vertex) transform(f func(point) point) {
 	v.point = f(v.point)
 	for i := range v.stubEnds {
@@ -101,7 +91,6 @@ func (v *vertex) transform(f func(point) point) {
 	}
 }
 
-// layOut computes the places of boxes, lines and labels, and the page size.
 func (s *scene) layOut() {
 	s.placeBoxes()
 	s.routeLines()
@@ -109,7 +98,6 @@ func (s *scene) layOut() {
 	s.fitPage()
 }
 
-// newScene builds the boxes and lines of a picture, without places.
 func newScene(p *Picture) *scene {
 	s := &scene{picture: p, framed: len(p.Managers) > 1}
 	b := builder{scene: s, groups: groupNodes(p), outside: map[string]int{}}

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// maxStressBlocks is the maximal number of blocks that placeByStress places, because its
-// cost grows with the square of the number.
+// maxStressBlocks limits placeByStress, because its cost grows with the square of the number
+// of blocks.
 const maxStressBlocks = 900
 
-// placeByStress places blocks so that distances on the drawing are like those in
-// the graph (stress majorization). Then it straightens rows and columns and
-// separates overlapping blocks.
+// placeByStress places blocks so that distances on the drawing are like those in the graph
+// (stress majorization). Then it straightens rows and columns and separates overlapping
+// blocks.
 func (a *arrangement) placeByStress(list []int) {
 	number := map[int]int{}
 	for k, i := range list {
@@ -61,7 +61,7 @@ func (a *arrangement) fitProportion(list []int, places []point) {
 	}
 }
 
-// compact shrinks a drawing along each axis as long as all blocks have room.
+// compact shrinks each axis as long as all blocks have room.
 func (a *arrangement) compact(list []int, places []point) {
 	for _, shrink := range []point{{1, 0.94}, {0.94, 1}} {
 		for range 30 {
@@ -77,8 +77,7 @@ func (a *arrangement) compact(list []int, places []point) {
 	}
 }
 
-// scale returns the factor by which to multiply places so that most linked blocks have room
-// between them. The factor is from 0.8 to 2.
+// scale returns the factor, from 0.8 to 2, that gives most linked blocks room between them.
 func (a *arrangement) scale(list []int, places []point) float64 {
 	var need []float64
 	for k, i := range list {

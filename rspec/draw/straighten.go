@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// align rotates places so that most edges run along the axes, and returns true. If no
-// rotation achieves this, align turns the longest direction of the drawing to the x axis and
-// returns false.
+// align rotates places so that most edges run along the axes, and returns true. If no rotation
+// achieves this, align turns the longest direction of the drawing to the x axis and returns
+// false.
 func align(places []point, near [][]int) (axes bool) {
 	var c, s, sx, sy, sxy, edges float64
 	middle := mean(places)
@@ -41,7 +41,6 @@ func align(places []point, near [][]int) (axes bool) {
 	return axes
 }
 
-// mirrorToTopLeft mirrors places so that places[index] is in the upper left quarter.
 func mirrorToTopLeft(places []point, index int) {
 	p := places[index].sub(mean(places))
 	for i := range places {
@@ -54,8 +53,8 @@ func mirrorToTopLeft(places []point, index int) {
 	}
 }
 
-// straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment
-// that increases the result of countFaults.
+// straighten aligns blocks that stand nearly in a row or a column. It undoes an alignment that
+// increases countFaults.
 func (a *arrangement) straighten(list []int, places []point, near [][]int) {
 	n := len(places)
 	if n > 400 {
@@ -129,11 +128,10 @@ func (a *arrangement) straighten(list []int, places []point, near [][]int) {
 	}
 }
 
-// relaxedGap is the share of the usual distances that aligned rows must keep.
+// relaxedGap is a share of the usual distances, which aligned rows must keep.
 const relaxedGap = 0.7
 
-// countFaults counts overlapping boxes, with weight 3, and lines that pass
-// through boxes.
+// countFaults counts overlapping boxes, with weight 3, and lines through boxes.
 func (a *arrangement) countFaults(list []int, places []point, near [][]int) int {
 	boxes := make([]rect, len(places))
 	for k, i := range list {
@@ -161,14 +159,13 @@ func (a *arrangement) countFaults(list []int, places []point, near [][]int) int 
 	return n
 }
 
-// maxRounds is the maximal number of rounds of separate. In these rounds the drawing grows
-// about twentyfold.
+// maxRounds limits separate, which enlarges the drawing about twentyfold in these rounds.
 const maxRounds = 40 * 60
 
-// separate moves boxes apart that are too near. It moves each pair along the axis on which
-// the shorter move suffices. Every 60 rounds it also enlarges the whole drawing, so that
-// finally all boxes have room. slack, at most 1, is the share of the required distances that
-// boxes must keep.
+// separate moves boxes apart that are too near. It moves each pair along the axis with the
+// shorter move. Every 60 rounds it also enlarges the whole drawing, so that finally all boxes
+// have room. The parameter slack, at most 1, is the share of the required distances that boxes
+// must keep.
 func (a *arrangement) separate(list []int, places []point, slack float64) {
 	widest := point{clearance, clearance} // the largest distance that any pair needs
 	for _, need := range a.need {

@@ -2,14 +2,14 @@ package draw
 
 import "math"
 
-// stressGraph is a connected graph whose vertices are placed by their distances in the graph.
+// stressGraph must be connected.
 type stressGraph struct {
 	near [][]int   // the neighbours of each vertex
 	size []float64 // the size of each vertex; an edge has length 1
 }
 
-// distances returns the lengths of the shortest paths from v. The sizes of the
-// vertices on a path count.
+// distances returns the lengths of the shortest paths from v. They include the sizes of the
+// vertices on a path.
 func (g *stressGraph) distances(v int) []float64 {
 	d := make([]float64, len(g.near))
 	for i := range d {
@@ -36,8 +36,8 @@ func (g *stressGraph) distances(v int) []float64 {
 	return d
 }
 
-// solve computes places of the vertices. The distances between the places are similar to the
-// distances in the graph. The result depends only on the graph.
+// solve returns places with distances similar to those in the graph. The result depends only
+// on the graph.
 func (g *stressGraph) solve() []point {
 	n := len(g.near)
 	d := make([][]float64, n)
@@ -71,9 +71,9 @@ func (g *stressGraph) solve() []point {
 	return at
 }
 
-// start computes the places with which solve begins (pivot MDS). It measures the distances
-// from a few vertices that are far apart, and uses the two main directions of these
-// distances. d has the distances in the graph.
+// start returns the places with which solve begins (pivot MDS). It measures distances from a
+// few vertices that are far apart, and uses the two main directions of these distances. The
+// parameter d has the distances in the graph.
 func (g *stressGraph) start(d [][]float64) []point {
 	n := len(d)
 	pivots := []int{0}
@@ -131,8 +131,8 @@ func (g *stressGraph) start(d [][]float64) []point {
 	return at
 }
 
-// direction computes the main direction of the columns of m by power iteration. If previous
-// is not nil, the result is orthogonal to previous.
+// direction returns the main direction of the columns of m by power iteration. The result is
+// orthogonal to the parameter previous, unless that is nil.
 func direction(m [][]float64, previous []float64) []float64 {
 	k := len(m[0])
 	v := make([]float64, k)
@@ -164,7 +164,6 @@ func direction(m [][]float64, previous []float64) []float64 {
 	return v
 }
 
-// dot returns the scalar product of two vectors.
 func dot(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {

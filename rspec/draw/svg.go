@@ -23,7 +23,6 @@ const (
 	paper       = "#ffffff"
 )
 
-// tints are the colours of the managers' frames, in turn.
 var tints = []string{"#f4f7fb", "#fbf7ef", "#f3f9f5", "#f9f4f9", "#f5f6f6"}
 
 // stateColours are the colours of states; each state also has its own shape.
@@ -41,7 +40,7 @@ func SVG(w io.Writer, p *Picture) error {
 	return out.w.Flush()
 }
 
-// fitPage computes the page size and moves the drawing below the heading.
+// fitPage also moves the drawing below the heading.
 func (s *scene) fitPage() {
 	all := rect{}
 	for i := range s.vertices {
@@ -98,13 +97,12 @@ func (s *scene) fitPage() {
 	s.shift = d
 }
 
-// svgWriter writes a scene as SVG.
 type svgWriter struct {
 	w *bufio.Writer
 	s *scene
 }
 
-// printf writes like fmt.Fprintf, with numbers and points in SVG syntax.
+// printf formats numbers and points for SVG.
 func (o *svgWriter) printf(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -117,15 +115,12 @@ func (o *svgWriter) printf(format string, args ...any) {
 	fmt.Fprintf(o.w, format, args...)
 }
 
-// escape returns text that is safe between tags and in attributes.
 func escape(s string) string {
 	var b strings.Builder
 	xml.EscapeText(&b, []byte(s))
 	return b.String()
 }
 
-// writeDocument writes the whole document: heading, frames, lines, boxes, labels, notes and
-// legend.
 func (o *svgWriter) writeDocument() {
 	s := o.s
 	w, h := s.size.hw*2, s.size.hh*2
@@ -179,7 +174,6 @@ func (o *svgWriter) writeDocument() {
 	o.printf("</svg>\n")
 }
 
-// inkOf returns the colour of a text.
 func inkOf(dim bool) string {
 	if dim {
 		return faint
@@ -187,7 +181,6 @@ func inkOf(dim bool) string {
 	return ink
 }
 
-// writeText writes a line of text; anchor is the SVG text-anchor, or empty.
 func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor string) {
 	extra := ""
 	if f.bold {
@@ -199,14 +192,12 @@ func (o *svgWriter) writeText(x, y float64, t string, f font, fill, anchor strin
 	o.printf(`<text x="%v" y="%v" font-size="%v" fill="%v"%v>%v</text>`+"\n", x, y, f.size, fill, extra, escape(t))
 }
 
-// writeFrame writes the frame of manager f with its title.
 func (o *svgWriter) writeFrame(f int, r rect) {
 	o.printf(`<rect x="%v" y="%v" width="%v" height="%v" rx="10" fill="%v" stroke="#cbd2d9"><title>%v</title></rect>`+"\n",
 		r.left(), r.top(), r.hw*2, r.hh*2, tints[f%len(tints)], escape(cleaned(o.s.picture.Managers[f].URN)))
 	o.writeText(o.s.titleRect(f).left()+4, r.top()+24, o.s.frameName(f), frameFont, faint, "")
 }
 
-// writeEdge writes a line with its tooltip.
 func (o *svgWriter) writeEdge(e *edge) {
 	extra := ""
 	switch {
@@ -223,7 +214,6 @@ func (o *svgWriter) writeEdge(e *edge) {
 	o.printf(`<path d="%v"%v><title>%v</title></path>`+"\n", e.drawn, extra, escape(e.title))
 }
 
-// writeVertex writes a box with its text and tooltip.
 func (o *svgWriter) writeVertex(v *vertex) {
 	o.printf("<g><title>%s</title>\n", escape(v.title))
 	draw := func(dx, dy, radius float64, fill, stroke, extra string) {

@@ -5,23 +5,20 @@ import (
 	"strings"
 )
 
-// table is a table with aligned columns for a terminal.
 type table struct {
 	t      *textWriter
 	head   []string
 	rows   [][]string
 	gap    []int // width of the space after each column; a missing one is 2
 	noHead bool
-	// wrapFrom is the first of the columns that move to separate lines if the table
-	// is too wide; 0 means that no columns move.
+	// wrapFrom is the first column that moves to a separate line if the table is too wide. 0
+	// means that no columns move.
 	wrapFrom int
 	style    func(column int, cell string) string
 }
 
-// table returns an empty table with these column heads.
 func (t *textWriter) table(head ...string) *table { return &table{t: t, head: head} }
 
-// add adds a row.
 func (b *table) add(cells ...string) {
 	for i := range cells {
 		cells[i] = b.t.displayable(cells[i])
@@ -29,7 +26,6 @@ func (b *table) add(cells ...string) {
 	b.rows = append(b.rows, cells)
 }
 
-// indent is the number of blanks before a row.
 const indent = 2
 
 // takeCommon returns the texts of those given columns that have the same text in every row,
@@ -55,8 +51,8 @@ func (b *table) takeCommon(which ...int) []string {
 	return list
 }
 
-// write writes the table without empty columns. If the table is too wide, write moves the
-// columns from wrapFrom on to separate lines and then shortens the widest columns.
+// write leaves out empty columns. If the table is too wide, write moves the columns from
+// wrapFrom on to separate lines and then shortens the widest columns.
 func (b *table) write() {
 	width := make([]int, len(b.head))
 	for _, r := range b.rows {
@@ -121,7 +117,6 @@ func (b *table) write() {
 	}
 }
 
-// row writes a row; columns of width 0 are left out.
 func (b *table) row(cells []string, width []int, gap func(int) int, style func(int, string) string) {
 	var s strings.Builder
 	s.WriteString(strings.Repeat(" ", indent))
@@ -139,7 +134,6 @@ func (b *table) row(cells []string, width []int, gap func(int) int, style func(i
 	b.t.writeLine("%s", s.String())
 }
 
-// pad fills a cell to a width or shortens it.
 func pad(s string, width int) string {
 	s = elide(s, float64(width), columnWidth)
 	return s + strings.Repeat(" ", max(0, width-columns(s)))

@@ -18,7 +18,6 @@ type TextOptions struct {
 	Color bool
 }
 
-// Maximal number of lines of one kind in a text.
 const (
 	maxLinkLines = 600
 	maxMembers   = 600
@@ -40,7 +39,6 @@ func Text(w io.Writer, p *Picture, o TextOptions) error {
 	return t.w.Flush()
 }
 
-// textWriter writes a Picture for a terminal.
 type textWriter struct {
 	w        *bufio.Writer
 	o        TextOptions
@@ -49,10 +47,9 @@ type textWriter struct {
 	showsKey bool // a command with KEY is shown
 }
 
-// plain replaces the symbols that this package writes with ASCII characters.
+// plain replaces the symbols of this package with ASCII characters.
 var plain = strings.NewReplacer("─", "-", "├", "|", "└", "`", "│", "|", "…", "~", "–", "-", "·", "-", "×", "x", "µ", "u", "→", ">", "←", "<", "═", "=", "●", "*", "◐", "*", "○", "*", "✕", "*")
 
-// displayable returns a text as the terminal can show it.
 func (t *textWriter) displayable(s string) string {
 	if !t.o.ASCII {
 		return s
@@ -65,18 +62,15 @@ func (t *textWriter) displayable(s string) string {
 	}, plain.Replace(s))
 }
 
-// writeLine writes a line without blanks at its end.
 func (t *textWriter) writeLine(format string, args ...any) {
 	fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// truncate shortens a text to the width of a line. reserve is the number of columns that
-// remain free for other text.
+// truncate shortens a text to the width of a line, less reserve columns.
 func (t *textWriter) truncate(s string, reserve int) string {
 	return t.displayable(elide(t.displayable(s), float64(t.o.Width-reserve), columnWidth))
 }
 
-// columnWidth returns columns as a float64, as elide and largestOf need it.
 func columnWidth(s string) float64 { return float64(columns(s)) }
 
 const (
@@ -85,7 +79,6 @@ const (
 	reset = "\x1b[0m"
 )
 
-// style adds a terminal sequence to a text if colours are on.
 func (t *textWriter) style(s, sequence string) string {
 	if !t.o.Color || sequence == "" || s == "" {
 		return s
@@ -93,17 +86,14 @@ func (t *textWriter) style(s, sequence string) string {
 	return sequence + s + reset
 }
 
-// writeTitle writes a bold line.
 func (t *textWriter) writeTitle(s string) { t.writeLine("%s", t.style(t.truncate(s, 0), bold)) }
 
-// writeMore writes the number of entries that a list of at most maxLinkLines lines leaves out.
 func (t *textWriter) writeMore(all int, noun string) {
 	if n := all - maxLinkLines; n > 0 {
 		t.writeLine("  and %s more", count(n, noun))
 	}
 }
 
-// writeDocument writes the summary, the nodes of each manager, the links and the offers.
 func (t *textWriter) writeDocument() {
 	t.writeTitle(t.p.summary())
 	if o := t.p.origin(); o != "" {
@@ -125,8 +115,7 @@ func (t *textWriter) writeDocument() {
 	t.writeOffers()
 }
 
-// writeManager writes the nodes of manager m: as a table of nodes or components, or as lists
-// of names if many nodes differ only in their names.
+// writeManager writes a table, or lists of names if many nodes differ only in their names.
 func (t *textWriter) writeManager(m int, groups []group) {
 	name := cmp.Or(cleaned(t.p.Managers[m].Name), "no manager named")
 	total := 0
@@ -151,11 +140,11 @@ func (t *textWriter) writeManager(m int, groups []group) {
 	}
 }
 
-// minKindList is a number of groups. If a manager has more, and all its nodes are plain,
-// writeManager lists the nodes by kind. A plain node has no component, state, login or host.
+// minKindList is a number of groups. If a manager has more groups, and all its nodes are
+// plain, writeManager lists the nodes by kind. A plain node has no component, state, login or
+// host.
 const minKindList = 20
 
-// writeNames lists nodes by kind, several on a line.
 func (t *textWriter) writeNames(groups []group) {
 	var kinds grouping[string, string]
 	for _, g := range groups {
@@ -169,7 +158,7 @@ func (t *textWriter) writeNames(groups []group) {
 	}
 }
 
-// writeColumns sets words in columns, down and then right.
+// writeColumns goes down and then right.
 func (t *textWriter) writeColumns(indent string, words []string) {
 	widest := min(int(largestOf(words, columnWidth)), t.o.Width-len(indent))
 	n := max(1, (t.o.Width-len(indent)+2)/(widest+2))
@@ -183,11 +172,10 @@ func (t *textWriter) writeColumns(indent string, words []string) {
 	}
 }
 
-// writeNodes writes the table of a request's or a manifest's nodes.
 func (t *textWriter) writeNodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.wrapFrom = 7
-	var failing grouping[string, string] // the names of failed nodes by error
+	var failing grouping[string, string] // names by error
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
@@ -226,7 +214,6 @@ func (t *textWriter) writeNodes(groups []group) {
 	}
 }
 
-// several returns a text with the first names of a list and the number of the others.
 func several(names []string) string {
 	s := strings.Join(first(names, maxBranches), ", ")
 	if more := len(names) - maxBranches; more > 0 {
@@ -235,11 +222,11 @@ func several(names []string) string {
 	return s
 }
 
-// maxReason is the maximal number of characters of a node's error.
+// maxReason limits the characters of a node's error.
 const maxReason = 1000
 
-// writeWrapped writes the words of text in as many lines as they need. firstIndent is the
-// indentation of the first line, and indent that of the other lines.
+// writeWrapped writes the words in as many lines as they need. The parameter indent is for all
+// lines except the first.
 func (t *textWriter) writeWrapped(firstIndent, indent, text string) {
 	line, empty := firstIndent, true
 	for word := range strings.FieldsSeq(t.displayable(text)) {
@@ -260,8 +247,8 @@ var (
 	stateColors = map[condition]string{ready: "\x1b[32m", busy: "\x1b[33m", failed: "\x1b[31m"}
 )
 
-// loginCommand returns the command line for the first login of a node. For a node without
-// logins it returns the host name, or "" if that is only the node's name.
+// loginCommand returns a command line for the first login. For a node without logins it
+// returns the host name, or "" if that is only the node's name.
 func (t *textWriter) loginCommand(n *Node) string {
 	switch {
 	case len(n.Logins) > 0:
@@ -279,7 +266,6 @@ func (t *textWriter) loginCommand(n *Node) string {
 	return ""
 }
 
-// writeComponents writes the table of an advertisement's components.
 func (t *textWriter) writeComponents(groups []group) {
 	tab := t.table("component", "count", "type", "hardware", "use", "free", "slots")
 	for _, g := range groups {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// writeLinks writes links with two ends as lines in columns, and all other links as trees of
-// their ends. If nodes share boxes, it writes tables of the links between boxes instead.
+// writeLinks writes links with two ends as lines, and all other links as trees of their ends.
+// If nodes share boxes, it writes tables of the links between boxes instead.
 func (t *textWriter) writeLinks() {
 	grouped := groupOf(t.groups)
 	bundled := slices.ContainsFunc(t.groups, func(g group) bool { return g.level > 0 })
@@ -41,7 +41,7 @@ func (t *textWriter) writeLinks() {
 	}
 }
 
-// writeLines writes a line for each link: "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
+// writeLines writes lines such as "a:if0 10.0.1.1 ──── 10.0.1.2 b:if0".
 func (t *textWriter) writeLines(links []*Link) {
 	t.writeLine("")
 	common := commonProperties(t.p)
@@ -67,7 +67,6 @@ func (t *textWriter) writeLines(links []*Link) {
 	t.writeMore(len(links), "link")
 }
 
-// writeTree writes a link with a branch for each end.
 func (t *textWriter) writeTree(l *Link) {
 	name := cmp.Or(cleaned(l.Name), "(link)")
 	t.writeLine("")
@@ -102,8 +101,6 @@ func (t *textWriter) writeTree(l *Link) {
 // maxBranches is the number of ends above which a tree becomes columns.
 const maxBranches = 8
 
-// writeLinkCounts writes the table of links with two ends between the boxes of a picture in
-// which nodes share boxes.
 func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	type pair struct{ a, z string }
 	var between grouping[pair, *Link]
@@ -144,8 +141,8 @@ func (t *textWriter) writeLinkCounts(grouped map[int]int, links []*Link) {
 	}
 }
 
-// boxName returns the name of the box at which a link ends, in a picture in which nodes
-// share boxes. grouped has the group of each node.
+// boxName returns the name of the box at which a link ends; grouped has the group of each
+// node.
 func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	if e.Node < 0 {
 		return cleaned(cmp.Or(e.Authority, e.Name)) + " (outside)"
@@ -157,8 +154,6 @@ func (t *textWriter) boxName(grouped map[int]int, e End) string {
 	return cleaned(t.p.Nodes[e.Node].Name)
 }
 
-// writeOtherLinks writes the table of links that do not have two ends, in a picture in which
-// nodes share boxes.
 func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
 	t.writeLine("")
 	t.writeTitle(count(len(links), "link") + " of one end, or of more than two")
@@ -179,7 +174,6 @@ func (t *textWriter) writeOtherLinks(grouped map[int]int, links []*Link) {
 	t.writeMore(len(links), "link")
 }
 
-// endName returns the node and the interface at which a link ends.
 func (t *textWriter) endName(e End) string {
 	name := cmp.Or(cleaned(e.Name), "(no name)")
 	if e.Node < 0 {
@@ -192,7 +186,6 @@ func (t *textWriter) endName(e End) string {
 	return node + ":" + name
 }
 
-// addresses returns the addresses of the interface at an end.
 func (t *textWriter) addresses(e End) string {
 	if e.Node < 0 {
 		return ""

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// writeOffers writes the shared VLANs and public addresses of an advertisement.
 func (t *textWriter) writeOffers() {
 	if n := len(t.p.SharedVLANs); n > 0 {
 		t.writeLine("")
@@ -43,7 +42,7 @@ func (a *Addresses) String() string {
 	return fmt.Sprintf("%d of %s free", a.Available, count(a.Configured, "public address"))
 }
 
-// vlanSummary returns the names of the shared VLANs with their tags: "exchange (1750), lab".
+// vlanSummary returns a text such as "exchange (1750), lab".
 func (p *Picture) vlanSummary() string {
 	var words []string
 	for i, v := range p.SharedVLANs {
@@ -60,5 +59,4 @@ func (p *Picture) vlanSummary() string {
 	return strings.Join(words, ", ")
 }
 
-// maxVLANs is the number of shared VLANs named in a heading.
 const maxVLANs = 5

@@ -2,11 +2,10 @@ package draw
 
 import "slices"
 
-// placeTree sets a small tree top-down, each parent centred over its children.
 func (a *arrangement) placeTree(list []int) {
 	root := a.treeCentre(list)
-	// set places block i and all blocks below it. left is the left edge of the place for
-	// these blocks; set returns their right edge. from is the parent of block i.
+	// set places block i and all blocks below it. The parameter left is the left edge of these
+	// blocks; set returns their right edge. The parameter from is the parent of block i.
 	var set func(i, from int, y, left float64) float64
 	place := map[int]point{}
 	set = func(i, from int, y, left float64) float64 {
@@ -29,7 +28,6 @@ func (a *arrangement) placeTree(list []int) {
 		return max(at, x+b.hw)
 	}
 	set(root, -1, 0, 0)
-	// Each row is as high as its highest block.
 	var rows []float64
 	for _, i := range list {
 		d := int(place[i].y)
@@ -47,8 +45,8 @@ func (a *arrangement) placeTree(list []int) {
 	}
 }
 
-// treeCentre returns the centre of a tree: the block in the middle of the tree's longest
-// path. If two blocks are in the middle, it returns the one with more neighbours.
+// treeCentre returns the block in the middle of the tree's longest path. If two blocks are in
+// the middle, it returns the one with more neighbours.
 func (a *arrangement) treeCentre(list []int) int {
 	far := a.connected(list[0])
 	walk := a.connected(far[len(far)-1])

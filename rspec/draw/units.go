@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// capacity converts a number of kbit/s to a text with a readable unit. Text that is not a
-// number remains unchanged. For 0, which means that the site decides, the result is "".
+// capacity makes a readable text of a number of kbit/s. Text that is not a number remains
+// unchanged. For 0, which means that the site decides, the result is "".
 func capacity(s string) string {
 	v, ok := number(strings.TrimSuffix(s, "kbps"))
 	switch {
@@ -26,8 +26,8 @@ func capacity(s string) string {
 	return digits(v) + " kbit/s"
 }
 
-// latency converts a number of milliseconds to a text with a readable unit. Text that is not
-// a number remains unchanged. For 0 the result is "".
+// latency makes a readable text of a number of milliseconds. Text that is not a number remains
+// unchanged. For 0 the result is "".
 func latency(s string) string {
 	v, ok := number(s)
 	switch {
@@ -43,8 +43,8 @@ func latency(s string) string {
 	return digits(v) + " ms"
 }
 
-// loss converts a packet loss in per cent to a text such as "1 % loss". Text that is not a
-// number remains, followed by "loss". For 0 and for empty text the result is "".
+// loss returns a text such as "1 % loss". Text that is not a number remains, followed by
+// "loss". For 0 and for empty text the result is "".
 func loss(s string) string {
 	v, ok := number(s)
 	switch {
@@ -58,13 +58,12 @@ func loss(s string) string {
 	return digits(v) + " % loss"
 }
 
-// number parses a finite number that is not negative.
+// number refuses negative and infinite numbers.
 func number(s string) (float64, bool) {
 	v, err := strconv.ParseFloat(s, 64)
 	return v, err == nil && v >= 0 && v < math.MaxInt64
 }
 
-// digits formats a number with at most three digits after the point.
 func digits(v float64) string {
 	if v < 0.001 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -78,9 +77,8 @@ func (p Property) String() string {
 	return joined(", ", p.Capacity, p.Latency, p.Loss)
 }
 
-// propertyTexts summarizes the properties of a link. The result is one text for all
-// directions, or one text for each of two directions. A text for one direction names both
-// ends; propertyTexts calls shorten for these names.
+// propertyTexts returns one text for all directions, or one for each of two directions. A text
+// for one direction names both ends, each shortened.
 func (p *Picture) propertyTexts(l *Link, shorten func(string) string) []string {
 	var words []string    // different properties as texts, in order
 	var first []*Property // the first property with each of the texts
@@ -121,8 +119,8 @@ func (p *Picture) propertyTexts(l *Link, shorten func(string) string) []string {
 	return []string{all.String() + ", pairs differ"}
 }
 
-// allPairs reports whether the link has properties from each end to each other
-// end. The link's own name as an end stands for all other ends.
+// allPairs reports whether each end has properties to each other end. The link's own name as
+// an end stands for all other ends.
 func (l *Link) allPairs() bool {
 	out, in := map[string]bool{}, map[string]bool{} // ends with properties to all others, and from all others
 	for _, q := range l.Properties {
@@ -157,13 +155,13 @@ func (l *Link) allPairs() bool {
 	return len(pairs) >= sources*dests-both
 }
 
-// scales are the factors of units to the smallest unit of their kind.
+// scales are factors to the smallest unit of each kind.
 var scales = map[string]float64{
 	"kbit/s": 1, "Mbit/s": 1e3, "Gbit/s": 1e6, "Tbit/s": 1e9, "µs": 1, "ms": 1e3, "s": 1e6, "% loss": 1,
 }
 
-// quantityRange returns the range of quantities: "5–50 Mbit/s". It skips empty texts. If a
-// text is not a quantity, the result is one of the texts and "and others".
+// quantityRange returns a text such as "5–50 Mbit/s". It skips empty texts. If a text is not a
+// quantity, the result is one of the texts and "and others".
 func quantityRange(texts []string) string {
 	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	if slices.Sort(texts); len(texts) == 0 || texts[0] == texts[len(texts)-1] {
@@ -191,7 +189,6 @@ func quantityRange(texts []string) string {
 	return least + "–" + most
 }
 
-// propertyText returns the properties of a link in one line.
 func (p *Picture) propertyText(l *Link) string {
 	return strings.Join(p.propertyTexts(l, func(s string) string { return s }), "; ")
 }

@@ -51,7 +51,6 @@ func ParseCapability(feature string, values ...string) (Capability, error) {
 	return c, nil
 }
 
-// parseRange reads the range of a Count or a Size.
 func (c Capability) parseRange(feature string, values []string, low, high string, isRange bool) (Capability, error) {
 	if len(values) > 1 {
 		return c, fmt.Errorf("%s has %d values; give one number, or a range such as 0..2", feature, len(values))
@@ -81,7 +80,6 @@ func (c Capability) parseRange(feature string, values []string, low, high string
 	return c, nil
 }
 
-// hasUnit reports whether a size has a unit.
 func hasUnit(size string) bool { return strings.ContainsAny(size, "BKMGTPEbkmgtpe") }
 
 // Limit returns c with at most what is free. ok is false if less than its minimum is.

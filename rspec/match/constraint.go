@@ -52,13 +52,11 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("no value satisfies both %s and %s", e.First, e.Second)
 }
 
-// test is a constraint with its parsed value.
 type test struct {
 	Constraint
 	value value
 }
 
-// parse checks a constraint and reads its value.
 func (c Constraint) parse() (test, error) {
 	switch {
 	case len(c.Feature) > MaxFeature:
@@ -88,15 +86,14 @@ func (c Constraint) parse() (test, error) {
 	return t, nil
 }
 
-// limit is one end of an interval.
 type limit struct {
 	test   test
 	value  value
 	strict bool // the value itself is outside
 }
 
-// limits returns the ends of the interval of values that satisfy t; nil for no end. Those of
-// whole numbers are never strict.
+// limits returns the interval of values that satisfy t; nil means no end. Ends for whole
+// numbers are never strict.
 func (t test) limits() (low, high *limit) {
 	whole := t.value.kind == Count || t.value.kind == Size
 	end := func(round func(float64) float64, add float64) *limit {
@@ -119,8 +116,8 @@ func (t test) limits() (low, high *limit) {
 	return end(math.Ceil, 0), end(math.Floor, 0)
 }
 
-// compare compares two values of one kind. ok is false for texts that differ and for real
-// numbers with different units, which have no order.
+// compare requires values of one kind. ok is false for texts that differ and for real numbers
+// with different units, which have no order.
 func compare(a, b value) (order int, ok bool) {
 	switch a.kind {
 	case Text:
@@ -139,8 +136,7 @@ func compare(a, b value) (order int, ok bool) {
 	return 0, true
 }
 
-// demand is all constraints on one feature together: an interval, and texts that a list
-// must have.
+// demand is all constraints on one feature: an interval, and texts that a list must have.
 type demand struct {
 	feature   string
 	kind      Kind
@@ -148,7 +144,7 @@ type demand struct {
 	contains  []test
 }
 
-// and returns d with one more constraint, or a *ConflictError if then no value satisfies all.
+// and adds a constraint to d. It returns a *ConflictError if no value satisfies all.
 func (d demand) and(t test) (demand, error) {
 	if other, ok := d.conflict(t); ok {
 		return d, &ConflictError{other, t.Constraint}
@@ -168,8 +164,8 @@ func (d demand) and(t test) (demand, error) {
 	return d, d.checkInterval(t)
 }
 
-// conflict returns a constraint of d whose values are of another kind than those of t, or, of
-// texts, another text.
+// conflict returns a constraint of d that requires a different text, or another kind of value,
+// than t.
 func (d demand) conflict(t test) (other Constraint, ok bool) {
 	if len(d.contains) > 0 && t.value.kind != Text {
 		return d.contains[0].Constraint, true
@@ -182,8 +178,8 @@ func (d demand) conflict(t test) (other Constraint, ok bool) {
 	return l.test.Constraint, d.kind != t.value.kind || t.Op != Contains && !comparable
 }
 
-// checkInterval returns a *ConflictError if the interval of d is empty. last is the constraint
-// that was added last.
+// checkInterval returns a *ConflictError with last, the newest constraint, if the interval of
+// d is empty.
 func (d demand) checkInterval(last test) error {
 	if isWhole := d.kind == Count || d.kind == Size; isWhole && d.high != nil && d.high.value.number < 0 {
 		return &ConflictError{d.high.test.Constraint, d.high.test.Constraint}
@@ -202,7 +198,7 @@ func (d demand) checkInterval(last test) error {
 	return &ConflictError{first, second}
 }
 
-// anyLimit returns an end of the interval; nil if it has none.
+// anyLimit returns nil if the interval has no end.
 func (d demand) anyLimit() *limit {
 	if d.low != nil {
 		return d.low
@@ -210,14 +206,13 @@ func (d demand) anyLimit() *limit {
 	return d.high
 }
 
-// stronger reports whether the end a excludes more than b; side is 1 for lower ends and -1
-// for upper ends.
+// stronger reports whether the end a excludes more than b; side is 1 for lower ends and -1 for
+// upper ends.
 func stronger(a, b *limit, side int) bool {
 	order, _ := compare(a.value, b.value)
 	return order*side > 0 || order == 0 && a.strict && !b.strict
 }
 
-// admits reports whether v is in the interval.
 func (d demand) admits(v value) bool {
 	if d.low != nil {
 		if order, ok := compare(v, d.low.value); !ok || order < 0 || order == 0 && d.low.strict {
@@ -232,7 +227,7 @@ func (d demand) admits(v value) bool {
 	return true
 }
 
-// grant returns the value that c grants to d. ok is false if they have no common value.
+// grant returns false without a common value.
 func (d demand) grant(c Capability) (granted value, ok bool) {
 	if d.kind != c.Kind {
 		return value{}, false

@@ -13,8 +13,8 @@ type Candidates struct {
 	Number int
 }
 
-// Removal is how many candidates a constraint removes, of those that satisfy all constraints
-// before it.
+// Removal has the number of candidates that a constraint removes. Only candidates that satisfy
+// all earlier constraints count.
 type Removal struct {
 	Constraint Constraint
 	Removed    int
@@ -24,13 +24,12 @@ type Removal struct {
 type NoneError struct {
 	Candidates int
 	Removals   []Removal // of constraints that remove a candidate, up to the one that removes the last
-	// Nearest are values of the last removal's feature that come nearest to its constraint,
-	// of the candidates that it removes; none if they do not have the feature.
+	// Nearest are the values of the last removal's feature that come nearest to its
+	// constraint. It is empty if the removed candidates do not have the feature.
 	Nearest []string
 }
 
-// Error says in one sentence how many candidates each constraint removes, and what would
-// have been nearest.
+// Error reports how many candidates each constraint removes, and the nearest values.
 func (e *NoneError) Error() string {
 	if e.Candidates == 0 {
 		return "there is no candidate"
@@ -47,7 +46,6 @@ func (e *NoneError) Error() string {
 	return fmt.Sprintf("of %d candidates, %s; %s", e.Candidates, strings.Join(parts, ", "), nearest)
 }
 
-// maxNearest bounds the texts in NoneError.Nearest.
 const maxNearest = 3
 
 // Explain returns why no candidate satisfies the required constraints, or nil if one does.
@@ -81,8 +79,8 @@ func (r *Requirements) Explain(list []Candidates) *NoneError {
 	return nil
 }
 
-// nearest returns the values of a test's feature, among those of the candidates, that come
-// nearest to satisfying it. Texts have no distance: all are equally near.
+// nearest returns the candidates' values that come nearest to satisfying the test. Texts have
+// no distance: all are equally near.
 func nearest(t test, list []Candidates) (near []string) {
 	best := math.Inf(1)
 	for _, x := range list {

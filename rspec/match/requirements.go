@@ -15,7 +15,6 @@ type Requirements struct {
 // demands has one demand for each feature, in the order of the first constraints.
 type demands []demand
 
-// group is a preference.
 type group struct {
 	at     int // its place in the request
 	weight int
@@ -66,7 +65,6 @@ func New(require []Constraint, prefer []Preference) (*Requirements, error) {
 	return r, nil
 }
 
-// parseAll parses constraints.
 func parseAll(list []Constraint) ([]test, error) {
 	tests := make([]test, len(list))
 	for i, c := range list {
@@ -78,7 +76,6 @@ func parseAll(list []Constraint) ([]test, error) {
 	return tests, nil
 }
 
-// and returns the demands with more constraints, or a *ConflictError.
 func (d demands) and(tests []test) (demands, error) {
 	d = slices.Clone(d)
 	for _, t := range tests {
@@ -137,7 +134,6 @@ func (r *Requirements) Match(offers Capabilities) (g Grant, ok bool) {
 	return g, true
 }
 
-// match returns the granted value of each demand.
 func (d demands) match(offers Capabilities) ([]Granted, bool) {
 	values := make([]Granted, len(d))
 	for i := range d {

@@ -12,7 +12,6 @@ import (
 // Kind is the kind of the values of a feature.
 type Kind int
 
-// Kinds of values.
 const (
 	Text    Kind = iota
 	Count        // a whole number
@@ -21,15 +20,14 @@ const (
 	Version      // numbers separated by dots
 )
 
-// kinds has the kinds of the known features. Those of other features follow from their
-// values.
+// kinds has the known features. For other features the value determines the kind.
 var kinds = map[string]Kind{
 	"cpu.count": Count, "gpu.count": Count,
 	"memory.size": Size, "disk.size": Size, "disk.0.size": Size, "disk.0.free_size": Size,
 	"price": Real, "cpu.performance": Real,
 }
 
-// maxWhole bounds whole numbers: float64 holds all of them up to here.
+// maxWhole is the limit up to which float64 holds all whole numbers.
 const maxWhole = 1 << 53
 
 var (
@@ -38,7 +36,6 @@ var (
 	isVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString
 )
 
-// kindOf returns the kind of a value of a feature.
 func kindOf(feature, value string) Kind {
 	if k, ok := kinds[feature]; ok {
 		return k
@@ -58,7 +55,7 @@ func kindOf(feature, value string) Kind {
 	return Text
 }
 
-// unitOf returns the number of bytes of a unit of size; 0 if it is none.
+// unitOf returns bytes, or 0 for an unknown unit.
 func unitOf(unit string) float64 {
 	unit = strings.ToUpper(unit)
 	if unit == "" || unit == "B" {
@@ -74,14 +71,13 @@ func unitOf(unit string) float64 {
 	return 0
 }
 
-// value is one value of a feature. Only the fields of its kind are set.
+// value has only the fields of its kind set.
 type value struct {
 	kind   Kind
 	number float64 // of a Count, a Size or a Real
 	text   string  // of a Text or a Version; the unit of a Real
 }
 
-// parseValue reads a value of a kind.
 func parseValue(k Kind, s string) (value, error) {
 	s = strings.TrimSpace(s)
 	switch k {
@@ -141,7 +137,7 @@ func (v value) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(v.number, 'f', -1, 64) + " " + v.text)
 }
 
-// compareVersions compares versions number by number. A missing number is 0.
+// compareVersions compares number by number; a missing number is 0.
 func compareVersions(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string

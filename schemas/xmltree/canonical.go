@@ -36,7 +36,6 @@ const (
 	canonicalRoom   = 64 << 10
 )
 
-// growthError is the error for a canonical form that is too long.
 type growthError struct{ text string }
 
 func (e *growthError) Error() string { return e.text }
@@ -46,12 +45,12 @@ func (e *growthError) BrokenRule() rule.Rule { return rule.Growth }
 
 var errClosed = errors.New("the document has been closed: canonical octets are available only inside the function given to Parse")
 
-// Canonical returns the canonical form of e with its content. omitted is nil, or an element
-// inside e that the form leaves out. The form includes the namespaces of the elements around
-// e and, for the inclusive methods, their xml: attributes. Canonical works only inside the
-// function given to Parse. It fails for a relative namespace name and for an element of
-// another document. It also fails if the form would be too long, because ExclusiveC14N10 can
-// repeat the name of a namespace for every element.
+// Canonical returns the canonical form of e with its content. The parameter omitted is nil, or
+// an element inside e that the form leaves out. The form includes the namespaces of the
+// elements around e and, for the inclusive methods, their xml: attributes. Canonical works
+// only inside the function given to Parse. It fails for a relative namespace name and for an
+// element of another document. It also fails if the form would be too long, because
+// ExclusiveC14N10 can repeat the name of a namespace for every element.
 func (d *Doc) Canonical(e *Element, m Method, omitted *Element) ([]byte, error) {
 	mode := map[Method]C.int{C14N10: C.XML_C14N_1_0, C14N11: C.XML_C14N_1_1, ExclusiveC14N10: C.XML_C14N_EXCLUSIVE_1_0}
 	how, ok := mode[m]
@@ -83,12 +82,10 @@ func (d *Doc) Canonical(e *Element, m Method, omitted *Element) ([]byte, error) 
 	return C.GoBytes(unsafe.Pointer(out), n), nil
 }
 
-// hasElement reports whether e is an element of d.
 func (d *Doc) hasElement(e *Element) bool {
 	return e != nil && e.Index >= 0 && e.Index < len(d.elements) && d.elements[e.Index] == e
 }
 
-// isDescendant reports whether e is inside outer.
 func isDescendant(e, outer *Element) bool {
 	for p := e.Parent; p != nil; p = p.Parent {
 		if p == outer {

@@ -11,19 +11,19 @@ import (
 // grammar finds the attributes and children that an element may have, for messages. It
 // supports only the part of XML Schema that the embedded schemas use.
 type grammar struct {
-	// declared holds the global declarations by kind ("element", "complexType",
-	// "group", "attributeGroup") and name.
+	// declared has the global declarations by kind ("element", "complexType", "group",
+	// "attributeGroup") and name.
 	declared map[string]map[Name]declaration
 }
 
-// declaration is a declaration in a schema file, with the file's target namespace. A file
-// without a target namespace has the one of the file that includes it.
+// declaration has its file's target namespace. A file without one has the target namespace of
+// the including file.
 type declaration struct {
 	*Element
 	space string
 }
 
-// readGrammar reads an embedded schema and the files that it includes and imports.
+// readGrammar also reads the included and imported files.
 func readGrammar(file string) (*grammar, error) {
 	g := &grammar{make(map[string]map[Name]declaration)}
 	if err := g.read(file, "", make(map[Name]bool)); err != nil {
@@ -32,8 +32,8 @@ func readGrammar(file string) (*grammar, error) {
 	return g, nil
 }
 
-// read adds the declarations of a file. space is the target namespace of the including file.
-// visited holds the files that were read before, each with its target namespace.
+// read adds the declarations of a file; space is the target namespace of the including file.
+// The parameter visited has the files that were read before, each with its target namespace.
 func (g *grammar) read(file, space string, visited map[Name]bool) error {
 	text, err := schemas.Read(file)
 	if err != nil {
@@ -69,9 +69,9 @@ func (g *grammar) read(file, space string, visited map[Name]bool) error {
 	})
 }
 
-// resolve returns the global declaration to which d refers. attribute is the attribute of d
-// with the reference: "ref" or "type". kind is the kind of the global declaration. The
-// embedded schemas refer only to their own namespace, without a prefix.
+// resolve returns the global declaration of the given kind to which d refers. The parameter
+// attribute is the attribute of d with the reference: "ref" or "type". The embedded schemas
+// refer only to their own namespace, without a prefix.
 func (g *grammar) resolve(kind string, d declaration, attribute string) (declaration, bool) {
 	name, given := d.Attr("", attribute)
 	if !given || strings.Contains(name, ":") {
@@ -81,8 +81,7 @@ func (g *grammar) resolve(kind string, d declaration, attribute string) (declara
 	return to, ok
 }
 
-// declarationOf returns the declaration of e: the one that the declaration of e's parent
-// contains, or else the global one.
+// declarationOf searches the declaration of e's parent first, then the global declarations.
 func (g *grammar) declarationOf(e *Element) (declaration, bool) {
 	if e.Parent != nil {
 		if parent, ok := g.declarationOf(e.Parent); ok {
@@ -98,13 +97,11 @@ func (g *grammar) declarationOf(e *Element) (declaration, bool) {
 	return d, ok
 }
 
-// name returns the name that d declares.
 func (d declaration) name() string {
 	name, _ := d.Attr("", "name")
 	return name
 }
 
-// complexTypeOf returns the complexType of an element's declaration.
 func (g *grammar) complexTypeOf(d declaration) (declaration, bool) {
 	for _, c := range d.Elements() {
 		if c.Local == "complexType" {
@@ -114,8 +111,7 @@ func (g *grammar) complexTypeOf(d declaration) (declaration, bool) {
 	return g.resolve("complexType", d, "type")
 }
 
-// children returns the declarations of an element's children, and whether children of
-// other namespaces are allowed.
+// children returns true for foreign if children of other namespaces are allowed.
 func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	var walk func(d declaration)
 	walk = func(d declaration) {
@@ -144,7 +140,7 @@ func (g *grammar) children(d declaration) (found []declaration, foreign bool) {
 	return found, foreign
 }
 
-// attributes returns the names of an element's attributes, required ones first.
+// attributes returns names, required ones first.
 func (g *grammar) attributes(d declaration) []string {
 	var required, optional []string
 	var walk func(d declaration)

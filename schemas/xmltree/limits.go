@@ -40,7 +40,7 @@ func HighestLimits() Limits {
 	return Limits{Bytes: 1 << 30, Depth: 240, Elements: 1 << 28, Attrs: 10_000, Namespaces: 10_000, NamespaceBytes: 1 << 30}
 }
 
-// withDefaults returns the limits with defaults for zero fields, and at most the maxima.
+// withDefaults also reduces larger fields to the maxima.
 func (l Limits) withDefaults() Limits {
 	def, highest := DefaultLimits(), HighestLimits()
 	set := func(v *int, def, highest int) {
@@ -66,8 +66,7 @@ type LimitError struct {
 	// Line and Column are the place where the limit was exceeded, counted from 1; the
 	// column counts characters. Both are 0 if the document has too many bytes.
 	Line, Column int
-	// Rule is the broken rule.
-	Rule rule.Rule
+	Rule         rule.Rule
 }
 
 // BrokenRule returns Rule.

@@ -15,13 +15,12 @@ import (
 	"patchbay/schemas"
 )
 
-// maxQuoted is the maximal number of bytes of each quotation from the document in a message.
+// maxQuoted limits the bytes of each quotation from the document in a message.
 const maxQuoted = 60
 
-// maxMessage is the maximal length of a message in bytes.
+// maxMessage is in bytes.
 const maxMessage = 800
 
-// Patterns of libxml2's messages.
 var (
 	ofAttribute = regexp.MustCompile(`^Element '[^']*', attribute '(?:\{[^'}]*\})?([^'{}]*)': `) // start of a message about an attribute
 	ofElement   = regexp.MustCompile(`^Element '[^']*': `)                                       // start of a message about an element
@@ -33,8 +32,8 @@ var (
 	namespaces  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// finding converts an error code and message of libxml2 to a Finding. element is the index
-// of the element. places caches the places of each element's attributes, by index.
+// finding converts an error of libxml2; element is the index of the element. The parameter
+// places caches the places of each element's attributes, by index.
 func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text string) Finding {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "�")
 	if element < 0 || element >= len(d.elements) {
@@ -64,8 +63,8 @@ func (d *Doc) finding(s *Schema, places map[int][]place, code, element int, text
 	return f
 }
 
-// quoteOrBrace returns the character that precedes the local name of an attribute in a
-// message of libxml2: a quote, or the brace after the namespace.
+// quoteOrBrace returns the character before the local name of an attribute in a message of
+// libxml2: a quote, or the brace after the namespace.
 func quoteOrBrace(a Attr) string {
 	if a.Space == "" {
 		return "'"
@@ -73,8 +72,7 @@ func quoteOrBrace(a Attr) string {
 	return "}"
 }
 
-// messageBuilder builds the message about one element, or one attribute of it, from
-// libxml2's text.
+// messageBuilder builds the message about e, or about its attribute a.
 type messageBuilder struct {
 	s    *Schema
 	e    *Element
@@ -82,7 +80,6 @@ type messageBuilder struct {
 	text string
 }
 
-// message returns the message for an error code of libxml2.
 func (w messageBuilder) message(code int) string {
 	tag := "<" + truncate(w.e.prefixedName(), maxQuoted) + ">"
 	switch code {
@@ -132,9 +129,9 @@ func (w messageBuilder) message(code int) string {
 	return tag + ": " + rest
 }
 
-// facet returns the message for a value that breaks a restriction of its type. re finds the
-// restriction in libxml2's text, and format is the text for it. If the value is very long,
-// libxml2 truncates its message, and the restriction may be missing.
+// facet returns the message for a value that breaks a restriction of its type. The parameter
+// re finds the restriction in libxml2's text, and format is the text for it. If the value is
+// very long, libxml2 truncates its message, and the restriction may be missing.
 func (w messageBuilder) facet(re *regexp.Regexp, format string) string {
 	m := re.FindStringSubmatch(w.text)
 	if m == nil {
@@ -143,8 +140,6 @@ func (w messageBuilder) facet(re *regexp.Regexp, format string) string {
 	return w.value() + " " + fmt.Sprintf(format, strings.ReplaceAll(m[1], "'", ""))
 }
 
-// value describes the wrong value: the attribute with its value, or the element with its
-// text.
 func (w messageBuilder) value() string {
 	if w.a != nil {
 		return fmt.Sprintf("%s=%q", truncate(prefixedName(w.a.Prefix, w.a.Local), maxQuoted), truncate(w.a.Value, maxQuoted))
@@ -152,7 +147,6 @@ func (w messageBuilder) value() string {
 	return fmt.Sprintf("%q in <%s>", truncate(strings.TrimSpace(w.e.Text()), maxQuoted), truncate(w.e.prefixedName(), maxQuoted))
 }
 
-// content returns the message for unexpected or missing elements.
 func (w messageBuilder) content(tag string) string {
 	missing := strings.HasPrefix(w.text, "Element '"+qualified(w.e.Name)+"': Missing child element(s)")
 	parent := w.e
@@ -199,7 +193,6 @@ func (w messageBuilder) content(tag string) string {
 	return what + "; allowed: " + list
 }
 
-// qualified returns a name as libxml2 writes it.
 func qualified(n Name) string {
 	if n.Space == "" {
 		return n.Local
@@ -207,12 +200,10 @@ func qualified(n Name) string {
 	return "{" + n.Space + "}" + n.Local
 }
 
-// root returns the message for an element that cannot be the root.
 func (w messageBuilder) root(tag string) string {
 	return fmt.Sprintf("%s of the namespace %q cannot be the root; begin with <rspec xmlns=%q type=…>", tag, truncate(w.e.Space, 2*maxQuoted), schemas.Namespace)
 }
 
-// describeType describes the values of a type of XML Schema.
 func describeType(name string) string {
 	switch name {
 	case "boolean":
@@ -231,8 +222,8 @@ func describeType(name string) string {
 	return "of the type " + name
 }
 
-// attributes returns the end of a message: the attributes that e may have, or the advice to
-// remove the attribute.
+// attributes ends a message with the attributes that e may have, or with the advice to remove
+// the attribute.
 func (s *Schema) attributes(e *Element) string {
 	g := s.grammar()
 	decl, ok := g.declarationOf(e)
@@ -246,8 +237,7 @@ func (s *Schema) attributes(e *Element) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// children returns the tags of the children that e may have, and whether children of other
-// namespaces are allowed.
+// children returns true for foreign if children of other namespaces are allowed.
 func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	g := s.grammar()
 	decl, ok := g.declarationOf(e)
@@ -261,15 +251,12 @@ func (s *Schema) children(e *Element) (names []string, foreign bool) {
 	return names, foreign
 }
 
-// childTag returns the tag of a child of e in the same namespace.
 func childTag(e *Element, local string) string {
 	return "<" + truncate(prefixedName(e.Prefix, local), maxQuoted) + ">"
 }
 
-// prefixedName returns the name with the prefix of the document.
 func (e *Element) prefixedName() string { return prefixedName(e.Prefix, e.Local) }
 
-// prefixedName returns prefix:local, or local without a prefix.
 func prefixedName(prefix, local string) string {
 	if prefix == "" {
 		return local
@@ -277,7 +264,7 @@ func prefixedName(prefix, local string) string {
 	return prefix + ":" + local
 }
 
-// truncate cuts off s after n bytes and then appends an ellipsis.
+// truncate appends an ellipsis to the first n bytes.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -10,8 +10,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// parserInput returns the text and options for the parser. If rule.Doctype is switched off,
-// the parser replaces entities. If rule.OneRoot is switched off, the text ends after the root.
+// parserInput returns options that replace entities if rule.Doctype is switched off. If
+// rule.OneRoot is switched off, the text ends after the root.
 func parserInput(text []byte) ([]byte, parser.Option) {
 	options := parser.Option(parserOptions)
 	if !rule.Doctype.Broken(true) {
@@ -26,7 +26,7 @@ func parserInput(text []byte) ([]byte, parser.Option) {
 	return text, options
 }
 
-// canonicalLimit returns the maximal length of a document's canonical octets.
+// canonicalLimit is in bytes.
 func canonicalLimit(source []byte) int {
 	if !rule.Growth.Broken(true) {
 		return 1 << 30

@@ -37,13 +37,13 @@ type Doc struct {
 	flat     *C.xt_doc  // nil once Parse has returned
 }
 
-// parserOptions are the options for libxml2. BigLines is not among them, because scan counts
-// the lines. NoCDATA merges CDATA sections into text.
+// parserOptions has no BigLines, because scan counts the lines. NoCDATA merges CDATA sections
+// into text.
 const parserOptions = parser.XMLParseNoNet | parser.XMLParseNoError | parser.XMLParseNoWarning |
 	parser.XMLParseIgnoreEnc | parser.XMLParseNoCDATA
 
 // largeDocument is a size in bytes. After parsing a document of at least this size, C returns
-// its free memory to the system. Otherwise C would keep hundreds of megabytes.
+// free memory to the system. Otherwise C would keep hundreds of megabytes.
 const largeDocument = 1 << 20
 
 // Parse parses b, calls f with the document and returns the error of f. The tree remains
@@ -90,7 +90,6 @@ func Parse(b []byte, lim Limits, f func(*Doc) error) error {
 	return f(d)
 }
 
-// close frees the flat copy.
 func (d *Doc) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,8 +100,8 @@ func (d *Doc) close() {
 // lineInside matches the line number in libxml2's messages.
 var lineInside = regexp.MustCompile(` line \d+`)
 
-// syntaxError returns the first error in text, because later errors often are consequences
-// of the first. text begins at offset cut of b.
+// syntaxError returns the first error, because later errors often are consequences of the
+// first. The parameter text begins at offset cut of b.
 func syntaxError(b, text []byte, cut int) error {
 	var x C.xt_mistake
 	C.xt_diagnose((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -125,9 +124,9 @@ func syntaxError(b, text []byte, cut int) error {
 	return e
 }
 
-// checkDeclarations refuses namespace declarations that are well-formed but break
-// Namespaces in XML. Other readers of XML refuse them, but libxml2 drops them. Parse calls
-// it only if libxml2 reports a problem with namespaces.
+// checkDeclarations refuses namespace declarations that are well-formed but break Namespaces
+// in XML. Other readers of XML refuse them, but libxml2 drops them. Parse calls
+// checkDeclarations only if libxml2 reports a problem with namespaces.
 func checkDeclarations(text []byte, tags []startTag) error {
 	var x C.xt_mistake
 	C.xt_diagnose_namespaces((*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.int(len(text)), &x)
@@ -141,7 +140,6 @@ func checkDeclarations(text []byte, tags []startTag) error {
 	return &SyntaxError{Line: int(t.line), Column: int(t.column), Msg: fmt.Sprintf("invalid namespace declaration (%s); remove it", msg), Rule: rule.Namespaced}
 }
 
-// build builds the Go tree from the flat copy.
 func (d *Doc) build() error {
 	flat, tags := d.flat, d.tags
 	if int(flat.nelements) != len(tags) {

@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// place is a line and a column, both counted from 1; the column counts characters.
+// place counts from 1; column counts characters.
 type place struct{ line, column int }
 
 var newline = []byte{'\n'}
 
-// advance moves the place past the text s.
 func (p *place) advance(s []byte) {
 	if n := bytes.Count(s, newline); n > 0 {
 		p.line += n
@@ -22,18 +21,18 @@ func (p *place) advance(s []byte) {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// placeOf returns the place of an offset in the bytes given to Parse. A byte order mark
-// has no width, because editors do not show it.
+// placeOf takes an offset in the bytes given to Parse. A byte order mark has no width, because
+// editors do not show it.
 func placeOf(b []byte, offset int) place {
 	p := place{1, 1}
 	p.advance(bytes.TrimPrefix(b[:offset], []byte(byteOrderMark)))
 	return p
 }
 
-// startTag is the position of a start tag: its offset in Doc.Source and its place.
+// startTag has an offset in Doc.Source and a place.
 type startTag struct{ at, line, column int32 }
 
-// attributePlaces returns the places of the attributes of e, in the order of e.Attrs.
+// attributePlaces keeps the order of e.Attrs.
 func (d *Doc) attributePlaces(e *Element) []place {
 	t := d.tags[e.Index]
 	p := place{int(t.line), int(t.column)}
@@ -62,8 +61,7 @@ func (d *Doc) attributePlaces(e *Element) []place {
 	return found
 }
 
-// declaresNamespace reports whether an attribute is a namespace declaration. name begins with
-// the attribute's name; other text may follow.
+// declaresNamespace needs a text that begins with the attribute's name.
 func declaresNamespace(name []byte) bool {
 	return bytes.HasPrefix(name, []byte("xmlns")) && (len(name) == 5 || name[5] == ':' || name[5] == '=' || name[5] <= ' ')
 }

@@ -6,16 +6,15 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// scan reads the markup of s and checks the limits before libxml2 builds anything. It
-// returns the positions of all start tags; s begins at the place p.
-//
-// In well-formed text its counts are exact; in malformed text they are exact up to the first
-// error. At that error scan may stop and return nil, because libxml2 then reports the error.
+// scan checks the limits before libxml2 builds anything. It returns the positions of all start
+// tags; s begins at the place p. In well-formed text its counts are exact; in malformed text
+// they are exact up to the first error. At that error scan may stop and return nil, because
+// libxml2 then reports the error.
 func scan(s []byte, p place, lim Limits) ([]startTag, error) {
 	var (
 		tags      = make([]startTag, 0, 64)
 		spaces    []int // number of namespace declarations on each open element
-		inScope   int   // their sum
+		inScope   int   // sum of spaces
 		others    int   // number of comments, PIs and CDATA sections
 		attrs     int   // number of attributes of all elements
 		at, depth int
@@ -100,7 +99,6 @@ func lengthThrough(s []byte, from int, end string) int {
 	return from + i + len(end)
 }
 
-// tag is the result of scanTag.
 type tag struct {
 	size       int // length of the tag; -1 if it does not end
 	attrs      int // number of attributes and namespace declarations
@@ -109,7 +107,6 @@ type tag struct {
 	empty      bool
 }
 
-// scanTag measures the start tag at the start of s.
 func scanTag(s []byte) (t tag) {
 	name := 0 // where the name before the next = begins
 	declares := false

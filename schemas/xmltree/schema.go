@@ -21,15 +21,15 @@ type Schema struct {
 	grammar func() *grammar // for messages
 }
 
-// schemaURL is the prefix that makes an absolute URL from a file name of package schemas.
-// libxml2 needs absolute URLs to find the files that a file includes.
+// schemaURL makes an absolute URL of a schema's file name. libxml2 needs absolute URLs to find
+// the files that a file includes.
 const schemaURL = "patchbay-schema:///"
 
 // compiling guards the compiler of schemas.
 var compiling sync.Mutex
 
-// newSchema returns a Schema for an embedded file, without reading the file. If the file is
-// invalid, the first validation with the Schema panics.
+// newSchema does not read the file. If the file is invalid, the first validation with the
+// Schema panics.
 func newSchema(file string) *Schema {
 	compile := func() C.xmlSchemaPtr {
 		initialize()
@@ -55,8 +55,6 @@ func newSchema(file string) *Schema {
 
 var core, known = schemasByKind(schemas.Core), schemasByKind(schemas.Known)
 
-// schemasByKind returns a Schema for each kind. fileOf returns the name of the schema file of
-// a kind.
 func schemasByKind(fileOf func(schemas.Kind) string) map[schemas.Kind]*Schema {
 	all := make(map[schemas.Kind]*Schema)
 	for _, k := range schemas.Kinds() {

@@ -10,9 +10,9 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// checkEncoding checks the encoding and the XML declaration of b. It removes a byte order
-// mark and white space before the document, and returns the text to parse and the number of
-// removed bytes. The text shares the bytes of b, unless the declaration has version 1.1.
+// checkEncoding refuses invalid encodings and XML declarations. It removes a byte order mark
+// and white space before the document. The result cut is the number of removed bytes. The text
+// shares the bytes of b, unless the declaration has version 1.1.
 func checkEncoding(b []byte) (text []byte, cut int, err error) {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe")):
@@ -50,19 +50,16 @@ func checkEncoding(b []byte) (text []byte, cut int, err error) {
 	return text, cut, nil
 }
 
-// The pseudo-attributes of an XML declaration, with their values.
 var (
 	encodingAttr = regexp.MustCompile(`[\x00-\x20]encoding[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
 	versionAttr  = regexp.MustCompile(`[\x00-\x20]version[ \t\r\n]*=[ \t\r\n]*["']([^"']*)["']`)
 )
 
-// syntaxErrorAt returns an error with the place of an offset in b.
 func syntaxErrorAt(b []byte, offset int, msg string) *SyntaxError {
 	p := placeOf(b, offset)
 	return &SyntaxError{Line: p.line, Column: p.column, Msg: msg}
 }
 
-// invalidUTF8Offset returns the offset of the first byte that is not UTF-8.
 func invalidUTF8Offset(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])

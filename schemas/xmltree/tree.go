@@ -74,7 +74,6 @@ func (e *Element) Text() string {
 	return b.String()
 }
 
-// appendText appends all character data below e.
 func (e *Element) appendText(b *strings.Builder) {
 	for _, c := range e.Children {
 		switch c := c.(type) {

@@ -17,18 +17,18 @@ import (
 // MaxFindings is the number of findings reported about one document.
 const MaxFindings = 100
 
-// maxPieces is the maximal number of pieces into which comments may split the text of an
-// element without child elements. libxml2 joins the pieces in quadratic time.
+// maxPieces limits the pieces into which comments may split the text of an element without
+// child elements. libxml2 joins the pieces in quadratic time.
 const maxPieces = 1000
 
 // maxRepeated limits the time that libxml2 needs for namespace names, because it compares and
-// copies the whole name with every element and attribute. In all passes together the names
-// may have maxRepeated times as many bytes as the document. Real documents need one or two
-// times as many in each pass.
+// copies the whole name with every element and attribute. In all passes together the names may
+// have maxRepeated times as many bytes as the document. Real documents need one or two times
+// as many in each pass.
 const maxRepeated = 32
 
-// passes is the maximal number of times that a document is validated. Each pass leaves out
-// the elements that were unexpected in earlier passes.
+// passes limits the validations of one document. Each pass leaves out the elements that were
+// unexpected in earlier passes.
 const passes = 8
 
 // Finding is one violation of a schema.
@@ -133,9 +133,9 @@ func (d *Doc) Validate(s *Schema) []Finding {
 	return sortedFindings(found, int(c.more), c.failed != 0)
 }
 
-// sortedFindings sorts findings and removes duplicates. If unlisted is positive, it adds a
-// finding with the number of findings that are not listed. If failed is set, it adds a
-// finding that memory was insufficient.
+// sortedFindings also removes duplicates. If unlisted is positive, it adds a finding with the
+// number of findings that are not listed. If failed is set, it adds a finding that memory was
+// insufficient.
 func sortedFindings(found []Finding, unlisted int, failed bool) []Finding {
 	known := make(map[Finding]bool, len(found))
 	found = slices.DeleteFunc(found, func(f Finding) bool {
@@ -154,9 +154,9 @@ func sortedFindings(found []Finding, unlisted int, failed bool) []Finding {
 	return found
 }
 
-// allowedPasses returns the number of times that the document may be validated. It also
-// returns the size of the document's longest namespace name. element is the first element
-// that uses this name, for itself or an attribute.
+// allowedPasses returns how often the document may be validated, and the size of its longest
+// namespace name. The result element is the first element that uses this name, for itself or
+// an attribute.
 func (d *Doc) allowedPasses() (times int, element *Element, size int) {
 	repeated := 1
 	size = -1
@@ -174,8 +174,7 @@ func (d *Doc) allowedPasses() (times int, element *Element, size int) {
 	return min(passes, maxRepeated*len(d.Source)/repeated), element, size
 }
 
-// fragmentedElement returns an element whose text is in more than maxPieces pieces, or nil if
-// there is none.
+// fragmentedElement returns an element whose text has more than maxPieces pieces, or nil.
 func (d *Doc) fragmentedElement() *Element {
 	for _, e := range d.elements {
 		pieces := 0
