@@ -21,8 +21,7 @@ type Slice struct {
 	// no slivers.
 	Expires time.Time `json:"expires,omitzero"`
 	Last    time.Time `json:"last_expires,omitzero"`
-	// Users are the users that reserved slivers.
-	Users []urn.URN `json:"users,omitempty"`
+	Users   []urn.URN `json:"users,omitempty"`
 	// Shutdown is the time at which the slice was shut down, ShutdownBy the user who did it.
 	Shutdown   time.Time `json:"shutdown,omitzero"`
 	ShutdownBy urn.URN   `json:"shutdown_by,omitzero"`
@@ -113,7 +112,7 @@ type Holder struct {
 	Frozen bool `json:"frozen,omitempty"`
 }
 
-// Task is a row of the list of tasks: work that a provider still has to do.
+// Task is a row of the list of tasks, the work of providers that is not done yet.
 type Task struct {
 	Sliver        urn.URN `json:"sliver"`
 	Slice         urn.URN `json:"slice,omitzero"`
@@ -181,7 +180,6 @@ func StateOf(x *am.Sliver, now time.Time) string {
 	return strings.TrimPrefix(string(x.Status.Operational), "geni_")
 }
 
-// addUser adds a user to a list without duplicates.
 func addUser(users []urn.URN, u urn.URN) []urn.URN {
 	if u.IsZero() || slices.ContainsFunc(users, u.Equal) {
 		return users

@@ -14,14 +14,12 @@ import (
 	"patchbay/am/urn"
 )
 
-// Limits of an order.
 const (
 	maxTargets  = 1000
 	maxText     = 500 // bytes
 	maxOperator = 100 // bytes
 )
 
-// checkOperator refuses an order whose operator or text does not fit the journal.
 func checkOperator(operator, text string) error {
 	switch {
 	case operator == "":
@@ -36,7 +34,6 @@ func checkOperator(operator, text string) error {
 	return nil
 }
 
-// journalText returns a text for the journal. Both action and reason may be "".
 func journalText(action, reason string) string {
 	if action == "" || reason == "" {
 		return action + reason
@@ -44,26 +41,24 @@ func journalText(action, reason string) string {
 	return action + ": " + reason
 }
 
-// named holds the slice that one argument of an order names, or the slivers of one slice.
+// named is one slice that an order names, or slivers of that slice.
 type named struct {
 	slice   urn.URN
 	slivers []urn.URN // nil for the whole slice
 }
 
-// target is one slice of an order, with the records that a decision has read.
 type target struct {
 	slice   urn.URN
 	record  am.Slice
 	slivers []am.Sliver
-	event   am.Event // for the journal
-	text    string   // the text of the journal entry about the event
-	preview bool     // the order changes nothing
+	event   am.Event
+	text    string
+	preview bool // the order changes nothing
 }
 
-// act applies f to each slice that targets name. It adds a journal entry for each slice. All
-// changes are made in one decision. A preview commits nothing and returns errPreview. If
-// skipRemoved is true, act skips the slices whose slivers are all being removed, unless this
-// holds for all slices.
+// act applies f to each slice that targets name, in one decision with one journal entry for each
+// slice. A preview commits nothing and returns errPreview. If skipRemoved is true, act skips
+// slices whose slivers are all being removed, unless this holds for all slices.
 func (d *Operations) act(ctx context.Context, targets []string, operator, text string, skipRemoved bool, f func(*store.View, *store.ChangeSet, *target, *Result) error) (done Result, err error) {
 	if err := checkOperator(operator, text); err != nil {
 		return done, err
@@ -104,10 +99,8 @@ func (d *Operations) act(ctx context.Context, targets []string, operator, text s
 	return done, err
 }
 
-// errPreview ends the decision of a preview without changes.
 var errPreview = errors.New("preview")
 
-// find returns one named for each slice that targets name.
 func (d *Operations) find(targets []string) (all []named, err error) {
 	switch {
 	case len(targets) == 0:
@@ -140,7 +133,7 @@ func (d *Operations) find(targets []string) (all []named, err error) {
 	return all, err
 }
 
-// findOneSlice returns the slice that a URN or a name matches. It fails for several matches.
+// findOneSlice fails if several slices match arg.
 func findOneSlice(v *store.View, arg string) (urn.URN, error) {
 	found, err := findSlice(v, arg)
 	switch {
@@ -152,8 +145,7 @@ func findOneSlice(v *store.View, arg string) (urn.URN, error) {
 	return found[0], nil
 }
 
-// findTarget parses one argument: the URN of a slice or a sliver, NAME of a slice, or
-// NAME/CLIENT_ID.
+// findTarget parses the URN of a slice or a sliver, NAME of a slice, or NAME/CLIENT_ID.
 func findTarget(v *store.View, arg string) (named, error) {
 	if u, err := urn.Parse(arg); err == nil && u.Type == urn.Sliver {
 		x, _, err := v.Sliver(u)
@@ -190,7 +182,6 @@ func findTarget(v *store.View, arg string) (named, error) {
 	return n, err
 }
 
-// resolve reads the records of the slice and its slivers.
 func (n *named) resolve(v *store.View) (t target, err error) {
 	t.slice = n.slice
 	t.record, _, err = v.Slice(n.slice)
@@ -229,7 +220,6 @@ func (n *named) resolve(v *store.View) (t target, err error) {
 	return t, err
 }
 
-// describe returns a sliver's name for operators.
 func describe(x *am.Sliver) string {
 	return "sliver " + x.URN.String() + " (" + x.Slice.Name + "/" + x.ClientID + ")"
 }

@@ -78,7 +78,6 @@ type usageCount struct {
 	totals       map[usageKey]*usageTotal
 }
 
-// holding is a sliver that was reserved and not yet released.
 type holding struct {
 	user urn.URN
 	from time.Time // time of the Provision; zero before it
@@ -91,12 +90,11 @@ type usageTotal struct {
 	held time.Duration
 }
 
-// newUsageCount returns an empty count for a period.
 func newUsageCount(since, until time.Time) *usageCount {
 	return &usageCount{since: since, until: until, open: map[string]holding{}, totals: map[usageKey]*usageTotal{}}
 }
 
-// addEntry adds an entry of the journal. Entries come oldest first.
+// addEntry adds an entry of the journal. Call it with the oldest entry first.
 func (c *usageCount) addEntry(e *am.JournalEntry) {
 	if c.first.IsZero() {
 		c.first = e.At
@@ -126,8 +124,7 @@ func (c *usageCount) addEntry(e *am.JournalEntry) {
 }
 
 // addHeld adds a sliver of the store. Call it after all entries are added. If the journal no
-// longer has the sliver's Provision, the sliver counts from its reservation, usually minutes
-// earlier.
+// longer has the Provision, the sliver counts from its reservation, usually minutes earlier.
 func (c *usageCount) addHeld(x *am.Sliver) {
 	if x.Status.Allocation != am.Provisioned {
 		return
@@ -139,8 +136,6 @@ func (c *usageCount) addHeld(x *am.Sliver) {
 	c.addPeriod(x.Creator, x.Slice, from, c.until, false)
 }
 
-// addPeriod adds the time between from and to, in which a sliver was held. Time outside of the
-// period of c does not count.
 func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomplete bool) {
 	if from.Before(c.since) {
 		from = c.since
@@ -164,7 +159,6 @@ func (c *usageCount) addPeriod(user, slice urn.URN, from, to time.Time, incomple
 	}
 }
 
-// rows returns the totals by project and user.
 func (c *usageCount) rows() (all []Usage) {
 	for _, t := range c.totals {
 		t.NodeHours = math.Round(t.held.Hours()*1e4) / 1e4

@@ -27,8 +27,6 @@ const (
 	maxHidden   = 10_000
 )
 
-// remark adds warnings about rules that never apply, rules that tools bypass, and keys
-// without effect.
 func (r *Rules) remark(site Site) {
 	add := func(x *Rule, format string, args ...any) {
 		if len(r.remarks) < maxRemarks {
@@ -68,7 +66,6 @@ func (r *Rules) remark(site Site) {
 	}
 }
 
-// allowsType reports whether the rule allows a sliver type.
 func (x *Rule) allowsType(sliverType string) bool {
 	return x.types == nil || slices.Contains(x.types, sliverType)
 }
@@ -112,7 +109,6 @@ func (r *Rules) Sentences() []string {
 	return append(all, "users that match no rule may reserve everything; only the site's limits on leases apply")
 }
 
-// listPatterns returns the text of the first patterns.
 func listPatterns(all []pattern) string {
 	names := make([]string, len(all))
 	for i := range all {
@@ -121,7 +117,6 @@ func listPatterns(all []pattern) string {
 	return yamlfile.Few(names)
 }
 
-// sentences returns the parts of a sentence about the rule.
 func (x *Rule) sentences() []string {
 	var all []string
 	if x.refuse != "" {
@@ -156,7 +151,7 @@ func (x *Rule) sentences() []string {
 	return all
 }
 
-// sentences describes each limit. unit is the name of one unit of the resource.
+// sentences describes the limits. unit is the name of one unit of the resource.
 func (m maxima) sentences(unit string) (all []string) {
 	for _, l := range []struct {
 		n   int64

@@ -53,7 +53,6 @@ func Parse(text []byte, file string, site Site) (*Rules, error) {
 	return rules, nil
 }
 
-// resolvePath returns the path of a file that another file names.
 func resolvePath(file, name string) string {
 	if filepath.IsAbs(name) {
 		return name

@@ -21,10 +21,10 @@ type pattern struct {
 
 const prefix = "urn:publicid:idn+"
 
-// maxPattern is the length of the longest pattern in bytes; no URN is longer.
+// maxPattern is in bytes; no URN is longer.
 const maxPattern = 255
 
-// parseUsers parses a pattern for users: AUTHORITY+user+NAME, or the whole URN.
+// parseUsers parses AUTHORITY+user+NAME, or a whole URN.
 func parseUsers(text string) (pattern, error) {
 	authority, rest, ok := strings.Cut(withoutPrefix(text), "+")
 	kind, name, named := strings.Cut(rest, "+")
@@ -49,8 +49,7 @@ func parseUsers(text string) (pattern, error) {
 	return p, nil
 }
 
-// parseProjects parses a pattern for the authorities of slices, such as
-// example.org:course-*.
+// parseProjects parses an authority of slices, such as example.org:course-*.
 func parseProjects(text string) (pattern, error) {
 	p := pattern{text: text}
 	authority, rest, more := strings.Cut(withoutPrefix(text), "+")
@@ -72,7 +71,6 @@ func parseProjects(text string) (pattern, error) {
 	return p, nil
 }
 
-// withoutPrefix removes the prefix of a URN from a pattern, if it has one.
 func withoutPrefix(s string) string {
 	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
 		return s[len(prefix):]
@@ -80,7 +78,6 @@ func withoutPrefix(s string) string {
 	return s
 }
 
-// checkLabel returns an error for a part between colons that no authority can match.
 func checkLabel(l string) error {
 	switch {
 	case l == "":
@@ -101,14 +98,12 @@ func checkLabel(l string) error {
 // String returns the pattern as it was written.
 func (p *pattern) String() string { return p.text }
 
-// nameOf returns a pattern that matches only the given authority and user name.
 func nameOf(authority, name string) pattern {
 	return pattern{labels: strings.Split(lower(authority), ":"), name: lower(name)}
 }
 
 // covers reports whether p matches every name that q matches. It treats a star in q as a
-// character that only a star in p matches. So the result true is always correct, but false
-// may be wrong.
+// character that only a star in p matches. So true is always correct, but false may be wrong.
 func (p *pattern) covers(q *pattern) bool {
 	if len(q.labels) < len(p.labels) || !p.deeper && (q.deeper || len(q.labels) > len(p.labels)) {
 		return false
@@ -121,7 +116,7 @@ func (p *pattern) covers(q *pattern) bool {
 	return p.name == "" || glob(p.name, q.name)
 }
 
-// mayMatch reports whether p may match a name of the authority or of a sub-authority.
+// mayMatch reports whether p can match a name of the authority or of a sub-authority.
 func (p *pattern) mayMatch(authority string) bool {
 	labels := strings.Split(lower(authority), ":")
 	for i, l := range p.labels {
@@ -142,8 +137,8 @@ func (p *pattern) isTooWide() bool {
 }
 
 // glob reports whether text matches pattern, in which stars match any text. Both must be folded.
-// glob backtracks only to the last star, so its time is at most proportional to the product of
-// the two lengths.
+// glob backtracks only to the last star. So its time is at most proportional to the product of
+// the lengths.
 func glob(pattern, text string) bool {
 	if strings.IndexByte(pattern, '*') < 0 {
 		return pattern == text
@@ -168,5 +163,4 @@ func glob(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// lower folds names for comparison.
 var lower = urn.Lower

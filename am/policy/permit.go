@@ -60,12 +60,10 @@ func (x *Rule) String() string {
 	return fmt.Sprintf("rule %q of this site", x.Name)
 }
 
-// refusal returns a Refused error with the rule's own text added.
 func (x *Rule) refusal(format string, args ...any) *am.Error {
 	return am.Errorf(am.Refused, "%s", x.withHint(fmt.Sprintf(format, args...)))
 }
 
-// withHint returns a text with the rule's text for refusals.
 func (x *Rule) withHint(text string) string {
 	if x.says == "" {
 		return text
@@ -76,7 +74,6 @@ func (x *Rule) withHint(text string) string {
 	return text + "; " + x.says
 }
 
-// endsSentence reports whether a text ends with a mark such as a full stop.
 func endsSentence(text string) bool {
 	return text != "" && strings.ContainsRune(".!?", rune(text[len(text)-1]))
 }
@@ -125,8 +122,6 @@ func (p *Permit) Within(added Amount) error {
 	return nil
 }
 
-// checkLimit returns an error if the sum of added and the units in current exceeds one of the
-// limits m. It counts units of the resource counted[i].
 func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
 	what, of := counted[i].one, counted[i].of
 	for _, l := range [...]struct {
@@ -208,7 +203,7 @@ func (p *Permit) Over(now time.Time, x *am.Sliver) error {
 		x.URN, x.Created.Format(time.RFC3339), p.rule, formatDuration(p.rule.lease.longest)).About(x.URN)
 }
 
-// earlierEnd returns end, or from plus d if that is earlier; a zero d limits nothing.
+// earlierEnd returns the earlier of end and from plus d. A zero d limits nothing.
 func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 	if at := from.Add(d); d > 0 && at.Before(end) {
 		return at
@@ -219,7 +214,7 @@ func earlierEnd(end, from time.Time, d time.Duration) time.Time {
 // disk is the resource that is counted in MiB.
 const disk = "disk"
 
-// count formats an amount without the unit's name: 3 for nodes, 20G for disk.
+// count formats an amount without its unit: 3 for nodes, 20G for disk.
 func count(n int64, unit string) string {
 	switch {
 	case unit != disk:
@@ -230,7 +225,7 @@ func count(n int64, unit string) string {
 	return fmt.Sprint(n, "M")
 }
 
-// plural formats an amount with the unit's name: 3 nodes, or 20G of disk.
+// plural formats an amount with its unit: 3 nodes, 20G of disk.
 func plural(n int64, unit string) string {
 	if unit == disk {
 		return count(n, unit) + " of disk"

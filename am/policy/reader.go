@@ -14,15 +14,13 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// reader reads a policy for a site.
 type reader struct {
 	yamlfile.Reader
 	site    Site
 	indexes map[string]int32 // of components, by name
-	named   int              // the number of components in the ranges read so far
+	named   int              // in the ranges read so far
 }
 
-// policy reads the whole file into rules.
 func (r *reader) policy(text []byte, rules *Rules) {
 	if len(text) == 0 {
 		// Some editors empty a file before they write it. Meanwhile the old rules must stay in
@@ -46,7 +44,6 @@ func (r *reader) policy(text []byte, rules *Rules) {
 	})
 }
 
-// rules reads the list of rules. It refuses two rules with the same name.
 func (r *reader) rules(n *yaml.Node, rules *Rules) {
 	items := r.Items(n, "rules")
 	if len(items) > maxRules {
@@ -70,7 +67,6 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 
 var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
-// rule reads one rule.
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	x := &Rule{line: n.Line, limits: noLimits}
 	before := r.Mistakes()
@@ -116,7 +112,6 @@ func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
 	return x
 }
 
-// patterns reads the list of patterns at key with parse.
 func (r *reader) patterns(n *yaml.Node, key string, parse func(string) (pattern, error)) []pattern {
 	list := []pattern{}
 	for _, item := range r.list(n, key) {
@@ -130,8 +125,8 @@ func (r *reader) patterns(n *yaml.Node, key string, parse func(string) (pattern,
 	return list
 }
 
-// refusal reads the text of a rule that refuses. It rejects words such as yes and no: an operator
-// who writes "refuse: no" expects a switch, but the rule would refuse all users.
+// refusal rejects words such as yes and no. An operator who writes "refuse: no" means a switch,
+// but the rule would refuse all users.
 func (r *reader) refusal(n *yaml.Node) string {
 	switch lower(strings.TrimSpace(n.Value)) {
 	case "no", "yes", "true", "false", "off", "on", "n", "y":
@@ -141,7 +136,6 @@ func (r *reader) refusal(n *yaml.Node) string {
 	return r.text(n, "refuse")
 }
 
-// sliverTypes reads names of sliver types. It rejects names that the inventory does not have.
 func (r *reader) sliverTypes(n *yaml.Node) []string {
 	list := []string{}
 	for _, item := range r.list(n, "sliver_types") {
@@ -154,7 +148,7 @@ func (r *reader) sliverTypes(n *yaml.Node) []string {
 	return list
 }
 
-// components reads names and ranges of components, in the syntax of the inventory.
+// components reads names and ranges in the syntax of the inventory.
 func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 	p := &componentSet{list: []int32{}}
 	var texts []string
@@ -196,7 +190,6 @@ func (r *reader) components(n *yaml.Node, rules *Rules) *componentSet {
 	return p
 }
 
-// maxima reads the limits of a resource. It reads each amount with read.
 func (r *reader) maxima(n *yaml.Node, resource string, read func(*yaml.Node, string) int64) maxima {
 	m := boundless
 	into := map[string]*int64{"user": &m.user, "slice": &m.slice, "project": &m.project}
@@ -206,7 +199,6 @@ func (r *reader) maxima(n *yaml.Node, resource string, read func(*yaml.Node, str
 	return m
 }
 
-// lease reads the limits of leases.
 func (r *reader) lease(n *yaml.Node) (l lease) {
 	into := map[string]*time.Duration{"first": &l.first, "longest": &l.longest, "renew": &l.renew}
 	r.Fields(n, "lease", []string{"first", "longest", "renew"}, func(key string, n *yaml.Node) {
@@ -223,7 +215,6 @@ func (r *reader) lease(n *yaml.Node) (l lease) {
 	return l
 }
 
-// terms reads the terms of use, and the file of the users who have accepted them.
 func (r *reader) terms(n *yaml.Node, rules *Rules) *terms {
 	t := &terms{}
 	before := r.Mistakes()

@@ -13,7 +13,7 @@ type Rules struct {
 	// otherwise applies to users that match no rule; nil allows everything.
 	otherwise *Rule
 	file      string
-	files     []string // that were read
+	files     []string
 	remarks   []yamlfile.Problem
 }
 
@@ -26,25 +26,22 @@ type Rule struct {
 	who      []pattern // of users; none: all
 	projects []pattern // authorities of slices; none: all
 
-	types      []string      // names of sliver types; nil: all
-	components *componentSet // nil: all
-	limits     [len(counted)]maxima
-	lease      lease
-	refuse     string // the text of the refusal; "" if the rule does not refuse all
-	says       string // text added to refusals
-	terms      *terms
-	// The reasons why another component or sliver type is refused.
+	types               []string      // names of sliver types; nil: all
+	components          *componentSet // nil: all
+	limits              [len(counted)]maxima
+	lease               lease
+	refuse              string // the text of the refusal; "" if the rule does not refuse all
+	says                string // text added to refusals
+	terms               *terms
 	noComponent, noType string
 }
 
-// componentSet is a subset of the site's components.
 type componentSet struct {
 	list []int32 // indexes in the inventory, ascending
 	text string  // as written
 }
 
-// maxima are the largest amounts of a resource that a user, a slice and a project may hold
-// at one time; unlimited means no limit.
+// maxima are the largest amounts held at one time; unlimited means no limit.
 type maxima struct{ user, slice, project int64 }
 
 const unlimited = -1
@@ -54,8 +51,7 @@ var (
 	noLimits  = [len(counted)]maxima{boundless, boundless, boundless}
 )
 
-// counted are the limited resources. key is the key in the file, and one the name of one unit. of
-// returns the units in an Amount.
+// counted are the limited resources. key is the key in the file, one the name of one unit.
 var counted = [...]struct {
 	key, one string
 	of       func(Amount) int64
@@ -65,7 +61,7 @@ var counted = [...]struct {
 	{disk, disk, func(a Amount) int64 { return a.Disk }}, // in MiB
 }
 
-// lease limits the life of slivers; a zero time limits nothing.
+// lease limits leases; a zero time limits nothing.
 type lease struct{ first, longest, renew time.Duration }
 
 // Files returns the files that Load has read. Call Load again when one of these files changes.
@@ -84,8 +80,7 @@ func (r *Rules) Len() int {
 	return len(r.list)
 }
 
-// find returns the first rule that matches user and slice, or else r.otherwise. It returns nil if
-// everything is allowed.
+// find returns the first rule that matches, or else r.otherwise. nil allows everything.
 func (r *Rules) find(user, slice urn.URN) *Rule {
 	if r == nil {
 		return nil
@@ -99,8 +94,8 @@ func (r *Rules) find(user, slice urn.URN) *Rule {
 	return r.otherwise
 }
 
-// matches reports whether the rule applies to a caller in a slice of a project. kind is the type
-// in the caller's URN. A rule with the key who applies only to users.
+// matches takes the type in the caller's URN as kind. A rule with the key who applies only to
+// users.
 func (x *Rule) matches(kind string, user, project *pattern) bool {
 	if x.who != nil && (kind != urn.User || !anyCovers(x.who, user)) {
 		return false
@@ -108,7 +103,6 @@ func (x *Rule) matches(kind string, user, project *pattern) bool {
 	return x.projects == nil || anyCovers(x.projects, project)
 }
 
-// anyCovers reports whether one of the patterns covers q.
 func anyCovers(all []pattern, q *pattern) bool {
 	for i := range all {
 		if all[i].covers(q) {
@@ -118,14 +112,13 @@ func anyCovers(all []pattern, q *pattern) bool {
 	return false
 }
 
-// shadows reports whether x matches all users and projects that y matches, so that y
-// after x never applies.
+// shadows reports whether y never applies if it follows x.
 func (x *Rule) shadows(y *Rule) bool {
 	return coversAll(x.who, y.who) && coversAll(x.projects, y.projects)
 }
 
-// coversAll reports whether each pattern in inner is covered by some pattern in outer. nil stands
-// for all names.
+// coversAll reports whether the patterns of outer cover each pattern of inner. nil stands for all
+// names.
 func coversAll(outer, inner []pattern) bool {
 	if outer == nil {
 		return true

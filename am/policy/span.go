@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// longestSpan is the longest duration that a rule may name.
 const longestSpan = 36500 * 24 * time.Hour
 
-// formatDuration returns a duration in the form 3d, 1d12h or 10m.
+// formatDuration returns a text such as 3d, 1d12h or 10m.
 func formatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	text := ""

@@ -8,8 +8,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// list reads a list of texts with at least one entry; a single text is a list of one.
-// An empty list is a mistake, because its meaning, everything or nothing, is unclear.
+// list reads a list of texts; a single text is a list of one. It refuses an empty list, because
+// "everything" and "nothing" are both plausible meanings.
 func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 	before := r.Mistakes()
 	items := r.OneOrMore(n, what)
@@ -28,7 +28,6 @@ func (r *reader) list(n *yaml.Node, what string) (list []*yaml.Node) {
 	return list
 }
 
-// text reads a text for experimenters.
 func (r *reader) text(n *yaml.Node, what string) string {
 	text := r.Text(n, what)
 	if len(text) > maxText {
@@ -38,7 +37,6 @@ func (r *reader) text(n *yaml.Node, what string) string {
 	return text
 }
 
-// name reads the name of a rule.
 func (r *reader) name(n *yaml.Node) string {
 	name := r.text(n, "name")
 	if name != "" && (!isPlain(name) || strings.ContainsAny(name, `"\`)) {

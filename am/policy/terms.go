@@ -7,7 +7,6 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// terms are terms of use that users must accept first.
 type terms struct {
 	url      string
 	file     string          // the list of users who have accepted
@@ -18,9 +17,8 @@ type terms struct {
 // and show the web address at the end of the refusal.
 const missingMark = "[T&C-APPROVAL-MISSING]"
 
-// readAccepted reads the URN of a user on each line. Text after a blank, and lines that
-// begin with #, are comments. It ignores lines without the URN of a user and returns a
-// problem for each.
+// readAccepted reads the URN of a user on each line. Text after a blank, and lines that begin
+// with #, are comments. It returns a problem for each line without the URN of a user.
 func readAccepted(text []byte, file string) (map[string]bool, []yamlfile.Problem) {
 	accepted := make(map[string]bool)
 	var problems []yamlfile.Problem
@@ -35,7 +33,7 @@ func readAccepted(text []byte, file string) (map[string]bool, []yamlfile.Problem
 		switch {
 		case err == nil && u.Type == urn.User:
 			accepted[u.Key()] = true
-		case len(problems) == maxRemarks: // enough problems
+		case len(problems) == maxRemarks:
 		case err != nil:
 			problems = append(problems, yamlfile.Problem{File: file, Line: line, Msg: err.Error() + "; the line is ignored"})
 		default:

@@ -33,13 +33,12 @@ type Usage struct {
 }
 
 // tally is the amount held by one user, slice or project. The maps of Usage contain only tallies
-// that are not zero.
+// above zero.
 type tally struct {
 	Amount
 	key string
 }
 
-// hold is the share of one sliver in the tallies.
 type hold struct {
 	user, slice, project *tally
 	cores, disk          int64
@@ -112,8 +111,8 @@ func (u *Usage) Rollback() {
 	u.undo = nil
 }
 
-// set counts a sliver in place of its previous share. It compares only amounts, since the user
-// and the slice of a sliver never change.
+// set replaces the share of a sliver. It compares only amounts, since the user and the slice of a
+// sliver never change.
 func (u *Usage) set(id string, s *am.Sliver) {
 	if s.Status.Allocation == am.Unallocated {
 		u.remove(id)
@@ -138,7 +137,6 @@ func (u *Usage) set(id string, s *am.Sliver) {
 	u.count(h, 1)
 }
 
-// remove stops counting a sliver.
 func (u *Usage) remove(id string) {
 	if before, held := u.holds[id]; held {
 		u.undo = append(u.undo, change{id, before, true})
@@ -147,7 +145,6 @@ func (u *Usage) remove(id string) {
 	}
 }
 
-// tallyOf returns the tally of key, or a new one.
 func tallyOf(all map[string]*tally, key string) *tally {
 	if t := all[key]; t != nil {
 		return t
@@ -156,8 +153,8 @@ func tallyOf(all map[string]*tally, key string) *tally {
 }
 
 // count adds the share h to its tallies, or subtracts it. A tally leaves its map at zero, and a
-// later sliver gets a new one. Rollback undoes the latest change first, so a key never has two
-// tallies that are not zero.
+// later sliver gets a new tally. Rollback undoes the latest change first. So a key never has two
+// tallies above zero.
 func (u *Usage) count(h hold, sign int64) {
 	for _, x := range [...]struct {
 		in map[string]*tally

@@ -28,8 +28,7 @@ func (s *Server) AdminHandler() http.Handler {
 	return mux
 }
 
-// remoteHandler returns the handler for requests from other hosts. It serves them like
-// AdminHandler if AllowsRemote returns true, and answers 401 otherwise.
+// remoteHandler answers 401 unless AllowsRemote returns true.
 func (s *Server) remoteHandler() http.Handler {
 	inner := s.AdminHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

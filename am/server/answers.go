@@ -2,8 +2,8 @@ package server
 
 import "sync"
 
-// smallAnswer is the size, in bytes, of the largest answer that is not counted. The
-// connection's own buffers take about as much memory.
+// smallAnswer is the size in bytes up to which answers are not counted. The connection's own
+// buffers take about as much memory.
 const smallAnswer = 16 << 10
 
 // answerMemory counts the bytes of answers that are being sent. An answer stays in memory until
@@ -18,7 +18,6 @@ type answerMemory struct {
 	bodies map[*byte]*pendingBody // by the address of the body's first byte
 }
 
-// pendingBody is a body that is being sent.
 type pendingBody struct {
 	size int64
 	to   map[string]int // number of copies being sent, by caller
@@ -37,8 +36,8 @@ func (a *answerMemory) hasRoom(caller string) bool {
 	return a.used < a.max && a.by[caller] < a.perCaller
 }
 
-// add counts a body that is being sent to a caller. Call sent when the body has been sent. add
-// does not count a small answer.
+// add counts a body that is being sent to a caller, unless the body is small. Call sent when the
+// body has been sent.
 func (a *answerMemory) add(caller string, body []byte) (sent func()) {
 	if len(body) <= smallAnswer {
 		return func() {}

@@ -8,8 +8,8 @@ import (
 )
 
 // audit passes a call that may have changed something to Options.Audit, before its answer is
-// sent. The calls of untrusted callers from one address within a minute share one audit line,
-// which has the number of these calls. All of them are refused.
+// sent. Calls of untrusted callers are all refused. Those from one address within a minute share
+// one audit line, which has their number.
 func (s *Server) audit(e *event) {
 	a := &e.answer
 	if s.opt.Audit == nil || !a.Changes {

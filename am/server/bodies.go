@@ -8,20 +8,18 @@ import (
 	"patchbay/am/budget"
 )
 
-// bodies is the memory budget of request bodies.
 type bodies struct{ *budget.Budget }
 
-// errBusy means that the memory budget of request bodies is used up.
 var errBusy = errors.New("too many large requests at once")
 
-// firstChunk is the number of bytes that bodies.read allocates before any byte has arrived. It
-// suffices for most calls. Only these bytes may come from the budget's reserve.
+// firstChunk is the number of bytes that read allocates before any byte has arrived. It suffices
+// for most calls. Only these bytes may come from the budget's reserve.
 const firstChunk = 32 << 10
 
 // read reads the body of a caller's request from r, which must fail after limit bytes. announced
-// is the client's Content-Length; -1 if unknown. read takes memory step by step as bytes arrive,
-// because a client may announce more than it sends. It returns errBusy if the budget is used up.
-// release is never nil; call it when the body is no longer used.
+// is the client's Content-Length; -1 if unknown. A client may announce more than it sends, so
+// read takes memory only as bytes arrive. It returns errBusy if the budget is used up. release is
+// never nil; call it when the body is no longer used.
 func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body []byte, release func(), err error) {
 	whole := limit + 1 // one byte more, so that read finds the end without growing the buffer
 	if announced >= 0 {
@@ -63,7 +61,6 @@ func (b bodies) read(r io.Reader, caller string, announced, limit int64) (body [
 	}
 }
 
-// isTooLarge reports whether err is the error of http.MaxBytesReader.
 func isTooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

@@ -12,7 +12,7 @@ import (
 	"patchbay/am/api"
 )
 
-// Limits of calls, by their keys in the configuration.
+// Limits of calls; the values are the keys in the configuration.
 const (
 	limitCalls     = "max_calls"
 	limitPerCaller = "max_calls_per_caller"
@@ -21,8 +21,8 @@ const (
 	limitChanges   = "max_changes_per_minute"
 )
 
-// admit counts a call of the peer until release is called. If the call would exceed a limit,
-// admit returns the limit's name and a nil release. Call admit before the body is read.
+// admit counts a call until release is called. Above a limit, admit returns the limit's name and
+// a nil release. Call admit before the body is read.
 func (s *Server) admit(p *peer) (release func(), limit string) {
 	switch {
 	case p.tracked != nil && p.cert != nil && !s.limiter.addCertificate(p.tracked, *p.cert):
@@ -36,11 +36,11 @@ func (s *Server) admit(p *peer) (release func(), limit string) {
 	return func() { s.callers.Release(caller, 1) }, ""
 }
 
-// answerBusy answers a call with the code SERVERBUSY, because a limit is reached. Clients
-// retry automatically on this code, but not on an HTTP status.
+// answerBusy answers with the code SERVERBUSY. Clients retry automatically on this code, but not
+// on an HTTP status.
 func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit string) {
 	e.limit = limit
-	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer, so that a client that has the answer finds its call in the metrics
+	s.metrics.limited.WithLabelValues(limit).Inc() // before the answer: a client that has the answer must find its call in the metrics
 	output := s.busyText(p, limit)
 	if limit == limitPerCertificate {
 		w.Header().Set("Connection", "close")
@@ -50,7 +50,6 @@ func (s *Server) answerBusy(w http.ResponseWriter, p *peer, e *event, limit stri
 	s.writeEnvelope(w, e, am.ServerBusy, output, nil)
 }
 
-// busyText returns the text for the caller whose call exceeds the limit.
 func (s *Server) busyText(p *peer, limit string) string {
 	switch {
 	case limit == limitPerCaller && p.caller == "":
@@ -69,7 +68,7 @@ func (s *Server) busyText(p *peer, limit string) string {
 	return "the server is busy with other calls; try again later"
 }
 
-// writeEnvelope answers a call with an error of the server itself, not of the API.
+// writeEnvelope answers a call with an error of the server, not of the API.
 func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
 	body := api.ErrorBody(e.version, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
@@ -80,8 +79,7 @@ func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, ou
 	e.unsent = s.send(w, body, e.start.Add(s.config.WriteTimeout))
 }
 
-// connectionClosed counts a connection that was closed or refused because of a limit. It
-// writes one log line a minute for each limit.
+// connectionClosed writes at most one log line a minute for each limit.
 func (s *Server) connectionClosed(limit string, source netip.Prefix) {
 	s.metrics.limited.WithLabelValues(limit).Inc()
 	s.throttle.count(limit, "", func(_ string, times int) {

@@ -17,15 +17,12 @@ type peer struct {
 	cert       *certificate // the first certificate of the chain; nil if there is no chain
 }
 
-// peerKey is the key of the *peer in the context of a request.
 type peerKey struct{}
 
-// identifyAgain is the time after which an untrusted caller is identified again,
-// because the trusted authorities may have changed.
+// identifyAgain is the time after which an untrusted caller is identified again. The trusted
+// authorities may have changed.
 const identifyAgain = 10 * time.Second
 
-// peer returns the client of a request and its certificate chain. It identifies a caller who
-// is not identified yet, and an untrusted caller again after identifyAgain.
 func (s *Server) peer(ctx context.Context) (p *peer, chain [][]byte) {
 	p, _ = ctx.Value(peerKey{}).(*peer)
 	if p == nil {

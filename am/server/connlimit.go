@@ -8,18 +8,17 @@ import (
 	"sync"
 )
 
-// Limits of connections, by their keys in the configuration.
+// Limits of connections; the values are the keys in the configuration.
 const (
 	limitConnections    = "max_connections"
 	limitPerAddress     = "max_connections_per_address"
 	limitPerCertificate = "max_connections_per_certificate"
 )
 
-// connLimiter limits the number of connections: in total, per address and per certificate. When a
-// limit is reached, it closes one waiting connection to accept the new one. It selects the
-// address with the most waiting connections. Of the connections from this address, it closes the
-// one that has waited longest. So a client that floods the server loses its own connections, and
-// other clients can still connect.
+// connLimiter limits the connections: in total, per address and per certificate. At a limit, it
+// closes a waiting connection to accept the new one. It selects the connection that has waited
+// longest, from the address with the most waiting connections. So a client that floods the server
+// loses its own connections, and other clients can still connect.
 //
 // A connection waits during its handshake, until its header and body have arrived, and
 // between calls. A connection with a call in progress is never closed. A new connection
@@ -37,14 +36,13 @@ type connLimiter struct {
 	certs   map[certificate]int // connections by certificate
 }
 
-// certificate is the fingerprint of the first certificate of a chain.
 type certificate [sha256.Size]byte
 
-// source counts the connections of one address; the limiter's lock guards it.
+// source counts the connections of one address. The limiter's lock guards it.
 type source struct {
 	prefix  netip.Prefix
-	n       int // all connections
-	waiting int // connections that wait
+	n       int
+	waiting int
 }
 
 // trackedConn is an accepted connection. The limiter's lock guards since and cert.
@@ -63,8 +61,8 @@ func newConnLimiter(max, perAddress, perCertificate int, closed func(string, net
 	}
 }
 
-// add counts the new connection nc and returns it as a trackedConn. If a limit is reached,
-// it closes another connection, or returns nil if no connection can be closed.
+// add counts nc. At a limit, it closes another connection, or returns nil if no connection can be
+// closed.
 func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	prefix := sourceOf(nc.RemoteAddr())
 	g.mu.Lock()
@@ -95,7 +93,7 @@ func (g *connLimiter) add(nc net.Conn) *trackedConn {
 	return in
 }
 
-// closeRemoved closes the connection out, which was removed because of a limit. out may be nil.
+// closeRemoved closes out, which may be nil.
 func (g *connLimiter) closeRemoved(out *trackedConn, limit string) {
 	if out != nil {
 		out.Conn.Close()
@@ -103,7 +101,7 @@ func (g *connLimiter) closeRemoved(out *trackedConn, limit string) {
 	}
 }
 
-// closeOne closes one waiting connection, because the process has no descriptor left.
+// closeOne frees a descriptor when the process has none left.
 func (g *connLimiter) closeOne() {
 	g.mu.Lock()
 	out := g.longestWaiting(anyConn)
@@ -136,8 +134,7 @@ func (g *connLimiter) addCertificate(conn *trackedConn, c certificate) bool {
 	return true
 }
 
-// startCall records that conn has a call in progress. It returns false if the limiter has closed
-// conn.
+// startCall returns false if the limiter has closed conn.
 func (g *connLimiter) startCall(conn *trackedConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +142,7 @@ func (g *connLimiter) startCall(conn *trackedConn) bool {
 	return g.conns[conn]
 }
 
-// endCall marks conn as waiting from now on. Call it when the answer has been sent.
+// endCall must be called when the answer has been sent.
 func (g *connLimiter) endCall(conn *trackedConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,7 +152,6 @@ func (g *connLimiter) endCall(conn *trackedConn) {
 	}
 }
 
-// count returns the total number of connections and the number of waiting ones.
 func (g *connLimiter) count() (total, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,9 +170,9 @@ func (in *trackedConn) Close() error {
 
 func anyConn(*trackedConn) bool { return true }
 
-// longestWaiting selects a connection to close among the waiting connections for which match
-// returns true; nil if there is none. Among the connections of the source that has the most
-// waiting connections, it selects the one that has waited longest.
+// longestWaiting considers only connections for which match returns true; nil if there is none.
+// It selects the connection that has waited longest, from the source with the most waiting
+// connections.
 func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *trackedConn) {
 	for x := range g.conns {
 		if x.since == 0 || !match(x) {
@@ -189,7 +185,6 @@ func (g *connLimiter) longestWaiting(match func(*trackedConn) bool) (out *tracke
 	return out
 }
 
-// setWaiting marks conn as waiting from now on, or as not waiting.
 func (g *connLimiter) setWaiting(conn *trackedConn, waiting bool) {
 	if waiting == (conn.since > 0) {
 		return
@@ -205,8 +200,7 @@ func (g *connLimiter) setWaiting(conn *trackedConn, waiting bool) {
 	conn.source.waiting += step
 }
 
-// remove stops counting a connection. It does nothing for nil and for a connection that
-// was removed before.
+// remove ignores nil and connections that it has removed before.
 func (g *connLimiter) remove(conn *trackedConn) {
 	if !g.conns[conn] {
 		return

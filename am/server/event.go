@@ -15,12 +15,11 @@ import (
 	"patchbay/am/api"
 )
 
-// event describes one request for log, metrics and audit.
 type event struct {
 	id       string
 	start    time.Time
-	took     time.Duration // duration of the request
-	counted  bool          // the metrics have counted it
+	took     time.Duration
+	counted  bool // the metrics have counted it
 	remote   string
 	path     string
 	version  int
@@ -35,15 +34,15 @@ type event struct {
 	caller   string // from Options.CallerName; "" for an untrusted caller
 }
 
-// isUntrusted reports whether neither the server nor the API has identified the caller by a
-// trusted certificate.
+// isUntrusted reports whether neither the server nor the API knows the caller by a trusted
+// certificate.
 func (e *event) isUntrusted() bool { return e.caller == "" && e.answer.Caller.IsZero() }
 
-// source returns the network of the remote address, by which untrusted callers are counted.
+// source returns the network by which untrusted callers are counted.
 func (e *event) source() string { return sourceName(e.remote) }
 
-// sourceName returns the network of a remote address (see sourceOf), or the text itself if it
-// is not an IP address with a port.
+// sourceName returns the network of a remote address (see sourceOf), or the text itself if it is
+// not an IP address with a port.
 func sourceName(remote string) string {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -80,8 +79,7 @@ func (s *Server) emit(e *event) {
 	})
 }
 
-// line returns the event's log line. Its message is "request" if the answer was an HTTP
-// error, else "call".
+// line returns the message "request" for an HTTP error, else "call".
 func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	level = slog.LevelInfo
 	attrs = []slog.Attr{
@@ -140,7 +138,7 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	add("output", a.Output)
 	attrs = append(attrs, slog.Int("received", e.received), slog.Int("sent", e.sent))
-	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) { // the output lacks the cause
+	if a.Err != nil && !strings.Contains(a.Output, a.Err.Error()) {
 		add("error", a.Err.Error())
 	}
 	if e.unsent != nil {
@@ -153,8 +151,8 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	return level, "call", attrs
 }
 
-// emitBusy logs a call that was refused with SERVERBUSY. Clients repeat such calls, so all
-// such calls of one caller share a line (see logThrottle).
+// emitBusy logs a call that got SERVERBUSY. Clients repeat such calls, so those of one caller
+// share a line (see logThrottle).
 func (s *Server) emitBusy(e *event) {
 	s.throttle.count("calls "+e.limit, cmp.Or(e.caller, "untrusted callers"), func(caller string, times int) {
 		s.opt.Log.Warn("calls were refused with SERVERBUSY",
@@ -162,8 +160,8 @@ func (s *Server) emitBusy(e *event) {
 	})
 }
 
-// labels returns the method and the outcome as labels of metrics. It maps unknown methods to
-// one value, so the number of values does not depend on clients.
+// labels returns the labels of metrics. Unknown methods share one value, so the number of values
+// does not depend on clients.
 func (e *event) labels() (method, outcome string) {
 	if e.status != http.StatusOK {
 		return "none", "http_" + strconv.Itoa(e.status)

@@ -44,10 +44,9 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// call lets the API process a call and sends the answer. It returns an HTTP error if it cannot
-// receive the call, or if the limiter has closed the connection. While the answer is being sent,
-// the call still counts for MaxCallsPerCaller but no longer for MaxCalls, so that a peer that
-// does not read does not block other callers.
+// call returns an HTTP error if it cannot receive the call, or if the limiter has closed the
+// connection. While the answer is being sent, the call still counts for MaxCallsPerCaller but no
+// longer for MaxCalls. So a peer that does not read does not block other callers.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) *refusal {
 	release, limit := s.admit(p)
 	if limit != "" {
@@ -83,9 +82,8 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request, p *peer, chain [][
 
 const contentType = "text/xml; charset=utf-8"
 
-// process receives a call and lets the API process it. It returns the answer, or the name of an
-// exceeded limit. It returns an HTTP error if it cannot receive the call, or if the limiter has
-// closed the connection.
+// process returns the answer or the name of an exceeded limit. It returns an HTTP error if it
+// cannot receive the call, or if the limiter has closed the connection.
 func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
@@ -146,7 +144,6 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 	return answer, limit, nil
 }
 
-// newID returns a random id for a request. The log, answers and tasks contain it.
 func newID() string {
 	var b [8]byte
 	rand.Read(b[:])

@@ -16,21 +16,19 @@ func (s *Server) Limit(l net.Listener) net.Listener {
 	return s.limit(l, s.limiter)
 }
 
-// limit returns a listener that limits the connections of l with g.
 func (s *Server) limit(l net.Listener, g *connLimiter) net.Listener {
 	return &limited{Listener: l, server: s, limiter: g, closed: make(chan struct{})}
 }
 
-// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without the limit
-// the kernel buffers megabytes for each peer that does not read. Many such peers use up the
-// kernel's memory, and then the kernel resets other connections.
+// unsentBytes limits the bytes of an answer that the kernel buffers for a peer. Without the
+// limit, the kernel buffers megabytes for each peer that does not read. Many such peers use up
+// the kernel's memory, and then the kernel resets other connections.
 const unsentBytes = 256 << 10
 
-// tcpNotSentLowat is the socket option TCP_NOTSENT_LOWAT (tcp(7)).
+// tcpNotSentLowat is TCP_NOTSENT_LOWAT (tcp(7)).
 const tcpNotSentLowat = 25
 
-// limitUnsent sets the limit unsentBytes. It ignores errors, because the timeouts also
-// limit a peer that does not read.
+// limitUnsent ignores errors, because the timeouts also limit a peer that does not read.
 func limitUnsent(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
@@ -43,7 +41,6 @@ func limitUnsent(c net.Conn) {
 	}
 }
 
-// limited is a listener that limits its connections with a connLimiter.
 type limited struct {
 	net.Listener
 	server  *Server
@@ -52,11 +49,8 @@ type limited struct {
 	closed  chan struct{}
 }
 
-// maxPause is the longest pause between two attempts to accept a connection.
 const maxPause = time.Second
 
-// Accept returns the next connection that the limiter admits. It closes the connections that
-// the limiter refuses.
 func (l *limited) Accept() (net.Conn, error) {
 	var pause time.Duration
 	for {
@@ -93,7 +87,7 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// isTemporary reports whether accept may succeed after err (accept(2)). Such an error concerns
+// isTemporary reports whether accept can succeed after err (accept(2)). Such an error concerns
 // one connection, or a lack of descriptors or memory.
 func isTemporary(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
@@ -110,8 +104,8 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// trackedConnOf returns the trackedConn that c wraps, directly or in several layers. It
-// returns nil if the listener of c is not limited.
+// trackedConnOf unwraps c, which may have several layers. It returns nil if the listener of c is
+// not limited.
 func trackedConnOf(c net.Conn) *trackedConn {
 	for {
 		switch x := c.(type) {
@@ -126,15 +120,13 @@ func trackedConnOf(c net.Conn) *trackedConn {
 }
 
 const (
-	// reservedDescriptors is the number of descriptors that are reserved for other uses than
-	// connections.
+	// reservedDescriptors are for other uses than connections.
 	reservedDescriptors = 512
-	// leastConnections is the minimum of affordableConnections.
-	leastConnections = 16
+	leastConnections    = 16
 )
 
 // affordableConnections returns the number of connections that the process has descriptors for,
-// and most if that is less. It leaves reservedDescriptors free, but at most half of the
+// but not more than most. It leaves reservedDescriptors free, but at most half of the
 // descriptors. The Go runtime has raised the soft limit of descriptors to the hard limit.
 func affordableConnections(most int) int {
 	var limit syscall.Rlimit

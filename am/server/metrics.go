@@ -11,8 +11,7 @@ import (
 	"patchbay/am"
 )
 
-// metrics holds the metrics of one server. Each server has its own registry, so a process can
-// have two servers.
+// metrics has its own registry, so a process can have two servers.
 type metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -22,7 +21,7 @@ type metrics struct {
 	limited  *prometheus.CounterVec
 }
 
-// buckets are the histogram buckets of durations, in seconds.
+// buckets are in seconds.
 var buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 // Durations is a histogram of durations with labels.
@@ -76,7 +75,6 @@ func newMetrics(o Options, g *connLimiter) *metrics {
 	return m
 }
 
-// collector exports a Number to Prometheus.
 type collector struct {
 	desc *prometheus.Desc
 	Number
@@ -91,7 +89,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	add := func(v float64, labels ...string) {
 		for i, l := range labels {
-			if !utf8.ValidString(l) { // quoted, so that two invalid texts do not become the same label
+			if !utf8.ValidString(l) { // so that two invalid texts do not become the same label
 				labels[i] = strconv.QuoteToASCII(l)
 			}
 		}
@@ -104,8 +102,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	add(c.Value())
 }
 
-// count counts a request; a second call for the same request has no effect. Call count before the
-// answer is sent: a client that has the answer must find its call in the metrics.
+// count counts a request once, however often it is called. Call count before the answer is sent:
+// a client that has the answer must find its call in the metrics.
 func (m *metrics) count(e *event) {
 	if e.counted {
 		return

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// piece is the number of bytes of a call or an answer that must be transferred within
-// the stall timeout.
+// piece is the number of bytes that must be transferred within the stall timeout.
 const piece = 64 << 10
 
 // paced reads a body with a deadline for each piece and one for the whole body.
@@ -16,11 +15,10 @@ type paced struct {
 	control *http.ResponseController
 	stall   time.Duration
 	end     time.Time
-	left    int // bytes of the current piece that have not been read yet
+	left    int // bytes of the current piece that are not read yet
 }
 
-// Read reads at most the rest of the current piece. It sets the deadline at the beginning of
-// each piece.
+// Read reads at most the rest of the current piece. Each piece has its own deadline.
 func (p *paced) Read(b []byte) (int, error) {
 	if p.left == 0 {
 		p.left = piece
@@ -42,15 +40,14 @@ func (s *Server) send(w http.ResponseWriter, body []byte, end time.Time) error {
 			return err
 		}
 		if len(body) == 0 {
-			// Without Flush, net/http would buffer the end of the answer and send it when the
-			// call no longer counts for the limits. Then a peer that does not read answers could
-			// make any number of calls.
+			// Without Flush, net/http would send the end of the answer later, when the call no
+			// longer counts for the limits. Then a peer that does not read answers could make any
+			// number of calls.
 			return control.Flush()
 		}
 	}
 }
 
-// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

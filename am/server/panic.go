@@ -30,8 +30,7 @@ func (w *writer) Write(b []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// answer returns the API's answer. If the API panics, it returns an internal error without the
-// cause. The log has the cause.
+// answer returns an internal error if the API panics. The log has the cause, the answer does not.
 func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer api.Response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -45,16 +44,15 @@ func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer
 	return s.opt.API.Serve(ctx, version, r)
 }
 
-// recoverCall handles a panic outside the API. Call it with defer. It answers with an internal
-// error: an envelope, or an HTTP error if the API version is not known yet. If an answer has
-// begun, it closes the connection instead, so that the client does not mistake the answer for a
-// complete one.
+// recoverCall handles a panic outside the API. Call it with defer. It answers with an envelope,
+// or with an HTTP error if the API version is not known yet. If an answer has begun, it closes
+// the connection. So the client does not mistake the answer for a complete one.
 func (s *Server) recoverCall(w *writer, e *event) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	if e.version == 0 || w.begun { // not a call, or too late for an envelope
+	if e.version == 0 || w.begun {
 		e.status, e.refused, e.cause = http.StatusInternalServerError, internalError(e.id), panicError(p)
 		abort(w, e.id)
 		return
@@ -62,8 +60,7 @@ func (s *Server) recoverCall(w *writer, e *event) {
 	s.writeEnvelope(w, e, am.ServerError, internalError(e.id), panicError(p))
 }
 
-// recoverHandler returns a handler that runs h. If h panics, it logs the panic and answers
-// with an internal error that names the log line.
+// recoverHandler logs a panic of h and answers with an internal error that names the log line.
 func (s *Server) recoverHandler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &writer{ResponseWriter: rw}
@@ -78,8 +75,8 @@ func (s *Server) recoverHandler(h http.Handler) http.Handler {
 	})
 }
 
-// abort answers with an error status. If an answer has begun, it panics instead, so that net/http
-// closes the connection.
+// abort answers with an error status. If an answer has begun, it panics, so that net/http closes
+// the connection.
 func abort(w *writer, id string) {
 	if w.begun {
 		panic(http.ErrAbortHandler) // net/http does not log this panic
@@ -87,10 +84,8 @@ func abort(w *writer, id string) {
 	refusal{http.StatusInternalServerError, internalError(id)}.write(w)
 }
 
-// panicError returns an error with the value and the stack of a panic.
 func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
-// internalError returns the text of an answer that hides the cause of an internal error.
 func internalError(id string) string {
 	return "internal error; the operator finds it in the log as " + id
 }

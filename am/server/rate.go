@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// rates limits the rate of each caller's calls. A caller may make a burst of calls at once, and
-// then one call in each interval.
+// rates limits the calls of each caller: a burst at once, and then one call in each interval.
 type rates struct {
 	interval time.Duration
 	burst    int
@@ -14,19 +13,18 @@ type rates struct {
 	mu sync.Mutex
 	// full has, for each caller, the time at which the caller may make a whole burst again.
 	full map[string]time.Time
-	// sweepAt is the size of full at which allow removes the callers that may make a whole
-	// burst again.
+	// sweepAt is the size of full at which allow removes the callers that may make a whole burst
+	// again.
 	sweepAt int
 }
 
-// minSweep is the minimum of sweepAt.
 const minSweep = 64
 
 func newRates(perMinute, burst int) *rates {
 	return &rates{interval: time.Minute / time.Duration(perMinute), burst: burst, full: make(map[string]time.Time), sweepAt: minSweep}
 }
 
-// allow counts a call and returns true, or returns false if the caller's burst is used up.
+// allow counts a call. It returns false if the caller's burst is used up.
 func (r *rates) allow(caller string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

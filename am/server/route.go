@@ -7,25 +7,23 @@ import (
 	"strings"
 )
 
-// versions are the API versions by path, without the trailing slash. Clients call /RPC2
-// if their URL has no path.
+// versions are the API versions by path, without the trailing slash. Clients call /RPC2 if their
+// URL has no path.
 var versions = map[string]int{
 	"": 3, "/RPC2": 3,
 	"/am/3.0": 3, "/xmlrpc/am/3.0": 3,
 	"/am/2.0": 2, "/xmlrpc/am/2.0": 2,
 }
 
-// versionOf returns the API version of a path; 0 if the API is not at this path.
+// versionOf returns 0 if the API is not at this path.
 func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
 
-// refusal is an HTTP error: a status, and a text that explains what to do.
 type refusal struct {
 	status int
 	text   string
 }
 
-// route returns the API version that r calls, or the HTTP error of a request that is not
-// a call.
+// route returns the HTTP error of a request that is not a call.
 func (s *Server) route(r *http.Request) (int, *refusal) {
 	version := versionOf(r.URL.Path)
 	if version == 0 {
@@ -44,17 +42,14 @@ func (s *Server) route(r *http.Request) (int, *refusal) {
 	return version, nil
 }
 
-// urls returns a sentence with the URLs of the API.
 func (s *Server) urls() string {
 	return fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
 }
 
-// bodyTooLarge returns the HTTP error for a call above MaxBody.
 func (s *Server) bodyTooLarge() *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of this server (max_body).", s.config.MaxBody)}
 }
 
-// write answers with the HTTP error.
 func (f refusal) write(w http.ResponseWriter) {
 	h := w.Header()
 	switch f.status {
@@ -66,8 +61,8 @@ func (f refusal) write(w http.ResponseWriter) {
 	http.Error(w, f.text, f.status)
 }
 
-// acceptsGzip reports whether the values of Accept-Encoding allow gzip (RFC 9110, 12.5.3): the
-// weight of gzip is above 0. If gzip is not named, the weight of * counts.
+// acceptsGzip reports whether Accept-Encoding allows gzip (RFC 9110, 12.5.3): the weight of gzip
+// is above 0. If gzip is not named, the weight of * counts.
 func acceptsGzip(values []string) bool {
 	named, star := -1.0, -1.0
 	for _, v := range values {
@@ -88,8 +83,7 @@ func acceptsGzip(values []string) bool {
 	return star > 0
 }
 
-// weight returns the weight q from the parameters of a coding: 1 if there is no q, and 0 if
-// q is invalid.
+// weight returns the parameter q: 1 without q, 0 for an invalid q.
 func weight(params string) float64 {
 	for param := range strings.SplitSeq(params, ";") {
 		key, value, _ := strings.Cut(param, "=")

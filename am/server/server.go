@@ -90,11 +90,10 @@ type Server struct {
 	socket  *http.Server
 	limiter *connLimiter
 	calls   chan struct{} // one element per call in progress
-	// callers counts the concurrent calls of each caller, from the end of the header to
-	// the end of the answer. All untrusted callers together are one caller, so that they
-	// cannot starve trusted ones.
+	// callers counts the calls of each caller from the end of the header to the end of the
+	// answer. All untrusted callers count as one, so that they cannot starve trusted ones.
 	callers  *budget.Budget
-	changes  *rates // the rates of calls that change something
+	changes  *rates
 	bodies   bodies
 	answers  *answerMemory
 	throttle logThrottle
@@ -143,8 +142,7 @@ func New(c Config, o Options) *Server {
 	return s
 }
 
-// Limits of the local listeners: the listeners for monitoring, and the socket. Their clients are
-// few and send short requests.
+// Limits of the local listeners. Their clients are few and send short requests.
 const (
 	maxLocalConnections = 32
 	localHeaderTimeout  = 5 * time.Second
@@ -152,12 +150,11 @@ const (
 )
 
 // limitLocal limits the connections of a local listener. At the limit, a new connection replaces
-// the connection that has waited longest. name is the limit's name in the metrics.
+// the one that has waited longest. name is the limit's name in the metrics.
 func (s *Server) limitLocal(l net.Listener, name string, perAddress int) net.Listener {
 	return s.limit(l, newConnLimiter(maxLocalConnections, perAddress, maxLocalConnections, func(_ string, source netip.Prefix) { s.connectionClosed(name, source) }))
 }
 
-// localServer returns an HTTP server for a local listener.
 func (s *Server) localServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           s.recoverHandler(h),
@@ -198,7 +195,6 @@ func (s *Server) ServeSocket(l net.Listener) error {
 	return ignoreClosed(s.socket.Serve(s.limitLocal(l, "socket_connections", maxLocalConnections)))
 }
 
-// ignoreClosed returns nil for the error of an orderly shutdown, and other errors unchanged.
 func ignoreClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -218,10 +214,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.admin.Close(), s.remote.Close(), s.socket.Close())
 }
 
-// activeTimeout is the time in which a call must end after its connection was closed.
+// activeTimeout is for calls whose connection was closed.
 const activeTimeout = 5 * time.Second
 
-// awaitCalls waits until no call is in progress. It returns an error after activeTimeout.
+// awaitCalls returns an error after activeTimeout.
 func (s *Server) awaitCalls() error {
 	for end := time.Now().Add(activeTimeout); s.active.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

@@ -12,12 +12,11 @@ import (
 	"patchbay/am"
 )
 
-// Limits of requests at the socket.
 const (
 	// maxManifests limits the manifests that are written at the same time. Manifests may be
 	// large.
 	maxManifests = 4
-	// maxSliver limits the length of a sliver's URN, in bytes.
+	// maxSliver is in bytes.
 	maxSliver = 1024
 )
 
@@ -76,8 +75,7 @@ func (s *Server) SocketHandler() http.Handler {
 	return mux
 }
 
-// parseQuery returns the query of r. If the query has a key that is not in keys, or a
-// repeated key, it answers with an error and returns ok false.
+// parseQuery refuses unknown and repeated keys. Then it has answered, and ok is false.
 func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.Values, ok bool) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	for key, values := range q {
@@ -94,7 +92,6 @@ func parseQuery(w http.ResponseWriter, r *http.Request, keys ...string) (q url.V
 	return q, err == nil
 }
 
-// maintenance answers with the maintenance plan.
 func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	text, err := s.opt.Maintenance(r.Context())
 	if err != nil {
@@ -106,7 +103,6 @@ func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) {
 	w.Write(text) // an error means that the client has disconnected
 }
 
-// manifest answers with the manifest of a sliver's slice.
 func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	if sliver == "" || len(sliver) > maxSliver {
 		refusal{http.StatusBadRequest, "Name one sliver: GET /manifest?sliver=URN, with the URN escaped as in any query."}.write(w)
@@ -123,8 +119,6 @@ func (s *Server) manifest(w http.ResponseWriter, sliver string) {
 	w.Write(text) // an error means that the client has disconnected
 }
 
-// manifestRefused returns the HTTP error for a manifest that could not be written. It logs
-// an internal error.
 func (s *Server) manifestRefused(sliver string, err error) refusal {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		switch e.Code {

@@ -7,8 +7,7 @@ import (
 
 // sourceOf returns the network of an address. Connections from one network are counted together.
 // The network is a single IPv4 address, or an IPv6 network of 64 bits, because one host may use
-// all addresses of such a network. For an address that is not a TCP address, sourceOf returns the
-// zero value.
+// all its addresses. The result is zero if the address is not a TCP address.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

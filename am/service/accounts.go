@@ -8,10 +8,9 @@ import (
 	"patchbay/am/urn"
 )
 
-// nameAccounts returns an account with a login for each user that has a key. A user that has a
-// login in the slice keeps it. For any other user, nameAccounts derives a login from the user's
-// URN; the login is unique in the slice. nameAccounts also returns the number of the slice's live
-// slivers.
+// nameAccounts returns an account with a login for each user that has a key. A user keeps an
+// existing login in the slice. For other users, nameAccounts derives a login from the URN that is
+// unique in the slice. slivers is the number of the slice's live slivers.
 func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.Account, slivers int, err error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -53,17 +52,16 @@ func nameAccounts(v *store.View, slice urn.URN, users []am.Account) (named []am.
 	return out, len(live), nil
 }
 
-// Limits of accounts. Every sliver's record and every manifest contains the accounts.
+// Every sliver's record and every manifest contains the accounts.
 const (
-	// maxAccounts is the maximum number of accounts on a node.
 	maxAccounts = 1000
 	// maxKeyBytes limits the bytes of the keys on all nodes of a slice, because each change
 	// writes all keys again. It suffices for 20 users with an RSA key on 300 nodes.
 	maxKeyBytes = 4 << 20
 )
 
-// limitAccounts returns a TooBig error if there are more than maxAccounts accounts, or if their
-// keys take more than maxKeyBytes on all slivers together. slivers is the number of slivers.
+// limitAccounts returns a TooBig error above maxAccounts accounts, or if their keys take more
+// than maxKeyBytes on all slivers together. slivers is the number of slivers.
 func limitAccounts(accounts []am.Account, slivers int) error {
 	if n := len(accounts); n > maxAccounts {
 		return am.Errorf(am.TooBig, "each node would have %d accounts; the limit is %d; give an empty list of keys to remove a user", n, maxAccounts)
@@ -80,10 +78,10 @@ func limitAccounts(accounts []am.Account, slivers int) error {
 	return nil
 }
 
-// updateAccounts returns a node's accounts after geni_update_users. present are the node's
-// accounts before, users the accounts in the call, and named those of users that have keys, with
-// their logins. updateAccounts replaces the keys of a user in the call, removes a user without
-// keys, and adds a new user. It keeps users that are not in the call.
+// updateAccounts returns a node's accounts after geni_update_users. present are the accounts
+// before, and users those in the call. named are the accounts of users that have keys, with their
+// logins. The keys of a user in the call replace the old ones; a user without keys is removed.
+// Users that are not in the call stay.
 func updateAccounts(present, users, named []am.Account) []am.Account {
 	listed := make(map[string]bool, len(users))
 	for _, u := range users {

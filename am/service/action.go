@@ -17,7 +17,7 @@ type ActionOptions struct {
 	Users []am.Account
 }
 
-// goals has, for each action, the goal of the task that the action creates.
+// goals are the goals of the tasks that actions create.
 var goals = map[am.Event]am.Goal{
 	am.ActionStart: am.GoalStart, am.ActionStop: am.GoalStop, am.ActionRestart: am.GoalRestart, am.ActionUpdateUsers: am.GoalUsers,
 }
@@ -72,7 +72,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 					return err
 				}
 			}
-			// If the action cancels an update of users, the task of the update stays: the sliver
+			// If the action cancels an update of users, the task of the update stays. The sliver
 			// is ready again at once, and it still gets the desired accounts.
 			if goal, ok := goals[action]; ok {
 				queueTask(cs, v, x, goal, o.Call)
@@ -91,7 +91,6 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	return out, err
 }
 
-// countBeingMade counts the slivers of an outcome that are still being created.
 func countBeingMade(out Outcome) (n int) {
 	for _, x := range out.Slivers {
 		if x.Failed == "" && x.Status.Allocation == am.Provisioned && x.Status.Operational == am.PendingAllocation {

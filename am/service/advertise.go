@@ -9,15 +9,13 @@ import (
 	"patchbay/rspec"
 )
 
-// advertiser writes the advertisement. It prepares the text about the inventory once, and
-// reads the free capacity each time.
+// advertiser writes the advertisement. It prepares the text about the inventory once.
 type advertiser struct {
 	inventory *inventory.Inventory
 	site      *rspec.Advertiser
 	requests  []string // namespaces of the extensions understood in requests
 }
 
-// newAdvertiser converts the inventory to the values that package rspec writes.
 func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	site := rspec.Site{
 		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Machines: []rspec.Machine{stateMachine(v)},
@@ -45,8 +43,8 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
-// adSliverType converts a sliver type. The default image comes first, because the first image is
-// used when a user copies an advertised node into a request.
+// adSliverType puts the default image first, because clients use the first image when a user
+// copies an advertised node into a request.
 func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
 	ad := rspec.AdSliverType{Name: t.Name}
 	for _, i := range t.Images {
@@ -87,7 +85,6 @@ func adLink(l *inventory.Link) rspec.AdLink {
 	return ad
 }
 
-// stateMachine converts the table of transitions for the advertisement.
 func stateMachine(v *inventory.Inventory) rspec.Machine {
 	m := rspec.Machine{Start: string(am.StartState)}
 	for _, t := range v.SliverTypes {

@@ -12,46 +12,44 @@ import (
 	"patchbay/credentials"
 )
 
-// sortByCreation sorts slivers by the time of their allocation, then by their place in
-// the request, then by client_id.
+// sortByCreation sorts by time of allocation, then place in the request, then client_id.
 func sortByCreation(all []am.Sliver) {
 	slices.SortStableFunc(all, func(a, b am.Sliver) int {
 		return cmp.Or(a.Created.Compare(b.Created), a.Ordinal-b.Ordinal, strings.Compare(a.ClientID, b.ClientID))
 	})
 }
 
-// change describes a method that changes slivers. run resolves the targets, then calls
-// apply for each sliver: all or nothing, unless best effort was requested.
+// change describes a method that changes slivers: all or nothing, unless best effort was
+// requested.
 type change struct {
 	event string
 	text  string // details of the event, for the journal
 	// settled is the last revision whose journal entries may be joined with the entry of this
-	// change; 0 means that none may be.
+	// change; 0 for none.
 	settled store.Rev
 	grant   credentials.Grant
 	targets Targets
 	call    Call
-	// inDryRun allows changes of slivers that are in a dry run. If it is false, such a change
-	// fails with Busy, because the end of the dry run may remove what the change has created.
+	// inDryRun allows changes of slivers that are in a dry run. Otherwise such a change fails
+	// with Busy, because the end of the dry run may remove what the change has created.
 	inDryRun bool
 	// onlyState and errNone are for calls that name a whole slice. The method changes only
-	// slivers in onlyState, and fails with errNone if the slice has no such sliver. If errNone
-	// is nil, it changes all slivers.
+	// slivers in onlyState, and fails with errNone if the slice has no such sliver. If errNone is
+	// nil, the method changes all slivers.
 	onlyState am.AllocationState
 	errNone   error
-	// prepare runs before apply is called for the first sliver. It computes the data that apply
-	// needs, and checks the parts of the call that do not depend on slivers. It may be nil.
+	// prepare runs before the first apply. It prepares data for apply, and checks the parts of
+	// the call that do not depend on slivers. It may be nil.
 	prepare func(v *store.View, slice urn.URN) error
-	// apply changes one sliver and adds the change to the change set. If it returns an
-	// error, it must not have added anything.
+	// apply changes one sliver and adds the change to the change set. It must add nothing if it
+	// returns an error.
 	apply func(v *store.View, cs *store.ChangeSet, r *resolved, x *am.Sliver) error
-	// finish adds changes for the slivers that apply has changed. before has the previous records
-	// of these slivers. finish may be nil.
+	// finish adds changes for the changed slivers; before has their previous records. It may be
+	// nil.
 	finish func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error
 }
 
-// checkBusy returns a Busy error if one of the slivers is in a dry run, unless inDryRun is
-// set.
+// checkBusy returns a Busy error if a sliver is in a dry run, unless inDryRun is set.
 func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	for _, x := range slivers {
 		if !c.inDryRun && v.Now().Before(x.ProbedUntil) {
@@ -61,8 +59,8 @@ func (c *change) checkBusy(v *store.View, slivers ...am.Sliver) error {
 	return nil
 }
 
-// run commits the change. The outcome has a report for every sliver that the call names. run adds
-// a journal entry if anything has changed.
+// run commits the change, with a journal entry if anything has changed. The outcome has a report
+// for every sliver that the call names.
 func (s *Service) run(ctx context.Context, c change) (Outcome, error) {
 	var out Outcome
 	err := s.commit(ctx, c.grant, c.targets, func(v *store.View) (store.ChangeSet, error) {

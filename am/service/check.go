@@ -33,8 +33,8 @@ func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {
 	}))
 }
 
-// isEmptyDescribe reports whether Describe returns an empty manifest for the error err
-// of resolve.
+// isEmptyDescribe reports whether Describe answers the error err of resolve with an empty
+// manifest.
 func (s *Service) isEmptyDescribe(t Targets, err error) bool {
 	return am.CodeOf(err) == am.SearchFailed && !t.Slice.IsZero() && !s.cfg.EmptyDescribeNotFound
 }

@@ -38,33 +38,30 @@ type Prober interface {
 }
 
 const (
-	// maxProbes is the maximum number of dry runs for one request. A further dry run tries other
-	// components for the nodes that the last one refused.
+	// maxProbes is the maximum number of dry runs for one request. Each further dry run tries
+	// other components for the refused nodes.
 	maxProbes = 4
 	// probeMargin is the time from the latest end of a dry run to the end of the lease that
 	// slivers have during the dry run. After a crash, the end of that lease releases them.
 	probeMargin = 30 * time.Second
 )
 
-// mustProbe reports whether the provider of one of the slivers wants a dry run.
 func (s *Service) mustProbe(slivers []am.Sliver) bool {
 	return s.cfg.Prober != nil && slices.ContainsFunc(slivers, func(x am.Sliver) bool { return s.cfg.Prober.WantsProbe(x.Component) })
 }
 
-// refusal is a provider's refusal of a node on the component that the binder chose.
+// refusal is a provider's refusal of a node on the chosen component.
 type refusal struct {
 	node *binder.Bound
 	err  *am.Error
 }
 
-// isFinal reports whether the request names the component of the refused node, so that no
-// other component can be tried.
+// isFinal reports whether the request names the component, so that no other can be tried.
 func (r refusal) isFinal() bool { return r.node.Asked }
 
 // probeProviders runs a dry run for the reserved slivers and confirms or releases them. If nodes
 // were refused, it binds the request again without the refused components and repeats the dry
-// run, unless the request names a refused component. It runs at most maxProbes dry runs. During
-// the dry runs, other calls can delete or freeze the reservation, but not change it.
+// run. During the dry runs, other calls can delete or freeze the reservation, but not change it.
 func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
 	probing, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
@@ -102,7 +99,6 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 	}
 }
 
-// probe runs a dry run for the slivers of a binding and returns the refused nodes.
 func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemoved []am.Sliver, isChanged func(am.Sliver) bool) (refused []refusal) {
 	for i, err := range p.Probe(ctx, slivers, beingRemoved, isChanged) {
 		if err != nil {
@@ -112,7 +108,7 @@ func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemove
 	return refused
 }
 
-// beingRemoved returns the slivers of a slice that are released or expired, and not yet removed
+// beingRemoved returns the slivers of a slice that are released or expired, but not yet removed
 // by their providers. New slivers may have the same names.
 func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err error) {
 	err = s.cfg.Store.Read(func(v *store.View) error {
@@ -123,9 +119,8 @@ func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err err
 	return beingRemoved, err
 }
 
-// isChanged reports whether a sliver was changed after its reservation for a dry run. was is the
-// sliver as it was reserved. isChanged returns true if the store cannot be read, and false if the
-// sliver no longer exists.
+// isChanged reports whether a sliver differs from its reserved record (the parameter was). It
+// returns true if the store cannot be read, and false if the sliver no longer exists.
 func (s *Service) isChanged(was am.Sliver) bool {
 	isChanged := false
 	err := s.cfg.Store.Read(func(v *store.View) error {
@@ -139,14 +134,12 @@ func (s *Service) isChanged(was am.Sliver) bool {
 	return isChanged || err != nil
 }
 
-// isUnchanged reports whether no other call has changed a sliver since its reservation for a dry
-// run. x is the present record of the sliver; was is the record of the reservation.
 func isUnchanged(x, was *am.Sliver) bool {
 	return x.Status.Allocation == am.Allocated && x.Generation == was.Generation && x.ProbedUntil.Equal(was.ProbedUntil)
 }
 
-// confirm gives the slivers their leases after a successful dry run. It fails if a sliver was
-// changed or removed during the dry run.
+// confirm gives the slivers their leases. It fails if a sliver was changed or removed during the
+// dry run.
 func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
 	var confirmed []am.Sliver
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
@@ -185,9 +178,8 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 	return err
 }
 
-// release releases the slivers of the reservation, even if the caller has disconnected. Slivers
-// that Shutdown has frozen stay for inspection. If the commit fails, the slivers stay until their
-// short lease ends.
+// release works even if the caller has disconnected. Slivers that Shutdown has frozen stay for
+// inspection. If the commit fails, the slivers stay until their short lease ends.
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
@@ -228,8 +220,7 @@ func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.
 	}
 }
 
-// reasons returns the reasons of the refusals without duplicates. A refused link causes the same
-// reason for each of its nodes.
+// reasons omits duplicates: a refused link causes the same reason for each of its nodes.
 func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 	for _, r := range refused {
 		if reason := r.reason(req); !slices.Contains(out, reason) {
@@ -239,8 +230,7 @@ func reasons(req *rspec.Request, refused []refusal) (out []binder.Reason) {
 	return out
 }
 
-// reason returns the reason of the refusal. If the provider's message begins with the name of
-// a link, the reason is about that link.
+// reason is about a link if the provider's message begins with the name of the link.
 func (r refusal) reason(req *rspec.Request) binder.Reason {
 	n := r.node.Node
 	reason := binder.Reason{Kind: "node", ClientID: n.ClientID, Line: n.Line, Code: r.err.Code, Detail: r.err.Detail}
@@ -264,9 +254,9 @@ func (r refusal) reason(req *rspec.Request) binder.Reason {
 	return reason
 }
 
-// refusedLink returns the link that the provider's message is about, and the rest of the
-// message. Such a message begins with the name of one of the node's links, as in
-// "link lan asks for latency". For any other message, link is nil.
+// refusedLink returns the link that the provider's message is about, and the rest of the message.
+// Such a message begins with the name of one of the node's links: "link lan asks for latency".
+// For any other message, link is nil.
 func (r refusal) refusedLink(req *rspec.Request) (link *rspec.Link, words string) {
 	rest, ok := strings.CutPrefix(r.err.Msg, "link ")
 	if !ok {

@@ -15,8 +15,7 @@ import (
 // errNoSlivers is wrapped by the error of noSlivers; see withHistory.
 var errNoSlivers = errors.New("the slice has no slivers")
 
-// maxJournalRead is the number of journal entries, the newest ones, that endings reads the first
-// time.
+// maxJournalRead is the number of entries that endings reads the first time, the newest ones.
 const maxJournalRead = 20_000
 
 // endings caches texts about the end of each slice's last slivers. It reads each journal entry
@@ -28,8 +27,7 @@ type endings struct {
 	texts  map[string]string // by the slice's key
 }
 
-// fromJournal returns the text about the end of the slice's last slivers. It returns "" if no
-// journal entry that it has read is about such an end.
+// fromJournal returns "" if no entry that it has read is about an end of the slice's slivers.
 func (n *endings) fromJournal(v *store.View, slice urn.URN) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -64,8 +62,8 @@ func (n *endings) add(e *am.JournalEntry, newer bool) {
 	}
 }
 
-// endText describes how slivers ended according to a journal entry. It returns "" if the entry is
-// about another event. The text continues a message like "slice X has no slivers".
+// endText continues a message like "slice X has no slivers". It returns "" if the entry is not
+// about the end of slivers.
 func endText(e *am.JournalEntry) string {
 	at, nodes := e.At.UTC().Format(time.RFC3339), nodesWithVerb(len(e.Slivers), "was", "were")
 	switch {
@@ -81,7 +79,6 @@ func endText(e *am.JournalEntry) string {
 	return fmt.Sprintf(" any more: its %s released by an operator of this aggregate at %s: %s", nodes, at, e.Text)
 }
 
-// noSlivers returns the SearchFailed error about a slice without slivers.
 func noSlivers(slice urn.URN) error {
 	return &am.Error{Code: am.SearchFailed, URN: slice, Msg: fmt.Sprintf("slice %s has no slivers at this aggregate", slice), Err: errNoSlivers}
 }
@@ -107,9 +104,8 @@ func (s *Service) withHistory(err error) error {
 	return &full
 }
 
-// describe returns a text about the end of the last slivers of a slice that has no live slivers.
-// If slivers have expired and are not released yet, the text is about them. Else it comes from
-// the journal.
+// describe is for a slice without live slivers. If slivers have expired and are not released yet,
+// the text is about them. Otherwise it comes from the journal.
 func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
@@ -131,8 +127,7 @@ func (n *endings) describe(v *store.View, slice urn.URN) (string, error) {
 	return cmp.Or(text, ": no reservation for it is on record"), err
 }
 
-// nodesWithVerb returns the subject and verb of a sentence about n nodes, such as "3 nodes
-// were"; for one node it leaves out the number: "node was".
+// nodesWithVerb returns a subject and verb such as "3 nodes were"; for one node "node was".
 func nodesWithVerb(n int, singular, plural string) string {
 	if n == 1 {
 		return "node " + singular

@@ -9,16 +9,13 @@ import (
 	"patchbay/rspec"
 )
 
-// sliceContent holds the data of a slice that a further request must not conflict with. The data
-// come from the records of slivers and the heads of documents; no document is parsed.
+// sliceContent holds the data of a slice that a further request must not conflict with. They come
+// from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
-	hostnames am.Hostnames
-	// addresses are the addresses of the slice's interfaces, with their networks.
-	addresses []netip.Prefix
-	// bytes and elements are sums over the slice's documents.
+	hostnames       am.Hostnames
+	addresses       []netip.Prefix
 	bytes, elements int
-	// names are the client_ids of the new request that the slice uses already, each with the
-	// sliver that uses it.
+	// names are the client_ids of the new request that slivers of the slice use already.
 	names map[name]urn.URN
 }
 
@@ -26,10 +23,9 @@ type sliceContent struct {
 type name struct{ kind, clientID string }
 
 // deleteHints name, in messages, the nodes that a user must Delete to free a client_id. The key
-// is the kind of the part with that client_id.
+// is the kind of the part.
 var deleteHints = map[string]string{"node": "that one", "interface": "its node", "link": "the nodes at its ends"}
 
-// clientIDs are the client_ids of the request's parts at this aggregate.
 type clientIDs struct {
 	list []rspec.NamedPart
 	has  map[name]bool
@@ -44,8 +40,8 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	return c
 }
 
-// readContent reads a slice's content and finds the client_ids of c that the slice uses
-// already. Released and expired slivers do not count.
+// readContent finds the client_ids of c that the slice uses already. Released and expired slivers
+// do not count.
 func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
@@ -84,8 +80,8 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	return h, nil
 }
 
-// checkClientIDs returns an Exists error if the request uses a client_id that the slice uses
-// already. In a manifest of the slice, clients could not distinguish the two parts.
+// checkClientIDs returns an Exists error if the slice uses a client_id of the request already. In
+// a manifest of the slice, clients could not distinguish the two parts.
 func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	if len(h.names) == 0 {
 		return nil
@@ -98,8 +94,8 @@ func (h *sliceContent) checkClientIDs(c clientIDs) error {
 	return nil
 }
 
-// setCopiedLinks stores in each sliver the client_ids of links that end at its node but
-// have no interface here, because they lead to another aggregate.
+// setCopiedLinks stores in each sliver the client_ids of links that end at its node but have no
+// interface here. Such links lead to another aggregate.
 func setCopiedLinks(c clientIDs, slivers []am.Sliver) {
 	made := map[string]bool{}
 	for i := range slivers {

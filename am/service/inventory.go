@@ -13,15 +13,14 @@ import (
 	"patchbay/inventory"
 )
 
-// offer holds the advertiser of the current inventory. While SetInventory runs, the binder's
-// index may have the old or the new inventory, so offer then holds the advertisers of both.
+// offer holds the advertisers of both inventories while SetInventory runs, since the binder's
+// index may then have the old or the new one.
 type offer struct {
 	*advertiser
 	before *advertiser // nil unless SetInventory runs
 }
 
-// advertiserOf returns the advertiser of an inventory. It returns nil if SetInventory has
-// replaced that inventory.
+// advertiserOf returns nil if SetInventory has replaced the inventory.
 func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	o := s.offer.Load()
 	for _, a := range []*advertiser{o.advertiser, o.before} {
@@ -32,8 +31,7 @@ func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	return nil
 }
 
-// current returns the advertiser of the current inventory, and the free resources of the
-// same inventory.
+// current returns the advertiser and the free resources of the same inventory.
 func (s *Service) current() (*advertiser, *binder.Availability) {
 	for {
 		free := s.cfg.Index.Availability()
@@ -47,10 +45,10 @@ func (s *Service) current() (*advertiser, *binder.Availability) {
 // inventory. Code outside of decisions must call it only once to work with a single inventory.
 func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
 
-// SetInventory replaces the inventory by another one of the same authority. It does so in one
-// decision, and calls update in that decision. update must update the data that depend on the
-// inventory. Slivers keep everything that was reserved for them, even if their components have
-// changed. Concurrent calls are not allowed.
+// SetInventory replaces the inventory by another one of the same authority. In the same decision
+// it calls update, which must update the data that depend on the inventory. Slivers keep
+// everything that was reserved for them, even if their components have changed. Concurrent calls
+// are not allowed.
 //
 // Errors: those of store.Commit, and those of inventory.CheckClash. After these errors the old
 // inventory stays. If update panics, the new inventory is the current one, and SetInventory
@@ -89,8 +87,8 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, upda
 	return nil // the new inventory is the current one, even if the commit failed afterwards
 }
 
-// checkInService returns an Unavailable error if the component of a sliver was taken out of
-// service during the sliver's dry run.
+// checkInService returns an Unavailable error if the sliver's component was taken out of service
+// during the dry run.
 func (s *Service) checkInService(x *am.Sliver) error {
 	if c, ok := s.Inventory().ComponentOf(x); ok && !c.Drained && c.Provider == x.Provider {
 		return nil
@@ -98,7 +96,6 @@ func (s *Service) checkInService(x *am.Sliver) error {
 	return am.Errorf(am.Unavailable, "%s was taken out of service while its provider checked the request; try again", cmp.Or(x.ComponentName, x.Component.Name)).About(x.URN)
 }
 
-// recordsAtOnce is the maximum number of records that one decision fills in.
 const recordsAtOnce = 1000
 
 // FillInRecords copies data for manifests from the current inventory into the records of slivers.
@@ -139,7 +136,6 @@ func (s *Service) FillInRecords(ctx context.Context) error {
 	return err
 }
 
-// fillIn copies the data for manifests from v to x and reports whether x has changed.
 func fillIn(v *inventory.Inventory, x *am.Sliver) bool {
 	c, ok := v.ComponentOf(x)
 	if !ok {

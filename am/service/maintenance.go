@@ -43,8 +43,7 @@ func CheckLockdown(p *maintenance.Plan) error {
 	return nil
 }
 
-// componentName returns the name of a sliver's component from the inventory, or else from
-// the sliver's record.
+// componentName returns the name in the inventory, or else that in the sliver's record.
 func (s *Service) componentName(x *am.Sliver) string {
 	if c, ok := s.Inventory().ComponentOf(x); ok {
 		return c.Name
@@ -52,8 +51,7 @@ func (s *Service) componentName(x *am.Sliver) string {
 	return cmp.Or(x.ComponentName, x.Component.Name)
 }
 
-// checkMaintenance returns an Unavailable error for a sliver whose component is under
-// maintenance.
+// checkMaintenance returns an Unavailable error if the sliver's component is under maintenance.
 func (s *Service) checkMaintenance(now time.Time, x *am.Sliver) error {
 	name := s.componentName(x)
 	if w := s.plan.Load().WindowAt(name, now); w != nil {
@@ -62,8 +60,7 @@ func (s *Service) checkMaintenance(now time.Time, x *am.Sliver) error {
 	return nil
 }
 
-// nextMaintenance returns the next maintenance that begins before the end of a sliver's
-// lease; nil if there is none.
+// nextMaintenance returns the next maintenance that begins before end; nil if there is none.
 func (s *Service) nextMaintenance(now, end time.Time, x *am.Sliver) *maintenance.Window {
 	if w := s.plan.Load().NextWindow(s.componentName(x), now); w != nil && w.From.Before(end) {
 		return w
@@ -71,8 +68,7 @@ func (s *Service) nextMaintenance(now, end time.Time, x *am.Sliver) *maintenance
 	return nil
 }
 
-// shortenForMaintenance returns the time end, or the beginning of the next maintenance of the
-// sliver's component if that is earlier.
+// shortenForMaintenance returns end, or the beginning of the next maintenance if that is earlier.
 func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.Time {
 	if w := s.nextMaintenance(now, end, x); w != nil {
 		return w.From
@@ -81,9 +77,9 @@ func (s *Service) shortenForMaintenance(now, end time.Time, x *am.Sliver) time.T
 }
 
 // maxRenewal returns the requested end of a lease, or the beginning of the next maintenance if
-// that is earlier. It also returns that maintenance; nil if none begins before the requested end.
-// If the present lease reaches into the maintenance, it was granted before the maintenance was
-// planned. Then the limit is the present end of the lease.
+// that is earlier. It also returns that maintenance; nil for none. If the present lease reaches
+// into the maintenance, it was granted before the maintenance was planned. Then the limit is the
+// present end of the lease.
 func (s *Service) maxRenewal(now, requested time.Time, x *am.Sliver) (time.Time, *maintenance.Window) {
 	w := s.nextMaintenance(now, requested, x)
 	switch {
@@ -95,11 +91,9 @@ func (s *Service) maxRenewal(now, requested time.Time, x *am.Sliver) (time.Time,
 	return w.From, w
 }
 
-// shortenedLeases collects remarks on leases that maintenance shortens.
 type shortenedLeases struct{ remarks }
 
-// note adds a remark that the maintenance w shortens the sliver's lease; w may be nil for no
-// maintenance.
+// note adds a remark that w shortens the sliver's lease. w is nil for no maintenance.
 func (c *shortenedLeases) note(x *am.Sliver, w *maintenance.Window) {
 	if w != nil {
 		c.add("node", x.ClientID, "", "its lease ends by %s, because maintenance begins then: %s", w.From.Format(time.RFC3339), w.Text)

@@ -40,10 +40,9 @@ func (s *Service) ManifestOf(sliver urn.URN) ([]byte, error) {
 }
 
 // manifest writes the manifest of the slivers that find returns. It reads one snapshot of the
-// store. The memory for the documents counts for the caller that find returns.
-//
-// Errors: those of find, ServerBusy if no memory is free, TooBig for a manifest above 64 MiB, and
-// ctx's error if the client has disconnected.
+// store. The memory for the documents counts for the caller that find returns. It fails with an
+// error of find, ServerBusy if no memory is free, TooBig for a manifest above 64 MiB, or ctx's
+// error if the client has disconnected.
 func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller urn.URN, slivers []Report, err error)) ([]byte, error) {
 	var slivers []Report
 	var documents []am.Document
@@ -70,8 +69,8 @@ func (s *Service) manifest(ctx context.Context, find func(*store.View) (caller u
 	return s.writeDocuments(ctx, caller, slivers, documents)
 }
 
-// holdDocuments reserves the memory for the parsed requests of the slivers. If no memory is free,
-// it fails at once.
+// holdDocuments reserves the memory for the parsed requests. If no memory is free, it fails at
+// once.
 func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report) (release func(), err error) {
 	size, elements := 0, 0
 	for id := range documentIDs(slivers) {
@@ -85,8 +84,7 @@ func (s *Service) holdDocuments(v *store.View, caller urn.URN, slivers []Report)
 	return s.memory.Hold(caller.Key(), size, elements)
 }
 
-// documentsOf reads the requests of the slivers. It skips requests that do not exist any more:
-// they were deleted together with their slivers.
+// documentsOf skips requests that do not exist any more: they were deleted with their slivers.
 func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error) {
 	for id := range documentIDs(slivers) {
 		d, _, err := v.Document(id)
@@ -101,7 +99,7 @@ func documentsOf(v *store.View, slivers []Report) (all []am.Document, err error)
 	return all, nil
 }
 
-// documentIDs yields the ids of the slivers' documents, each once.
+// documentIDs yields each id once.
 func documentIDs(slivers []Report) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		seen := map[string]bool{}
@@ -114,8 +112,7 @@ func documentIDs(slivers []Report) iter.Seq[string] {
 	}
 }
 
-// writeDocuments parses the documents, which are the requests of the slivers, and writes the
-// manifest. It takes the caller's turn to parse (see Memory.Parse).
+// writeDocuments waits for the caller's turn to parse (see Memory.Parse).
 func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []Report, documents []am.Document) ([]byte, error) {
 	requests := map[string]*rspec.Request{}
 	for _, doc := range documents {
@@ -135,8 +132,8 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 	return s.writeManifest(slivers, requests)
 }
 
-// writeManifest writes the manifest of the slivers. requests holds their parsed requests by
-// document id. It leaves out released slivers, and slivers whose request is not in requests.
+// writeManifest takes the parsed requests by document id. It leaves out released slivers, and
+// slivers whose request is not in requests.
 func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Request) ([]byte, error) {
 	var parts []rspec.Part
 	place := map[string]int{}
@@ -169,8 +166,8 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 	return text, err
 }
 
-// nodeFacts returns a manifest's data about one node. The data come from the sliver's record. The
-// inventory adds only the gateway, and data that records of earlier versions lack.
+// nodeFacts takes its data from the sliver's record. The inventory adds only the gateway, and
+// data that records of earlier versions lack.
 func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFacts {
 	filled := *x
 	fillIn(inv, &filled)
@@ -209,7 +206,6 @@ func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFa
 	return f
 }
 
-// addExtensions adds the manifest extensions that the site has enabled.
 func (s *Service) addExtensions(f *rspec.NodeFacts, x *am.Sliver) {
 	if slices.Contains(s.cfg.ManifestExtensions, SliverInfo) {
 		state := strings.TrimPrefix(string(x.Status.Operational), "geni_") // readyToLogin.py compares it with ExoGENI's "ready"
@@ -231,8 +227,8 @@ func gateway(x *am.Sliver) (login rspec.Login, ok bool) {
 	return rspec.Login{Hostname: host, Port: port, Username: user}, ok
 }
 
-// addGateway adds the gateway g as the proxy of each login that is on another host. It also
-// adds g as a login, because a manifest must list both sides of a proxy as logins.
+// addGateway adds g as the proxy of each login that is on another host. It also adds g as a
+// login, because a manifest must list both sides of a proxy as logins.
 func addGateway(f *rspec.NodeFacts, g rspec.Login) {
 	added := map[rspec.Login]bool{}
 	for _, l := range f.Logins {
@@ -254,7 +250,7 @@ func addGateway(f *rspec.NodeFacts, g rspec.Login) {
 	}
 }
 
-// isSameHost reports whether two names or addresses are spellings of the same host.
+// isSameHost reports whether two names or addresses mean the same host in different spellings.
 func isSameHost(a, b string) bool {
 	x, err1 := netip.ParseAddr(a)
 	y, err2 := netip.ParseAddr(b)
@@ -264,8 +260,8 @@ func isSameHost(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }
 
-// hosts returns the IPv4 addresses of a sliver: its public address, or else the addresses that
-// its provider reports. Clients use the first address to reach the node.
+// hosts returns the public IPv4 address, or else the addresses that the provider reports. Clients
+// use the first address to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
 		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
@@ -278,8 +274,7 @@ func hosts(x *am.Sliver) (list []rspec.Host) {
 	return list
 }
 
-// splitEndpoint parses [user@]host:port, the form in which providers report logins. An IPv6
-// address is in brackets.
+// splitEndpoint parses [user@]host:port. An IPv6 address is in brackets.
 func splitEndpoint(s string) (user, host string, port int, ok bool) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		user, s = s[:i], s[i+1:]

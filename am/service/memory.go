@@ -18,24 +18,21 @@ type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing contains a value while a large request is parsed. Only one large request is parsed
-	// at a time, because the parser takes several times the memory of its result.
+	// parsing has a value while a large request is parsed. Only one is parsed at a time, because
+	// the parser takes several times the memory of its result.
 	parsing chan struct{}
 
-	mu sync.Mutex
-	// turns has the turn of each caller by the caller's key.
+	mu    sync.Mutex
 	turns map[string]*turn
 }
 
-// turn makes sure that only one request of a caller is parsed at a time.
 type turn struct {
 	taken chan struct{} // contains a value while a request of the caller is parsed
 	users int           // calls that have the turn or wait for it
 }
 
 // The maximum memory of a parsed request in bytes, for each byte and each element of its text.
-// The values were measured with large documents of many kinds. A record of a sliver takes less
-// memory.
+// The values were measured with large documents of many kinds. A sliver's record takes less.
 const (
 	memoryPerByte    = 10
 	memoryPerElement = 300
@@ -63,8 +60,6 @@ func newMemory(limits rspec.Limits) *Memory {
 	}
 }
 
-// memoryOf returns the maximum memory of a parsed request, given the bytes and the elements
-// of its text.
 func memoryOf(size, elements int) int64 {
 	return memoryPerByte*int64(size) + memoryPerElement*int64(elements)
 }
@@ -94,7 +89,7 @@ func (m *Memory) Hold(caller string, size, elements int) (release func(), err er
 	return m.acquire(caller, min(memoryOf(size, elements), m.largest)) // a slice of an earlier version may have larger requests
 }
 
-// acquire reserves n bytes for a caller, or returns a ServerBusy error.
+// acquire reserves n bytes or returns a ServerBusy error.
 func (m *Memory) acquire(caller string, n int64) (release func(), err error) {
 	if !m.budget.Take(caller, n, min(spareFactor*n, m.budget.Reserve())) {
 		return nil, am.Errorf(am.ServerBusy, "too many large requests are being processed, yours or those of others; try again later")
@@ -132,7 +127,7 @@ func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.
 	return rspec.ParseRequest(text, o)
 }
 
-// turnOf returns the turn of a caller and adds one to its users.
+// turnOf adds one to the turn's users. Call releaseTurn afterwards.
 func (m *Memory) turnOf(caller string) *turn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +140,7 @@ func (m *Memory) turnOf(caller string) *turn {
 	return t
 }
 
-// releaseTurn subtracts one from the users of the turn, and removes the turn after the last.
+// releaseTurn removes the turn after its last user.
 func (m *Memory) releaseTurn(caller string, t *turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,6 @@ import (
 	"patchbay/rspec"
 )
 
-// Limits that keep the answer short for large requests.
 const (
 	maxRemarks = 20 // different remarks
 	maxNamed   = 5  // nodes or links named in one remark
@@ -28,16 +27,14 @@ type Remark struct {
 	Text string
 }
 
-// remarks collects remarks with at most maxRemarks different texts.
 type remarks struct {
-	inv  *inventory.Inventory
-	list []Remark
-	seen map[string]bool // texts
-	// metrics are the offered metrics, in lower case; nil until they are needed.
+	inv     *inventory.Inventory
+	list    []Remark
+	seen    map[string]bool // texts
 	metrics map[string]bool
 }
 
-// add adds a remark. It drops a remark with a new text if there are maxRemarks texts already.
+// add drops a remark with a new text if there are maxRemarks texts already.
 func (r *remarks) add(kind, clientID, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.seen == nil {
@@ -128,12 +125,10 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 	return r.list
 }
 
-// asksCapacity reports whether the request sets a capacity for the link.
 func asksCapacity(l *rspec.Link) bool {
 	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }
 
-// imageRemark adds a remark if a node gets another disk image than the requested one.
 func (r *remarks) imageRemark(n *binder.Bound) {
 	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
 	if asked == "" || n.Image == "" {
@@ -144,8 +139,8 @@ func (r *remarks) imageRemark(n *binder.Bound) {
 	}
 }
 
-// installer returns the name of the package manager that a command runs to install packages
-// from the Internet; "" if it finds none.
+// installer returns the name of the package manager by which a command installs packages from the
+// Internet; "" for none.
 func installer(command string) string {
 	for _, part := range strings.FieldsFunc(command, func(c rune) bool { return strings.ContainsRune("\n;&|()", c) }) {
 		found := ""
@@ -161,7 +156,7 @@ func installer(command string) string {
 	return ""
 }
 
-// setupRemarks adds remarks if the site's nodes do not reach the Internet. The remarks are on
+// setupRemarks has remarks only if the site's nodes do not reach the Internet. They are on
 // installs that a node cannot fetch, and on executes that install packages from the Internet.
 func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
@@ -179,8 +174,7 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	}
 }
 
-// monitoringRemarks adds remarks on the parts of the requested monitoring that are not
-// available.
+// monitoringRemarks adds remarks on requested monitoring that is not available.
 func (r *remarks) monitoringRemarks(kind, clientID string, m *rspec.Monitoring) {
 	if m == nil || !m.Enabled {
 		return

@@ -87,25 +87,21 @@ func (s *Service) Provision(ctx context.Context, g credentials.Grant, t Targets,
 	return out, err
 }
 
-// provisioning holds the parameters of provision.
 type provisioning struct {
-	// permit has the limits of the policy for the caller.
 	permit *policy.Permit
-	// until is the end of the credential.
-	until time.Time
-	// requested is the end of the lease that the call requests. If it is zero, the end that
-	// Allocate requested applies.
+	until  time.Time
+	// requested is the end that the call requests. If it is zero, the end that Allocate requested
+	// applies.
 	requested time.Time
 	accounts  []am.Account
 	// on means that the provider starts the sliver as soon as it exists.
-	on bool
-	// cut collects remarks on leases that maintenance shortens; nil for no remarks.
+	on   bool
 	cut  *shortenedLeases
 	call Call
 }
 
-// provision sets a reserved sliver to geni_pending_allocation, sets the lease after
-// Provision, and queues the task to create the sliver. The caller must store the sliver.
+// provision sets the sliver to geni_pending_allocation and queues the task to create it. The
+// caller must store the sliver.
 func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p provisioning) error {
 	status, err := am.Next(x.Status, am.EventProvision)
 	if err != nil {

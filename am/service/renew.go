@@ -87,8 +87,8 @@ func (s *Service) Renew(ctx context.Context, g credentials.Grant, t Targets, unt
 	return out, err
 }
 
-// limitedBy returns a text that names the limit of a renewal. The limit is the site's if latest
-// is before the end of the credential, else it is the credential.
+// limitedBy names the limit of a renewal. The limit is the site's if latest is before the end of
+// the credential, else it is the credential.
 func (s *Service) limitedBy(latest, credential time.Time) string {
 	if latest.Before(credential.Truncate(time.Second)) {
 		return "the limit of this aggregate"

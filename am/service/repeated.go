@@ -8,9 +8,9 @@ import (
 	"patchbay/am/store"
 )
 
-// joinRepeated merges the slice's last journal entry into the entry that was just added to the
-// change set, if isRepeat returns true for the two entries. It does not merge entries after the
-// revision settled, because these have no audit line yet.
+// joinRepeated merges the slice's last journal entry into the entry just added, if isRepeat
+// allows it. It does not merge entries after the revision settled, because these have no audit
+// line yet.
 func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	added := &cs.Put[len(cs.Put)-1]
 	e := added.Value.(am.JournalEntry)
@@ -38,8 +38,8 @@ func joinRepeated(cs *store.ChangeSet, v *store.View, settled store.Rev) error {
 	})
 }
 
-// isRepeat reports whether two entries are about the same method, caller, credentials and
-// slivers. Their texts, times, request ids and client addresses may differ.
+// isRepeat reports whether two entries have the same method, caller, credentials and slivers.
+// Their texts, times, request ids and client addresses may differ.
 func isRepeat(e, last *am.JournalEntry) bool {
 	return e.Event == last.Event && e.Method == last.Method && e.API == last.API && e.Operator == last.Operator &&
 		e.Caller.Equal(last.Caller) && e.Speaker.Equal(last.Speaker) && e.Slice.Equal(last.Slice) &&

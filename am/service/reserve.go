@@ -44,7 +44,7 @@ func (s *Service) CreateSliver(ctx context.Context, g credentials.Grant, slice u
 	return s.reserve(ctx, reservation{event: "CreateSliver", grant: g, slice: slice, request: req, options: o, create: true})
 }
 
-// reservation holds the parameters of Allocate or CreateSliver.
+// reservation is a call of Allocate or CreateSliver.
 type reservation struct {
 	event   string
 	grant   credentials.Grant
@@ -54,23 +54,20 @@ type reservation struct {
 	// create is set by CreateSliver. The slice must have no slivers. The new slivers are
 	// provisioned at once, with accounts for the users.
 	create bool
-	// avoid lists components that must not be chosen, because a dry run refused them.
-	avoid []urn.URN
-	// clientIDs are the client_ids of the request.
+	// avoid lists the components that a dry run refused.
+	avoid     []urn.URN
 	clientIDs clientIDs
 }
 
-// conditions are the limits and accounts that apply to a decision about a reservation.
 type conditions struct {
 	until    time.Time      // the end of the credential
-	permit   *policy.Permit // the limits of the policy for the caller
-	accounts []am.Account   // the accounts of the users, with their logins
+	permit   *policy.Permit // the policy's limits for the caller
+	accounts []am.Account   // with logins
 }
 
-// reserved is the result of bindSlivers.
 type reserved struct {
 	document  string
-	inventory *inventory.Inventory // the inventory of the binding
+	inventory *inventory.Inventory // of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
 	cut       shortenedLeases
@@ -79,8 +76,7 @@ type reserved struct {
 	mustProbe bool
 }
 
-// reserve commits the reservation, all or nothing. It needs one decision, or two with a dry run
-// between them.
+// reserve commits all or nothing: in one decision, or in two with a dry run between them.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	r.clientIDs = clientIDsOf(r.request)
 	t, err := s.bindSlivers(ctx, r)
@@ -100,9 +96,8 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	return out, err
 }
 
-// bindSlivers binds the nodes to components and commits the reservation. If components in use may
-// be the reason for a refusal, it releases the slivers whose lease has ended, and tries once
-// more.
+// bindSlivers binds the nodes and commits the reservation. If components in use may be the reason
+// for a refusal, it releases the slivers whose lease has ended, and tries once more.
 func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, error) {
 	t, err := s.bindOnce(ctx, r)
 	if err != nil && mayBeInUse(err) && s.endLeases(ctx) {
@@ -111,14 +106,12 @@ func (s *Service) bindSlivers(ctx context.Context, r reservation) (reserved, err
 	return t, err
 }
 
-// mayBeInUse reports whether a request may have been refused because components are in
-// use.
 func mayBeInUse(err error) bool {
 	_, unsatisfied := errors.AsType[*binder.UnsatisfiedError](err)
 	return unsatisfied || am.CodeOf(err) == am.Refused
 }
 
-// endLeases releases the slivers whose lease has ended. It reports whether it has released any.
+// endLeases reports whether it has released any sliver.
 func (s *Service) endLeases(ctx context.Context) bool {
 	if s.cfg.EndLeases == nil {
 		return false
@@ -132,9 +125,9 @@ func (s *Service) endLeases(ctx context.Context) bool {
 	return err == nil && over && s.cfg.EndLeases(ctx) == nil
 }
 
-// checkReservation checks everything that does not depend on free components, and returns the
-// conditions of the reservation. Each decision about the reservation calls it. isBinding is true
-// in the decision that binds the slivers; then the slice of a CreateSliver must have no slivers.
+// checkReservation checks everything that does not depend on free components. Each decision about
+// the reservation calls it. isBinding is true in the decision that binds the slivers. Only then
+// must the slice of a CreateSliver have no slivers.
 func (s *Service) checkReservation(v *store.View, r *reservation, isBinding bool) (t conditions, err error) {
 	if t.until, err = checkRight(v, r.grant, r.slice); err != nil {
 		return t, err
@@ -161,7 +154,6 @@ func (s *Service) checkReservation(v *store.View, r *reservation, isBinding bool
 	return t, limitAccounts(t.accounts, len(r.request.Nodes))
 }
 
-// bindOnce does what bindSlivers does, without a second attempt.
 func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error) {
 	doc := am.Document{
 		ID: uuid.NewString(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
@@ -179,7 +171,8 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			return cs, err
 		}
 		for i := range t.slivers {
-			// The remark is about the later lease after Provision: users should know early.
+			// The remark is about the later lease after Provision. So users learn early that it
+			// is shortened.
 			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
@@ -197,8 +190,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 	return t, err
 }
 
-// store adds reserved slivers and a journal entry to the change set. If r.create is set, it also
-// provisions the slivers.
+// store also provisions the slivers if r.create is set.
 func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by conditions, slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]
@@ -216,8 +208,7 @@ func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by co
 	return nil
 }
 
-// bind chooses components for the request's nodes and returns a sliver for each node; none for
-// an empty request.
+// bind returns a sliver for each node; none for an empty request.
 func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) ([]am.Sliver, binder.Binding, error) {
 	now, requested := v.Now().UTC(), r.options.EndTime
 	var none binder.Binding
@@ -281,8 +272,8 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	return slivers, binding, nil
 }
 
-// setReservationLease sets the lease of a sliver that is reserved but not provisioned. It
-// fails if the sliver's component is under maintenance.
+// setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails
+// if the sliver's component is under maintenance.
 func (s *Service) setReservationLease(now time.Time, by conditions, requested time.Time, x *am.Sliver) error {
 	if err := s.checkMaintenance(now, x); err != nil {
 		return err
@@ -292,14 +283,12 @@ func (s *Service) setReservationLease(now time.Time, by conditions, requested ti
 	return nil
 }
 
-// binderPermit returns the components and sliver types that the binder may choose.
 func binderPermit(p *policy.Permit) (b binder.Permit) {
 	b.Components, b.NoComponent = p.Components()
 	b.SliverTypes, b.NoSliverType = p.SliverTypes()
 	return b
 }
 
-// newSliver returns a new sliver for a bound node of a slice.
 func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *am.Hostnames) am.Sliver {
 	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
@@ -315,8 +304,8 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 	return x
 }
 
-// nameInterfaces returns copies of the bound interfaces, with the names of the physical
-// interfaces to which they are bound.
+// nameInterfaces returns copies of the bound interfaces, with the names of their physical
+// interfaces.
 func nameInterfaces(inv *inventory.Inventory, bound []am.Interface) []am.Interface {
 	all := slices.Clone(bound)
 	for i := range all {

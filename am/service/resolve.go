@@ -11,17 +11,14 @@ import (
 	"patchbay/credentials"
 )
 
-// resolved holds the slivers that a call may act on.
 type resolved struct {
 	slice urn.URN
-	// slivers are the live slivers, in the order of their names in the call. If the call names a
-	// whole slice, they are in the order of creation.
+	// slivers are the live slivers, in the order of the call. For a whole slice, they are in the
+	// order of creation.
 	slivers []am.Sliver
-	// missing are the named slivers that do not exist. Without best effort, resolve fails for
-	// them.
+	// missing are the named slivers that do not exist. Calls without best effort have none.
 	missing []urn.URN
-	// until is the end of the credential that covers the slice.
-	until time.Time
+	until   time.Time
 }
 
 // resolve finds the slivers that targets name, and checks that the grant covers their slice.
@@ -50,7 +47,6 @@ func resolve(v *store.View, g credentials.Grant, t Targets, bestEffort bool) (re
 	return r, nil
 }
 
-// resolveSlivers does what resolve does, for a call that names slivers.
 func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEffort bool) (resolved, error) {
 	var r resolved
 	seen, checked := map[string]bool{}, map[string]bool{}
@@ -70,7 +66,7 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 		}
 		if k := x.Slice.Key(); !checked[k] {
 			checked[k] = true
-			// Check the right before any other error, even for a second slice in the call: a
+			// Check the right before any other error, even for a second slice in the call. A
 			// caller without a right to a slice must not learn its name.
 			until, err := checkRight(v, g, x.Slice)
 			if denied, ok := errors.AsType[*credentials.DeniedError](err); ok {
@@ -96,8 +92,8 @@ func resolveSlivers(v *store.View, g credentials.Grant, named []urn.URN, bestEff
 	return r, nil
 }
 
-// checkRight returns the end of the credential that covers a slice. It fails if the grant does
-// not cover the slice or the slice is shut down.
+// checkRight returns the end of the credential that covers a slice. It fails if no credential
+// covers the slice, or if the slice is shut down.
 func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, error) {
 	until, err := g.Over(slice)
 	if err != nil {
@@ -106,7 +102,6 @@ func checkRight(v *store.View, g credentials.Grant, slice urn.URN) (time.Time, e
 	return until, checkNotShutDown(v, slice)
 }
 
-// checkNotShutDown returns a Forbidden error if the slice is shut down.
 func checkNotShutDown(v *store.View, slice urn.URN) error {
 	switch rec, _, err := v.Slice(slice); {
 	case err == nil && !rec.Shutdown.IsZero():
@@ -117,8 +112,8 @@ func checkNotShutDown(v *store.View, slice urn.URN) error {
 	return nil
 }
 
-// liveSlivers returns the slice's slivers that are neither released nor expired, in the
-// order of creation.
+// liveSlivers returns the slivers that are neither released nor expired, in the order of
+// creation.
 func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
 	all, err := v.SliversOf(slice)
 	if err != nil {
@@ -129,8 +124,7 @@ func liveSlivers(v *store.View, slice urn.URN) ([]am.Sliver, error) {
 	return live, nil
 }
 
-// absent returns reports for the named slivers that do not exist, so that an answer
-// lists all names of the call.
+// absent reports the named slivers that do not exist. So an answer lists all names of the call.
 func (r *resolved) absent(now time.Time) []Report {
 	var out []Report
 	for _, u := range r.missing {

@@ -146,15 +146,12 @@ type Outcome struct {
 	Notices []string
 }
 
-// largeSlice is a size of sliver records in bytes. Decoding larger records takes some
-// milliseconds.
+// largeSlice is in bytes of sliver records. Decoding larger records takes some milliseconds.
 const largeSlice = 256 << 10
 
-// commit runs a decision about the targets. It wakes the runner if anything changed, because
-// there may be a new task or an earlier end of a lease.
-//
-// For a large slice, the decision runs twice: first on a separate view, where it may refuse the
-// call. During the second run, in the commit, all other changes wait.
+// commit wakes the runner if anything changed, because there may be a new task or an earlier end
+// of a lease. For a large slice, the decision runs twice: first on a separate view, where it may
+// refuse the call. Only the second run, in the commit, makes other changes wait.
 func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d store.Decision) error {
 	err := s.cfg.Store.Read(func(v *store.View) error {
 		if v.SliverBytes(t.Slice, t.Slivers) < largeSlice {
@@ -180,7 +177,6 @@ func (s *Service) commit(ctx context.Context, g credentials.Grant, t Targets, d 
 	return err
 }
 
-// journal adds the journal entry of a changing call to the change set.
 func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, event, text string, slice urn.URN, slivers []am.Sliver) {
 	e := am.JournalEntry{
 		At: v.Now().UTC(), Event: event, Request: c.Request, Method: c.Method, API: c.API, Remote: c.Remote,
@@ -192,7 +188,7 @@ func journal(cs *store.ChangeSet, v *store.View, g credentials.Grant, c Call, ev
 	cs.Log(e)
 }
 
-// countChange increments the serial number of a slice whose slivers change.
+// countChange increments the serial number of a slice. Call it when slivers of the slice change.
 func countChange(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	slice, _, err := v.Slice(u)
 	if errors.Is(err, store.ErrNotFound) {
@@ -205,7 +201,7 @@ func countChange(cs *store.ChangeSet, v *store.View, u urn.URN) error {
 	return nil
 }
 
-// queueTask increments a sliver's generation and adds a task with the goal.
+// queueTask also increments the sliver's generation.
 func queueTask(cs *store.ChangeSet, v *store.View, x *am.Sliver, goal am.Goal, c Call) {
 	x.Generation++
 	cs.PutTask(am.Task{Sliver: x.URN, Generation: x.Generation, Goal: goal, Since: v.Now().UTC(), Request: c.Request})

@@ -5,11 +5,11 @@ import (
 	"patchbay/rspec"
 )
 
-// maxSetupBytes limits the bytes of the install and execute steps of all nodes of a request.
-// Records contain the steps, and each change to a record writes them again.
+// maxSetupBytes limits the steps of all nodes of a request. Records contain the steps, and each
+// change to a record writes them again.
 const maxSetupBytes = 4 << 20
 
-// setup returns the steps of a node, in the order of their execution.
+// setup returns the steps in the order of their execution.
 func setup(n *rspec.Node) []am.Step {
 	var all []am.Step
 	for _, x := range n.Installs {
@@ -21,7 +21,6 @@ func setup(n *rspec.Node) []am.Step {
 	return all
 }
 
-// limitSetup returns a TooBig error for a request with too many bytes of steps.
 func limitSetup(req *rspec.Request) error {
 	n := 0
 	for i := range req.Nodes {

@@ -79,8 +79,8 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 	return out, nil
 }
 
-// noteSilentProviders sets the error of slivers whose provider does not answer, unless
-// they have an error already.
+// noteSilentProviders sets an error for slivers whose provider does not answer, unless they have
+// an error already.
 func (s *Service) noteSilentProviders(all []Report) {
 	if s.cfg.Silent == nil {
 		return
@@ -93,7 +93,6 @@ func (s *Service) noteSilentProviders(all []Report) {
 	}
 }
 
-// reportsOf returns a report without a failure for each sliver.
 func reportsOf(all []am.Sliver) []Report {
 	out := make([]Report, len(all))
 	for i := range all {

@@ -59,7 +59,7 @@ func (c *Config) Now(ctx context.Context) time.Time {
 	return time.Now()
 }
 
-// timeAnswer is the answer of a served site to GET /time.
+// timeAnswer is the JSON answer to GET /time.
 type timeAnswer struct{ Now time.Time }
 
 // List writes the rows of a list to w, one JSON object in each line. name is the name of the
@@ -86,7 +86,6 @@ func (h AdminClient) Read(ctx context.Context, path string, w io.Writer, read fu
 	return SuggestOtherBackup(ReplacePath(h.withFiles(read), h.Backup, named))
 }
 
-// withFiles calls read with the files of a site that is not served, or with the backup.
 func (h AdminClient) withFiles(read func(*operate.Operations) error) error {
 	d, st, err := h.openOperations(h.Config.OpenStateReadOnly)
 	if err != nil {
@@ -95,7 +94,7 @@ func (h AdminClient) withFiles(read func(*operate.Operations) error) error {
 	return errors.Join(read(d), st.Close())
 }
 
-// ReplacePath replaces path, the path of a copy, in an error by the path that the operator named.
+// ReplacePath replaces the path of a copy in an error by the path that the operator named.
 func ReplacePath(err error, path, named string) error {
 	return replaceText(err, path, named)
 }
@@ -110,8 +109,6 @@ func SuggestOtherBackup(err error) error {
 	return replaceText(replaceText(err, "stop the server, and "+remedy, remedy), remedy, "name another backup file")
 }
 
-// replaceText replaces old by text in the message of an error. It returns an error without old
-// unchanged.
 func replaceText(err error, old, text string) error {
 	if err == nil || !strings.Contains(err.Error(), old) {
 		return err
@@ -119,7 +116,6 @@ func replaceText(err error, old, text string) error {
 	return &rewordedError{err, strings.ReplaceAll(err.Error(), old, text)}
 }
 
-// rewordedError is an error with another message.
 type rewordedError struct {
 	error
 	text string
@@ -128,8 +124,8 @@ type rewordedError struct {
 func (e *rewordedError) Error() string { return e.text }
 func (e *rewordedError) Unwrap() error { return e.error }
 
-// copyBackup makes the client read a copy of the backup: an opened store is migrated to the
-// current schema, and the backup may be in a read-only folder. remove removes the copy.
+// copyBackup makes the client read a copy of the backup. Opening a store migrates it to the
+// current schema, and the backup may be in a read-only folder.
 func (h *AdminClient) copyBackup() (remove func(), err error) {
 	from, err := OpenRegular(h.Backup)
 	if err != nil {
@@ -172,8 +168,7 @@ func Act[T any](ctx context.Context, h AdminClient, name string, order T, apply 
 	return done, false, errors.Join(err, st.Close(), log.Close())
 }
 
-// openOperations returns the Operations of a site that is not served, and the site's store. It
-// opens the store with open. If Backup is set, it opens the backup instead.
+// openOperations is for a site that is not served. If Backup is set, it opens the backup instead.
 func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
 	c := h.Config
 	inv, err := inventory.Load(c.Inventory, c.Authority)
@@ -200,8 +195,8 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	}), st, nil
 }
 
-// openStore opens the backup if Backup is set, else the site's store with open. It fails with
-// ErrNeverServed if the site has no store.
+// openStore opens the backup if Backup is set. It fails with ErrNeverServed if the site has no
+// store.
 func (h AdminClient) openStore(open func() (*store.Store, error)) (*store.Store, error) {
 	if h.Backup != "" {
 		return store.Open(h.Backup, store.Options{Site: h.Config.Authority, ReadOnly: errReadOnly})
@@ -245,9 +240,8 @@ func ReadRows[T any](list func(io.Writer) error, row func(*T) error) error {
 var ErrNotServed = errors.New("the site is not served")
 
 const (
-	// askTimeout is the longest wait for the next part of an answer.
 	askTimeout = 30 * time.Second
-	// maxAnswer is the largest size, in bytes, of an answer that is read as a whole.
+	// maxAnswer limits, in bytes, an answer that is read as a whole.
 	maxAnswer = 8 << 20
 )
 
@@ -267,8 +261,7 @@ func Order(ctx context.Context, c *Config, path string, order, answer any) error
 	return exchange(ctx, c, http.MethodPost, path, body, answer)
 }
 
-// exchange sends one request and decodes its answer. It returns the errors of Ask and
-// Order.
+// exchange returns the errors of Ask and Order.
 func exchange(ctx context.Context, c *Config, method, path string, body []byte, answer any) error {
 	resp, sent, err := request(ctx, c, method, path, body)
 	if err == nil {
@@ -319,11 +312,10 @@ func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
 // Providers get manifests from it, and operators' commands send their requests to it.
 const SocketName = "admin.sock"
 
-// socketPath returns the path of a site's admin socket.
 func socketPath(c *Config) string { return filepath.Join(filepath.Dir(c.Origin.File), SocketName) }
 
-// request sends one request over a new connection. sent reports whether the request was
-// written completely; it is also valid if err is not nil.
+// request sends one request over a new connection. sent reports whether the request was written
+// completely; it is also valid if err is not nil.
 func request(ctx context.Context, c *Config, method, path string, body []byte) (resp *http.Response, sent bool, err error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) { sent = w.Err == nil }})
 	req, err := http.NewRequestWithContext(ctx, method, "http://site"+path, bytes.NewReader(body))
@@ -338,8 +330,8 @@ func request(ctx context.Context, c *Config, method, path string, body []byte) (
 	return resp, sent, err
 }
 
-// dialer returns a function that connects to the admin socket of a site. The function ignores its
-// address arguments.
+// dialer returns a function that connects to the admin socket. The function ignores its address
+// arguments.
 func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -352,10 +344,9 @@ func dialer(c *Config) func(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// partTimeoutConn is a connection with the timeout askTimeout for each read.
+// partTimeoutConn limits each read to askTimeout.
 type partTimeoutConn struct{ net.Conn }
 
-// Read fails if nothing arrives within askTimeout.
 func (p *partTimeoutConn) Read(b []byte) (int, error) {
 	if err := p.SetReadDeadline(time.Now().Add(askTimeout)); err != nil {
 		return 0, err
@@ -363,8 +354,7 @@ func (p *partTimeoutConn) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// decode decodes the JSON of an answer with status 200. It returns a *refusedError for an answer
-// with another status.
+// decode returns a *refusedError for an answer with another status than 200.
 func decode(resp *http.Response, answer any) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -380,7 +370,6 @@ func decode(resp *http.Response, answer any) error {
 	return nil
 }
 
-// unreadableError says that an answer is not the expected JSON.
 type unreadableError struct{ err error }
 
 func (e *unreadableError) Error() string {
@@ -392,8 +381,8 @@ type refusedError struct{ text string }
 
 func (e *refusedError) Error() string { return e.text }
 
-// refusalOf returns the *refusedError of an answer. The text of the error is the body of the
-// answer. The status precedes it, unless that is 422: the site has refused the request.
+// refusalOf returns a *refusedError with the body of the answer as text. The status precedes it,
+// unless it is 422: the site has refused the request.
 func refusalOf(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
@@ -413,13 +402,12 @@ func isNotRunning(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unknownResult returns the error for an order that the site has received but not answered.
+// unknownResult is the error for an order that the site has received but not answered.
 func unknownResult(ctx context.Context, c *Config, err error) error {
 	return fmt.Errorf("the served site has received the order, but %w. It may have carried out the order, or may do so later: before you repeat it, check with: %s",
 		noAnswerReason(ctx, err), display.CommandAt(c.Origin.File, "journal", "--since", "10m"))
 }
 
-// askError returns the error of a request that got no answer, with a remedy.
 func askError(ctx context.Context, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -430,7 +418,7 @@ func askError(ctx context.Context, path string, err error) error {
 	return fmt.Errorf("the served site cannot be reached at %s: %w; try again, and read its log", path, noAnswerReason(ctx, err))
 }
 
-// noAnswerReason returns the reason why no answer arrived. In its text, "it" means the site.
+// noAnswerReason returns a reason in which "it" means the site.
 func noAnswerReason(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -15,8 +15,8 @@ import (
 	"patchbay/inventory/local/fdsocket"
 )
 
-// adminSocket is a listening socket that only root and the server's user can use. It checks the
-// peer of each connection, because an operator may change the mode of the file by mistake.
+// adminSocket is a listening socket for root and the server's user only. It checks the peer of
+// each connection, because an operator may change the mode of the file by mistake.
 type adminSocket struct {
 	*net.UnixListener
 	path       string
@@ -26,17 +26,16 @@ type adminSocket struct {
 	refused    int       // refused connections since the last warning; used by Accept only
 }
 
-// warnInterval is the shortest time between two warnings about refused users.
 const warnInterval = time.Minute
 
-// listenSocket listens at path. It replaces the socket of a server that has ended. It fails if a
-// server answers there, or if path is not a socket.
+// listenSocket replaces the socket of a server that has ended. It fails if a server answers
+// there, or if path is not a socket.
 func listenSocket(path string, log *slog.Logger) (s *adminSocket, err error) {
 	err = fileowner.As(filepath.Dir(path), func() (err error) { s, err = createSocket(path, log); return err })
 	return s, err
 }
 
-// createSocket is listenSocket, run as the owner of the socket's folder.
+// createSocket runs as the owner of the socket's folder.
 func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("%s exists and is not a socket; move it away", path)
@@ -58,7 +57,6 @@ func createSocket(path string, log *slog.Logger) (*adminSocket, error) {
 	return &adminSocket{UnixListener: l, path: path, info: info, log: log}, nil
 }
 
-// answersAt reports whether a server answers at a socket.
 func answersAt(path string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -69,11 +67,10 @@ func answersAt(path string) bool {
 	return err == nil
 }
 
-// isServed reports whether a server of this site answers at its socket.
+// isServed reports whether the site's server answers at its socket.
 func (c *Config) isServed() bool { return answersAt(socketPath(c)) }
 
-// Accept returns the next connection of root or the server's user. It closes the connections
-// of other users.
+// Accept closes the connections of users other than root and the server's user.
 func (s *adminSocket) Accept() (net.Conn, error) {
 	for {
 		c, err := s.AcceptUnix()
@@ -98,7 +95,7 @@ func (s *adminSocket) Accept() (net.Conn, error) {
 	}
 }
 
-// remove closes the socket. It removes the file, unless another server has replaced the file.
+// remove closes the socket. It keeps the file if another server has replaced it.
 func (s *adminSocket) remove() {
 	s.Close()
 	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.info) {

@@ -10,8 +10,7 @@ import (
 	"patchbay/am/store"
 )
 
-// clockName is the name of the file with the state of the clock. The file is in the folder of the
-// store.
+// clockName is the name of a file in the folder of the store.
 const clockName = "clock.json"
 
 // ClockFile returns the path of the clock's file.

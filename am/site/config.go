@@ -105,8 +105,7 @@ type Config struct {
 	// field, so it has no key.
 	PollProviders time.Duration
 
-	Origin origin
-	// readOnly opens the store read-only.
+	Origin   origin
 	readOnly bool
 }
 
@@ -220,7 +219,6 @@ func DefaultConfig() Config {
 	}
 }
 
-// resolve makes all paths absolute, relative to dir.
 func (c *Config) resolve(dir string) {
 	paths := []*string{&c.Trusted, &c.Inventory, &c.Providers, &c.State, &c.Policy, &c.Maintenance, &c.Audit, &c.Metrics.TokenFile, &c.Metrics.ClientCA}
 	for i := range c.Keys {

@@ -14,8 +14,7 @@ import (
 	"patchbay/am/display"
 )
 
-// checkFiles checks that all configured files exist. Its error joins a *ConfigError for each
-// mistake.
+// checkFiles joins a *ConfigError for each file that does not exist.
 func (c *Config) checkFiles() error {
 	return errors.Join(c.CheckKeyFiles(), c.CheckFile("inventory", c.Inventory), c.CheckFolder("trusted", c.Trusted),
 		c.CheckFolder("providers", c.Providers), c.CheckState(), c.CheckAudit(), c.CheckMetrics())
@@ -66,8 +65,8 @@ func (c *Config) CheckState() error { return c.checkWritten("state", c.State, tr
 // CheckAudit checks that the audit can be created or appended to.
 func (c *Config) CheckAudit() error { return c.checkWritten("audit", c.Audit, false) }
 
-// checkWritten checks that the file of a key can be created, or read and written. If needsFolder
-// is true, the file's folder must be writable even if the file exists.
+// checkWritten requires that the file of a key can be created, or read and written. needsFolder
+// requires a writable folder even if the file exists.
 func (c *Config) checkWritten(key, path string, needsFolder bool) error {
 	dir := filepath.Dir(path)
 	if err := c.CheckFolder(key, dir); err != nil {
@@ -94,7 +93,6 @@ func (c *Config) checkWritten(key, path string, needsFolder bool) error {
 	return nil
 }
 
-// notWritableMessage returns the message for a file or folder that this process cannot write.
 func notWritableMessage(path string, err error) string {
 	if !errors.Is(err, unix.EACCES) {
 		return fmt.Sprintf("%s is not writable (%v)", path, err)
@@ -106,8 +104,7 @@ func notWritableMessage(path string, err error) string {
 	return fmt.Sprintf("%s is not writable by user %s: %s", path, name, display.AsRoot("chown", name, path))
 }
 
-// missingMessage returns the message for a file or folder that does not exist or cannot be
-// read.
+// missingMessage is for a file or folder that does not exist or cannot be read.
 func missingMessage(label, path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("the %s %s does not exist; create it, or correct the name", label, path)

@@ -12,9 +12,8 @@ const EnvPrefix = "PATCHBAY_"
 // origin records the places of a configuration's values, for messages. A place is a line of the
 // file or an environment variable.
 type origin struct {
-	File  string
-	lines map[string]int // the line of each key in the file
-	// variables are the values that the environment sets, by key.
+	File      string
+	lines     map[string]int // the line of each key in the file
 	variables map[string]string
 
 	warnings *[]*ConfigError // see Config.Warnings
@@ -44,23 +43,21 @@ func (o origin) Where(key string) string {
 	return o.File
 }
 
-// has reports whether the file or a variable has set a key.
 func (o origin) has(key string) bool {
 	return o.variables[key] != "" || o.lines[key] > 0
 }
 
-// parentKey returns the key of the section that contains a key; "" for a key outside of sections.
+// parentKey returns "" for a key outside of sections.
 func parentKey(key string) string {
 	return key[:max(0, strings.LastIndexByte(key, '.'))]
 }
 
-// envName returns the environment variable that sets a key.
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// settingVariables returns, by key, the values of the environment variables that set keys. Keys
-// in lists have no variables.
+// settingVariables returns, by key, the values of environment variables. Keys in lists have no
+// variables.
 func settingVariables(environ []string) map[string]string {
 	values := make(map[string]string)
 	for _, s := range settings(&Config{}) {
@@ -94,7 +91,6 @@ func (c *Config) LogWarnings(log *slog.Logger) {
 	}
 }
 
-// errorf returns a *ConfigError for a key.
 func (o origin) errorf(key, format string, args ...any) error {
 	return &ConfigError{o.Where(key), key, fmt.Sprintf(format, args...)}
 }

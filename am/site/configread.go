@@ -28,8 +28,7 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// cannotRead returns the error for a configuration file that cannot be read. If this user may not
-// read the file, the error names the users that may.
+// cannotRead names the users that may read the file, if this user may not.
 func cannotRead(file string, err error) error {
 	msg := fmt.Sprintf("cannot be read: %v", err)
 	if uid, _, err2 := fileowner.Of(filepath.Dir(file)); err2 == nil && errors.Is(err, fs.ErrPermission) {
@@ -54,7 +53,6 @@ func ReadConfigFile(file string) (*Config, error) {
 	return readConfig(file, func(file string, text []byte) (*Config, error) { return parseConfig(file, text, nil) })
 }
 
-// readConfig reads the file of a configuration and parses its text.
 func readConfig(file string, parse func(file string, text []byte) (*Config, error)) (*Config, error) {
 	text, err := readConfigText(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,10 +68,9 @@ func readConfig(file string, parse func(file string, text []byte) (*Config, erro
 	return parse(file, text)
 }
 
-// maxConfig is the largest size of a configuration file in bytes.
+// maxConfig is in bytes.
 const maxConfig = 1 << 20
 
-// readConfigText reads a configuration file of at most maxConfig bytes.
 func readConfigText(file string) ([]byte, error) {
 	f, err := OpenRegular(file)
 	if err != nil {
@@ -93,8 +90,7 @@ func ParseConfig(file string, text []byte) (*Config, error) {
 	return parseConfig(file, text, os.Environ())
 }
 
-// parseConfig does what ParseConfig does, with the environment variables in environ, which has the format of
-// os.Environ.
+// parseConfig takes the environment in the format of os.Environ.
 func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	c := DefaultConfig()
 	c.Origin = origin{File: file, lines: make(map[string]int), variables: settingVariables(environ), warnings: new([]*ConfigError)}
@@ -123,7 +119,7 @@ func parseConfig(file string, text []byte, environ []string) (*Config, error) {
 	return &c, nil
 }
 
-// withoutRepeats returns the errors that err joins, except errors about a place of an earlier
+// withoutRepeats returns the errors that err joins, except those about the place of an earlier
 // error. A value that cannot be parsed needs no second error.
 func withoutRepeats(err error, earlier []error) (others []error) {
 	at := map[string]bool{}
@@ -144,8 +140,8 @@ func withoutRepeats(err error, earlier []error) (others []error) {
 	return others
 }
 
-// setText parses text and stores the value in v. Durations need a unit, because a bare number
-// would mean nanoseconds. Whole numbers may be sizes such as 64K.
+// setText requires a unit in durations: a bare number would mean nanoseconds. Whole numbers may
+// be sizes such as 64K.
 func setText(v reflect.Value, text string) (err error) {
 	var n int64
 	switch p := v.Addr().Interface().(type) {
@@ -184,9 +180,8 @@ func parseSize(s string) (int64, error) {
 // otherVariables are the PATCHBAY_ variables that set no key.
 var otherVariables = []string{"PATCHBAY_CONFIG", "PATCHBAY_URL", "PATCHBAY_CORPUS", "PATCHBAY_REQUIRE", "PATCHBAY_SOAK", "PATCHBAY_LONG"}
 
-// warnedIn is the release that warns of removedKeys and renamedKeys. It ignores removed keys and
-// accepts renamed keys under their old names. In the next release, delete both lists, so that
-// these keys become errors.
+// warnedIn is the release that ignores removedKeys and accepts renamedKeys under their old names,
+// with warnings. In the next release, delete both lists, so that these keys become errors.
 const warnedIn = "0.1"
 
 // removedKeys are keys of earlier versions, each with the value that now always applies.
@@ -211,7 +206,7 @@ var removedKeys = map[string]string{
 	"limits.rspec.command":                   "64K",
 }
 
-// renamedKeys maps the old names of keys to the new names.
+// renamedKeys maps old names to new ones.
 var renamedKeys = map[string]string{
 	"unpromised":       "orphans",
 	"unpromised_after": "orphans_after",
@@ -260,7 +255,7 @@ func (o origin) checkEnvironment(environ []string) error {
 	return errors.Join(errs...)
 }
 
-// document parses the text of a configuration and returns the root; nil for an empty text.
+// document returns the root of the YAML; nil for an empty text.
 func (o origin) document(text []byte) (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -280,8 +275,8 @@ func (o origin) document(text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// walk decodes the YAML node n into v. It records the line of each key, and adds mistakes to
-// errs. prefix is the full key of n with a dot at the end; "" for the root.
+// walk decodes n into v, records the line of each key, and adds mistakes to errs. prefix is the
+// full key of n with a dot at the end; "" for the root.
 func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error) {
 	wrong := func(n *yaml.Node, format string, args ...any) {
 		*errs = append(*errs, &ConfigError{Where: fmt.Sprintf("%s:%d", o.File, n.Line), Msg: fmt.Sprintf(format, args...)})
@@ -316,7 +311,7 @@ func (o origin) walk(n *yaml.Node, v reflect.Value, prefix string, errs *[]error
 	}
 }
 
-// walkKeys decodes the keys of the mapping n into the fields of v.
+// walkKeys decodes the keys of a mapping into the fields of v.
 func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]error, wrong func(n *yaml.Node, format string, args ...any)) {
 	known := maps.Collect(fields(v))
 	if n.Kind != yaml.MappingNode {
@@ -358,8 +353,7 @@ func (o origin) walkKeys(n *yaml.Node, v reflect.Value, prefix string, errs *[]e
 	}
 }
 
-// namesake returns the only full key whose last part is name; "" if there is no such key, or
-// several.
+// namesake returns the full key whose last part is name; "" for none or several.
 func namesake(name string) (found string) {
 	for _, s := range settings(&Config{}) {
 		if !strings.HasSuffix(s.key, "."+name) {
@@ -373,13 +367,12 @@ func namesake(name string) (found string) {
 	return found
 }
 
-// setting is a key that holds a single value.
 type setting struct {
 	key   string
 	value reflect.Value
 }
 
-// settings returns the keys that hold a single value, which a variable can set.
+// settings returns the keys that a variable can set: those with a single value.
 func settings(c *Config) (all []setting) {
 	var walk func(v reflect.Value, prefix string)
 	walk = func(v reflect.Value, prefix string) {
@@ -397,7 +390,7 @@ func settings(c *Config) (all []setting) {
 	return all
 }
 
-// fields yields the key and the value of each field with a key.
+// fields skips fields without a key.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for _, f := range reflect.VisibleFields(v.Type()) {
@@ -408,8 +401,8 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// isProviderFile reports whether a document is the YAML file of a provider. The key provider also
-// occurs in inventories, but its value is a mapping only in the file of a provider.
+// isProviderFile reports whether a document is the YAML file of a provider. Inventories also have
+// the key provider, but there its value is no mapping.
 func isProviderFile(doc *yaml.Node) bool {
 	var top struct{ Provider, Instance yaml.Node }
 	return doc.Decode(&top) == nil && (top.Provider.Kind == yaml.MappingNode || top.Instance.Kind != 0)
@@ -440,7 +433,7 @@ func ConfigText(authority, listen, publicURL string) []byte {
 	return b.Bytes()
 }
 
-// yamlString returns s, in quotes if YAML needs them. s must have no control characters.
+// yamlString quotes s if YAML needs quotes. s must have no control characters.
 func yamlString(s string) string {
 	if s == "" || strings.ContainsAny(s, ":#{}[],&*?|<>=!%@`'\" \\") || strings.Trim(s, "0123456789.-_") == "" {
 		return fmt.Sprintf("%q", s)

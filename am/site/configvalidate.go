@@ -14,7 +14,6 @@ import (
 	"patchbay/credentials"
 )
 
-// wrongFunc records a mistake in the value of a key.
 type wrongFunc func(key, format string, args ...any)
 
 // Validate checks all values without opening files. Its error joins a *ConfigError for
@@ -37,7 +36,6 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateAddresses checks the names and addresses of the site.
 func (c *Config) validateAddresses(wrong wrongFunc) {
 	switch {
 	case c.Authority == "":
@@ -65,7 +63,7 @@ func (c *Config) validateAddresses(wrong wrongFunc) {
 	}
 }
 
-// validateMetrics checks the section metrics. It must require a token or a certificate.
+// validateMetrics must require a token or a certificate, since other hosts can connect.
 func (c *Config) validateMetrics(wrong wrongFunc) {
 	m := c.Metrics
 	switch {
@@ -83,7 +81,7 @@ func (c *Config) validateMetrics(wrong wrongFunc) {
 	}
 }
 
-// validateFiles checks that the paths of all necessary files are set. It does not open the files.
+// validateFiles checks only that the paths are set. It does not open the files.
 func (c *Config) validateFiles(wrong wrongFunc) {
 	if len(c.Keys) == 0 {
 		wrong("keys", "the server has no certificate; name a pair of files: keys: [{certificate: server.pem, key: server-key.pem}]")
@@ -103,7 +101,6 @@ func (c *Config) validateFiles(wrong wrongFunc) {
 	}
 }
 
-// validateCredentials checks the section credentials.
 func (c *Config) validateCredentials(wrong wrongFunc) {
 	if n := c.Credentials.MinRSABits; n < 1024 {
 		wrong("credentials.min_rsa_bits", "%d is less than 1024, and such keys can be broken; write 2048 or more", n)
@@ -116,7 +113,7 @@ func (c *Config) validateCredentials(wrong wrongFunc) {
 	}
 }
 
-// validateTimes checks the durations that are neither in leases nor in limits.
+// validateTimes checks the durations outside of leases and limits.
 func (c *Config) validateTimes(wrong wrongFunc) {
 	if c.ClockJump < time.Second {
 		wrong("clock_jump", "%s is less than a second, and normal clock corrections are larger; write a time like 1m", display.Duration(c.ClockJump))
@@ -132,7 +129,7 @@ func (c *Config) validateTimes(wrong wrongFunc) {
 	}
 }
 
-// validateChoices checks the keys whose value must be one of a few words.
+// validateChoices checks the keys that allow only a few words.
 func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf := func(key, value string, allowed ...string) {
 		if !slices.Contains(allowed, value) {
@@ -149,7 +146,6 @@ func (c *Config) validateChoices(wrong wrongFunc) {
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 }
 
-// validate checks the limits.
 func (l LimitsConfig) validate(wrong wrongFunc) {
 	for key, n := range map[string]int64{
 		"max_body": l.MaxBody, "max_calls_per_caller": int64(l.MaxCallsPerCaller), "max_connections": int64(l.MaxConnections),
@@ -163,7 +159,6 @@ func (l LimitsConfig) validate(wrong wrongFunc) {
 	l.RSpec.Validate(wrong)
 }
 
-// validate checks the lengths of leases.
 func (l LeasesConfig) validate(wrong wrongFunc) {
 	for key, d := range map[string]time.Duration{
 		"allocated": l.Allocated, "allocated_max": l.AllocatedMax,

@@ -19,7 +19,7 @@ import (
 	"patchbay/inventory"
 )
 
-// endpoints returns the handlers of the admin socket, except those in package server.
+// endpoints returns the handlers of the admin socket, except those of package server.
 func (s *Site) endpoints() map[string]http.Handler {
 	handlers := operate.Endpoints(s.operations)
 	for pattern, h := range map[string]http.Handler{
@@ -48,7 +48,6 @@ func (s *Site) endpoints() map[string]http.Handler {
 	return handlers
 }
 
-// writeJSON answers a request with v as JSON.
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // the client may have closed the connection
@@ -65,26 +64,22 @@ func withoutQuery(h http.Handler) http.Handler {
 	})
 }
 
-// backupEndpoint sends the store to one client at a time.
 type backupEndpoint struct {
 	site *Site
-	// part is the time in which the client must read one part of a backup, and whole the time for
-	// the whole backup. The times are limited because the store grows during a backup: it reuses
-	// no pages.
+	// part is the time in which the client must read one part of a backup, whole the time for all
+	// parts. Both limit the growth of the store, which reuses no pages during a backup.
 	part, whole time.Duration
-	// wait is the longest time that a request waits for the end of another backup. Without it, a
-	// client that requests two backups in succession could be refused, because the server ends
-	// the first request a moment after the client has read it.
+	// wait is the longest wait for the end of another backup. Without it, the second of two
+	// successive requests could be refused, because the server ends a request a moment after the
+	// client has read the backup.
 	wait time.Duration
 	busy chan struct{}
 }
 
-// backupEndpoint returns the handler of GET /backup.
 func (s *Site) backupEndpoint() http.Handler {
 	return &backupEndpoint{site: s, part: 30 * time.Second, whole: 10 * time.Minute, wait: 2 * time.Second, busy: make(chan struct{}, 1)}
 }
 
-// ServeHTTP sends a copy of the store.
 func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case d.busy <- struct{}{}:
@@ -112,8 +107,8 @@ func (d *backupEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slowWriter sets a new write deadline for each part of an answer. The field part is the time for
-// one part. The answer must be complete before end.
+// slowWriter sets a write deadline for each part of an answer. part is the time for one part. The
+// whole answer must be complete before end.
 type slowWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -121,8 +116,6 @@ type slowWriter struct {
 	end     time.Time
 }
 
-// Write writes a part of the answer. It fails if the client does not read the part before the
-// deadline.
 func (p *slowWriter) Write(b []byte) (int, error) {
 	until := time.Now().Add(p.part)
 	if until.After(p.end) {
@@ -134,7 +127,6 @@ func (p *slowWriter) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// serveStoreCheck answers GET /check-store: it checks the whole store and sends the report.
 func (s *Site) serveStoreCheck(w http.ResponseWriter, _ *http.Request) {
 	report, err := s.store.Check()
 	if err != nil {
@@ -144,18 +136,14 @@ func (s *Site) serveStoreCheck(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, report)
 }
 
-// serveTime answers GET /time with the site's time.
 func (s *Site) serveTime(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, timeAnswer{s.clock.Now()})
 }
 
-// serveClock answers GET /clock, for `patchbay clock`.
 func (s *Site) serveClock(w http.ResponseWriter, _ *http.Request) {
 	s.writeClock(w, ClockAnswer{Now: s.clock.State()})
 }
 
-// trustClock answers POST /clock, for `patchbay clock --trust`. It makes the site trust the
-// host's clock again.
 func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	order, ok := readOrder(w, r)
 	if !ok {
@@ -174,7 +162,7 @@ func (s *Site) trustClock(w http.ResponseWriter, r *http.Request) {
 	s.runner.Wake()
 }
 
-// writeClock counts the leases that end when the host's clock is trusted, and answers with a.
+// writeClock also counts the leases that end when the host's clock is trusted.
 func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
 	if err := a.Count(s.store); err != nil {
 		s.log.Error("the state of the clock cannot be read", "error", err)
@@ -184,7 +172,6 @@ func (s *Site) writeClock(w http.ResponseWriter, a ClockAnswer) {
 	writeJSON(w, a)
 }
 
-// Limits of an order.
 const (
 	maxSiteOrder = 1 << 10 // bytes
 	maxOperator  = 100     // bytes
@@ -196,8 +183,7 @@ type ServerCommand struct {
 	Operator string `json:"operator"`
 }
 
-// readOrder reads a ServerCommand from a request. If that fails, it answers the request with an
-// error and returns ok false.
+// readOrder answers the request with an error if it returns ok false.
 func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool) {
 	err := operate.ReadOrder(w, r, maxSiteOrder, &o)
 	switch {
@@ -213,13 +199,12 @@ func readOrder(w http.ResponseWriter, r *http.Request) (o ServerCommand, ok bool
 	return o, err == nil
 }
 
-// serveHooks answers GET /hooks with the state of each hook.
 func (s *Site) serveHooks(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, s.hooks.States())
 }
 
-// serveReload answers /reload. POST loads the inventory file. GET reports the changes that POST
-// would make.
+// serveReload loads the inventory file for POST. For GET it reports the changes that POST would
+// make.
 func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	var report *ReloadReport
 	var err error
@@ -247,7 +232,6 @@ func (s *Site) serveReload(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, report)
 }
 
-// listOrphans answers GET /orphans with one OrphanRow in each line, as JSON.
 func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
@@ -259,7 +243,6 @@ func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// releaseOrphans answers POST /orphans: it removes the orphans that an OrphanOrder names.
 func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
 	var o OrphanOrder
 	err := operate.ReadOrder(w, r, maxOrphanOrder, &o)
@@ -273,8 +256,7 @@ func (s *Site) releaseOrphans(w http.ResponseWriter, r *http.Request) {
 		operate.Fail(w, err)
 		return
 	}
-	// Write the journal before the removal. If the removal fails then, the operator can order it
-	// again.
+	// Write the journal first. If the removal then fails, the operator can order it again.
 	err = s.store.Commit(r.Context(), func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range orphans {
 			text := fmt.Sprintf("%.200s of provider %s on %.100s", display.Printable(u.Name), u.Provider, cmp.Or(display.Printable(u.Component), "an unknown node"))

@@ -61,7 +61,6 @@ func OpenRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// notRegularError is the error for a file that is a folder, a pipe or a device.
 type notRegularError string
 
 func (kind notRegularError) Error() string {
@@ -77,8 +76,7 @@ func SuggestPipe(err error) error {
 	return err
 }
 
-// maxRegular is the largest size, in bytes, of a file that ReadRegular reads. It is also the
-// limit of an inventory.
+// maxRegular limits, in bytes, what ReadRegular reads, and thus an inventory.
 const maxRegular = 64 << 20
 
 // ReadRegular reads a regular file of at most maxRegular bytes.
@@ -96,7 +94,6 @@ func ReadRegular(name string) ([]byte, error) {
 
 const kindFolder = "a folder"
 
-// kindOf returns the kind of a file that is not regular, for messages.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -107,20 +104,19 @@ func kindOf(m fs.FileMode) string {
 	return "a device"
 }
 
-// fileStamp identifies a version of a file without reading the file. For a dangling link it
-// identifies the link.
+// fileStamp identifies a version of a file without reading it. For a dangling link it identifies
+// the link.
 type fileStamp struct {
 	exists   bool
-	modified int64 // modification time (mtime), in ns since 1970
-	// changed is the time of the last change of content, owner or mode (ctime), in ns since 1970.
-	// Users cannot set it. After a change of owner or mode, a file may be readable that was not
-	// before.
+	modified int64 // mtime, in ns since 1970
+	// changed is the last change of content, owner or mode (ctime), in ns since 1970. Users
+	// cannot set it. A new owner or mode can make a file readable.
 	changed int64
 	size    int64
 	inode   uint64
 }
 
-// stampOf returns the fileStamp of a file; the zero value if there is no such file.
+// stampOf returns the zero value if there is no such file.
 func stampOf(file string) fileStamp {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -136,12 +132,11 @@ func stampOf(file string) fileStamp {
 	return s
 }
 
-// filePause is the interval at which files are checked for changes.
 const filePause = 250 * time.Millisecond
 
-// watchFiles polls state until ctx ends. It calls settled at each poll that returns the same
-// state as the poll before, so that no half-written file is read. If maxChanges is not 0, it also
-// calls settled after maxChanges polls without such a call.
+// watchFiles polls state until ctx ends. It calls settled when two successive polls return the
+// same state, so that no half-written file is read. If maxChanges is not 0, it also calls settled
+// after maxChanges polls without such a call.
 func watchFiles(ctx context.Context, maxChanges int, state func() string, settled func(state string)) {
 	ticks := time.NewTicker(filePause)
 	defer ticks.Stop()

@@ -41,15 +41,12 @@ type HookConfig struct {
 }
 
 const (
-	// maxHooks is the maximum number of hooks of a site.
-	maxHooks = 32
-	// maxHookTime is the longest duration that a hook may have.
+	maxHooks    = 32
 	maxHookTime = 365 * 24 * time.Hour
 )
 
 var hookName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// hookPaths returns pointers to all paths in the configuration of hooks.
 func hookPaths(hooks []HookConfig) (paths []*string) {
 	for i := range hooks {
 		h := &hooks[i]
@@ -58,7 +55,7 @@ func hookPaths(hooks []HookConfig) (paths []*string) {
 	return paths
 }
 
-// checkHooks checks the values of hooks without opening files.
+// checkHooks opens no files.
 func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	if len(hooks) > maxHooks {
 		errs = append(errs, o.errorf("hooks", "%d are too many; configure at most %d, and send more events to each", len(hooks), maxHooks))
@@ -105,7 +102,6 @@ func checkHooks(o origin, hooks []HookConfig) (errs []error) {
 	return errs
 }
 
-// eventWords returns the kinds of all events, separated by commas.
 func eventWords() string {
 	var list []string
 	for _, w := range hook.Kinds {
@@ -114,7 +110,6 @@ func eventWords() string {
 	return strings.Join(list, ", ")
 }
 
-// checkHookURL fails unless s is a usable https or http URL.
 func checkHookURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

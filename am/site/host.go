@@ -112,8 +112,8 @@ func CheckAddress(s string) error {
 	return nil
 }
 
-// validPort reports whether s may be a port. It returns false only for a number that is too
-// large, because s may also be the name of a service.
+// validPort returns false only for a number that is too large, because s may also be the name of
+// a service.
 func validPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return !errors.Is(err, strconv.ErrRange)

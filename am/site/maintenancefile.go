@@ -21,37 +21,34 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// unreadable is the text for experimenters if the maintenance file could not be read when the
-// server started.
+// unreadable is shown to experimenters if the file could not be read when the server started.
 const unreadable = "the operators of this aggregate have to repair its settings; please try again later"
 
 // maintenanceFile applies the maintenance file to a served site, at the start and after each
 // change of the file.
 type maintenanceFile struct {
 	file  string
-	inv   func() *inventory.Inventory // returns the current inventory
+	inv   func() *inventory.Inventory
 	store *store.Store
 	site  *service.Service
 	log   *slog.Logger
 
-	reading   chan struct{} // contains a value while the file is read; guards the fields below
+	reading   chan struct{} // has a value while the file is read; guards the fields below
 	seen      fileStamp
 	plan      *maintenance.Plan // the last valid content of the file; nil before the first read
-	lastError error             // the error of the last read of the file; nil if the read succeeded
-	extra     extraPlan         // the drains and lockdown that apply in addition to plan
+	lastError error             // of the last read; nil if the read succeeded
+	extra     extraPlan         // applies in addition to plan
 
 	locked atomic.Bool                      // the file locks the site down
 	broken atomic.Bool                      // the file cannot be read
 	shown  atomic.Pointer[maintenance.Plan] // plan and extra combined, readable without the lock
 }
 
-// newMaintenanceFile returns a maintenanceFile that has not read its file yet.
 func newMaintenanceFile(file string, inv func() *inventory.Inventory, st *store.Store, site *service.Service, log *slog.Logger) *maintenanceFile {
 	return &maintenanceFile{file: file, inv: inv, store: st, site: site, log: log, reading: make(chan struct{}, 1)}
 }
 
-// lock waits until no other goroutine reads the file, or fails when ctx ends. Call unlock to let
-// the next goroutine read.
+// lock waits until no other goroutine reads the file, or fails when ctx ends.
 func (u *maintenanceFile) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case u.reading <- struct{}{}:
@@ -61,8 +58,8 @@ func (u *maintenanceFile) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// read applies the maintenance file if it has changed. If the file has mistakes, the previous
-// plan still applies. If there is no previous plan, read locks the site down.
+// read applies the file if it has changed. If the file has mistakes, the previous plan still
+// applies. Without a previous plan, read locks the site down.
 func (u *maintenanceFile) read(ctx context.Context) error {
 	done, err := u.lock(ctx)
 	if err != nil {
@@ -102,7 +99,6 @@ func (u *maintenanceFile) read(ctx context.Context) error {
 	return nil
 }
 
-// logPlan logs the plan of the file.
 func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	text := ""
 	if p.Lockdown != nil {
@@ -112,8 +108,8 @@ func (u *maintenanceFile) logPlan(p *maintenance.Plan) {
 	u.logUnknown(p)
 }
 
-// logUnknown logs the component names in the file that the inventory does not have. If a
-// component was renamed, its entry in the file has no effect, and the component is in service.
+// logUnknown logs names that the inventory does not have. If a component was renamed, its entry
+// in the file has no effect, and the component is in service.
 func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	for _, x := range p.Unknown(u.hasComponent) {
 		u.log.Error("the maintenance file names a component that the inventory does not have, so a renamed component takes new slivers; correct the name, or remove the entry",
@@ -121,16 +117,14 @@ func (u *maintenanceFile) logUnknown(p *maintenance.Plan) {
 	}
 }
 
-// countUnknown counts the component names in the file that the inventory does not have.
 func (u *maintenanceFile) countUnknown() int { return len(u.shown.Load().Unknown(u.hasComponent)) }
 
-// hasComponent reports whether the inventory has a component called name.
 func (u *maintenanceFile) hasComponent(name string) bool {
 	_, ok := u.inv().ComponentNamed(name)
 	return ok
 }
 
-// watch calls read when the file has changed, until ctx ends.
+// watch calls read after changes of the file, until ctx ends.
 func (u *maintenanceFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, func() string { return fmt.Sprint(stampOf(u.file)) }, func(string) {
 		if err := u.read(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -139,8 +133,8 @@ func (u *maintenanceFile) watch(ctx context.Context) {
 	})
 }
 
-// stateJSON returns the MaintenanceState for the admin socket. It reads the file first, so that
-// the state includes a change that a command has just made.
+// stateJSON reads the file first, so that the state includes a change that a command has just
+// made.
 func (u *maintenanceFile) stateJSON(ctx context.Context) ([]byte, error) {
 	if err := u.read(ctx); err != nil {
 		return nil, err
@@ -179,7 +173,6 @@ func (u *maintenanceFile) changeExtra(ctx context.Context, change func(*extraPla
 	return u.site.SetPlan(ctx, plan)
 }
 
-// logDrains logs the differences between the old and the new drains because of orphans.
 func (u *maintenanceFile) logDrains(was, now []*maintenance.Drain) {
 	in := func(all []*maintenance.Drain, d *maintenance.Drain) bool {
 		return slices.ContainsFunc(all, func(x *maintenance.Drain) bool { return x.Components[0] == d.Components[0] })
@@ -219,7 +212,7 @@ type AffectedSlice struct {
 // maxAffected limits the entries of MaintenanceState.Affected.
 const maxAffected = 1000
 
-// maintenanceState returns the MaintenanceState for the plan p. It counts only live slivers.
+// maintenanceState counts only live slivers.
 func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []am.Sliver, now time.Time) MaintenanceState {
 	s := MaintenanceState{Fingerprint: p.Fingerprint}
 	if p.Lockdown != nil {
@@ -271,7 +264,7 @@ func maintenanceState(p *maintenance.Plan, inv *inventory.Inventory, slivers []a
 	return s
 }
 
-// askMaintenance makes a served site read its maintenance file, and returns the MaintenanceState.
+// askMaintenance makes a served site read its file first.
 func askMaintenance(ctx context.Context, c *Config) (s MaintenanceState, err error) {
 	err = Ask(ctx, c, "/maintenance", &s)
 	return s, err
@@ -321,7 +314,6 @@ func (s *MaintenanceState) CheckApplied(p *maintenance.Plan, c *Config) error {
 	return fmt.Errorf("the served site does not read %s, because it was started with another configuration; restart the server", c.Maintenance)
 }
 
-// changedSince reports whether the maintenance file now has another plan than p.
 func changedSince(p *maintenance.Plan, c *Config) bool {
 	now, err := maintenance.Read(c.Maintenance)
 	return err == nil && now.Fingerprint != p.Fingerprint
@@ -334,14 +326,13 @@ func (r AffectedSlice) String() string {
 	return fmt.Sprintf("%s: %s, until %s", r.Slice, display.Count(r.Slivers, "sliver"), r.Until.UTC().Format(time.RFC3339))
 }
 
-// extraPlan holds the lockdown and the drains that apply in addition to the maintenance file:
-// a lockdown after a restore or of a read-only site, and drains because of orphans.
+// extraPlan applies in addition to the maintenance file: a lockdown after a restore or of a
+// read-only site, and drains because of orphans.
 type extraPlan struct {
 	lockdown *maintenance.Lockdown // nil for none
 	drains   []*maintenance.Drain  // by component
 }
 
-// equal reports whether two extraPlans are equal.
 func (h extraPlan) equal(o extraPlan) bool {
 	return h.lockdown == o.lockdown && slices.EqualFunc(h.drains, o.drains, func(a, b *maintenance.Drain) bool {
 		return a.Components[0] == b.Components[0] && a.Text == b.Text && a.Since.Equal(b.Since)
@@ -375,8 +366,7 @@ func WindowText(w *maintenance.Window) string {
 	return strings.Join(w.Components, " ")
 }
 
-// componentNames returns the first 1000 component names of an inventory, for
-// suggestions.
+// componentNames returns the first 1000 names, for suggestions.
 func componentNames(inv *inventory.Inventory) (names []string) {
 	for _, c := range inv.Components[:min(len(inv.Components), 1000)] {
 		names = append(names, c.Name)

@@ -34,7 +34,6 @@ func (f *callFailures) count(provider, action string, n int64) {
 	f.counts[[2]string{provider, action}] += n
 }
 
-// numbers calls add with each count and the labels provider and action.
 func (f *callFailures) numbers(add func(float64, ...string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,11 +42,9 @@ func (f *callFailures) numbers(add func(float64, ...string)) {
 	}
 }
 
-// countsMaxAge is the time for which storeCounts are cached, so that one request of /metrics
-// reads the store once.
+// countsMaxAge lets one request of /metrics read the store only once.
 const countsMaxAge = time.Second
 
-// storeCounts has the numbers of records in the store, and of components.
 type storeCounts struct {
 	at             time.Time
 	slivers        map[[2]string]int // by state and provider
@@ -60,13 +57,11 @@ type storeCounts struct {
 	err            error
 }
 
-// countsCache caches the last counts.
 type countsCache struct {
 	mu   sync.Mutex
 	last *storeCounts
 }
 
-// storeCounts returns the cached counts. It counts again if they are older than countsMaxAge.
 func (s *Site) storeCounts() *storeCounts {
 	s.countsCache.mu.Lock()
 	defer s.countsCache.mu.Unlock()
@@ -76,10 +71,9 @@ func (s *Site) storeCounts() *storeCounts {
 	return s.countsCache.last
 }
 
-// goals lists all goals of tasks.
+// goals are all goals of tasks.
 var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am.GoalUsers, am.GoalRemove, am.GoalUndo}
 
-// countStore counts the records of the store and the components of the inventory.
 func (s *Site) countStore() *storeCounts {
 	n := &storeCounts{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
 	for name := range providersOf(s.index.Inventory()) {
@@ -162,7 +156,6 @@ func (s *Site) numbers() []server.Number {
 	})
 }
 
-// number returns 1 for true and 0 for false.
 func number(flag bool) float64 {
 	if flag {
 		return 1
@@ -170,7 +163,6 @@ func number(flag bool) float64 {
 	return 0
 }
 
-// hookNumbers returns the metrics of hooks.
 func (s *Site) hookNumbers() []server.Number {
 	count := func(f func() int) func() float64 { return func() float64 { return float64(f()) } }
 	return []server.Number{
@@ -180,7 +172,6 @@ func (s *Site) hookNumbers() []server.Number {
 	}
 }
 
-// providerNumbers returns the metrics of providers and of their tasks.
 func (s *Site) providerNumbers() []server.Number {
 	return []server.Number{
 		{Name: "provider_up", Help: "1 while the provider answers, 0 when it has not answered for 45 seconds.", Labels: []string{"provider"}, Values: func(add func(float64, ...string)) {
@@ -193,8 +184,7 @@ func (s *Site) providerNumbers() []server.Number {
 	}
 }
 
-// storeNumbers returns the metrics of slivers, tasks and components. While the store cannot be
-// read, these metrics have no values.
+// storeNumbers have no values while the store cannot be read.
 func (s *Site) storeNumbers() []server.Number {
 	values := func(of func(n *storeCounts, add func(float64, ...string))) func(func(float64, ...string)) {
 		return func(add func(float64, ...string)) {
@@ -234,7 +224,6 @@ func (s *Site) storeNumbers() []server.Number {
 	}
 }
 
-// fileNumbers returns the metrics of certificates, CRLs, backups and the program itself.
 func (s *Site) fileNumbers() []server.Number {
 	return []server.Number{
 		{Name: "certificate_expiry_timestamp_seconds", Help: "Earliest expiry of the certificates in a file of the server or of the trust folder.", Labels: []string{"file"}, Values: s.certificateExpiry},
@@ -258,8 +247,8 @@ func (s *Site) fileNumbers() []server.Number {
 	}
 }
 
-// certificateExpiry calls add for each file with certificates of the server or of the trust
-// folder. The value is the earliest expiry of the certificates in the file.
+// certificateExpiry adds the earliest expiry of the certificates in each file: the server's files
+// and those in the trust folder.
 func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	ends := map[string]time.Time{}
 	for _, x := range s.anchors.Load().List() {
@@ -275,15 +264,14 @@ func (s *Site) certificateExpiry(add func(float64, ...string)) {
 	s.addTimes(add, ends)
 }
 
-// keepEarliest stores t as the time of a file, unless the stored time is earlier or t is zero.
+// keepEarliest stores t unless the stored time is earlier or t is zero.
 func keepEarliest(times map[string]time.Time, file string, t time.Time) {
 	if was, ok := times[file]; !t.IsZero() && (!ok || t.Before(was)) {
 		times[file] = t
 	}
 }
 
-// addTimes calls add with the time of each file. The label is the path of the file, relative to
-// the site's folder if the file is in it.
+// addTimes labels each file with its path, relative to the site's folder if the file is in it.
 func (s *Site) addTimes(add func(float64, ...string), times map[string]time.Time) {
 	for file, t := range times {
 		if name, err := filepath.Rel(filepath.Dir(s.config.Origin.File), file); err == nil && filepath.IsLocal(name) {

@@ -18,12 +18,11 @@ import (
 	"patchbay/inventory/local"
 )
 
-// lockWait is the longest time that a starting server waits for a lock. After a server was
-// killed, a program that the server was starting may hold the lock for a moment.
+// lockWait is the longest wait of a starting server. After a server was killed, a program that it
+// was starting may hold the lock for a moment.
 const lockWait = time.Second
 
-// flock locks a file for this process. It waits at most patience, and then fails with
-// syscall.EWOULDBLOCK.
+// flock fails with syscall.EWOULDBLOCK if the file is still locked after patience.
 func flock(f *os.File, patience time.Duration) error {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -33,8 +32,8 @@ func flock(f *os.File, patience time.Duration) error {
 	}
 }
 
-// lockProviders locks the folder of providers, so that no other server uses these providers. The
-// lock lasts until the returned file is closed or this process ends.
+// lockProviders prevents other servers from using the providers in dir. The lock lasts until the
+// returned file is closed or this process ends.
 func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -50,7 +49,7 @@ func lockProviders(dir string, log *slog.Logger) (*os.File, error) {
 	return f, nil
 }
 
-// lockHolder describes the process that has locked a file, for a message. The text begins with a
+// lockHolder describes the process that has locked f, for a message. The text begins with a
 // blank. It is "" if this user cannot see the process.
 func lockHolder(f *os.File) string {
 	info, err := f.Stat()
@@ -68,8 +67,7 @@ func lockHolder(f *os.File) string {
 	return ""
 }
 
-// lockedBy returns the id of the process that has locked a file, by /proc/locks; "" for none. The
-// file has the number inode on device; "" means any device.
+// lockedBy returns the process id by /proc/locks; "" for none. device "" means any device.
 func lockedBy(device string, inode uint64) string {
 	locks, _ := os.ReadFile("/proc/locks")
 	for line := range strings.Lines(string(locks)) {
@@ -82,7 +80,7 @@ func lockedBy(device string, inode uint64) string {
 	return ""
 }
 
-// processName returns the id and the command line of a process, in brackets.
+// processName returns the id and the command line in brackets.
 func processName(pid string) string {
 	command, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 	words := strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " "))
@@ -109,15 +107,14 @@ func StoreHolder(inode uint64) string {
 	return ""
 }
 
-// busyError is the error for a local testbed that another server has locked.
 type busyError struct{ provider, instance, holder string }
 
 func (e *busyError) Error() string {
 	return fmt.Sprintf("another server%s acts on the nodes of the local testbed %s of the provider %s; stop that server, or give this site another instance in its settings", e.holder, e.instance, e.provider)
 }
 
-// lockAll locks all testbeds. It fails if another server has locked one of them. A testbed that
-// does not run is locked when the server first uses it.
+// lockAll fails if another server has locked a testbed. A testbed that does not run is locked
+// when the server first uses it.
 func (r *testbeds) lockAll() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +129,6 @@ func (r *testbeds) lockAll() error {
 	return nil
 }
 
-// whileLocked returns a function that locks the local testbed of a provider and then calls find.
 func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) func(name string) (work.Provider, error) {
 	return func(name string) (work.Provider, error) {
 		if err := r.lockProvider(name); err != nil {
@@ -142,8 +138,7 @@ func (r *testbeds) whileLocked(find func(name string) (work.Provider, error)) fu
 	}
 }
 
-// lockProvider locks the local testbed of a provider. It does nothing for a provider without a
-// local testbed.
+// lockProvider does nothing for a provider without a local testbed.
 func (r *testbeds) lockProvider(provider string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,9 +151,9 @@ func (r *testbeds) lockProvider(provider string) error {
 }
 
 // lockTestbed locks a testbed unless this server has locked it already. The caller must hold
-// r.mu. lockTestbed returns nil without a lock if the lock's file does not exist: then the
-// testbed has not run since the host booted, or is of an earlier version. It also returns nil if
-// this user cannot open the lock's file, because the testbed then refuses this user's requests.
+// r.mu. lockTestbed returns nil without a lock if the lock's file does not exist: the testbed has
+// not run since the host booted, or is of an earlier version. It does the same if this user
+// cannot open the file, because the testbed then refuses this user's requests.
 func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	path := local.SiteLock(r.socket(t.Instance))
 	if t.lock != nil {
@@ -188,7 +183,6 @@ func (r *testbeds) lockTestbed(t *Testbed, patience time.Duration) error {
 	return nil
 }
 
-// unlock releases the locks of all testbeds.
 func (r *testbeds) unlock() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

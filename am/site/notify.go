@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notifySystemd sends a state, such as READY=1, to the service manager that started this
-// program with NOTIFY_SOCKET. Without that variable it does nothing.
+// notifySystemd sends a state, such as READY=1, to the service manager. It does nothing without
+// NOTIFY_SOCKET.
 func notifySystemd(state string) error {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

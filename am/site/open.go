@@ -56,8 +56,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	return s, nil
 }
 
-// openRunner creates the runner, which reconciles slivers with their desired state. It also finds
-// and locks the local testbeds.
+// openRunner also finds and locks the local testbeds.
 func (s *Site) openRunner(context.Context) error {
 	c := s.config
 	needed, err := s.usedProviders()
@@ -79,7 +78,7 @@ func (s *Site) openRunner(context.Context) error {
 		Interfaces: Interfaces(s.index.Inventory),
 		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
-			s.testbeds.start(ctx) // start before the first calls of providers, which would fail
+			s.testbeds.start(ctx) // before the first calls of providers, which would fail
 			s.working.Store(true)
 		},
 		Log: s.log,
@@ -93,7 +92,6 @@ func (s *Site) openRunner(context.Context) error {
 	return nil
 }
 
-// openAggregate creates the service, which decides on the desired state.
 func (s *Site) openAggregate(context.Context) error {
 	c := s.config
 	s.aggregate = service.New(service.Config{
@@ -120,7 +118,7 @@ func (s *Site) openAggregate(context.Context) error {
 	return nil
 }
 
-// openInventory reads the inventory and opens the providers that it names.
+// openInventory also opens the providers that the inventory names.
 func (s *Site) openInventory(context.Context) error {
 	c := s.config
 	if err := c.checkFiles(); err != nil {
@@ -135,8 +133,7 @@ func (s *Site) openInventory(context.Context) error {
 	return err
 }
 
-// openPolicy reads the policy. It registers the index of free capacity and the policy's Usage
-// with the store.
+// openPolicy registers the index of free capacity and the policy's Usage with the store.
 func (s *Site) openPolicy(context.Context) error {
 	c, inv := s.config, s.index.Inventory()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
@@ -151,7 +148,6 @@ func (s *Site) openPolicy(context.Context) error {
 	return nil
 }
 
-// openRecords opens the store, the audit and the hooks.
 func (s *Site) openRecords(context.Context) (err error) {
 	c := s.config
 	if s.store, err = c.openStore(s.clock.Now, s.logBroken); err != nil {
@@ -163,13 +159,11 @@ func (s *Site) openRecords(context.Context) (err error) {
 	return s.openHooks()
 }
 
-// logBroken logs the reason why the store accepts no more changes.
 func (s *Site) logBroken(reason error) {
 	s.log.Error("the store accepts no more changes; calls that would change something are refused until the next start", "state", s.config.State, "error", reason)
 }
 
-// openMaintenance reads the maintenance file. It locks the site down if the site is read-only or
-// has just been restored.
+// openMaintenance locks the site down if the site is read-only or has just been restored.
 func (s *Site) openMaintenance(ctx context.Context) error {
 	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
@@ -181,8 +175,7 @@ func (s *Site) openMaintenance(ctx context.Context) error {
 	return s.maintenance.read(ctx)
 }
 
-// listen opens the listeners for clients and for the admin address, and determines the
-// URLs.
+// listen opens the listeners for clients and for the admin address, and determines the URLs.
 func (s *Site) listen(ctx context.Context) (err error) {
 	c := s.config
 	s.listener, err = listenTCP(c.Listen, "listen")
@@ -212,7 +205,6 @@ func (s *Site) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// listenMetrics opens the listener for monitors on other hosts, if one is configured.
 func (s *Site) listenMetrics(context.Context) (err error) {
 	if s.config.Metrics.Listen != "" {
 		s.remote, err = openRemoteMetrics(s.config)
@@ -220,7 +212,7 @@ func (s *Site) listenMetrics(context.Context) (err error) {
 	return err
 }
 
-// listenTCP listens at addr, the value of key. Its errors name the remedy.
+// listenTCP names the remedy in its errors. key is the configuration key of addr.
 func listenTCP(addr, key string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -236,7 +228,6 @@ func listenTCP(addr, key string) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen: %w; correct the key %s", err, key)
 }
 
-// portInUseError is the error for a port that another program uses.
 type portInUseError struct{ addr, key string }
 
 func (e *portInUseError) Error() string {
@@ -251,7 +242,6 @@ func (e *portInUseError) Error() string {
 
 func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// openServer creates the server for calls and for operators' requests.
 func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
@@ -290,7 +280,7 @@ func (s *Site) openServer(context.Context) error {
 	return s.audit.Start(c.Authority)
 }
 
-// manifest returns the manifest of a sliver by its URN, for the sliver's provider.
+// manifest is for the provider of the sliver.
 func (s *Site) manifest(sliver string) ([]byte, error) {
 	u, err := urn.Parse(sliver)
 	if err != nil {
@@ -299,8 +289,8 @@ func (s *Site) manifest(sliver string) ([]byte, error) {
 	return s.aggregate.ManifestOf(u)
 }
 
-// openSocket opens the admin socket. Open calls it last, because only the process that has opened
-// the store may replace the socket. If openSocket fails, the site still serves calls.
+// openSocket must run last, because only the process that has opened the store may replace the
+// socket. If it fails, the site still serves calls.
 func (s *Site) openSocket(context.Context) (err error) {
 	if s.socket, err = listenSocket(filepath.Join(filepath.Dir(s.config.Origin.File), SocketName), s.log); err != nil {
 		s.log.Warn("the admin socket cannot be opened; providers cannot get manifests, and commands must read the site's files", "error", err)

@@ -50,20 +50,17 @@ type OrphanResult struct {
 }
 
 const (
-	// maxOrphanNames is the maximum number of names in an order, and maxOrphanOrder the maximum
-	// size of an order in bytes.
+	// maxOrphanNames limits the names in an order, maxOrphanOrder its bytes.
 	maxOrphanNames = 100
 	maxOrphanOrder = 1 << 20
-	// orphanRemovalWait is the longest wait for the removal of the orphans in an order. It is
-	// less than askTimeout, so that the client gets an answer.
+	// orphanRemovalWait is less than askTimeout, so that the client gets an answer.
 	orphanRemovalWait = 15 * time.Second
-	// eventReleaseOrphan is the event in the journal for the removal of an orphan. Its text is
-	// older than the word orphan, and existing journals contain it.
+	// eventReleaseOrphan has a text that is older than the word orphan. Existing journals contain
+	// it.
 	eventReleaseOrphan = "release unpromised"
 )
 
-// orphanCounts returns the number of orphans. The key is the names of the provider and the
-// component.
+// orphanCounts counts by provider and component.
 func (s *Site) orphanCounts() map[[2]string]int {
 	n := map[[2]string]int{}
 	for _, o := range s.runner.Orphans() {
@@ -72,10 +69,9 @@ func (s *Site) orphanCounts() map[[2]string]int {
 	return n
 }
 
-// blockedComponent returns the component of an orphan. ok reports whether the orphan blocks the
-// component: the component takes no new slivers while the orphan exists. Any orphan blocks an
-// exclusive component. Only an orphan that looks like a sliver of this site blocks a shared
-// component.
+// blockedComponent returns the component of an orphan. ok reports whether the component takes no
+// new slivers while the orphan exists. Any orphan blocks an exclusive component. Only an orphan
+// that looks like a sliver of this site blocks a shared component.
 func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Component, ok bool) {
 	if c, ok = inv.ComponentNamed(o.Component); !ok || c.Provider != o.Provider {
 		return nil, false
@@ -86,7 +82,7 @@ func blockedComponent(o *work.Orphan, inv *inventory.Inventory) (c *inventory.Co
 
 // drainOrphaned drains the components that orphans block. When all providers have listed their
 // resources after a restore, it also ends the lockdown. Then the runner compares all slivers with
-// the resources of providers, to find resources that were removed after the backup.
+// the providers' resources, to find resources that were removed after the backup.
 func (s *Site) drainOrphaned(ctx context.Context) {
 	err := s.maintenance.changeExtra(ctx, func(h *extraPlan) {
 		h.drains = s.orphanDrains()
@@ -104,7 +100,7 @@ func (s *Site) drainOrphaned(ctx context.Context) {
 	}
 }
 
-// orphanDrains returns a drain for each component that orphans block, sorted by component.
+// orphanDrains sorts the drains by component.
 func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 	type found struct {
 		names []string
@@ -136,7 +132,6 @@ func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 	return drains
 }
 
-// allListed reports whether all providers of the inventory have listed their resources.
 func (s *Site) allListed() bool {
 	listed := s.runner.CountOrphans()
 	for name := range providersOf(s.index.Inventory()) {
@@ -147,8 +142,8 @@ func (s *Site) allListed() bool {
 	return true
 }
 
-// findOrdered checks an order and returns the orphans that the order names, without duplicates.
-// It fails if a name matches no orphan or several orphans.
+// findOrdered returns the orphans of an order without duplicates. It fails if a name matches no
+// orphan or several.
 func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error) {
 	if len(order.Resources) == 0 || len(order.Resources) > maxOrphanNames {
 		return nil, fmt.Errorf("the order names %d resources; name 1 to %d", len(order.Resources), maxOrphanNames)
@@ -182,8 +177,7 @@ func (s *Site) findOrdered(order *OrphanOrder) (orphans []work.Orphan, err error
 	return orphans, nil
 }
 
-// removeOrphans asks all providers at the same time to remove orphans. It waits for at most
-// orphanRemovalWait.
+// removeOrphans asks all providers at once. It waits for at most orphanRemovalWait.
 func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []OrphanResult {
 	ctx, cancel := context.WithTimeout(ctx, orphanRemovalWait)
 	defer cancel()
@@ -228,7 +222,7 @@ func (s *Site) removeOrphans(ctx context.Context, orphans []work.Orphan) []Orpha
 // earlier when all providers have listed their resources.
 const restoredWait = 30 * time.Second
 
-// restoredText is the text for experimenters while a restored site is locked down.
+// restoredText is for experimenters.
 const restoredText = "it was restored from a backup and checks which resources exist; please try again in a minute"
 
 // lockRestored locks the site down if it has the mark of a restore: the store lacks slivers that
@@ -245,8 +239,7 @@ func (s *Site) lockRestored() error {
 	return nil
 }
 
-// unlockRestored ends the lockdown of a restored site after restoredWait, unless
-// drainOrphaned has ended it before.
+// unlockRestored waits for restoredWait, unless drainOrphaned has ended the lockdown before.
 func (s *Site) unlockRestored(ctx context.Context) {
 	if s.maintenance.shown.Load().Lockdown == nil {
 		return
@@ -267,8 +260,7 @@ func (s *Site) unlockRestored(ctx context.Context) {
 	}
 }
 
-// removeRestoreMark removes the mark of a restore. Call it when all providers have listed their
-// resources.
+// removeRestoreMark must run after all providers have listed their resources.
 func (s *Site) removeRestoreMark() {
 	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove the file", "error", err)

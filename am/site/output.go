@@ -13,7 +13,7 @@ import (
 type Output struct {
 	To  io.Writer
 	mu  sync.Mutex
-	err error // the first write error
+	err error
 }
 
 // Write writes to To.

@@ -20,12 +20,11 @@ import (
 )
 
 // policyRetry is the interval at which a policy with errors is read again. The error may be in a
-// list that the new policy names but the old one does not. Changes of such a list are not
-// noticed.
+// list that only the new policy names. Changes of such a list are not noticed.
 const policyRetry = time.Second
 
-// policyFile applies the policy and the lists that it names to a served site, at the start and
-// after each change of these files.
+// policyFile applies the policy and its lists to a served site, at the start and after each
+// change of the files.
 type policyFile struct {
 	file   string
 	policy *policy.Policy
@@ -33,9 +32,9 @@ type policyFile struct {
 
 	mu        sync.Mutex // guards the fields below; held during a whole read
 	site      policy.Site
-	seen      string    // the result of state at the last read
-	tried     time.Time // the time of the last read
-	lastError string    // the error of the last read; "" for none
+	seen      string
+	tried     time.Time // of the last read
+	lastError string    // of the last read; "" for none
 }
 
 // PolicySite returns the names that rules may use at a site with the inventory inv.
@@ -68,8 +67,8 @@ func (c *Config) LoadPolicy(inv *inventory.Inventory) (*policy.Rules, error) {
 	return policy.Load(c.Policy, PolicySite(inv))
 }
 
-// apply replaces the rules by the result of load. It repeats this, at most four times, if the
-// files have changed during load, or if the new rules name other files.
+// apply replaces the rules by the result of load. It repeats load, at most four times, if the
+// files changed meanwhile or the new rules name other files.
 func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +90,7 @@ func (p *policyFile) apply(load func() (*policy.Rules, error)) error {
 	return nil
 }
 
-// state returns a text about the versions of the policy's files. It changes when one of the files
-// changes.
+// state identifies the versions of the policy's files.
 func (p *policyFile) state() string {
 	var b strings.Builder
 	files := p.policy.Rules().Files()
@@ -106,7 +104,7 @@ func (p *policyFile) state() string {
 }
 
 // read loads the files and replaces the rules. After an error the old rules stay. read logs the
-// error unless its text equals logged, the text of the error that was logged before.
+// error unless its text equals the parameter logged, the error that was logged before.
 func (p *policyFile) read(logged string) {
 	err := p.apply(func() (*policy.Rules, error) { return p.load(p.site) })
 	if err != nil && err.Error() != logged {
@@ -114,8 +112,7 @@ func (p *policyFile) read(logged string) {
 	}
 }
 
-// load reads the policy and its lists. It returns nil if the file does not exist and there were
-// no rules before.
+// load returns nil if the file does not exist and there were no rules before.
 func (p *policyFile) load(site policy.Site) (*policy.Rules, error) {
 	if _, err := os.Lstat(p.file); errors.Is(err, fs.ErrNotExist) && p.policy.Rules() == nil {
 		return nil, nil
@@ -142,14 +139,12 @@ func (p *policyFile) reloadFor(inv *inventory.Inventory, replace func(setRules f
 	return nil
 }
 
-// isBroken reports whether the last read of the files failed.
 func (p *policyFile) isBroken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lastError != ""
 }
 
-// logRules logs the number of rules and the remarks about them.
 func (p *policyFile) logRules(rules *policy.Rules) {
 	if rules == nil {
 		return
@@ -160,8 +155,7 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 	}
 }
 
-// heldAnswer returns, as JSON, the resources that a user, a slice and the slice's project hold.
-// slice may be "" for none.
+// heldAnswer returns JSON. slice may be "" for none.
 func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
@@ -174,7 +168,6 @@ func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	return json.Marshal(p.policy.Usage().Held(u, in))
 }
 
-// watch reads the files again when they change, until ctx ends.
 func (p *policyFile) watch(ctx context.Context) {
 	watchFiles(ctx, 0, p.state, func(now string) {
 		p.mu.Lock()
@@ -192,9 +185,8 @@ func (p *policyFile) watch(ctx context.Context) {
 // ErrNothingHeld means that the site has no store, so no user holds anything.
 var ErrNothingHeld = errors.New("the site has not served yet")
 
-// Held returns the resources that a user, a slice and the slice's project hold. It asks the
-// served site. If the site is not served, Held reads the store. It fails with ErrNothingHeld if
-// there is no store.
+// Held returns the resources that a user, a slice and the slice's project hold. It fails with
+// ErrNothingHeld if the site has no store.
 func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, err error) {
 	if _, err := os.Stat(c.State); errors.Is(err, os.ErrNotExist) {
 		return h, ErrNothingHeld

@@ -30,15 +30,15 @@ import (
 type ProviderSet struct {
 	dir     string
 	log     *slog.Logger
-	calls   *server.Durations // the durations of all providers' calls
+	calls   *server.Durations
 	failed  callFailures
 	opening sync.Mutex // held while a provider is opened, which may take seconds
 	mu      sync.Mutex // guards Found
 	Found   map[string]*provider.Provider
 }
 
-// loadProviders opens the providers in a folder. It fails if a provider that the inventory
-// names is missing or broken. It logs the errors of other providers.
+// loadProviders fails if a provider that the inventory names is missing or broken. It logs the
+// errors of other providers.
 func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, log *slog.Logger) (*ProviderSet, error) {
 	found, problems := provider.Load(dir, log)
 	missing, broken := MissingProviders(dir, found, inv, inventoryFile)
@@ -55,7 +55,6 @@ func loadProviders(dir string, inv *inventory.Inventory, inventoryFile string, l
 	return s, nil
 }
 
-// instrument sets the provider's log, measures its calls and counts the failed ones.
 func (s *ProviderSet) instrument(p *provider.Provider) {
 	p.Log = s.log
 	s.failed.count(p.Name, "get", 0)
@@ -68,8 +67,8 @@ func (s *ProviderSet) instrument(p *provider.Provider) {
 	}
 }
 
-// require opens the providers that an inventory names and that are not open yet. The error
-// lists the providers that are missing or cannot be opened.
+// require opens the named providers that are not open yet. The error lists those that are missing
+// or cannot be opened.
 func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) error {
 	var broken []error
 	for _, name := range slices.Sorted(maps.Keys(providersOf(inv))) {
@@ -122,8 +121,8 @@ func MissingProviders(dir string, found map[string]*provider.Provider, inv *inve
 	return missing, broken
 }
 
-// providerLines returns, for each provider, the number of the first line of an inventory file
-// that names it. It returns an empty map if it cannot read the file.
+// providerLines returns the first line at which an inventory file names each provider. The map is
+// empty if the file cannot be read.
 func providerLines(file string) map[string]int {
 	lines := make(map[string]int)
 	text, err := os.ReadFile(file)
@@ -151,7 +150,6 @@ func providerLines(file string) map[string]int {
 	return lines
 }
 
-// get opens a provider for the runner.
 func (s *ProviderSet) get(name string) (work.Provider, error) {
 	p, err := s.open(name)
 	if err != nil {
@@ -160,9 +158,8 @@ func (s *ProviderSet) get(name string) (work.Provider, error) {
 	return work.Executable(p), nil
 }
 
-// DryRunProvider returns a provider that wants a dry run before a reservation. ok is false if
-// the provider does not want a dry run, or is not open yet. DryRunProvider does not open
-// providers.
+// DryRunProvider returns a provider that wants a dry run before a reservation. ok is false if the
+// provider does not want a dry run, or is not open yet.
 func (s *ProviderSet) DryRunProvider(name string) (_ dryrun.Provider, ok bool) {
 	p := s.openProvider(name)
 	if p == nil || !p.Probe || !p.Has(provider.AttrEnsure) {
@@ -171,14 +168,13 @@ func (s *ProviderSet) DryRunProvider(name string) (_ dryrun.Provider, ok bool) {
 	return p, true
 }
 
-// openProvider returns a provider if it is open, else nil.
+// openProvider returns nil if the provider is not open.
 func (s *ProviderSet) openProvider(name string) *provider.Provider {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Found[name]
 }
 
-// open returns a provider, and opens it if necessary.
 func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	if p := s.openProvider(name); p != nil {
 		return p, nil
@@ -202,14 +198,14 @@ func (s *ProviderSet) open(name string) (*provider.Provider, error) {
 	return p, nil
 }
 
-// unmanagedSlivers counts the slivers of a provider that is missing or unusable. Such slivers
-// can be neither watched nor removed.
+// unmanagedSlivers counts the slivers of a provider that is missing or unusable. They can be
+// neither watched nor removed.
 type unmanagedSlivers struct {
 	Provider string
 	Slivers  int
-	Slice    string // the first slice, in alphabetical order
+	Slice    string // the first in alphabetical order
 	Slices   int
-	Why      string // the reason, and the remedy
+	Why      string
 }
 
 func (o unmanagedSlivers) String() string {
@@ -220,8 +216,7 @@ func (o unmanagedSlivers) String() string {
 	return fmt.Sprintf("the provider %s has made %s of %s, which can be neither watched nor removed: %s", o.Provider, display.Count(o.Slivers, "sliver"), of, o.Why)
 }
 
-// findUnmanaged returns the unmanaged slivers, sorted by provider. usable returns an error for
-// a provider that cannot be used.
+// findUnmanaged sorts by provider. usable returns an error for an unusable provider.
 func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found []unmanagedSlivers) {
 	type made struct {
 		slivers int
@@ -248,8 +243,7 @@ func findUnmanaged(slivers []am.Sliver, usable func(name string) error) (found [
 	return found
 }
 
-// checkUsable fails if a provider cannot be used. It also checks the file of an open provider,
-// because an operator may have removed the file.
+// checkUsable also checks the file of an open provider, because an operator may have removed it.
 func (s *ProviderSet) checkUsable(name string) error {
 	p, err := s.open(name)
 	if err == nil {

@@ -27,16 +27,12 @@ type Checker struct {
 	usableProviders map[string]*provider.Provider // by name
 }
 
-// good prints a check that succeeded.
 func (k *Checker) good(what, format string, args ...any) { k.print("ok", what, format, args...) }
 
-// note prints a remark.
 func (k *Checker) note(what, format string, args ...any) { k.print("note", what, format, args...) }
 
-// warn prints a warning.
 func (k *Checker) warn(what, format string, args ...any) { k.print("warning", what, format, args...) }
 
-// bad prints an error and counts it.
 func (k *Checker) bad(what, format string, args ...any) {
 	k.wrong++
 	k.counted = false
@@ -44,7 +40,6 @@ func (k *Checker) bad(what, format string, args ...any) {
 	k.print("error", what, format, args...)
 }
 
-// print prints one line: the verdict, the name of the checked item, and the text.
 func (k *Checker) print(verdict, what, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if what != "" {

@@ -36,7 +36,6 @@ func (k *Checker) credential(name string, text []byte) {
 	}
 }
 
-// credentialInfo holds one credential of a chain, and its signer.
 type credentialInfo struct {
 	Type    string `xml:"type"`
 	Owner   string `xml:"owner_gid"`
@@ -52,10 +51,9 @@ type credentialInfo struct {
 	expires time.Time
 }
 
-// credentialChain holds the credentials of a delegation chain, the outermost first.
+// credentialChain has the outermost credential first.
 type credentialChain []credentialInfo
 
-// readChain parses the credentials of a delegation chain and keeps their order.
 func readChain(chain []dsig.Signed) (credentialChain, error) {
 	list := make(credentialChain, len(chain))
 	for i, signed := range chain {
@@ -84,7 +82,6 @@ func readChain(chain []dsig.Signed) (credentialChain, error) {
 
 func (w credentialInfo) kind() string { return strings.ToLower(strings.TrimSpace(w.Type)) }
 
-// end returns the earliest expiry of the credentials in the chain.
 func (l credentialChain) end() time.Time {
 	end := l[0].expires
 	for _, w := range l[1:] {
@@ -95,8 +92,7 @@ func (l credentialChain) end() time.Time {
 	return end
 }
 
-// describe returns a text about the rights that a chain grants; "" for an ABAC credential that
-// grants no right.
+// describe returns "" for an ABAC credential that grants no right.
 func (l credentialChain) describe() string {
 	w := l[0]
 	switch role := strings.TrimSpace(w.Role); {
@@ -114,7 +110,6 @@ func (l credentialChain) describe() string {
 	return text
 }
 
-// remedy returns the advice for an expired chain.
 func (l credentialChain) remedy() string {
 	switch {
 	case l[0].kind() != "privilege":

@@ -16,16 +16,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// diagnosis holds all findings about one file.
 type diagnosis struct {
 	name             string
 	text             []byte
 	list             []diagnostic
-	errorAt          map[[2]int]bool // line and column of each error, before addProblems has merged errors
+	errorAt          map[[2]int]bool // line and column of each error, also of those that addProblems has merged
 	errors, warnings int
 }
 
-// diagnostic is one finding about a place in a file.
 type diagnostic struct {
 	line, column int // counted from 1; 0 if unknown
 	isError      bool
@@ -41,12 +39,11 @@ func (r *diagnosis) add(d diagnostic) {
 	}
 }
 
-// hasError reports whether the list has an error at a place.
 func (r *diagnosis) hasError(line, column int) bool {
 	return slices.ContainsFunc(r.list, func(d diagnostic) bool { return d.isError && d.line == line && d.column == column })
 }
 
-// addFindings adds the findings of a schema, except at places that have an error.
+// addFindings skips places that have an error.
 func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	for _, f := range findings {
 		if at := [2]int{f.Line, f.Column}; !r.errorAt[at] && !r.hasError(f.Line, f.Column) {
@@ -55,14 +52,14 @@ func (r *diagnosis) addFindings(findings []xmltree.Finding) {
 	}
 }
 
-// addProblems adds the problems that the parser has found. It merges problems that differ only in
-// the name of a node, link or interface. A merged problem has the place of the first one.
+// addProblems merges problems that differ only in the name of a node, link or interface. A merged
+// problem has the place of the first one.
 func (r *diagnosis) addProblems(list []rspec.Problem) {
 	type key struct {
 		isError bool
 		text    string
 	}
-	first := map[key]int{} // index in list
+	first := map[key]int{}
 	places := map[key][]string{}
 	var order []key
 	r.errorAt = map[[2]int]bool{}
@@ -83,16 +80,15 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 	}
 }
 
-// notice is an error or warning about a node or link of a request, or about the whole request.
+// notice is about a node or link of a request, or about the whole request.
 type notice struct {
 	kind, clientID, what, text string
 	line                       int // of the node or link
 	isError                    bool
 }
 
-// addNotices adds errors and warnings about nodes and links. It merges notices with the same
-// text. A merged notice has the place of the first one and the names of all. addNotices skips a
-// notice if there is already an error at its place.
+// addNotices merges notices with the same text. A merged notice has the place of the first one
+// and the names of all. addNotices skips a notice if there is already an error at its place.
 func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	type key struct {
 		kind, text string
@@ -127,7 +123,6 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	}
 }
 
-// noticesOf converts the binder's reasons to notices.
 func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	for _, x := range list {
 		all = append(all, notice{x.Kind, x.ClientID, x.What, x.Text, x.Line, isError})
@@ -135,13 +130,11 @@ func noticesOf(list []binder.Reason, isError bool) (all []notice) {
 	return all
 }
 
-// checkSlice returns the URN of a slice that does not exist. Requests are checked as if they were
-// for this slice.
+// checkSlice is a slice that does not exist. Requests are checked as if they were for this slice.
 func checkSlice(inv *inventory.Inventory) urn.URN {
 	return urn.URN{Authority: inv.Authority, Type: urn.Slice, Name: "check"}
 }
 
-// place returns LINE:COLUMN, or LINE if the column is unknown.
 func (d diagnostic) place() string {
 	if d.column == 0 {
 		return strconv.Itoa(d.line)
@@ -149,22 +142,21 @@ func (d diagnostic) place() string {
 	return fmt.Sprintf("%d:%d", d.line, d.column)
 }
 
-// excerpts quotes lines of a text, with a mark below a column.
+// excerpts quotes lines of a text.
 type excerpts struct {
 	text []byte
 	line int // the number of the line with which text begins
 }
 
-// newExcerpts returns excerpts of a text.
 func newExcerpts(text []byte) *excerpts {
 	return &excerpts{bytes.TrimPrefix(text, []byte("\ufeff")), 1}
 }
 
-// excerptWidth is the maximum number of characters of a line in an excerpt.
+// excerptWidth is in characters.
 const excerptWidth = 100
 
-// at returns one line, indented and numbered. If column is not 0, a mark is below that column.
-// The result is "" for a line that does not exist. Calls must be in ascending order of lines.
+// at returns one numbered line, with a mark below column unless column is 0. It returns "" for a
+// line that does not exist. Calls must be in ascending order of lines.
 func (x *excerpts) at(line, column int) string {
 	for ; x.line < line; x.line++ {
 		end := bytes.IndexByte(x.text, '\n')

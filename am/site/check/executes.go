@@ -12,11 +12,9 @@ import (
 	"patchbay/am/site"
 )
 
-// hostImage is the name of the image with which nodes share the programs of this host.
 const hostImage = "host"
 
-// debianPackages maps programs to their Debian packages. Experimenters often use these programs,
-// and a small host may lack them.
+// debianPackages has programs that experimenters often use and a small host may lack.
 var debianPackages = map[string]string{
 	"curl": "curl", "ethtool": "ethtool", "gcc": "gcc", "git": "git", "iperf": "iperf", "iperf3": "iperf3", "iptables": "iptables", "make": "make",
 	"nc": "netcat-openbsd", "nft": "nftables", "pip3": "python3-pip", "python3": "python3", "tcpdump": "tcpdump", "traceroute": "traceroute", "wget": "wget",
@@ -51,7 +49,6 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 	}
 }
 
-// hasProgram reports whether the folder bin or sbin of usr has a program.
 func hasProgram(usr, name string) bool {
 	return slices.ContainsFunc([]string{"bin", "sbin"}, func(dir string) bool {
 		_, err := os.Stat(filepath.Join(usr, dir, name))

@@ -18,7 +18,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// standardInput is the name that messages use for the file "-".
 const standardInput = "standard input"
 
 // File checks one file or folder. It detects the type by the name or the content.
@@ -76,7 +75,6 @@ func (k *Checker) File(ctx context.Context, name string) {
 	k.text(ctx, name, text)
 }
 
-// text checks the content of a file. It detects the type by the content.
 func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
@@ -96,8 +94,7 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml checks a configuration, inventory, policy or maintenance file. It detects the type by the
-// keys.
+// yaml detects the type by the keys: a configuration, inventory, policy or maintenance file.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -127,7 +124,6 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	k.Site(ctx, name)
 }
 
-// certificates checks each certificate in a PEM file as a trust anchor.
 func (k *Checker) certificates(name string, text []byte) {
 	list, err := cert.ParsePEM(text)
 	if err != nil {
@@ -139,7 +135,6 @@ func (k *Checker) certificates(name string, text []byte) {
 	}
 }
 
-// fileExists reports whether a file exists.
 func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

@@ -14,7 +14,6 @@ import (
 	"patchbay/am/site"
 )
 
-// hooks checks the hooks of a site.
 func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 	if len(c.Hooks) == 0 {
 		return
@@ -52,7 +51,6 @@ func (k *Checker) hooks(ctx context.Context, c *site.Config) {
 	}
 }
 
-// hook prints the state of a hook of a served site.
 func (k *Checker) hook(at string, s hook.State) {
 	wait := display.Count(s.Waiting, "event") + " wait"
 	if s.Waiting == 1 {

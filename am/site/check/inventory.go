@@ -21,8 +21,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// compareInventory compares the inventory file with the inventory that the server uses, and
-// prints the consequences for existing slivers.
+// compareInventory compares the file with the inventory that the server uses, and prints the
+// consequences for existing slivers.
 func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inventory.Inventory) {
 	r, served, err := c.ReloadEffect(ctx, inv, k.usableFunc(c.Providers))
 	switch {
@@ -71,8 +71,8 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 	}
 }
 
-// usableFunc returns a function that fails for the name of a provider that cannot be used. It
-// needs usableProviders, so call it after the check of the providers.
+// usableFunc returns a function that fails for a provider that cannot be used. It needs
+// usableProviders, so call it after the check of the providers.
 func (k *Checker) usableFunc(dir string) func(name string) error {
 	return func(name string) error {
 		if k.usableProviders[name] != nil {
@@ -83,7 +83,7 @@ func (k *Checker) usableFunc(dir string) func(name string) error {
 	}
 }
 
-// inventory checks an inventory file and returns the inventory; nil if it has mistakes.
+// inventory returns nil if the file has mistakes.
 func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	inv, err := inventory.Load(file, authority)
 	if err != nil {
@@ -117,8 +117,7 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	return inv
 }
 
-// maintenance checks the maintenance file. If inv is nil, it does not check the names of
-// components.
+// maintenance does not check the names of components if inv is nil.
 func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)
 	if err != nil {
@@ -126,7 +125,7 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 		return
 	}
 	if p.Fingerprint == "" {
-		return // there is no such file
+		return
 	}
 	if l := p.Lockdown; l != nil {
 		k.warn(file, "the site is locked down, and takes no new work: %s", l.Text)
@@ -156,7 +155,6 @@ func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	}
 }
 
-// isMaintenance reports whether a document has a key of maintenance files.
 func isMaintenance(doc *yaml.Node) bool {
 	var top struct{ Lockdown, Planned, Drained yaml.Node }
 	return doc.Decode(&top) == nil && (top.Lockdown.Kind != 0 || top.Planned.Kind != 0 || top.Drained.Kind != 0)

@@ -12,9 +12,9 @@ import (
 	"patchbay/am/fileowner"
 )
 
-// ownerAccess warns if all users may write in the site's folder. It reports files in the folder
-// that the folder's owner cannot read: the server runs as the owner and would fail. The other
-// checks do not notice this if root runs them.
+// ownerAccess warns if all users may write in the site's folder. It reports files that the
+// folder's owner cannot read: the server runs as the owner and would fail. The other checks do
+// not notice this if root runs them.
 func (k *Checker) ownerAccess(dir string) {
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 {
 		k.warn(dir, "all users of this host may write here, so they control the site; run: %s", display.ShellLine([]string{"chmod", "o-w", dir}))

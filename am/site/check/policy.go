@@ -19,12 +19,9 @@ import (
 	"patchbay/inventory"
 )
 
-// Subject is the user whose rights Explain describes, and a slice; Slice is "" for no particular
-// slice.
+// Subject is the user whose rights Explain describes, and a slice; Slice is "" for none.
 type Subject struct{ User, Slice string }
 
-// policy prints each rule of a site as a sentence. It prints mistakes in the policy as errors or
-// warnings.
 func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	rules, err := c.LoadPolicy(inv)
 	if err != nil {
@@ -57,14 +54,12 @@ func (k *Checker) policyFile(name string) {
 	}
 }
 
-// isPolicy reports whether a document has a key of policies.
 func isPolicy(doc *yaml.Node) bool {
 	var top struct{ Rules, Otherwise yaml.Node }
 	return doc.Decode(&top) == nil && (top.Rules.Kind != 0 || top.Otherwise.Kind != 0)
 }
 
-// authorities returns the authorities that the trust folder covers, without their
-// sub-authorities, which it also covers.
+// authorities omits sub-authorities, which the trust folder also covers.
 func (k *Checker) authorities(c *site.Config) (all []string) {
 	a, _, err := cert.NewFolder(c.Trusted, c.Credentials.Certificates()).Load(time.Now())
 	if err != nil {
@@ -134,8 +129,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 	k.reportHeld(c, slice, h, err)
 }
 
-// warnUnknownUser warns if the trial authority has no such user. It does nothing for a user of
-// another authority.
+// warnUnknownUser ignores users of other authorities than the trial authority.
 func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	a, err := trial.Open(dir)
@@ -144,8 +138,7 @@ func (k *Checker) warnUnknownUser(c *site.Config, user urn.URN) {
 	}
 }
 
-// warnUnknownSlice warns if the trial authority has no such slice. It does nothing for a slice of
-// another authority.
+// warnUnknownSlice ignores slices of other authorities than the trial authority.
 func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	dir := filepath.Join(filepath.Dir(c.Origin.File), site.AuthorityDir)
 	if slice.IsZero() {
@@ -157,14 +150,12 @@ func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	}
 }
 
-// leaseLimits returns a text about the configured lease limits.
 func leaseLimits(c *site.Config) string {
 	l := c.Leases
 	return fmt.Sprintf("lease limits for all users: a reservation lasts %s, with Renew up to %s; the first lease lasts %s, a renewed one up to %s; no lease outlives the credential",
 		display.Duration(l.Allocated), display.Duration(l.AllocatedMax), display.Duration(l.Provisioned), display.Duration(l.ProvisionedMax))
 }
 
-// isTrustedUser reports whether the trust folder covers the authority of a user.
 func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	for _, a := range k.authorities(c) {
 		if urn.Covers(a, user.Authority) {
@@ -174,8 +165,7 @@ func (k *Checker) isTrustedUser(c *site.Config, user urn.URN) bool {
 	return false
 }
 
-// names returns the URNs of the user and the slice. The fields User and Slice may be URNs, or
-// names in the trial authority.
+// names accepts URNs, or names in the trial authority.
 func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	read := func(text, kind string) (urn.URN, error) {
 		if !strings.Contains(text, "+") && !strings.HasPrefix(strings.ToLower(text), "urn:") {
@@ -197,8 +187,7 @@ func (w Subject) names(c *site.Config) (user, slice urn.URN, err error) {
 	return user, slice, err
 }
 
-// reportHeld prints h, the resources that the user, the slice and the slice's project hold now.
-// err is the error from reading h.
+// reportHeld prints the held resources h, or the error from reading them.
 func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err error) {
 	if errors.Is(err, site.ErrNothingHeld) {
 		k.good("", "held now: nothing, because %v", err)
@@ -215,7 +204,6 @@ func (k *Checker) reportHeld(c *site.Config, slice urn.URN, h policy.Held, err e
 	k.good("", "%s", text)
 }
 
-// amountText returns an amount as text.
 func amountText(a policy.Amount) string {
 	text := display.Count(int(a.Nodes), "node")
 	if a.Cores > 0 {

@@ -17,8 +17,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// testProvider runs the test suite for authors of providers. If k.NodeTest names a component, the
-// suite also creates a node there.
+// testProvider runs the test suite for authors of providers. The suite creates a node only if
+// k.NodeTest names a component.
 func (k *Checker) testProvider(ctx context.Context, file string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	p, err := provider.Open(file, log)
@@ -59,8 +59,8 @@ func (k *Checker) testProvider(ctx context.Context, file string) {
 	}
 }
 
-// testNode returns the node to create, and holds the node's component until release is called. It
-// fails if no node can be created, for example because the component is exclusive and in use.
+// testNode holds the node's component until release is called. It fails if no node can be
+// created, for example because the component is exclusive and in use.
 func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node provider.Resource, release func(), err error) {
 	release = func() {}
 	node = provider.Resource{provider.AttrComponent: k.NodeTest.Component}
@@ -107,8 +107,8 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 	return node, release, nil
 }
 
-// siteOf returns the site whose folder contains the provider, or else the site of --config. It
-// returns nil if there is neither.
+// siteOf returns the site whose folder contains the provider, or else the site of --config; nil
+// if there is neither.
 func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	if k.Config != nil && sameFile(k.Config.Providers, p.Dir) {
 		return k.Config, nil
@@ -120,15 +120,13 @@ func (k *Checker) siteOf(p *provider.Provider) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// sameFile reports whether two paths name the same file.
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// componentOf returns the component called name. It fails if the inventory has no such component,
-// or has it at another provider than p.
+// componentOf fails if the inventory has no such component, or has it at another provider than p.
 func componentOf(inv *inventory.Inventory, p *provider.Provider, name string) (*inventory.Component, error) {
 	i := slices.IndexFunc(inv.Components, func(c *inventory.Component) bool { return c.Name == name })
 	if i < 0 {

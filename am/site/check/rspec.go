@@ -43,12 +43,10 @@ func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	k.good(name, "a valid %s", kind)
 }
 
-// maxDocument is the largest size, in bytes, of a checked advertisement or manifest. Requests
-// have the limits of the site.
+// maxDocument limits, in bytes, an advertisement or manifest. Requests have the site's limits.
 const maxDocument = 256 << 20
 
-// validate validates a document against the schema of its kind. The root element determines the
-// kind.
+// validate takes the kind of the document from the root element.
 func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err error) {
 	limits := xmltree.Limits{Bytes: maxDocument, Elements: maxDocument / 16}
 	err = xmltree.Parse(text, limits, func(d *xmltree.Doc) (err error) {
@@ -61,8 +59,7 @@ func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err e
 }
 
 // request checks a request by the rules of the site. It also checks whether the request would fit
-// on the components in service if the site had no slivers, and runs the dry runs that Allocate
-// would run.
+// on the components in service if the site had no slivers, and runs the dry runs of Allocate.
 func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site, links to other aggregates are accepted
 	var inv *inventory.Inventory
@@ -111,10 +108,9 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	}
 }
 
-// bind binds a request as if the site had no slivers. It uses only components that are in service
-// by the plan and that allowed contains. If the request does not fit, bind adds errors and
-// returns ok false. Else it adds warnings about parts of the request that the site would ignore
-// or fulfil in another way.
+// bind binds a request as if the site had no slivers. It uses only allowed components that are in
+// service by the plan. If the request does not fit, bind adds errors and returns ok false.
+// Otherwise it adds warnings about parts that the site would ignore or fulfil in another way.
 func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, allowed binder.Permit) (b binder.Binding, ok bool) {
 	if len(req.Nodes) == 0 {
 		if r.errors > 0 {
@@ -142,8 +138,7 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	return b, true
 }
 
-// exclusiveWarnings returns a warning for each shared component that an exclusive node would take
-// as a whole.
+// exclusiveWarnings warns of each shared component that an exclusive node would take as a whole.
 func exclusiveWarnings(b binder.Binding) (all []notice) {
 	seen := map[*inventory.Component]bool{}
 	for _, n := range b.Nodes {
@@ -162,9 +157,8 @@ func exclusiveWarnings(b binder.Binding) (all []notice) {
 	return all
 }
 
-// report prints the findings of a diagnosis in the order of the file, and then their number.
-// Below each finding it prints the line of the file. It prints a warning that occurs at several
-// places only once, at the first place.
+// report prints the findings in the order of the file, and then their number. It prints a warning
+// that occurs at several places only once, at the first place.
 func (k *Checker) report(r *diagnosis) {
 	k.printFindings(r)
 	if len(r.list) > 0 {
@@ -174,7 +168,6 @@ func (k *Checker) report(r *diagnosis) {
 	k.counted = k.wrong == r.errors
 }
 
-// printFindings prints the findings of a report, without their number.
 func (k *Checker) printFindings(r *diagnosis) {
 	slices.SortStableFunc(r.list, func(a, b diagnostic) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
@@ -191,7 +184,7 @@ func (k *Checker) printFindings(r *diagnosis) {
 		if !d.isError {
 			places := again[text]
 			if places == nil {
-				continue // printed already
+				continue
 			}
 			again[text] = nil
 			text += alsoAt(places[1:])
@@ -208,7 +201,7 @@ func (k *Checker) printFindings(r *diagnosis) {
 	}
 }
 
-// alsoAt returns a text that lists at most five further places.
+// alsoAt lists at most five places.
 func alsoAt(places []string) string {
 	const most = 5
 	switch more := len(places) - most; {
@@ -220,10 +213,9 @@ func alsoAt(places []string) string {
 	return "; also at " + strings.Join(places, ", ")
 }
 
-// dryRun asks the providers that want dry runs whether they could create the nodes of the
-// binding. It adds an error for a node that a provider can never create. It adds a warning for a
-// node that a provider cannot create now, and for a missing answer. Without errors and warnings,
-// it returns the names of these providers.
+// dryRun asks the providers that want dry runs whether they could create the nodes. A node that a
+// provider can never create is an error. A node that it cannot create now, and a missing answer,
+// are warnings. Without errors and warnings, dryRun returns the names of these providers.
 func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (asked []string) {
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site

@@ -23,7 +23,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// slowGet is the duration of a get above which the check prints a remark.
+// slowGet is the duration above which a get causes a remark.
 const slowGet = time.Second
 
 // Site checks a configuration and all files that it names.
@@ -87,8 +87,8 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.hooks(ctx, c)
 }
 
-// trialAuthority warns if the trial authority has another name than the site, because the site
-// would not trust the users of the trial authority.
+// trialAuthority warns if the trial authority has another name than the site. The site would not
+// trust its users.
 func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	a, err := trial.Open(dir)
 	switch {
@@ -101,8 +101,7 @@ func (k *Checker) trialAuthority(c *site.Config, dir string) {
 	}
 }
 
-// providers checks the providers in a folder, with their local testbeds. It also checks that
-// the providers of the inventory exist.
+// providers also checks the local testbeds, and that the providers of the inventory exist.
 func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inventory, inventoryFile string) {
 	found, problems := provider.Load(dir, slog.New(slog.NewTextHandler(k.Err, nil)))
 	k.usableProviders = found
@@ -126,7 +125,7 @@ func (k *Checker) providers(ctx context.Context, dir string, inv *inventory.Inve
 	}
 }
 
-// provider checks a provider: a get of a resource that does not exist must report that.
+// provider requires that a get of a resource that does not exist reports its absence.
 func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	const remedy = "run it by hand, as PROVIDER.md says"
 	name := "check-" + strings.ToLower(rand.Text())
@@ -153,8 +152,7 @@ func (k *Checker) provider(ctx context.Context, p *provider.Provider) {
 	}
 }
 
-// detail returns the text of an error with the provider's details. The text for experimenters
-// omits these.
+// detail adds the provider's details, which the text for experimenters omits.
 func detail(err error) string {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		return e.Detail()
@@ -162,8 +160,6 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// serverKeys checks that the server's certificates load, match their keys, have not
-// expired, and are valid for the host in the public URL.
 func (k *Checker) serverKeys(c *site.Config, host string) {
 	t, err := mtls.New(c.TLS(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -53,7 +53,6 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 	return r.errors == 0
 }
 
-// decide adds the reasons for which the site would refuse the request by its inventory or policy.
 func (k *Checker) decide(ctx context.Context, r *diagnosis, x SliceRequest, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) {
 	var allowed binder.Permit
 	rules, err := k.Config.LoadPolicy(inv)

@@ -16,7 +16,7 @@ import (
 	"patchbay/am/store"
 )
 
-// store checks the whole store. If a server runs, the server checks it.
+// store checks the whole store. If a server runs, the server does the check.
 func (k *Checker) store(ctx context.Context, c *site.Config) {
 	if left, err := c.FilesBesideState(site.LeftMarks); err == nil && len(left) > 0 {
 		k.warn(c.State, "a killed process has left these files: %s; remove them, unless a process still uses them", strings.Join(left, ", "))
@@ -107,8 +107,7 @@ func (k *Checker) Audit(c *site.Config) {
 	}
 }
 
-// clock checks the site's clock. If the host's clock is not trusted, it prints the time that
-// leases follow.
+// clock also prints the time that leases follow if the host's clock is not trusted.
 func (k *Checker) clock(ctx context.Context, c *site.Config) {
 	if err := clock.Check(c.ClockFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		k.bad("", "%v", err)

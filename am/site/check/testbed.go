@@ -16,8 +16,8 @@ import (
 )
 
 // testbed checks the settings and the process of a local testbed. mistake is the error from
-// opening the testbed; nil for none. testbed returns false if the testbed cannot be used. Then a
-// check of the testbed's provider would only repeat the error.
+// opening it. testbed returns false if the testbed cannot be used. Then a check of its provider
+// would only repeat the error.
 func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.Inventory, mistake error) bool {
 	if mistakes, ok := errors.AsType[*yamlfile.Error](mistake); ok {
 		for _, p := range mistakes.Problems {
@@ -55,8 +55,8 @@ func (k *Checker) testbed(ctx context.Context, t *site.Testbed, inv *inventory.I
 }
 
 // missingImages returns the images that the inventory offers on components of a provider, but
-// that are not in existing, the images of the provider's testbed. If existing is empty, the
-// testbed does not list its images, and missingImages returns none.
+// that its testbed lacks. An empty existing means that the testbed does not list its images; then
+// missingImages returns none.
 func missingImages(provider string, inv *inventory.Inventory, existing []string) (missing []string) {
 	if inv == nil || len(existing) == 0 {
 		return nil
@@ -73,8 +73,8 @@ func missingImages(provider string, inv *inventory.Inventory, existing []string)
 	return missing
 }
 
-// compareSettings warns of differences between the inventory and a testbed's settings. It does
-// nothing if no component of the inventory uses the testbed.
+// compareSettings warns of differences between the inventory and a testbed's settings, if a
+// component uses the testbed.
 func (k *Checker) compareSettings(t *site.Testbed, inv *inventory.Inventory, inventoryFile string) {
 	if inv == nil || !slices.ContainsFunc(inv.Components, func(c *inventory.Component) bool { return c.Provider == t.Provider }) {
 		return
@@ -130,8 +130,7 @@ type settingLines struct {
 	lines map[string]int
 }
 
-// readSettingLines returns the settingLines of a file; they are empty if the file cannot be
-// read.
+// readSettingLines returns no lines if the file cannot be read.
 func readSettingLines(file string) settingLines {
 	s := settingLines{file, map[string]int{}}
 	text, err := site.ReadRegular(file)

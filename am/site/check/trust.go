@@ -16,8 +16,7 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// credentials returns the credential settings of the checked site, or the defaults if there is no
-// site.
+// credentials returns the settings of the checked site, or the defaults if there is no site.
 func (k *Checker) credentials() site.CredentialsConfig {
 	if k.Config != nil {
 		return k.Config.Credentials
@@ -25,8 +24,6 @@ func (k *Checker) credentials() site.CredentialsConfig {
 	return site.DefaultConfig().Credentials
 }
 
-// trustFolder checks a trust folder. It prints each anchor, each CRL, and each line of the deny
-// list.
 func (k *Checker) trustFolder(dir string) {
 	a, problems, err := cert.NewFolder(dir, k.credentials().Certificates()).Load(time.Now())
 	if err != nil {
@@ -61,7 +58,6 @@ func (k *Checker) trustFolder(dir string) {
 	}
 }
 
-// revocationList prints the issuer and the dates of a CRL.
 func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	issuer := l.Issuer()
 	made := false
@@ -86,7 +82,6 @@ func (k *Checker) revocationList(a *cert.Anchors, l *cert.RevocationList) {
 	}
 }
 
-// denial prints the effect of a line of the deny list.
 func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	at := display.Place(d.File, d.Line)
 	effect := a.Effect(d)
@@ -117,16 +112,14 @@ func (k *Checker) denial(a *cert.Anchors, d cert.Denial) {
 	}
 }
 
-// list returns the names of files as text, sorted and without duplicates.
 func list(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// day returns the date of a time in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// warnUnusedFiles warns of files in the trust folder that have no effect.
+// warnUnusedFiles warns of files that have no effect.
 func (k *Checker) warnUnusedFiles(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -144,7 +137,6 @@ func (k *Checker) warnUnusedFiles(dir string) {
 	}
 }
 
-// anchor prints the authorities that a trusted certificate covers, its end, and its problems.
 func (k *Checker) anchor(x cert.Anchor) {
 	list := x.Covers()
 	covers := strings.Join(list, ", ") + " and below"

@@ -18,8 +18,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// serverCertificateLife is the validity of the server certificates. It is long, because users
-// must register a new certificate in their clients.
+// serverCertificateLife is long, because users must register a new certificate in their clients.
 const serverCertificateLife = 10 * 365 * 24 * time.Hour
 
 // newServerCertificate creates a private key and a self-signed certificate, both in PEM. kind is
@@ -44,9 +43,9 @@ func newServerCertificate(kind string, manager urn.URN, hosts []string, ips []ne
 	if err != nil {
 		return nil, nil, err
 	}
-	// Java clients look up trusted certificates by subject. If two certificates have the same
-	// subject but different keys, these clients show a misleading error. So the subject contains
-	// the kind of the key.
+	// Java clients look up trusted certificates by subject. Two certificates with the same
+	// subject but different keys cause a misleading error there. So the subject contains the kind
+	// of the key.
 	name := pkix.Name{CommonName: hosts[0], OrganizationalUnit: []string{strings.ToUpper(kind)}}
 	template := &x509.Certificate{
 		SerialNumber:          serial.Add(serial, big.NewInt(1)),

@@ -68,8 +68,6 @@ func RequireEmpty(dir string) error {
 	return fmt.Errorf("%s %s and was not changed; name a new folder", dir, what)
 }
 
-// write creates the trial authority and writes the files of the site: the files in offer, the
-// server's certificates and the configuration.
 func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) error {
 	var host string
 	if o.PublicURL != "" {

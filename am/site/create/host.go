@@ -15,7 +15,6 @@ import (
 	"patchbay/inventory"
 )
 
-// describeHost returns this host as a component of an inventory.
 func describeHost(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
@@ -24,7 +23,7 @@ func describeHost(ctx context.Context) inventory.Host {
 	}
 }
 
-// componentName returns the first label of a host's name; "host1" if that is no component name.
+// componentName returns the host's first label; "host1" if that is no component name.
 func componentName(host string) string {
 	label, _, _ := strings.Cut(strings.ToLower(host), ".")
 	if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || label[0] == '-' {
@@ -33,7 +32,7 @@ func componentName(host string) string {
 	return label
 }
 
-// osRelease returns the keys and values of this host's os-release(5); nil if it has none.
+// osRelease returns the content of os-release(5); nil if the host has none.
 func osRelease() map[string]string {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if text, err := os.ReadFile(file); err == nil {
@@ -43,7 +42,6 @@ func osRelease() map[string]string {
 	return nil
 }
 
-// parseOSRelease returns the keys and values in the text of an os-release(5) file.
 func parseOSRelease(text string) map[string]string {
 	m := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -55,7 +53,7 @@ func parseOSRelease(text string) map[string]string {
 	return m
 }
 
-// memory returns this host's memory in bytes; 0 if it is unknown.
+// memory is in bytes; 0 if it is unknown.
 func memory() int64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
@@ -71,7 +69,7 @@ func memory() int64 {
 	return 0
 }
 
-// freeDisk returns the free bytes of a folder's file system; 0 if they are unknown.
+// freeDisk is in bytes; 0 if it is unknown.
 func freeDisk(dir string) int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {

@@ -37,7 +37,6 @@ type Offer struct {
 	files []site.File
 }
 
-// offer returns the files of the inventory, the provider, the policy and a sample request.
 func (o *Options) offer(ctx context.Context) (Offer, error) {
 	if o.Provider == Local {
 		return o.localOffer(ctx)
@@ -56,7 +55,6 @@ func (o *Options) offer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localRequest is a request for two containers.
 const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
     xsi:schemaLocation="http://www.geni.net/resources/rspec/3 http://www.geni.net/resources/rspec/3/request.xsd">
   <node client_id="server" exclusive="false">
@@ -68,9 +66,8 @@ const localRequest = `<rspec type="request" xmlns="http://www.geni.net/resources
 </rspec>
 `
 
-// localOffer returns the offer of a site with a local testbed, whose nodes are containers of this
-// host. The SSH endpoints of the nodes have the host name of the public URL. They listen at the
-// same address as the server.
+// localOffer is for a site with a local testbed, whose nodes are containers of this host. The SSH
+// endpoints of the nodes have the host name of the public URL, and the server's address.
 func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	public := o.PublicURL
 	if public == "" {
@@ -100,7 +97,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 	}, nil
 }
 
-// localPolicy returns SamplePolicy with one rule, so that no user can take the whole host.
+// localPolicy adds a rule to SamplePolicy, so that no user can take the whole host.
 func localPolicy(host inventory.Host) []byte {
 	const end = "# otherwise: refuse"
 	text := strings.Replace(string(SamplePolicy), "\n# rules:\n", "\nrules:\n", 1)
@@ -108,8 +105,7 @@ func localPolicy(host inventory.Host) []byte {
 	return []byte(strings.Replace(text, end, rule+end, 1))
 }
 
-// hostRule is the format of the rule in localPolicy. Its arguments are the nodes and the GiB of
-// disk for each user.
+// hostRule formats the rule in localPolicy with the nodes and the GiB of disk for each user.
 const hostRule = `  # This rule applies: each user may have at most half of the nodes of this host, and
   # three quarters of the disk that was free when this file was created (or the disk of
   # ten nodes, if that is more); a container takes 4G. Change the numbers as you like. If
@@ -120,8 +116,7 @@ const hostRule = `  # This rule applies: each user may have at most half of the 
 #
 `
 
-// instanceName returns a name for the testbed of a site. It has a random part, so that two sites
-// on one host have different names.
+// instanceName has a random part, so that two sites on one host have different names.
 func instanceName(authority string) string {
 	const most = 11
 	label, _, _ := strings.Cut(topAuthority(authority), ".")
@@ -140,7 +135,6 @@ func instanceName(authority string) string {
 	return label + "-" + hex.EncodeToString(b[:])
 }
 
-// topAuthority returns an authority without its sub-authorities.
 func topAuthority(a string) string {
 	top, _, _ := strings.Cut(a, ":")
 	return top
