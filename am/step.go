@@ -82,7 +82,6 @@ func (s *Sliver) StepName(i int) string {
 	return fmt.Sprintf("%s %d of %d", s.Setup[i].Kind, place, all)
 }
 
-// eachReported calls f with the index and report of each step that the provider has reported.
 func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	for i := range min(len(s.Setup), len(s.Observed.Services)) {
 		if r := &s.Observed.Services[i]; r.State != "" {

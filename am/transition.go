@@ -156,8 +156,6 @@ func Done(s Status, goal Goal, desiredOn bool) Status {
 	return After(s, EventDone)
 }
 
-// refusal returns the error for event e, which is not possible in status s. Its text has a
-// hint about what the experimenter can do.
 func refusal(s Status, e Event) error {
 	code := Unsupported
 	if e == ActionUpdateUsers && s.Allocation == Provisioned {

@@ -41,17 +41,14 @@ type ReloadReport struct {
 // maxReported limits each list of a ReloadReport.
 const maxReported = 500
 
-// compare adds the differences between two inventories to the report.
 func (r *ReloadReport) compare(previous, current *inventory.Inventory) {
 	all := inventory.Compare(previous, current)
 	r.Changes = all[:min(len(all), maxReported)]
 	r.MoreChanges = len(all) - len(r.Changes)
 }
 
-// compareSlivers adds the consequences of the inventory v for existing slivers, and the
-// unmanaged slivers. It only counts a consequence that the inventory previous already had. If
-// previous is nil, it adds all consequences. usable returns an error for a provider that cannot
-// be used.
+// compareSlivers only counts a consequence that the inventory previous already had. If previous is
+// nil, compareSlivers adds all consequences.
 func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store.Store, usable func(name string) error) error {
 	slivers, err := s.Slivers()
 	if err != nil {
@@ -74,7 +71,6 @@ func (r *ReloadReport) compareSlivers(previous, v *inventory.Inventory, s *store
 	return nil
 }
 
-// summary returns one line for log and audit.
 func (r *ReloadReport) summary() string {
 	return fmt.Sprintf("%s; %s for slivers", display.Count(len(r.Changes)+r.MoreChanges, "change"), display.Count(len(r.Consequences)+r.MoreConsequences, "new consequence"))
 }
@@ -82,7 +78,6 @@ func (r *ReloadReport) summary() string {
 // Where returns the file and line of a consequence.
 func (r *ReloadReport) Where(c inventory.Consequence) string { return display.Place(r.File, c.Line) }
 
-// logReload logs a report.
 func (s *Site) logReload(r *ReloadReport) {
 	for _, c := range r.Changes {
 		s.log.Info("inventory", "change", c.String())
@@ -103,7 +98,6 @@ func (s *Site) logReload(r *ReloadReport) {
 	}
 }
 
-// logUnmanaged logs the unmanaged slivers.
 func (s *Site) logUnmanaged(r *ReloadReport) {
 	for _, o := range r.Unmanaged {
 		s.log.Warn("slivers were made by a provider that is missing or cannot be used, so they can be neither watched nor removed; repair the provider, and keep it until these slivers are removed",
@@ -111,8 +105,7 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 	}
 }
 
-// tryInventory reads and checks the inventory file. It returns the new inventory and a report
-// of its changes, but does not replace the current inventory.
+// tryInventory does not replace the current inventory.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
 	if err := s.requireSameSite(); err != nil {
@@ -139,8 +132,8 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	return r, inv, nil
 }
 
-// requireSameSite fails if the configuration file now names another authority or another
-// inventory, because a reload cannot change these.
+// requireSameSite fails if the configuration file now names another authority or another inventory.
+// A reload cannot change these.
 func (s *Site) requireSameSite() error {
 	c, err := ReadConfig(s.config.Origin.File)
 	switch {
@@ -154,9 +147,8 @@ func (s *Site) requireSameSite() error {
 	return nil
 }
 
-// reloadInventory reads the inventory file and replaces the current inventory. It reads the
-// policy again for the new inventory, and returns a report of the effect. After an error
-// nothing has changed, unless the error says that the new inventory is used.
+// reloadInventory also reads the policy again for the new inventory. After an error nothing has
+// changed, unless the error says that the new inventory is used.
 func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadReport, error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -197,9 +189,8 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	return r, nil
 }
 
-// reportInventory logs, at the start, the consequences of the inventory for existing slivers,
-// because the file may have changed since the last run. It fails if the inventory clashes with
-// slivers.
+// reportInventory logs the consequences for existing slivers at the start, because the file may
+// have changed since the last run. It fails if the inventory clashes with slivers.
 func (s *Site) reportInventory(ctx context.Context) error {
 	slivers, err := s.store.Slivers()
 	if err == nil {
@@ -242,7 +233,6 @@ func (s *Site) usedProviders() (map[string]bool, error) {
 // retirePause is the interval at which unused local testbeds are stopped.
 const retirePause = time.Minute
 
-// watchTestbeds stops local testbeds that are no longer used, until ctx ends.
 func (s *Site) watchTestbeds(ctx context.Context) {
 	ticks := time.NewTicker(retirePause)
 	defer ticks.Stop()
@@ -267,8 +257,7 @@ func (s *Site) retireTestbeds() {
 	}
 }
 
-// errorLines returns the lines of err. After maxReported lines, it adds one with the number of
-// the remaining lines.
+// errorLines adds, after maxReported lines, one line with the number of the remaining lines.
 func errorLines(err error) (lines []string) {
 	more := 0
 	for line := range strings.Lines(err.Error()) {
@@ -340,29 +329,25 @@ func (s *Site) checkMaintenanceNames(previous, current *inventory.Inventory) err
 	return errors.Join(errs...)
 }
 
-// loggedInventoryName is the name of a file beside the store. The file holds the fingerprint of
-// the inventory that was last logged. If it is missing, the inventory is logged again.
+// loggedInventoryName is a file beside the store with the fingerprint of the inventory that was
+// last logged. If the file is missing, the inventory is logged again.
 const loggedInventoryName = "inventory.logged"
 
-// loggedInventoryFile returns the path of the file loggedInventoryName.
 func (c *Config) loggedInventoryFile() string {
 	return filepath.Join(filepath.Dir(c.State), loggedInventoryName)
 }
 
-// isLoggedInventory reports whether inv is the inventory that was last logged.
 func (s *Site) isLoggedInventory(inv *inventory.Inventory) bool {
 	text, err := os.ReadFile(s.config.loggedInventoryFile())
 	return err == nil && bytes.Equal(text, fingerprintText(inv))
 }
 
-// recordLoggedInventory records that inv is the inventory that was last logged.
 func (s *Site) recordLoggedInventory(inv *inventory.Inventory) {
 	if err := ReplaceFile(s.config.loggedInventoryFile(), fingerprintText(inv), 0o644); err != nil {
 		s.log.Warn("the fingerprint of the inventory cannot be written, so the next start logs its consequences again", "error", err)
 	}
 }
 
-// fingerprintText returns the text that the file loggedInventoryName has after inv was logged.
 func fingerprintText(inv *inventory.Inventory) []byte {
 	return fmt.Appendf(nil, "%s\n", inv.Fingerprint)
 }

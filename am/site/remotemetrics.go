@@ -22,15 +22,11 @@ type remoteMetrics struct {
 	access   atomic.Pointer[metricsAccess]
 }
 
-// metricsAccess holds the token, the client CAs and the server's keys, as read from their
-// files.
 type metricsAccess struct {
 	tls   *tls.Config
 	token *[sha256.Size]byte // the hash of the token; nil if none is configured
 }
 
-// openRemoteMetrics reads the files of MetricsConfig and the server's keys, and opens the
-// listener.
 func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	m := &remoteMetrics{config: c}
 	if err := m.reload(); err != nil {
@@ -44,8 +40,7 @@ func openRemoteMetrics(c *Config) (*remoteMetrics, error) {
 	return m, nil
 }
 
-// reload reads the files again. After an error the previous content stays. It does nothing if
-// m is nil.
+// reload keeps the previous content after an error. It does nothing if m is nil.
 func (m *remoteMetrics) reload() error {
 	if m == nil {
 		return nil
@@ -65,7 +60,6 @@ func (m *remoteMetrics) reload() error {
 	return nil
 }
 
-// secure returns a listener that accepts TLS connections from l.
 func (m *remoteMetrics) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -88,8 +82,7 @@ func (m *remoteMetrics) admits(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1 && ok
 }
 
-// readMetricsAccess reads the token and the certificates of MetricsConfig. It refuses a
-// token file that other users may read.
+// readMetricsAccess refuses a token file that other users may read.
 func (c *Config) readMetricsAccess() (*metricsAccess, error) {
 	a := &metricsAccess{tls: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if file := c.Metrics.TokenFile; file != "" {

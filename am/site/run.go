@@ -50,7 +50,6 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 	return err
 }
 
-// reloadOnHangup calls reload at each signal from hup, until ctx ends.
 func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 	for {
 		select {
@@ -67,9 +66,7 @@ func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 // hangup is the operator's name in the journal for reloads by SIGHUP.
 const hangup = "SIGHUP"
 
-// reload handles SIGHUP: it opens the audit again, and reads the trust folder, the inventory,
-// the policy, the token and certificates for metrics, and the server's certificates again. It
-// stops early if ctx ends.
+// reload handles SIGHUP: it reads all files of the site again. It stops early if ctx ends.
 func (s *Site) reload(ctx context.Context) {
 	if err := s.audit.Reopen(); err == nil {
 		s.log.Info("the audit was opened again", "file", s.config.Audit)
@@ -223,7 +220,6 @@ func (s *Site) AdminURL() string {
 	return "http://" + s.admin.Addr().String()
 }
 
-// openHooks creates the runner of hooks and logs the hooks that cannot be used.
 func (s *Site) openHooks() (err error) {
 	s.hooks, err = hook.New(hook.Config{Store: s.store, Hooks: s.config.hooks(), Log: s.log})
 	for i := range s.config.Hooks {
@@ -234,8 +230,7 @@ func (s *Site) openHooks() (err error) {
 	return err
 }
 
-// runHooks starts the delivery of events, which continues until ctx ends. ended is closed
-// when the last delivery has ended.
+// runHooks closes ended when the last delivery has ended.
 func (s *Site) runHooks(ctx context.Context) (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
@@ -256,8 +251,8 @@ const (
 	pruneRest  = 100 * time.Millisecond
 )
 
-// pruneJournal removes journal entries that are older than journal_keep and recorded in
-// the audit, until ctx ends.
+// pruneJournal removes only journal entries that are older than journal_keep and recorded in the
+// audit.
 func (s *Site) pruneJournal(ctx context.Context) {
 	if s.config.JournalKeep == 0 {
 		return
@@ -272,7 +267,6 @@ func (s *Site) pruneJournal(ctx context.Context) {
 	}
 }
 
-// pruneOnce removes all old entries, a batch at a time.
 func (s *Site) pruneOnce(ctx context.Context) {
 	removed := 0
 	for {

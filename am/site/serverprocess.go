@@ -61,9 +61,8 @@ func StopServer(ctx context.Context, c *Config) error {
 	return nil
 }
 
-// serverProcess returns the process that listens at the admin socket, and its user. It fails if
-// the socket's path is a symbolic link, because a link can lead to the socket of another
-// program.
+// serverProcess returns the process that listens at the admin socket, and its user. It fails if the
+// socket's path is a symbolic link: a link can lead to the socket of another program.
 func serverProcess(ctx context.Context, c *Config) (*unix.Ucred, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

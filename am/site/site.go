@@ -74,8 +74,7 @@ const (
 	PolicyName    = "policy.yaml"
 )
 
-// recordAct records an operator's action in the journal. If that fails, it records the action
-// only in the audit.
+// recordAct records the action only in the audit if the journal cannot be written.
 func (s *Site) recordAct(operator, what, text string) {
 	_, err := s.operations.Note(context.Background(), operate.Note{Event: what, Text: text, Operator: operator})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"patchbay/am/store"
 )
 
-// copyMarks are parts of the names of files with a previous store. A restore or a migration
-// keeps such a file. Its name is the store's name, one of these marks, and more text.
+// copyMarks are parts of the names of files with a previous store, which a restore or a migration
+// keeps. The name of such a file is the store's name, a mark, and more text.
 var copyMarks = []string{".before-restore-", ".schema"}
 
 // LeftMarks are the marks in the names of unfinished files of an interrupted program.
@@ -86,8 +86,8 @@ func (e *lostStateError) Error() string {
 // advance.
 const storeAhead = 64 << 20
 
-// openStore opens the store, or creates it for a new site. now is the site's clock. The store
-// calls broken when it finds damage; broken is nil if the site is not served.
+// openStore creates the store for a new site. The store calls broken when it finds damage; broken
+// is nil if the site is not served.
 func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Store, error) {
 	if _, err := c.HasState(); err != nil {
 		return nil, err
@@ -104,7 +104,6 @@ func (c *Config) openStore(now func() time.Time, broken func(error)) (*store.Sto
 	return s, err
 }
 
-// hooks returns the site's hooks with defaults.
 func (c *Config) hooks() []hook.Hook {
 	var list []hook.Hook
 	for _, h := range c.Hooks {
@@ -126,8 +125,8 @@ func (c *Config) hooks() []hook.Hook {
 	return list
 }
 
-// storeOptions returns the options for opening the store. The server and all commands use the
-// same options, so that hooks also get the changes that commands make. now is the site's clock.
+// storeOptions are the same for the server and all commands, so that hooks also get the changes
+// that commands make.
 func (c *Config) storeOptions(now func() time.Time) store.Options {
 	o := store.Options{Site: c.Authority, Now: now, Outbox: hook.Outbox(c.Authority, c.hooks())}
 	if c.readOnly {
@@ -136,7 +135,6 @@ func (c *Config) storeOptions(now func() time.Time) store.Options {
 	return o
 }
 
-// errReadOnly refuses changes to a read-only site.
 var errReadOnly = am.Errorf(am.Unavailable, "this server is read-only, so nothing was changed")
 
 // ExplainCopy adds remedies to the error about a copied store.
@@ -145,8 +143,8 @@ func (c *Config) ExplainCopy(err error) error {
 		err, display.CommandAt(c.Origin.File, "move"), display.CommandAt(c.Origin.File, "serve", "--read-only"))
 }
 
-// restoredMark returns the path of a file beside the store. The file exists from a restore
-// until all providers have listed their resources.
+// restoredMark returns the path of a file that exists from a restore until all providers have
+// listed their resources.
 func restoredMark(c *Config) string { return c.State + ".restored" }
 
 // MarkRestored creates the file at restoredMark(c).
@@ -154,8 +152,7 @@ func MarkRestored(c *Config) error {
 	return ReplaceFile(restoredMark(c), []byte("The store was restored; patchbay serve removes this file when all providers have listed their resources.\n"), 0o600)
 }
 
-// backupMark returns the path of a file beside the store. The file's modification time is the
-// time of the last backup.
+// backupMark returns the path of a file whose modification time is the time of the last backup.
 func backupMark(c *Config) string { return c.State + ".backup" }
 
 // MarkBackup records that a backup was made now, for the metric last_backup.

@@ -65,7 +65,6 @@ func (t *Testbed) trustedCommand() ([]string, error) {
 	return trusted.Command(), nil
 }
 
-// providersOf returns the providers that an inventory names.
 func providersOf(inv *inventory.Inventory) map[string]bool {
 	used := make(map[string]bool)
 	for _, c := range inv.Components {
@@ -74,9 +73,8 @@ func providersOf(inv *inventory.Inventory) map[string]bool {
 	return used
 }
 
-// findTestbeds returns the local testbeds among the named providers in the folder dir. It
-// leaves out a testbed with wrong settings, because the provider of the testbed reports that
-// error.
+// findTestbeds leaves out a testbed with wrong settings, because the testbed's provider reports
+// that error.
 func findTestbeds(dir string, names map[string]bool) []*Testbed {
 	var found []*Testbed
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -164,9 +162,8 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 	return !errors.Is(err, local.ErrDown)
 }
 
-// watch logs when the testbed's process hangs and when it answers again, until the process
-// ends. It does not kill a process that hangs: an operator may have stopped it on purpose, and
-// logins still work.
+// watch does not kill a process that hangs: an operator may have stopped it on purpose, and logins
+// still work.
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
@@ -184,7 +181,6 @@ func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) stri
 	})
 }
 
-// unlock releases the testbed's lock.
 func (t *Testbed) unlock() {
 	if t.lock != nil {
 		t.lock.Close()
@@ -213,7 +209,6 @@ type testbeds struct {
 	cancel  context.CancelFunc              // ends ctx
 }
 
-// newTestbeds returns the testbeds in list; start starts them.
 func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	return &testbeds{
 		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
@@ -224,8 +219,8 @@ func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 // longestPause is the longest pause before the restart of a testbed that ends again and again.
 const longestPause = time.Minute
 
-// start starts the testbeds and waits for them (see startNew). Then it closes r.started. The
-// testbeds run until ctx ends.
+// start waits until the testbeds answer (see startNew), and then closes r.started. The testbeds run
+// until ctx ends.
 func (r *testbeds) start(ctx context.Context) {
 	defer close(r.started)
 	r.mu.Lock()
@@ -313,7 +308,7 @@ func (r *testbeds) add(list []*Testbed) {
 	r.startNew()
 }
 
-// hasProvider reports whether r.list has a testbed of the provider. The caller holds r.mu.
+// hasProvider must be called with r.mu held.
 func (r *testbeds) hasProvider(provider string) bool {
 	return slices.ContainsFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
 }
@@ -336,9 +331,8 @@ func (r *testbeds) retire(providers map[string]bool) {
 	})
 }
 
-// awaitStart returns a function like lookup. A provider that this function returns for a local
-// testbed waits with dry runs until r.started is closed. Without the wait, the first dry run
-// would fail because the testbed does not run yet.
+// awaitStart wraps lookup: the dry runs of a local testbed wait until r.started is closed. Without
+// the wait, the first dry run would fail because the testbed does not run yet.
 func (r *testbeds) awaitStart(lookup func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := lookup(name)
@@ -358,7 +352,6 @@ type awaitingProvider struct {
 	started <-chan struct{}
 }
 
-// Get waits until started is closed, or ctx ends.
 func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
 	select {
 	case <-a.started:
@@ -367,7 +360,6 @@ func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]p
 	return a.Provider.Get(ctx, names)
 }
 
-// stop stops all testbeds that this process has started, and waits for their end.
 func (r *testbeds) stop() {
 	r.mu.Lock()
 	r.cancel()
@@ -375,11 +367,10 @@ func (r *testbeds) stop() {
 	r.running.Wait()
 }
 
-// errStartedElsewhere means that run found the testbed started by another process.
 var errStartedElsewhere = errors.New("the local testbed was started by another process")
 
-// keepRunning runs one testbed until ctx ends, and restarts it when it ends. It closes ready
-// when the testbed answers for the first time, or ends without an answer.
+// keepRunning restarts the testbed when it ends, until ctx ends. It closes ready when the testbed
+// answers for the first time, or ends without an answer.
 func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger, ready chan struct{}) {
 	answered := sync.OnceFunc(func() { close(ready) })
 	run := func() error {
@@ -402,8 +393,8 @@ func (r *testbeds) keepRunning(ctx context.Context, t *Testbed, log *slog.Logger
 // maxLogLine is the maximum length of a testbed's line in the log, in bytes.
 const maxLogLine = 4 << 10
 
-// run starts a testbed and returns when the testbed or ctx has ended. It calls answered when
-// the testbed answers for the first time, ends before that, or ctx ends.
+// run returns when the testbed or ctx has ended. It calls answered when the testbed answers for the
+// first time, ends before that, or ctx ends.
 func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answered func()) error {
 	if t.Runs(ctx, r.socket) {
 		return errStartedElsewhere
@@ -414,8 +405,8 @@ func (r *testbeds) run(ctx context.Context, t *Testbed, log *slog.Logger, answer
 	}
 	p, err := supervisor.Start(supervisor.Command{
 		Path: words[0], Args: words, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"},
-		// A process group of its own, because Ctrl-C on the terminal must end only the
-		// server, which then ends the testbed in order.
+		// Use a process group: Ctrl-C on the terminal must end only the server, which then ends the
+		// testbed in order.
 		Attr:   syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
 		Stdout: true, MaxLine: maxLogLine,
 		Log: func(line []byte) {

@@ -33,7 +33,6 @@ func (c CredentialsConfig) Certificates() cert.Options {
 	return cert.Options{SHA1: c.SHA1Certificates, MinRSABits: c.MinRSABits}
 }
 
-// openTrust opens the site's clock, the trust folder and TLS.
 func (s *Site) openTrust(context.Context) (err error) {
 	c := s.config
 	if s.clock, err = c.OpenClock(s.log); err != nil {
@@ -54,8 +53,7 @@ func (s *Site) openTrust(context.Context) (err error) {
 	return err
 }
 
-// loadAnchors reads the trust folder at the start. It fails if the folder has no
-// trusted certificate.
+// loadAnchors fails if the folder has no trusted certificate.
 func (s *Site) loadAnchors() error {
 	dir := s.config.Trusted
 	s.trustSeen = trustState(dir)
@@ -73,8 +71,8 @@ func (s *Site) loadAnchors() error {
 	return nil
 }
 
-// reloadAnchors reads the trust folder again. If the folder cannot be read, the previous
-// certificates stay trusted. If it is empty, no certificate is trusted.
+// reloadAnchors keeps the previous certificates if the trust folder cannot be read. If the folder
+// is empty, no certificate is trusted.
 func (s *Site) reloadAnchors() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -111,7 +109,6 @@ func (s *Site) reloadAnchors() {
 		"denied", len(a.Denials()), "generation", a.Generation())
 }
 
-// logTrust logs problems, revoked anchors and expiring anchors of a trust folder.
 func (s *Site) logTrust(a *cert.Anchors, problems []cert.Problem) {
 	s.logProblems(problems)
 	for _, x := range a.RevokedAnchors() {
@@ -131,9 +128,8 @@ func (s *Site) logStale(a *cert.Anchors) {
 	s.staleLogged = now
 }
 
-// logProblems logs the problems of the trust folder. It logs a problem in a file that revokes
-// or denies certificates as an error, because the site may admit a user that it must refuse. It
-// logs other problems as warnings.
+// logProblems logs a problem in a file that revokes or denies certificates as an error, because the
+// site may admit a user that it must refuse. It logs other problems as warnings.
 func (s *Site) logProblems(problems []cert.Problem) {
 	for _, p := range problems {
 		level := slog.LevelWarn
@@ -150,8 +146,6 @@ func IsRevocationFile(file string) bool {
 	return filepath.Ext(name) == ".crl" || strings.TrimSuffix(name, filepath.Ext(name)) == cert.DeniedFile
 }
 
-// watchTrust reads the trust folder again when it changes, and every trustInterval,
-// until ctx ends.
 func (s *Site) watchTrust(ctx context.Context) {
 	state := func() string { return trustState(s.config.Trusted) }
 	seen, last := s.trustSeen, time.Now() // so that changes since the site was opened are noticed
@@ -176,7 +170,6 @@ func trustState(dir string) string {
 	return b.String()
 }
 
-// warnExpiry logs anchors that have expired or expire soon.
 func warnExpiry(a *cert.Anchors, now time.Time, log *slog.Logger) {
 	for _, x := range a.List() {
 		if x.Certificate.NotAfter.Sub(now) < ExpiryWarning {
@@ -203,7 +196,7 @@ func (c *Config) TLS(log *slog.Logger) mtls.Config {
 	return m
 }
 
-// peerChain returns the client's certificates of a connection; nil without TLS.
+// peerChain returns nil without TLS.
 func peerChain(c net.Conn) [][]byte {
 	if c, ok := c.(*mtls.Conn); ok {
 		return c.PeerChain()
@@ -211,9 +204,9 @@ func peerChain(c net.Conn) [][]byte {
 	return nil
 }
 
-// callerName returns the name under which limits count the calls of a caller with this
-// certificate chain. The name is "" for a caller without a trusted certificate. No limit
-// applies yet when callerName runs, so it waits for a turn in the queue of handshakes.
+// callerName returns the name under which limits count a caller's calls. The name is "" for a
+// caller without a trusted certificate. callerName waits for a turn in the queue of handshakes,
+// because no limit applies before it returns.
 func (s *Site) callerName(remote net.Addr, chain [][]byte) (name string) {
 	s.tls.InTurn(remote, func() {
 		if u, ok := s.auth.IdentifyCheaply(chain, s.clock.Now()); ok {

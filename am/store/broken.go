@@ -11,7 +11,6 @@ import (
 // refuses all changes until the store is opened again. Err returns the reason.
 var ErrBroken = errors.New("the store is damaged")
 
-// brokenError is an error that wraps ErrBroken with its own text.
 type brokenError struct{ error }
 
 func (s brokenError) Unwrap() error { return s.error }
@@ -24,7 +23,7 @@ type failure struct {
 	notify func(error) // Options.Broken
 }
 
-// err returns the reason, or nil while changes are accepted.
+// err returns nil while changes are accepted.
 func (t *failure) err() error {
 	if why := t.why.Load(); why != nil {
 		return *why
@@ -32,7 +31,7 @@ func (t *failure) err() error {
 	return nil
 }
 
-// set records the reason and calls t.notify with it, unless a reason was recorded before.
+// set does nothing if a reason was recorded before.
 func (t *failure) set(reason error) {
 	if t.why.CompareAndSwap(nil, &reason) && t.notify != nil {
 		t.notify(reason)
@@ -61,7 +60,6 @@ func (s *Store) CheckPlace() error {
 	return nil
 }
 
-// unreadableRecord returns the error for a record that cannot be read.
 func unreadableRecord(k Key, err error) error {
 	if errors.Is(err, ErrBroken) {
 		return fmt.Errorf("%s %s: %w; stop the server, and restore a backup", k.Kind, k.ID, err)
@@ -77,8 +75,8 @@ func damage(p any) error {
 	return brokenError{fmt.Errorf("the file is damaged (%v); stop the server, and restore a backup", p)}
 }
 
-// recoverPanic calls f, a function of another package, and converts a panic of f to an error.
-// So a bug in f does not end the committer. name describes f in the error.
+// recoverPanic converts a panic of f to an error, so that a bug in f does not end the committer.
+// name describes f in the error.
 func recoverPanic(name string, f func() error) (err error) {
 	defer func() {
 		switch p := recover(); {

@@ -83,8 +83,7 @@ func (c *ChangeSet) Log(e am.JournalEntry) {
 	c.Put = append(c.Put, Record{Key{Kind: Journal}, e})
 }
 
-// numberEntries sets the ids of the journal entries. It first copies the list c.Put, because
-// the decision may still use the original list.
+// numberEntries copies the list c.Put first, because the decision may still use the original list.
 func (c *ChangeSet) numberEntries(rev Rev) {
 	if !slices.ContainsFunc(c.Put, func(r Record) bool { return r.Key.Kind == Journal }) {
 		return
@@ -98,8 +97,8 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 	}
 }
 
-// journalID returns the id of a journal entry or message with the index n in a revision. All
-// ids have the same length, so they sort in the order of writing.
+// journalID returns ids of the same length, so that they sort in the order of writing. n is the
+// index in the revision.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
 // JournalRev returns the revision that wrote a journal entry. The revision is part of the

@@ -60,7 +60,6 @@ func (r *Report) Err() error {
 	return errors.Join(list...)
 }
 
-// add adds a problem, or counts it if there are too many.
 func (r *Report) add(bucket, key, format string, args ...any) {
 	if len(r.Problems) == maxProblems {
 		r.More++
@@ -115,7 +114,6 @@ func (s *Store) Check() (*Report, error) {
 	return report, err
 }
 
-// checkAll reads and checks all records and indexes of a store.
 func (r *Report) checkAll(rd reader) (err error) {
 	if r.Schema, err = schemaOf(rd); err != nil {
 		return err
@@ -134,9 +132,8 @@ func (r *Report) checkAll(rd reader) (err error) {
 	return nil
 }
 
-// records reads and counts all records of one kind, and calls f for each record that it can
-// read. It adds a problem for an unreadable record, and for a record with a later revision than
-// the store.
+// records calls f for each record that it can read. It adds a problem for an unreadable record, and
+// for a record with a later revision than the store.
 func records[T any](x *checker, k Kind, f func(id string, record *T)) {
 	x.v.r.scan(string(k), nil, nil, func(id, b []byte) bool {
 		x.Records[k]++

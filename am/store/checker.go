@@ -11,7 +11,6 @@ import (
 	"patchbay/am"
 )
 
-// checker checks the records of a store against one another.
 type checker struct {
 	*Report
 	v *View
@@ -34,9 +33,9 @@ func (x *checker) checkName(k Kind, id, name string) {
 	}
 }
 
-// sliver checks a sliver's record. Its slice and its request must exist. If a sliver on the
-// component is exclusive, all slivers on it must belong to one slice. The method also records
-// the index entries that the sliver needs.
+// sliver checks that the sliver's slice and request exist. If a sliver on the component is
+// exclusive, all slivers on it must belong to one slice. The method also records the index entries
+// that the sliver needs.
 func (x *checker) sliver(id string, s *am.Sliver) {
 	x.checkName(Slivers, id, s.URN.Key())
 	if x.v.Rev(SliceKey(s.Slice)) == 0 {
@@ -75,7 +74,6 @@ func (x *checker) task(id string, t *am.Task) {
 	}
 }
 
-// entry checks a journal entry.
 func (x *checker) entry(id string, e *am.JournalEntry) {
 	x.checkName(Journal, id, e.ID)
 	if rev, ok := JournalRev(id); !ok || rev > x.Revision {
@@ -102,7 +100,6 @@ func (x *checker) indexes() {
 	}
 }
 
-// readable returns a key of an index as text for a message.
 func readable(bucket string, k []byte) string {
 	if bucket == byExpiry && len(k) >= 8 {
 		return time.Unix(0, int64(binary.BigEndian.Uint64(k))).UTC().Format(time.RFC3339) + " " + string(k[8:])

@@ -30,9 +30,8 @@ type committer struct {
 	longest *atomic.Int64
 }
 
-// commit runs a group's decisions in one transaction, and commits the transaction. It notifies
-// the observers and answers the callers. It returns the commits that the group had no time for;
-// their callers have no answer yet.
+// commit commits the group in one transaction, notifies the observers and answers the callers. It
+// returns the commits that the group had no time for; their callers have no answer yet.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {
@@ -73,7 +72,6 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	return g.rest
 }
 
-// groupRun is the state of a group in its transaction.
 type groupRun struct {
 	group   []*pending
 	answers []error
@@ -85,10 +83,8 @@ type groupRun struct {
 	rest     []*pending // commits for which no time was left
 }
 
-// errUnchanged ends the transaction of a group that changes nothing.
 var errUnchanged = errors.New("the group changes nothing")
 
-// decideAll runs the decisions of a group and applies their changes to the transaction.
 func (c *committer) decideAll(r reader, g *groupRun) error {
 	if now := (&View{r: r}).Revision(); now != c.revision {
 		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
@@ -132,16 +128,15 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 	return r.apply(revisionOp(g.revision))
 }
 
-// hasRevision reports whether the last revision in the file is the given one. It also returns
-// true if the file cannot be read.
+// hasRevision also returns true if the file cannot be read.
 func (c *committer) hasRevision(revision Rev) bool {
 	var now Rev
 	err := c.db.read(func(r reader) error { now = (&View{r: r}).Revision(); return nil })
 	return err != nil || now == revision
 }
 
-// decide runs one decision. It returns the decision's change set, and the operations that store
-// this change set as revision rev. An empty change set needs no operations.
+// decide returns the decision's change set, and the operations that store the change set as
+// revision rev. An empty change set needs no operations.
 func (c *committer) decide(r reader, d Decision, rev Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
 	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil {
@@ -176,7 +171,6 @@ func (c *committer) attach(r reader, x Observer) error {
 	return nil
 }
 
-// operations returns the operations that store a change set, including the indexes.
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 	var ops []op
 	unindex := func(k Key) error {

@@ -24,7 +24,6 @@ const (
 	growthStep = 4 << 20
 )
 
-// database is the open bbolt file.
 type database struct {
 	db   *bbolt.DB
 	file *os.File // the file that bbolt has open
@@ -41,9 +40,9 @@ type database struct {
 	ahead, size int64
 }
 
-// openDatabase opens or creates the file. It refuses a file that another process has
-// locked, a file of another program or of a newer schema, and a damaged file, such as an
-// empty or truncated one. It does not change a file that it refuses.
+// openDatabase refuses a file that another process has locked, a file of another program or of a
+// newer schema, and a damaged file, such as an empty or truncated one. It does not change a file
+// that it refuses.
 func openDatabase(path string) (*database, error) {
 	d := &database{path: path, commit: (*bbolt.Tx).Commit}
 	if err := readUntrusted(d.open); err != nil {
@@ -52,7 +51,6 @@ func openDatabase(path string) (*database, error) {
 	return d, nil
 }
 
-// open checks the file, and then opens the file for writing.
 func (d *database) open() error {
 	size, err := sizeOf(d.path)
 	switch {
@@ -124,9 +122,8 @@ func checkName(path string, file *os.File) error {
 	return err
 }
 
-// begin begins a transaction. It lets only one caller into bbolt at a time. If both meta
-// pages are damaged, bbolt panics while it holds its locks, and a second caller would wait
-// for them forever.
+// begin lets only one caller into bbolt at a time. If both meta pages are damaged, bbolt panics
+// while it holds its locks, and a second caller would wait for them forever.
 func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	d.beginning.Lock()
 	defer d.beginning.Unlock()
@@ -137,8 +134,8 @@ func (d *database) begin(writable bool) (tx *bbolt.Tx, err error) {
 	return tx, err
 }
 
-// call calls f, which calls bbolt, and converts a panic of bbolt to an error. Such a panic
-// leaves bbolt's locks held, so bbolt is not used again.
+// call converts a panic of bbolt in f to an error. Such a panic leaves bbolt's locks held, so bbolt
+// is not used again.
 func (d *database) call(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,7 +146,6 @@ func (d *database) call(f func() error) (err error) {
 	return f()
 }
 
-// view calls f with a read transaction.
 func (d *database) view(f func(*bbolt.Tx) error) error {
 	return recoverFault(func() error {
 		tx, err := d.begin(false)
@@ -161,7 +157,6 @@ func (d *database) view(f func(*bbolt.Tx) error) error {
 	})
 }
 
-// read calls f with the reader of a read transaction.
 func (d *database) read(f func(reader) error) error {
 	return d.view(func(tx *bbolt.Tx) error {
 		r, err := readerOf(tx)
@@ -172,9 +167,9 @@ func (d *database) read(f func(reader) error) error {
 	})
 }
 
-// update calls f with a write transaction and commits the transaction. If f fails, update rolls
-// back the transaction and returns the error of f. After an error nothing has changed, with one
-// exception: a failed commit may still have written the new revision to the file.
+// update commits the transaction if f succeeds, and otherwise rolls it back. After an error nothing
+// has changed, with one exception: a failed commit may still have written the new revision to the
+// file.
 func (d *database) update(f func(reader) error) error {
 	return recoverFault(func() error {
 		tx, err := d.begin(true)
@@ -223,7 +218,7 @@ func (d *database) preallocate() {
 	_ = syscall.Fallocate(int(d.file.Fd()), keepSize, 0, d.size+d.ahead)
 }
 
-// close closes the file. No read may be running at that time.
+// close must not be called while a read is running.
 func (d *database) close() error {
 	if why := d.stuck.Load(); why != nil {
 		return *why // bbolt's locks are held until the process ends
@@ -231,8 +226,8 @@ func (d *database) close() error {
 	return d.db.Close()
 }
 
-// recoverFault calls f and converts a memory fault in the mapped file to an error. It does not
-// recover other panics.
+// recoverFault converts a memory fault in the mapped file to an error. It does not recover other
+// panics.
 func recoverFault(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -26,7 +26,6 @@ const sumSize = 4
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// encode returns the stored value of a record.
 func encode(rev Rev, value any) ([]byte, error) {
 	b := make([]byte, 8+sumSize, 1024)
 	d, isDocument := value.(am.Document)
@@ -49,12 +48,11 @@ func encode(rev Rev, value any) ([]byte, error) {
 	return b, nil
 }
 
-// sumOf returns the checksum of a value's revision and text.
 func sumOf(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], crcTable), crcTable, b[8+sumSize:])
 }
 
-// revisionOf returns the revision of a stored value, or 0 if the value is too short.
+// revisionOf returns 0 if the value is too short.
 func revisionOf(b []byte) Rev {
 	if len(b) < 8 {
 		return 0
@@ -65,7 +63,7 @@ func revisionOf(b []byte) Rev {
 // documentHead is a document without its text.
 type documentHead am.Document
 
-// decode decodes a stored value into v and returns its revision. v shares no memory with b.
+// decode returns the revision of the value. v shares no memory with b.
 func decode(b []byte, v any) (Rev, error) {
 	rev, text, err := unwrap(b)
 	if err != nil {
@@ -109,7 +107,6 @@ func unwrap(b []byte) (Rev, []byte, error) {
 	return revisionOf(b), b[8+sumSize:], nil
 }
 
-// sliceIndexKey returns the key of a sliver in the index bySlice.
 func sliceIndexKey(slice, sliver string) []byte {
 	return append(append([]byte(slice), 0), sliver...)
 }
@@ -127,7 +124,6 @@ func expiryKey(t time.Time, sliver string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(n)), sliver...)
 }
 
-// readExpiryKey reverses expiryKey.
 func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	if len(k) < 8 {
 		return at, "", brokenError{fmt.Errorf("%s %q: it is not a time; stop the server, and restore a backup", byExpiry, k)}
@@ -135,7 +131,6 @@ func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {
 	return time.Unix(0, int64(binary.BigEndian.Uint64(k))), string(k[8:]), nil
 }
 
-// mayExpire reports whether a sliver has a lease that can end.
 func mayExpire(s *am.Sliver) bool {
 	return s.Status.Allocation != am.Unallocated && !s.Frozen
 }

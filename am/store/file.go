@@ -12,13 +12,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// cannotOpen adds the file's path to an error.
 func cannotOpen(path string, err error) error {
 	return fmt.Errorf("cannot open the store %s: %w", path, err)
 }
 
-// readUntrusted calls f, which reads a file that may not be a store. If pages are missing,
-// bbolt panics or reads beyond the mapping; readUntrusted returns both as errors.
+// readUntrusted calls f, which reads a file that may not be a store. If pages are missing, bbolt
+// panics or reads beyond the mapping. readUntrusted returns both as errors.
 func readUntrusted(f func() error) error {
 	return recoverFault(func() (err error) {
 		defer func() {
@@ -30,8 +29,8 @@ func readUntrusted(f func() error) error {
 	})
 }
 
-// sizeOf returns the size of a file that may be a store. The error wraps os.ErrNotExist
-// if path does not exist, but not if path is a link to a file that does not exist.
+// sizeOf returns an error that wraps os.ErrNotExist if path does not exist, but not if path is a
+// link to a missing file.
 func sizeOf(path string) (int64, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -52,8 +51,8 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-// create creates an empty store under a temporary name and then gives it the name path. So
-// after a crash, the file path either is complete or does not exist.
+// create gives the new store the name path only when the file is complete, so that a crash leaves
+// no partial store.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
@@ -112,7 +111,6 @@ func inspect(path string, size int64, f func(tx *bbolt.Tx, lost int, stale bool)
 	})
 }
 
-// explain converts an error of bbolt.Open to an error that operators understand.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -129,12 +127,10 @@ func explain(err error) error {
 // ErrLocked is wrapped by the errors of Open and Check if another process has the file open.
 var ErrLocked = errors.New("another process has it open; is a server running on it?")
 
-// damaged returns the error for a file that is damaged or is not a store.
 func damaged(err error) error {
 	return brokenError{fmt.Errorf("it is damaged or not a store (%w); restore a backup", err)}
 }
 
-// checkIsStore fails unless the file is a store of this program.
 func checkIsStore(tx *bbolt.Tx) error {
 	top := tx.Bucket(root)
 	if top == nil {
@@ -164,7 +160,6 @@ func checkIsStore(tx *bbolt.Tx) error {
 	return nil
 }
 
-// prepare creates the buckets of a new file.
 func prepare(tx *bbolt.Tx) error {
 	top, err := tx.CreateBucket(root)
 	if err != nil {

@@ -23,7 +23,6 @@ type identity struct {
 	machine string // "" if the machine has no id
 }
 
-// identityOf returns the identity of a file on this machine.
 func identityOf(info fs.FileInfo) (id identity) {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.inode = sys.Ino
@@ -34,8 +33,8 @@ func identityOf(info fs.FileInfo) (id identity) {
 	return id
 }
 
-// recordedIdentity returns the identity that is recorded in the store. The store's file had
-// this identity when the site was last served. ok is false if no identity is recorded.
+// recordedIdentity returns the identity that the store's file had when the site was last served. ok
+// is false if no identity is recorded.
 func recordedIdentity(r reader) (id identity, ok bool) {
 	text := r.get(metaBucket, []byte(identityName))
 	if text == nil {
@@ -45,7 +44,6 @@ func recordedIdentity(r reader) (id identity, ok bool) {
 	return id, true
 }
 
-// op returns the operation that records the identity in the store.
 func (id identity) op() op {
 	return op{metaBucket, []byte(identityName), fmt.Appendf(nil, "%d %s", id.inode, id.machine)}
 }
@@ -62,10 +60,10 @@ func (id identity) checkCopyOf(recorded identity) error {
 	return nil
 }
 
-// claim returns the operations that record the site and the file's identity in the store. It
-// fails if the store belongs to another site than o.Site, or if it is a copy and o.Move is not
-// set. A read-only store may be a copy, and claim returns no operations for it. If o.Site is
-// empty, claim checks and returns nothing.
+// claim returns the operations that record the site and the file's identity. It fails if the store
+// belongs to another site than o.Site, or if it is a copy and o.Move is not set. A read-only store
+// may be a copy; then claim returns no operations. If o.Site is empty, claim checks nothing and
+// returns no operations.
 func (d *database) claim(o Options) (ops []op, err error) {
 	if o.Site == "" {
 		return nil, nil

@@ -17,7 +17,6 @@ const schemaVersion = 2
 // NewestSchema is the schema to which Open migrates a store.
 const NewestSchema uint64 = schemaVersion
 
-// schemaOf returns the schema of the store.
 func schemaOf(r reader) (uint64, error) {
 	v := r.get(metaBucket, []byte(schemaName))
 	if len(v) != 8 {
@@ -35,24 +34,20 @@ func schemaOf(r reader) (uint64, error) {
 
 var errNoSchema = errors.New("its schema number is missing")
 
-// newerError returns the error for a store that a later program has written.
 func newerError(schema uint64) error {
 	return fmt.Errorf("it has schema %d and this program knows %d; use the program that wrote it, or a later one", schema, schemaVersion)
 }
 
-// schemaOp returns the operation that sets the number of the schema.
 func schemaOp(n uint64) op {
 	return op{metaBucket, []byte(schemaName), binary.BigEndian.AppendUint64(nil, n)}
 }
 
-// revisionOp returns the operation that sets the revision of the last change.
 func revisionOp(r Rev) op {
 	return op{metaBucket, []byte(revisionName), binary.BigEndian.AppendUint64(nil, uint64(r))}
 }
 
-// migrate migrates the file to the current schema and applies the operations in extra, in one
-// transaction. Before it changes a file of an earlier schema, it calls backup with that schema.
-// It fails if backup fails.
+// migrate applies the operations in extra in the same transaction. Before it changes a file of an
+// earlier schema, it calls backup with that schema. It fails if backup fails.
 func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 	var from uint64
 	err := d.read(func(r reader) (err error) { from, err = schemaOf(r); return err })

@@ -44,9 +44,8 @@ func (c *ChangeSet) PutMessage(id string, m Message) {
 	c.Put = append(c.Put, Record{MessageKey(id), m})
 }
 
-// addMessages calls outbox with the change set, and adds the returned messages to the change
-// set. rev is the revision that will store the change set. If no slice or sliver changes,
-// addMessages does not call outbox.
+// addMessages adds the messages that outbox returns to the change set. rev is the revision that
+// will store the change set. If no slice or sliver changes, addMessages does not call outbox.
 func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev) (err error) {
 	c := Change{At: v.now}
 	if c.Slices, err = diffs[am.Slice](v, cs, Slices); err != nil {
@@ -70,8 +69,7 @@ func addMessages(outbox func(Change) []Message, v *View, cs *ChangeSet, rev Rev)
 	return nil
 }
 
-// diffs returns the records of one kind that cs changes. The records in cs.Put come first, in
-// their order there; then come the deleted records.
+// diffs returns the records in cs.Put first, in their order there, and then the deleted records.
 func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 	var order []Key
 	after := map[Key]*T{}

@@ -28,7 +28,6 @@ type pages struct {
 	use  []use // the use of each page
 }
 
-// use is the use of a page, as found by the walk so far.
 type use byte
 
 const (
@@ -52,8 +51,8 @@ type meta struct{ root, freelist, pages, tx uint64 }
 
 var native = binary.NativeEndian
 
-// newestMeta decodes the two meta pages in first and returns the newer one, as bbolt does.
-// stale means that one of the pages is damaged, so that the last transaction may be missing.
+// newestMeta returns the newer of the two meta pages in first, as bbolt does. stale means that one
+// of the pages is damaged, so that the last transaction may be missing.
 func newestMeta(first []byte) (m meta, stale bool, err error) {
 	found := 0
 	for n := range 2 {
@@ -74,9 +73,9 @@ func newestMeta(first []byte) (m meta, stale bool, err error) {
 	return m, found == 1, nil
 }
 
-// check walks all pages of the file, which has size bytes. It fails if the file is damaged;
-// then bbolt must not open the file. The methods that check calls panic when they find damage,
-// and check recovers these panics. For stale see newestMeta.
+// check walks all pages of the file, which has size bytes. If check fails, bbolt must not open the
+// file. The methods that check calls panic when they find damage, and check recovers these panics.
+// For stale see newestMeta.
 func (p *pages) check(size int64) (stale bool, err error) {
 	defer func() {
 		if wrong := recover(); wrong != nil {
@@ -119,7 +118,6 @@ func (p *pages) markUsed(id, n uint64, mark use) {
 	}
 }
 
-// bytes reads n pages.
 func (p *pages) bytes(id, n uint64) []byte {
 	b := make([]byte, int64(n)*p.page)
 	if _, err := p.r.ReadAt(b, int64(id)*p.page); err != nil {
@@ -128,8 +126,8 @@ func (p *pages) bytes(id, n uint64) []byte {
 	return b
 }
 
-// read reads a page and its further pages, and marks all of them as used. It returns the bytes
-// of these pages, the kind of the first page, and the number of its elements.
+// read also reads the further pages of the page, and marks all of them as used. kind is the kind of
+// the first page, and count the number of its elements.
 func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	p.markUsed(id, 1, used)
 	head := p.bytes(id, 1)
@@ -141,7 +139,6 @@ func (p *pages) read(id uint64) (b []byte, kind uint16, count int) {
 	return p.bytes(id, 1+further), native.Uint16(head[8:]), int(native.Uint16(head[10:]))
 }
 
-// freelist reads the list of free pages.
 func (p *pages) freelist(id uint64) {
 	b, kind, count := p.read(id)
 	if kind != freePage {
@@ -179,7 +176,6 @@ func (p *pages) tree(id uint64, low, high []byte) {
 	}
 }
 
-// leaf walks the keys of a leaf page, and the values that are buckets.
 func (p *pages) leaf(id uint64, b []byte, count int, low, high []byte) {
 	keys := make([][]byte, count)
 	for i := range keys {

@@ -16,15 +16,13 @@ type queue struct {
 	closed  bool
 }
 
-// newQueue returns an empty queue.
 func newQueue() *queue {
 	q := &queue{waiting: map[string][]*pending{}}
 	q.filled = sync.NewCond(&q.mu)
 	return q
 }
 
-// push adds a commit behind the others of its caller. It returns false if the queue is
-// closed.
+// push returns false if the queue is closed.
 func (q *queue) push(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +71,7 @@ func (q *queue) wait() *pending {
 	return q.dequeue()
 }
 
-// dequeue does what pop does, for a caller that holds q.mu.
+// dequeue is pop for a caller that holds q.mu.
 func (q *queue) dequeue() *pending {
 	if q.size == 0 {
 		return nil
@@ -91,7 +89,6 @@ func (q *queue) dequeue() *pending {
 	return p
 }
 
-// len returns the number of waiting commits.
 func (q *queue) len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,7 +25,6 @@ const (
 // buckets are the buckets that every schema has.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
-// maxKey is the maximum length of a key in bytes.
 const maxKey = bbolt.MaxKeySize
 
 // op sets a key, or deletes it when value is nil.
@@ -38,17 +37,14 @@ type op struct {
 // be changed. At a damaged or missing page, a reader panics with a value of type broken.
 type reader struct{ top *bbolt.Bucket }
 
-// broken is the value with which a reader panics.
 type broken struct{ error }
 
-// panicAsBroken converts a panic of bbolt to a panic with a value of type broken.
 func panicAsBroken() {
 	if p := recover(); p != nil {
 		panic(broken{damage(p)})
 	}
 }
 
-// readerOf returns the reader of a transaction.
 func readerOf(tx *bbolt.Tx) (reader, error) {
 	defer panicAsBroken()
 	if top := tx.Bucket(root); top != nil {
@@ -57,11 +53,11 @@ func readerOf(tx *bbolt.Tx) (reader, error) {
 	return reader{}, damage("it has no buckets")
 }
 
-// bucket returns a bucket, or nil if the bucket does not exist. apply creates a bucket when it
-// first sets a key in it.
+// bucket returns nil if the bucket does not exist. apply creates a bucket when it first sets a key
+// in it.
 func (r reader) bucket(name string) *bbolt.Bucket { return r.top.Bucket([]byte(name)) }
 
-// get returns the value of a key; nil if the key does not exist.
+// get returns nil if the key does not exist.
 func (r reader) get(bucket string, key []byte) []byte {
 	defer panicAsBroken()
 	if b := r.bucket(bucket); b != nil {
@@ -109,14 +105,12 @@ func (r reader) seek(bucket string, prefix, first []byte) (c *bbolt.Cursor, k, v
 	return c, k, v
 }
 
-// next moves a cursor to the next key.
 func next(c *bbolt.Cursor) (k, v []byte) {
 	defer panicAsBroken()
 	return c.Next()
 }
 
-// apply applies operations in a write transaction. After an error the transaction must
-// be rolled back.
+// apply needs a write transaction, which must be rolled back after an error.
 func (r reader) apply(ops ...op) (err error) {
 	defer panicAsBroken()
 	for _, o := range ops {

@@ -65,8 +65,7 @@ func Restore(path, source, site string) (_ *Restoration, err error) {
 	return r, nil
 }
 
-// copyBeside writes the content of in to a new file in the folder of path, durably. It returns
-// the name of the new file.
+// copyBeside writes a new file in the folder of path, durably, and returns the file's name.
 func copyBeside(path string, in io.Reader) (name string, err error) {
 	out, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".restore-*")
 	if err != nil {
@@ -79,7 +78,6 @@ func copyBeside(path string, in io.Reader) (name string, err error) {
 	return out.Name(), nil
 }
 
-// open opens the copy as a store of the site and migrates it.
 func (r *Restoration) open() error {
 	db, err := openDatabase(r.staged)
 	if err != nil {

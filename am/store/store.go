@@ -120,7 +120,7 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	return start(db, o)
 }
 
-// start returns a store that uses an open database. If start fails, it closes the database.
+// start closes the database if it fails.
 func start(db *database, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -136,11 +136,10 @@ func start(db *database, o Options) (*Store, error) {
 	return s, nil
 }
 
-// run is the committer's goroutine. It commits all waiting decisions as one group. After a
-// group of several decisions, run lets other goroutines run, until as many commits wait as the
-// last group had, or no more commits arrive. So the callers of the last group can queue their
-// next commits. Otherwise the caller with the first answer would get a write for its next
-// commit alone, and all others would wait for that write.
+// run commits all waiting decisions as one group. After a group of several decisions, run lets
+// other goroutines run, until as many commits wait as the last group had, or no more commits
+// arrive. Otherwise the caller with the first answer would get a write for its next commit alone,
+// and all others would wait for that write.
 func (s *Store) run(c *committer) {
 	defer close(s.done)
 	var group []*pending
@@ -180,7 +179,6 @@ func (s *Store) Observe(o Observer) error {
 	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
 }
 
-// submit queues a commit and waits for its answer.
 func (s *Store) submit(p *pending) error {
 	if !s.queue.push(p) {
 		return ErrClosed
@@ -195,8 +193,7 @@ func (s *Store) Read(f func(*View) error) error {
 	})
 }
 
-// reading calls f, which reads the file, unless the store is closed. Close waits until f has
-// returned.
+// reading calls f unless the store is closed. Close waits until f has returned.
 func (s *Store) reading(f func() error) error {
 	s.mu.Lock()
 	if s.closed {

@@ -27,7 +27,7 @@ type View struct {
 // Now returns the time of the view, which is the same for all reads in it.
 func (v *View) Now() time.Time { return v.now }
 
-// get reads and decodes a record, or returns ErrNotFound.
+// get returns ErrNotFound if the record does not exist.
 func get[T any](v *View, k Key) (T, Rev, error) {
 	var t T
 	b := v.r.get(string(k.Kind), []byte(k.ID))
@@ -88,7 +88,6 @@ func (v *View) SliversOf(slice urn.URN) ([]am.Sliver, error) {
 	return out, err
 }
 
-// keysOf calls f with the keys of the slivers of a slice, until f returns false.
 func (v *View) keysOf(slice urn.URN, f func(Key) bool) {
 	prefix := sliceIndexKey(slice.Key(), "")
 	v.r.scan(bySlice, prefix, nil, func(k, _ []byte) bool { return f(Key{Slivers, string(k[len(prefix):])}) })
@@ -125,9 +124,8 @@ func each[T any](v *View, k Kind, first []byte, f func(T) bool) (failed error) {
 	return failed
 }
 
-// decoding returns a function for scan that decodes each record and calls f with it, until f
-// returns false. At a record that it cannot read, the function stops and stores the error in
-// failed.
+// decoding returns a function for scan. At a record that it cannot read, that function stops and
+// stores the error in failed.
 func decoding[T any](k Kind, failed *error, f func(T) bool) func(id, b []byte) bool {
 	return func(id, b []byte) bool {
 		var t T

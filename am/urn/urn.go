@@ -85,7 +85,6 @@ func MustParse(s string) URN {
 // a digit.
 func ValidAuthority(s string) bool { return validAuthority(s) }
 
-// validAuthority reports whether s is a valid authority: see ValidAuthority.
 func validAuthority(s string) bool {
 	for label := range strings.SplitSeq(s, ":") {
 		if label == "" || !isAlphanumeric(label[0]) {
@@ -100,8 +99,6 @@ func validAuthority(s string) bool {
 	return true
 }
 
-// validType reports whether s is a valid type: it is not empty and consists of lower-case
-// letters, digits, hyphens and underscores.
 func validType(s string) bool {
 	if s == "" {
 		return false
@@ -114,7 +111,6 @@ func validType(s string) bool {
 	return true
 }
 
-// isAlphanumeric reports whether c is an ASCII letter or digit.
 func isAlphanumeric(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
@@ -180,7 +176,6 @@ func SameManager(u, v URN) bool {
 	return isManager(u) && isManager(v) && strings.EqualFold(u.Authority, v.Authority)
 }
 
-// isManager reports whether u is the URN of an aggregate manager.
 func isManager(u URN) bool {
 	return u.Type == Authority && (strings.EqualFold(u.Name, "cm") || strings.EqualFold(u.Name, "am"))
 }

@@ -9,7 +9,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// callKind is the kind of a call.
 type callKind int
 
 const (
@@ -42,10 +41,8 @@ type call struct {
 	unstored error     // why the outcomes could not be recorded
 }
 
-// removes reports whether the task removes the resource.
 func (j *job) removes() bool { return j.task.Goal.Removes() }
 
-// begin starts a call in its own goroutine.
 func (l *loop) begin(ctx context.Context, c *call) {
 	c.started = time.Now()
 	for _, j := range c.jobs {
@@ -64,8 +61,8 @@ func (l *loop) begin(ctx context.Context, c *call) {
 	})
 }
 
-// perform carries out a call and records its outcomes. An outcome that needs another
-// attempt becomes a retry after a delay, or a failure after the last attempt.
+// perform makes an outcome that needs another attempt a retry after a delay, or a failure after the
+// last attempt.
 func (r *Runner) perform(ctx context.Context, c *call) {
 	if c.kind == findCall {
 		c.find(r.cfg.Providers)
@@ -107,10 +104,9 @@ func (r *Runner) perform(ctx context.Context, c *call) {
 	c.unstored = r.record(ctx, c.items, c.outcomes)
 }
 
-// find finds the provider of the call's queue. If the provider cannot be used, the outcome of
-// each item is unavailable, with the reason. The same happens if the call has no queue, because
-// the inventory lacks the component. c.trouble is only for the operator's log, since it may
-// name files.
+// find makes the outcome of each item unavailable, with the reason, if the provider cannot be used.
+// The same happens if the call has no queue, because the inventory lacks the component. c.trouble
+// is only for the operator's log, since it may name files.
 func (c *call) find(providers func(string) (Provider, error)) {
 	text := "its component is not in the inventory of this site"
 	if c.queue != nil {
@@ -124,8 +120,7 @@ func (c *call) find(providers func(string) (Provider, error)) {
 	}
 }
 
-// get reads the resources of the items from the provider, and judges the result of each. For a
-// resource that the answer does not contain, it sets LeftOut in the result.
+// get sets LeftOut in the result of a resource that the provider's answer does not contain.
 func (c *call) get(ctx context.Context, limits Limits) {
 	names := make([]string, len(c.items))
 	for n, i := range c.items {
@@ -142,9 +137,9 @@ func (c *call) get(ctx context.Context, limits Limits) {
 	}
 }
 
-// keepSettled keeps the outcomes of resources that the running set has finished. These
-// resources have the requested attributes, and are done, failed or lost. keepSettled drops all
-// other outcomes, because the set may still be working on their resources.
+// keepSettled keeps the outcomes of resources that have the requested attributes, and are done,
+// failed or lost. It drops all other outcomes, because the running set may still be working on
+// their resources.
 func (c *call) keepSettled() {
 	var items []*item
 	var outcomes []outcome
@@ -158,7 +153,6 @@ func (c *call) keepSettled() {
 	c.items, c.outcomes = items, outcomes
 }
 
-// set asks the provider to change the items' resources to their desired state.
 func (c *call) set(ctx context.Context) {
 	updates := make([]provider.Update, len(c.items))
 	for n, i := range c.items {
@@ -181,9 +175,8 @@ func (c *call) set(ctx context.Context) {
 	}
 }
 
-// refusal converts the error of a call for one resource to an error for experimenters. If the
-// error does not come from the provider itself, the text for experimenters is general, and only
-// the log has the cause.
+// refusal hides the cause from experimenters if the error does not come from the provider itself.
+// Then only the log has the cause.
 func refusal(name string, err error) *provider.Error {
 	if e, ok := errors.AsType[*provider.Error](err); ok {
 		if e.Kind == provider.Unknown { // the error of a whole call does not mean that this resource is gone
@@ -196,7 +189,6 @@ func refusal(name string, err error) *provider.Error {
 	return &provider.Error{Kind: provider.Failed, Msg: "its provider " + name + " did not answer", Temporary: true, Err: err}
 }
 
-// finish applies the outcomes of an ended call to its jobs.
 func (l *loop) finish(c *call) {
 	now := time.Now()
 	l.release(c)
@@ -245,8 +237,8 @@ func (l *loop) finishPoll(c *call) {
 	}
 }
 
-// release frees the worker of an ended call. If the call failed as a whole, release marks the
-// call's resources, so that the next calls read or set them one by one.
+// release also marks the call's resources if the call failed as a whole, so that the next calls
+// read or set them one by one.
 func (l *loop) release(c *call) {
 	q, log := c.queue, l.r.cfg.Log
 	switch {
@@ -290,8 +282,6 @@ func (l *loop) release(c *call) {
 	}
 }
 
-// applyToJob updates a job after an outcome: it sets the next call and its time, or deletes
-// the job if its task has ended.
 func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 	j.setting = false
 	if clearsError(&j.sliver, o) {

@@ -22,13 +22,11 @@ const (
 	repairInterval = time.Hour
 )
 
-// repairs records when settled slivers were last repaired.
 type repairs struct {
 	mu sync.Mutex
 	at map[string]time.Time // by the sliver's key
 }
 
-// isRecent reports whether a sliver was repaired within repairInterval.
 func (m *repairs) isRecent(u urn.URN) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -36,7 +34,6 @@ func (m *repairs) isRecent(u urn.URN) bool {
 	return ok && time.Since(at) < repairInterval
 }
 
-// note records that a sliver is repaired now.
 func (m *repairs) note(u urn.URN) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,8 +44,8 @@ func (m *repairs) note(u urn.URN) {
 	m.at[u.Key()] = time.Now()
 }
 
-// driftOf returns the attributes in which a settled sliver differs from its desired state. It
-// compares only power and users, because other attributes cannot change while a node exists.
+// driftOf compares only power and users, because other attributes cannot change while a node
+// exists.
 func driftOf(p Provider, s *am.Sliver, res provider.Result) []string {
 	if res.Err != nil || provider.Gone(res.Resource) || provider.ObservedNode(res.Resource).State != provider.StateReady {
 		return nil
@@ -66,10 +63,9 @@ func isDrift(text string) bool {
 	return strings.HasPrefix(text, driftText) || strings.HasPrefix(text, "its provider shows it otherwise than promised")
 }
 
-// repair makes the runner reconcile a sliver that has drifted. If the sliver drifts again
-// within an hour of a repair, another program probably changes the resource, and repair only
-// sets the sliver's error text. usualError is the error text that the sliver would have without
-// drift.
+// repair makes the runner reconcile a sliver that has drifted. If the sliver drifts again within an
+// hour of a repair, another program probably changes the resource. Then repair only sets the
+// sliver's error text. usualError is the error text that the sliver would have without drift.
 func (r *Runner) repair(v *store.View, cs *store.ChangeSet, s *am.Sliver, drift []string, usualError string) {
 	what := fmt.Sprintf("%s (%s)", driftText, strings.Join(drift, ", "))
 	explained := s.Error != "" && s.Error != usualError

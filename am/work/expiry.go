@@ -14,7 +14,6 @@ import (
 // jump of the clock is noticed.
 const expiryTick = time.Second
 
-// expire releases slivers when their leases end, until ctx ends.
 func (r *Runner) expire(ctx context.Context) {
 	for {
 		pause, err := r.expireDue(ctx)
@@ -35,8 +34,7 @@ func (r *Runner) EndLeases(ctx context.Context) error {
 	return err
 }
 
-// expireDue releases the slivers whose leases have ended, in batches. It returns the time to
-// wait before the next call of expireDue.
+// expireDue ends the leases in batches. It returns the time to wait before its next call.
 func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	some := false // whether a lease has ended
 	defer func() {
@@ -75,8 +73,7 @@ func (r *Runner) expireDue(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// journal adds one journal entry for each slice that has slivers in ended. The leases of these
-// slivers have ended.
+// journal adds one journal entry for each slice with slivers in the list ended.
 func journal(v *store.View, cs *store.ChangeSet, ended []am.Sliver) {
 	var order []urn.URN
 	bySlice := map[string][]urn.URN{}

@@ -13,7 +13,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// verdict is the conclusion from the result of a get or set of a resource.
 type verdict int
 
 const (
@@ -28,7 +27,6 @@ const (
 	unavailable                // the provider cannot be called now: text says why
 )
 
-// outcome is a verdict with its reason.
 type outcome struct {
 	verdict  verdict
 	text     string // the error, or the missing parts of a done sliver, for the experimenter
@@ -54,10 +52,8 @@ type item struct {
 	since     time.Time
 }
 
-// name returns the name of the sliver's resource at its provider.
 func (i *item) name() string { return i.sliver.URN.Name }
 
-// removes reports whether the task removes the resource.
 func (i *item) removes() bool { return i.task.Goal.Removes() }
 
 const (
@@ -65,8 +61,7 @@ const (
 	failedText   = "its provider reports that it failed"
 )
 
-// judge compares the result of a get with the sliver's desired state, and returns the outcome.
-// limit is the longest time that a resource may be changing.
+// judge returns the outcome of a get. limit is the longest time that a resource may be changing.
 func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcome {
 	if i.removes() && res.LeftOut && !i.missing {
 		// Another sliver may get the component as soon as the removal is confirmed. A single
@@ -120,8 +115,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	return o
 }
 
-// finishReady completes the outcome for a resource that is ready and in its desired state.
-// The verdict is done, unless a service has failed and services must succeed.
+// finishReady sets the verdict done, unless a service has failed and services must succeed.
 func (i *item) finishReady(p Provider, o *outcome) {
 	s := i.sliver
 	s.Observed = o.observed
@@ -131,9 +125,8 @@ func (i *item) finishReady(p Provider, o *outcome) {
 	}
 }
 
-// stillChanging completes the outcome for a resource that is changing. The verdict is wait.
-// If the resource has been changing for longer than limit, the verdict is retry for a
-// removal, and giveUp otherwise.
+// stillChanging sets the verdict wait. If the resource has been changing for longer than limit, the
+// verdict is retry for a removal, and giveUp otherwise.
 func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	o.verdict = wait
 	if i.since.IsZero() || time.Since(i.since) <= limit {
@@ -145,9 +138,8 @@ func (i *item) stillChanging(o *outcome, limit time.Duration) {
 	}
 }
 
-// failureVerdict returns the verdict for a resource that has failed. It is not for a provider's
-// error about a request, see errorOutcome. For a removal the verdict is retry. For GoalUsers it
-// is lost, because giveUp would leave the sliver ready.
+// failureVerdict is not for a provider's error about a request, see errorOutcome. It returns retry
+// for a removal. For GoalUsers it returns lost, because giveUp would leave the sliver ready.
 func (i *item) failureVerdict() verdict {
 	switch {
 	case i.removes():
@@ -158,7 +150,6 @@ func (i *item) failureVerdict() verdict {
 	return giveUp
 }
 
-// errorOutcome returns the outcome of a provider's error about one resource.
 func (i *item) errorOutcome(e *provider.Error) outcome {
 	o := outcome{verdict: giveUp, text: e.Error(), observed: i.sliver.Observed}
 	switch {

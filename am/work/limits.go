@@ -47,7 +47,6 @@ type Limits struct {
 	Removals     int
 }
 
-// withDefaults replaces zero fields with their defaults.
 func (l Limits) withDefaults() Limits {
 	l.Sweep = cmp.Or(l.Sweep, 30*time.Second)
 	l.PollMin = cmp.Or(l.PollMin, 100*time.Millisecond)
@@ -70,9 +69,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff returns the wait after a failed attempt; the first attempt has the number 1. The wait
-// doubles with each attempt, up to RetryMax, or up to RemoveMax for a removal. Then backoff
-// changes the wait by a random amount, at most a quarter.
+// backoff doubles the wait with each attempt, up to RetryMax, or up to RemoveMax for a removal.
+// Then it changes the wait by a random amount, at most a quarter. The first attempt has the number
+// 1.
 func (l Limits) backoff(attempt int, remove bool) time.Duration {
 	limit := l.RetryMax
 	if remove {

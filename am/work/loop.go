@@ -52,7 +52,6 @@ type job struct {
 	since    time.Time         // when the resource was first seen changing
 }
 
-// newLoop returns a loop that scans all tasks when it runs.
 func newLoop(r *Runner) *loop {
 	return &loop{
 		r: r, jobs: map[string]*job{}, queues: map[string]*queue{}, alone: map[string]bool{},
@@ -95,9 +94,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// scan reads the tasks, adds and forgets jobs, and deletes outdated tasks. The pause before
-// the next scan is four times as long as this scan took, so scans take at most a fifth of
-// the time.
+// scan sets the pause before the next scan to four times its own duration, so scans take at most a
+// fifth of the time.
 func (l *loop) scan(ctx context.Context, now time.Time) error {
 	l.scans++
 	var outdated []am.Task
@@ -141,8 +139,8 @@ func (l *loop) scan(ctx context.Context, now time.Time) error {
 	return l.r.discard(ctx, outdated)
 }
 
-// addJob creates the job of a task, in place of the job of an older task. now is the time of
-// this process's timers. clock is the time of the store's clock, which sets the times in tasks.
+// addJob replaces the job of an older task. now is the time of this process's timers. clock is the
+// time of the store's clock, which sets the times in tasks.
 func (l *loop) addJob(id string, t am.Task, s am.Sliver, now, clock time.Time) {
 	old := l.jobs[id]
 	j := &job{id: id, task: t, sliver: s, scan: l.scans, due: now, poll: l.r.limits.PollMin}
@@ -194,8 +192,8 @@ func (r *Runner) discard(ctx context.Context, tasks []am.Task) error {
 	})
 }
 
-// dispatch starts all calls that may start now. It returns the time at which it must run
-// again; it must run earlier if a call ends or a task arrives.
+// dispatch returns the time at which it must run again. It must run earlier if a call ends or a
+// task arrives.
 func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	next := now.Add(time.Minute)
 	for _, q := range l.queues {
@@ -227,8 +225,8 @@ func (l *loop) dispatch(ctx context.Context, now time.Time) time.Time {
 	return next
 }
 
-// findQueue sets the queue of a job to the queue of its sliver's provider. It returns false if
-// the provider cannot be determined, because the inventory lacks the sliver's component.
+// findQueue returns false if the inventory lacks the sliver's component, so that the provider is
+// unknown.
 func (l *loop) findQueue(j *job) bool {
 	if j.queue != nil {
 		return true
@@ -244,7 +242,6 @@ func (l *loop) findQueue(j *job) bool {
 	return true
 }
 
-// earlier returns the earlier of two times.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b

@@ -46,7 +46,6 @@ type Orphan struct {
 // HasSliverName reports whether the orphan's name has the form of a sliver's name.
 func (o *Orphan) HasSliverName() bool { return isUUID(o.Name) }
 
-// orphanSet holds the orphans of all providers.
 type orphanSet struct {
 	mu      sync.Mutex
 	found   map[string]map[string]*Orphan // by provider and name
@@ -55,8 +54,8 @@ type orphanSet struct {
 	recheck chan struct{}                 // holds a value after a removal request: list again soon
 }
 
-// lock locks a provider, so that no other goroutine lists or removes its orphans until
-// unlock is called. It fails if ctx ends first.
+// lock prevents other goroutines from listing or removing the provider's orphans until unlock is
+// called. It fails if ctx ends first.
 func (s *orphanSet) lock(ctx context.Context, name string) (unlock func(), err error) {
 	c, _ := s.locks.LoadOrStore(name, make(chan struct{}, 1))
 	held := c.(chan struct{})
@@ -96,8 +95,6 @@ func (r *Runner) CountOrphans() map[string]int {
 	return n
 }
 
-// watchOrphans finds the orphans of all providers, at once and then periodically, until ctx
-// ends.
 func (r *Runner) watchOrphans(ctx context.Context) {
 	var listing sync.WaitGroup
 	defer listing.Wait()
@@ -128,8 +125,7 @@ func (r *Runner) watchOrphans(ctx context.Context) {
 	}
 }
 
-// waitForList waits until providers must be listed again. It returns false if ctx has
-// ended. After a removal request the wait is short.
+// waitForList returns false if ctx has ended. After a removal request the wait is short.
 func (r *Runner) waitForList(ctx context.Context, wait time.Duration) bool {
 	end := time.Now().Add(wait)
 	for {
@@ -155,7 +151,6 @@ func (r *Runner) isRemoving() bool {
 // recheckFor is the time after a removal request during which providers are listed more often.
 const recheckFor = 3 * time.Minute
 
-// noteRemoval records that the removal of an orphan was requested.
 func (r *Runner) noteRemoval(name, resource string) {
 	r.orphans.mu.Lock()
 	if o := r.orphans.found[name][resource]; o != nil {
@@ -187,15 +182,12 @@ func (r *Runner) providerNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// findOrphans lists a provider's resources, records and logs the orphans among them, and
-// removes released orphans if Config.RemoveOrphans is set. It returns the orphans by name,
-// and fails if the provider or the store cannot be read. The caller holds the provider's
-// lock.
+// findOrphans also removes released orphans if Config.RemoveOrphans is set. It returns the orphans
+// by name. The caller holds the provider's lock.
 //
-// A sliver's record is written before its resource is created, and deleted after the
-// resource is removed. The records are read after the provider's answer, so a resource
-// without a record is an orphan or has been removed meanwhile. A second get by name
-// finds out which.
+// A sliver's record is written before its resource is created, and deleted after the resource is
+// removed. The records are read after the provider's answer, so a resource without a record is an
+// orphan or has been removed meanwhile. A second get by name finds out which.
 func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (found map[string]provider.Resource, err error) {
 	known := r.knownOrphans(name)
 	all, err := r.existing(ctx, p, nil, known)
@@ -248,7 +240,6 @@ func (r *Runner) findOrphans(ctx context.Context, name string, p Provider) (foun
 	return found, nil
 }
 
-// knownOrphans returns the names of the orphans that a provider had when it was last listed.
 func (r *Runner) knownOrphans(name string) map[string]bool {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
@@ -259,10 +250,10 @@ func (r *Runner) knownOrphans(name string) map[string]bool {
 	return known
 }
 
-// existing returns the resources that a provider has, by name. If names is not nil, it reads
-// only these resources. orphans has the names of the provider's orphans from the last list.
-// Such an orphan exists until the provider has finished removing it. It also counts as existing
-// if the provider returns an error for it, unless the error is of kind Unknown.
+// existing returns a provider's resources by name. If names is not nil, it reads only these
+// resources. The parameter orphans has the names of the orphans from the last list. Such an orphan
+// exists until the provider has finished removing it. An orphan for which the provider returns an
+// error also exists, unless the error is of kind Unknown.
 func (r *Runner) existing(ctx context.Context, p Provider, names []string, orphans map[string]bool) (map[string]provider.Resource, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -297,7 +288,7 @@ func (r *Runner) withoutRecord(resources map[string]provider.Resource) (map[stri
 	return left, err
 }
 
-// recordOrphans replaces the recorded orphans of a provider, and returns the new orphans.
+// recordOrphans returns the new orphans.
 func (r *Runner) recordOrphans(name string, found map[string]provider.Resource) (fresh []*Orphan) {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
@@ -364,9 +355,8 @@ func (r *Runner) markReleased(name string, fresh []*Orphan) error {
 	return err
 }
 
-// removeReleased removes a provider's orphans that this site has released. It removes only
-// orphans that the runner first saw at least Limits.OrphansAfter ago. Limits.Removals limits
-// the damage of a mistake.
+// removeReleased removes only orphans that the runner first saw at least Limits.OrphansAfter ago.
+// Limits.Removals limits the damage of a mistake.
 func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, found map[string]provider.Resource) {
 	if !p.Reports(provider.AttrEnsure) {
 		return
@@ -388,8 +378,7 @@ func (r *Runner) removeReleased(ctx context.Context, name string, p Provider, fo
 	}
 }
 
-// countRemoval counts an automatic removal. It returns false, and counts nothing, if the
-// limit of the last hour is reached.
+// countRemoval returns false, and counts nothing, if the limit of the last hour is reached.
 func (r *Runner) countRemoval() bool {
 	r.orphans.mu.Lock()
 	defer r.orphans.mu.Unlock()
@@ -401,8 +390,7 @@ func (r *Runner) countRemoval() bool {
 	return true
 }
 
-// remove asks a provider to remove one resource, and returns the provider's error. The
-// next list shows whether the resource still exists.
+// remove returns the provider's error. Only the next list shows whether the resource still exists.
 func (r *Runner) remove(ctx context.Context, p Provider, name string, current provider.Resource) error {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "set", r.limits.Set))
 	defer cancel()

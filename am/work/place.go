@@ -12,10 +12,9 @@ import (
 // placesAtOnce is the maximum number of records that one decision of recordPlaces changes.
 const placesAtOnce = 1000
 
-// placeOf returns the name of a sliver's component and the name of its provider. Both names
-// come from the sliver's record, since the inventory may name another provider by now. Records
-// of earlier versions lack the names; for these, placeOf reads the inventory. ok is false if
-// the inventory does not have the component.
+// placeOf reads the names from the sliver's record, since the inventory may name another provider
+// by now. Records of earlier versions lack the names; for these, placeOf reads the inventory. ok is
+// false if the inventory does not have the component.
 func (r *Runner) placeOf(s *am.Sliver) (component, provider string, ok bool) {
 	if s.Provider != "" {
 		return s.ComponentName, s.Provider, true

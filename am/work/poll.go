@@ -33,13 +33,11 @@ type Polled struct {
 	Err    error
 }
 
-// polls are the results of the polls of all providers.
 type polls struct {
 	mu         sync.Mutex
 	byProvider map[string]*polled // by the provider's name
 }
 
-// polled is the state of the polls of one provider.
 type polled struct {
 	Polled
 	running int
@@ -47,7 +45,6 @@ type polled struct {
 	logged  bool          // whether its silence was logged
 }
 
-// isSilent reports whether the provider has not answered for longer than its limit.
 func (p *polled) isSilent() bool { return time.Since(p.Answered) > p.limit }
 
 // Polled returns the poll results of all providers that the inventory or a sliver names,
@@ -120,7 +117,7 @@ func (r *Runner) startPolls() (due []string) {
 	return due
 }
 
-// pollOnce polls a provider. The provider counts as answering unless the call as a whole fails.
+// pollOnce counts the provider as answering unless the call as a whole fails.
 func (r *Runner) pollOnce(ctx context.Context, name string) {
 	p, err := r.cfg.Providers(name)
 	if err == nil {
@@ -150,9 +147,8 @@ func (r *Runner) pollOnce(ctx context.Context, name string) {
 	was.Answered, was.logged = time.Now(), false
 }
 
-// operatorText returns the text of an error for operators. For a provider's error it returns
-// Detail, because the text of Error only refers to the log. For nil it returns a text which
-// says that no call has ended yet.
+// operatorText returns Detail for a provider's error, because the text of Error only refers to the
+// log. For nil it returns a text which says that no call has ended yet.
 func operatorText(err error) string {
 	if err == nil {
 		return "none of its calls has ended yet"

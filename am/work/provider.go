@@ -27,7 +27,6 @@ type Provider interface {
 // Executable converts a loaded provider to a Provider.
 func Executable(p *provider.Provider) Provider { return executable{p} }
 
-// executable is a loaded provider as a Provider.
 type executable struct{ *provider.Provider }
 
 // timed is a provider whose metadata have time limits for its calls.
@@ -35,8 +34,7 @@ type timed interface {
 	Timeout(action string) time.Duration
 }
 
-// timeLimit returns the time limit for one call of p. This is limit, or the limit in the
-// metadata of p if that is longer.
+// timeLimit returns the parameter limit, or the limit in the metadata of p if that is longer.
 func timeLimit(p Provider, action string, limit time.Duration) time.Duration {
 	if t, ok := p.(timed); ok {
 		return max(limit, t.Timeout(action))

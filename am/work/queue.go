@@ -33,8 +33,7 @@ type queue struct {
 	soon         []*job // jobs that will soon be due for a get
 }
 
-// start starts the calls that have a free worker, and returns the time at which it must run
-// again.
+// start returns the time at which it must run again.
 func (l *loop) start(ctx context.Context, q *queue, now time.Time) time.Time {
 	never := now.Add(time.Minute)
 	if len(q.toGet)+len(q.toSet)+len(q.gets)+len(q.sets) == 0 {

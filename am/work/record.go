@@ -11,8 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// record records the outcomes of items in one decision, and logs them. It drops outcomes for an
-// older generation.
+// record records all outcomes in one decision. It drops outcomes for an older generation.
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
 	for n, i := range items {
@@ -48,7 +47,6 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	return err
 }
 
-// changesRecord reports whether an outcome changes the records of the sliver or its task.
 func changesRecord(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
@@ -63,15 +61,14 @@ func changesRecord(i *item, o outcome) bool {
 	return true
 }
 
-// clearsError reports whether the outcome o makes the error in a sliver's record obsolete. It
-// does if the provider has accepted a set, or has reported a resource that is changing. A
-// sliver that has failed permanently keeps its error.
+// clearsError returns true if the provider has accepted a set, or has reported a resource that is
+// changing. A sliver that has failed permanently keeps its error.
 func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }
 
-// current returns the stored sliver and the stored task of t. It fails with store.ErrNotFound
-// if the generation of the sliver or of the stored task differs from that of t.
+// current fails with store.ErrNotFound if the generation of the sliver or of the stored task
+// differs from that of t.
 func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	s, _, err := v.Sliver(t.Sliver)
 	if err != nil {
@@ -84,7 +81,6 @@ func current(v *store.View, t am.Task) (am.Sliver, am.Task, error) {
 	return s, now, err
 }
 
-// applyOutcome adds to cs the changes that one outcome makes to a sliver and its task.
 func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o outcome) {
 	switch o.verdict {
 	case unavailable:
@@ -131,7 +127,6 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 	cs.PutSliver(s)
 }
 
-// fail ends the sliver's task with a failure event.
 func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, request string) {
 	if s.Status.Operational != am.Failed || s.Error == "" { // the first error stays
 		s.Error = text
@@ -141,16 +136,14 @@ func fail(v *store.View, cs *store.ChangeSet, s *am.Sliver, e am.Event, text, re
 	cs.Log(am.JournalEntry{At: v.Now(), Event: string(e), Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: text})
 }
 
-// undo requests the removal of a sliver's resource after the sliver's task was given up. The
-// sliver's record stays, and holds the component, until the sliver is deleted or its lease
-// ends.
+// undo keeps the sliver's record, which holds the component until the sliver is deleted or its
+// lease ends.
 func undo(v *store.View, cs *store.ChangeSet, s *am.Sliver, request string) {
 	s.Desired.Present, s.Desired.On = false, false
 	s.Generation++
 	cs.PutTask(am.Task{Sliver: s.URN, Generation: s.Generation, Goal: am.GoalUndo, Since: v.Now(), Request: request})
 }
 
-// logOutcome logs what happened to a sliver.
 func (r *Runner) logOutcome(i *item, o outcome) {
 	log := r.cfg.Log.With("request", i.task.Request, "slice", i.sliver.Slice.String(), "sliver", i.sliver.URN.String(),
 		"goal", string(i.task.Goal), "generation", i.task.Generation)

@@ -27,8 +27,6 @@ type settled struct {
 	generation int64
 }
 
-// sweep compares all slivers without tasks with their resources, periodically and after
-// RequestSweep, until ctx ends.
 func (r *Runner) sweep(ctx context.Context) {
 	// Wait before the first sweep, too: providers may still be starting, like this server.
 	t := time.NewTicker(r.limits.Sweep)
@@ -61,7 +59,6 @@ func (r *Runner) sweep(ctx context.Context) {
 	}
 }
 
-// settled returns the slivers to compare, by provider.
 func (r *Runner) settled() (map[string][]settled, error) {
 	all := map[string][]settled{}
 	err := r.cfg.Store.Read(func(v *store.View) error {
@@ -77,13 +74,11 @@ func (r *Runner) settled() (map[string][]settled, error) {
 	return all, err
 }
 
-// isSettled reports whether a sliver has a resource and no task.
 func isSettled(v *store.View, s *am.Sliver) bool {
 	o := s.Status.Operational
 	return s.Status.Allocation == am.Provisioned && (o == am.Ready || o == am.NotReady) && v.Rev(store.TaskKey(s.URN)) == 0
 }
 
-// sweepProvider compares the slivers of one provider, in batches.
 func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, slivers []settled) {
 	calls := sweepCalls
 	for batch := range slices.Chunk(slivers, r.limits.Names) {
@@ -93,9 +88,9 @@ func (r *Runner) sweepProvider(ctx context.Context, name string, p Provider, sli
 	}
 }
 
-// sweepSome compares the slivers in batch with their resources, which it reads with one get.
-// calls is the number of additional gets that are left. If the get fails and two more are left,
-// sweepSome sweeps the two halves of the batch separately.
+// sweepSome reads the resources of the batch with one get. calls is the number of additional gets
+// that are left. If the get fails and two more are left, sweepSome sweeps the two halves of the
+// batch separately.
 func (r *Runner) sweepSome(ctx context.Context, p Provider, batch []settled, calls *int) error {
 	found, err := r.get(ctx, p, batch)
 	if err != nil {
@@ -126,7 +121,6 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, batch []settled, cal
 	return r.recordObserved(ctx, p, batch, found)
 }
 
-// findDeviations returns the slivers in batch whose resources are lost or have drifted.
 func (r *Runner) findDeviations(p Provider, batch []settled, found map[string]provider.Result) (bad []settled, err error) {
 	err = r.cfg.Store.Read(func(v *store.View) error {
 		for _, x := range batch {
@@ -144,7 +138,7 @@ func (r *Runner) findDeviations(p Provider, batch []settled, found map[string]pr
 	return bad, err
 }
 
-// get reads the resources of the slivers in batch. The result has an entry for each sliver.
+// get returns an entry for each sliver.
 func (r *Runner) get(ctx context.Context, p Provider, batch []settled) (map[string]provider.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeLimit(p, "get", r.limits.Get))
 	defer cancel()
@@ -165,8 +159,7 @@ func (r *Runner) get(ctx context.Context, p Provider, batch []settled) (map[stri
 	return found, nil
 }
 
-// lossOf returns the reason why the resource of a settled sliver is lost. It returns "" if the
-// resource is not lost, or if the result does not show whether it is lost.
+// lossOf returns "" if the resource is not lost, or if the result does not show whether it is lost.
 func lossOf(res provider.Result) string {
 	switch {
 	case res.Err != nil && res.Err.Kind == provider.Unknown:
@@ -181,9 +174,8 @@ func lossOf(res provider.Result) string {
 	return ""
 }
 
-// recordObserved compares the slivers in batch with the resources in found, and records losses,
-// drift and other changes. While a resource is changing, for example during a restart by the
-// provider, recordObserved keeps the last recorded state.
+// recordObserved keeps the last recorded state while a resource is changing, for example during a
+// restart by the provider.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, x := range batch {
@@ -242,8 +234,8 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 	return nil
 }
 
-// recordChanges records the observed state of a ready resource. The state may have new results
-// of services that were still running when the sliver became ready.
+// recordChanges records the state of a ready resource. The state may have new results of services
+// that were still running when the sliver became ready.
 func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, state am.Observed) {
 	before := missingParts(p, s)
 	s.Observed = state
@@ -256,14 +248,13 @@ func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s
 	}
 }
 
-// sleep waits for d. It fails if ctx ends first.
+// sleep fails if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	sleepUntil(ctx, d, nil)
 	return ctx.Err()
 }
 
-// sleepUntil waits for d, or until ctx ends or wake has a value. woken reports whether wake had
-// a value.
+// sleepUntil returns early if ctx ends or wake has a value. woken reports whether wake had a value.
 func sleepUntil(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -13,7 +13,6 @@ const (
 	defaultValues = 200_000
 )
 
-// orDefault replaces zero fields with their defaults.
 func (l Limits) orDefault() Limits {
 	if l.Depth <= 0 {
 		l.Depth = defaultDepth
@@ -49,7 +48,6 @@ func DecodeResponse(b []byte, lim Limits) (Value, error) {
 	return v, nil
 }
 
-// call reads a methodCall.
 func (r *reader) call() Call {
 	r.root("methodCall")
 	r.open("methodName", "methodCall")
@@ -65,7 +63,6 @@ func (r *reader) call() Call {
 	return c
 }
 
-// response reads a methodResponse.
 func (r *reader) response() (v Value, fault *Fault) {
 	r.root("methodResponse")
 	name := r.next("methodResponse")
@@ -102,7 +99,6 @@ func (r *reader) params() []Value {
 	return all
 }
 
-// fault converts the value of a <fault> to an error.
 func (r *reader) fault(v Value) *Fault {
 	s, _ := v.(Struct)
 	code, _ := s.Get("faultCode")

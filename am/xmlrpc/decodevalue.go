@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// part reads a value that is a part of another value. place is the last step of r.path during
-// that time; messages show r.path.
+// part reads a part of another value. During that time, place is the last step of r.path, which
+// messages show.
 func (r *reader) part(place step, depth int) Value {
 	r.path = append(r.path, place)
 	v := r.value(depth)
@@ -59,7 +59,7 @@ func (r *reader) typed(kind string, depth int) Value {
 	return v
 }
 
-// scalar parses s as a value of the type kind. s has no blanks at its ends.
+// scalar expects s without blanks at its ends.
 func scalar(kind, s string) (v Value, ok bool) {
 	switch kind {
 	case "int", "i4":
@@ -84,7 +84,7 @@ func scalar(kind, s string) (v Value, ok bool) {
 	}
 }
 
-// parseTime parses a time; a time without an offset is in UTC.
+// parseTime reads a time without an offset as UTC.
 func parseTime(s string) (Value, bool) {
 	for _, layout := range [...]string{
 		"20060102T15:04:05",

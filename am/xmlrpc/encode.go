@@ -58,7 +58,7 @@ func AppendFault(b []byte, f *Fault) []byte {
 	return append(b, "</string></value></member></struct></value></fault></methodResponse>\n"...)
 }
 
-// appendValue appends a value. depth is 1 for the outermost value.
+// appendValue expects depth 1 for the outermost value.
 func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	if depth > defaultDepth {
 		return b, fmt.Errorf("deeper than %d", defaultDepth)
@@ -110,7 +110,6 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	return append(b, "</value>"...), err
 }
 
-// appendStruct appends a struct.
 func appendStruct(b []byte, s Struct, depth int) ([]byte, error) {
 	var names nameSet
 	var err error
@@ -179,5 +178,4 @@ var asIs = func() (t [256]bool) {
 	return t
 }()
 
-// fits32 reports whether n fits into 32 bits.
 func fits32(n int) bool { return int(int32(n)) == n }

@@ -9,8 +9,7 @@ import (
 // 1.1 and PHP libraries declare it for calls that are mostly plain ASCII.
 const latin1Name = "iso-8859-1"
 
-// encodingOf returns the character set that an XML declaration names. named is false if the
-// declaration names none.
+// encodingOf returns false for named if the declaration names no character set.
 func encodingOf(inst string) (charset string, named bool) {
 	_, after, named := strings.Cut(inst, "encoding")
 	after = trim(strings.TrimPrefix(trim(after), "="))
@@ -49,7 +48,6 @@ func firstControl(b []byte) int {
 	return -1
 }
 
-// fromLatin1 converts a text from ISO-8859-1 to UTF-8.
 func fromLatin1(b []byte) []byte {
 	more := 0
 	for _, c := range b {

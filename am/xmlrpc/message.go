@@ -20,7 +20,6 @@ func plain(s string) string {
 	return s[1:len(s)-1] + dots
 }
 
-// cut returns the first limit bytes of s, and dots if s is longer.
 func cut(s string, limit int) (head, dots string) {
 	if len(s) <= limit {
 		return s, ""
@@ -28,7 +27,6 @@ func cut(s string, limit int) (head, dots string) {
 	return strings.ToValidUTF8(s[:limit], ""), "..."
 }
 
-// trim removes the white space of XML at both ends.
 func trim(s string) string { return strings.Trim(s, " \t\r\n") }
 
 // step is one part of the path to a value, for messages: a member's name, or the number
@@ -39,7 +37,6 @@ type step struct {
 	n    int
 }
 
-// pathText returns a path as text for a message.
 func pathText(path []step) string {
 	var b strings.Builder
 	for _, s := range path {

@@ -24,8 +24,8 @@ type reader struct {
 	err    *SyntaxError
 }
 
-// newReader returns a reader of a document. If the bytes are not text of the declared
-// character set, the reader already has an error.
+// newReader returns a reader that already has an error if the bytes are not text of the declared
+// character set.
 func newReader(b []byte, lim Limits) *reader {
 	bad, set := firstBad, "UTF-8"
 	latin1 := declaresLatin1(b)
@@ -87,8 +87,7 @@ func firstBad(b []byte) int {
 	return -1
 }
 
-// token returns the next start tag, end tag or text; nil at the end of the document,
-// and after an error.
+// token returns nil at the end of the document, and after an error.
 func (r *reader) token() xml.Token {
 	for r.err == nil {
 		r.in.token = r.d.InputOffset()
@@ -124,7 +123,6 @@ func (r *reader) token() xml.Token {
 	return nil
 }
 
-// declared checks the XML declaration: its place, and the character set that it names.
 func (r *reader) declared(inst string) {
 	if r.begun {
 		r.refuse(FaultParse, "the XML declaration is not at the beginning")
@@ -197,7 +195,6 @@ func (r *reader) open(name, parent string) {
 	}
 }
 
-// close reads </name>.
 func (r *reader) close(name string) {
 	if got := r.next(name); got != "" {
 		r.invalid("<%s> inside of <%s>, where nothing more is expected", plain(got), name)
@@ -244,7 +241,6 @@ func (r *reader) end() {
 	}
 }
 
-// syntax records an error of the tokenizer.
 func (r *reader) syntax(err error) {
 	switch e := err.(type) {
 	case *xml.SyntaxError:
@@ -256,10 +252,9 @@ func (r *reader) syntax(err error) {
 	}
 }
 
-// invalid records a FaultInvalid error.
 func (r *reader) invalid(format string, args ...any) { r.refuse(FaultInvalid, format, args...) }
 
-// refuse records an error, unless there is one already.
+// refuse keeps an earlier error.
 func (r *reader) refuse(code int, format string, args ...any) {
 	if r.err == nil {
 		line, _ := r.d.InputPos()
@@ -282,7 +277,6 @@ type tagTooLong struct{}
 
 func (tagTooLong) Error() string { return "tag too long" }
 
-// ReadByte returns the next byte, or tagTooLong inside a tag longer than maxTag.
 func (in *input) ReadByte() (byte, error) {
 	if in.pos >= len(in.b) {
 		return 0, io.EOF
@@ -310,7 +304,6 @@ func (in *input) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// label returns the name of an element with its namespace prefix, if it has one.
 func label(n xml.Name) string {
 	if n.Space != "" {
 		return n.Space + ":" + n.Local
@@ -318,5 +311,4 @@ func label(n xml.Name) string {
 	return n.Local
 }
 
-// blank reports whether t is only white space of XML.
 func blank(t []byte) bool { return len(bytes.Trim(t, " \t\r\n")) == 0 }

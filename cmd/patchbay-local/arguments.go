@@ -7,9 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// argumentCount returns a check that the number of arguments is at least minimum and at most
-// maximum. If maximum is -1, there is no upper limit. names are the names of the arguments for
-// the error.
+// argumentCount sets no upper limit if maximum is -1. names are the names of the arguments for the
+// error.
 func argumentCount(minimum, maximum int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

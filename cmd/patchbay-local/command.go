@@ -13,7 +13,6 @@ import (
 // providerCommands are the commands that act as a provider.
 var providerCommands = []string{"behind", "local", "simulated"}
 
-// command returns the program with all its commands.
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "patchbay-local",
@@ -30,7 +29,6 @@ func command() *cobra.Command {
 	return root
 }
 
-// simulatedOptions are the flags of the simulated provider.
 type simulatedOptions struct {
 	name string
 }
@@ -68,7 +66,6 @@ func versionCommand() *cobra.Command {
 // version is set by the linker (-X main.version=…) in a release.
 var version string
 
-// buildVersion returns the version of a release, or else the version of the Go module.
 func buildVersion() string {
 	if version != "" {
 		return version

@@ -84,7 +84,6 @@ func isRunning(ctx context.Context, instance string) bool {
 	return !errors.Is(err, local.ErrDown)
 }
 
-// printFinding prints the result of one check, with its remedy.
 func printFinding(out io.Writer, f doctor.Finding) {
 	mark := "ok     "
 	switch {

@@ -68,7 +68,6 @@ background, type 'COMMAND >/dev/null 2>&1 &'.`,
 	return c
 }
 
-// inTerminal runs cmd on a terminal of the node, and connects this terminal with it.
 func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) error {
 	p, err := agent.Exec(ctx, conn, cmd, nil)
 	if err != nil {
@@ -95,7 +94,6 @@ func inTerminal(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) err
 	return waitExit(p)
 }
 
-// setSize sets the window size of a terminal.
 func setSize(f *os.File, size *unix.Winsize) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -104,8 +102,6 @@ func setSize(f *os.File, size *unix.Winsize) {
 	_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
 }
 
-// rawTerminal switches this terminal to raw mode, and returns a function that restores
-// it.
 func rawTerminal() (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(0, unix.TCGETS)
 	if err != nil {
@@ -163,8 +159,7 @@ func withPipes(ctx context.Context, conn *fdsocket.Conn, cmd agent.Command) erro
 	return waitExit(p)
 }
 
-// waitExit waits for the end of p. It returns an exitStatus unless p succeeded; a signal
-// counts as 128 plus its number.
+// waitExit returns an exitStatus unless p succeeded. A signal counts as 128 plus its number.
 func waitExit(p *agent.Process) error {
 	exit, err := p.Wait()
 	switch {

@@ -95,7 +95,6 @@ files are deleted at a start of the testbed when no node uses them.`,
 	return c
 }
 
-// images opens the image store of the testbed whose settings are in a file.
 func (f *siteFlags) images(settings string) (*image.Store, error) {
 	if err := needRoot(); err != nil {
 		return nil, err

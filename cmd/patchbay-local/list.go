@@ -50,7 +50,6 @@ func listCommand() *cobra.Command {
 	return c
 }
 
-// show decodes an answer and prints it with write.
 func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) error {
 	var answer T
 	if err := json.Unmarshal(a.Output, &answer); err != nil {
@@ -59,8 +58,7 @@ func show[T any](out io.Writer, a local.Answer, write func(io.Writer, T) error) 
 	return write(out, answer)
 }
 
-// askTestbed sends a request to the testbed whose settings are in a file. It returns an error
-// in the answer as its own error.
+// askTestbed returns an error in the answer as its own error.
 func askTestbed(ctx context.Context, settings string, r local.Request) (local.Answer, error) {
 	s, err := readSettings(settings)
 	if err != nil {
@@ -85,7 +83,6 @@ func askTestbed(ctx context.Context, settings string, r local.Request) (local.An
 	return a, nil
 }
 
-// countNodes returns "1 node" or "N nodes".
 func countNodes(n int) string {
 	if n == 1 {
 		return "1 node"
@@ -93,7 +90,6 @@ func countNodes(n int) string {
 	return fmt.Sprintf("%d nodes", n)
 }
 
-// printList prints the nodes and endpoints of a testbed.
 func printList(out io.Writer, l local.List) error {
 	fmt.Fprintf(out, "Testbed %s: %s; gateway %s\n", l.Instance, countNodes(len(l.Nodes)), l.Gateway)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -133,7 +129,6 @@ func printable(s string) string {
 	return dash(s)
 }
 
-// dash returns s, or "-" if it is empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"
@@ -141,7 +136,6 @@ func dash(s string) string {
 	return s
 }
 
-// dashZero returns n as text, or "-" if it is 0.
 func dashZero(n int) string {
 	if n == 0 {
 		return "-"
@@ -149,7 +143,6 @@ func dashZero(n int) string {
 	return fmt.Sprint(n)
 }
 
-// lastPart returns the name at the end of a URN.
 func lastPart(urn string) string { return urn[strings.LastIndexByte(urn, '+')+1:] }
 
 func formatMegabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

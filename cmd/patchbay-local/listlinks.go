@@ -10,7 +10,6 @@ import (
 	"patchbay/inventory/local"
 )
 
-// printLinks prints the interfaces of all nodes, grouped by link.
 func printLinks(out io.Writer, links []local.ListedLink) error {
 	if len(links) == 0 {
 		_, err := fmt.Fprintln(out, "No node has an interface for links.")
@@ -41,8 +40,8 @@ func printLinks(out io.Writer, links []local.ListedLink) error {
 // that it shows for each property.
 const maxShown = 3
 
-// formatProperties formats the requested properties of frames that leave an interface.
-// omitted is the number of further properties, which the testbed's answer left out.
+// formatProperties formats the properties of frames that leave an interface. omitted is the number
+// of properties that the testbed's answer left out.
 func formatProperties(properties []local.ListedProperty, omitted int) string {
 	var all []string
 	for _, p := range properties[:min(len(properties), maxShown)] {

@@ -56,8 +56,7 @@ func main() {
 	exit(prefix, err)
 }
 
-// exit ends the program with the exit status for err. If err is not an exitStatus, exit prints
-// the prefix and err.
+// exit prints the prefix and err, unless err is an exitStatus.
 func exit(prefix string, err error) {
 	status, isStatus := errors.AsType[exitStatus](err)
 	switch {

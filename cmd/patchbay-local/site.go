@@ -13,12 +13,10 @@ import (
 	"patchbay/inventory/local/testbed"
 )
 
-// siteFlags are the flags of commands that have a settings file as argument.
 type siteFlags struct {
 	state string
 }
 
-// add adds the flags to a command.
 func (f *siteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.state, "state", "", "folder of the nodes' state (default: "+testbed.Root+"/INSTANCE)")
 }
@@ -44,7 +42,6 @@ func readSettings(path string) (local.Settings, error) {
 	return local.ReadSettings(path)
 }
 
-// needRoot returns an error unless this process is root.
 func needRoot() error {
 	if os.Geteuid() != 0 {
 		return errors.New("this needs root: run it with sudo")

@@ -72,7 +72,6 @@ func checkListenAddress(path string, a netip.Addr) error {
 	return l.Close()
 }
 
-// options returns the options for running the testbed whose settings are at path.
 func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 	if o.Settings, o.State, err = f.read(path); err != nil {
 		return o, err

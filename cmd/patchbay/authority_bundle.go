@@ -19,7 +19,7 @@ import (
 // serverCAFile is the file in a user's folder with the certificates of the server.
 const serverCAFile = "server-ca.pem"
 
-// port returns the port of the site's URL. The port 0 means that the server chooses one.
+// port returns "0" if the server chooses the port.
 func (t *trialSite) port() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {
@@ -28,9 +28,9 @@ func (t *trialSite) port() string {
 	return u.Port()
 }
 
-// aggregateFiles returns the file aggregate.yaml with the site's URL. If the server's
-// certificates are self-signed, it also returns a file with the certificates. If the server
-// chooses its port, the URL is unknown, and aggregateFiles returns no files.
+// aggregateFiles returns aggregate.yaml and, if the server's certificates are self-signed, a file
+// with these certificates. If the server chooses its port, the URL is unknown, and aggregateFiles
+// returns no files.
 func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	if t.port() == "0" {
 		return nil, nil
@@ -46,7 +46,7 @@ func (t *trialSite) aggregateFiles() ([]site.File, error) {
 	return []site.File{{Name: aggregateName, Content: fmt.Appendf(text, "ca: %s\n", serverCAFile), Mode: 0o644}, {Name: serverCAFile, Content: ca, Mode: 0o644}}, nil
 }
 
-// serverCA returns the certificates of the server if all are self-signed, else nil.
+// serverCA returns nil unless all certificates of the server are self-signed.
 func (t *trialSite) serverCA() ([]byte, error) {
 	var all []byte
 	for _, pair := range t.config.Keys {
@@ -92,8 +92,7 @@ With omni (https://github.com/GENI-NSF/geni-tools), perhaps installed as omni.py
   om delete %[7]s
 `
 
-// bundle returns a zip with the files that a user needs on another machine. The same files
-// always give the same zip.
+// bundle always returns the same zip for the same files.
 func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 	request := filepath.Join(t.dir, site.RequestName)
 	files := []string{u.path("cert.pem"), u.path("key.pem"), u.path("usercred.xml"), filepath.Join(u.Dir, u.publicKeys()), filepath.Join(u.Dir, aggregateName)}
@@ -143,7 +142,6 @@ func (t *trialSite) bundle(u *trialUser) ([]byte, error) {
 // slicesDir is the folder of slice credentials in a user's folder.
 const slicesDir = "slices"
 
-// pack adds a file to a zip.
 func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	h := &zip.FileHeader{Name: f.Name, Method: zip.Deflate, Modified: modified.UTC()}
 	h.SetMode(f.Mode)
@@ -154,8 +152,6 @@ func pack(z *zip.Writer, f site.File, modified time.Time) error {
 	return err
 }
 
-// readme returns the text of README.txt in a bundle. userSlices are the names of the user's
-// slices. hasRequest reports whether the bundle has an example request.
 func (t *trialSite) readme(u *trialUser, userSlices []string, hasRequest bool) []byte {
 	keys, more := u.file("key.pem")+" and id_ed25519 are private keys", ""
 	if len(u.SSHKey) == 0 {

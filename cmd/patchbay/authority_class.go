@@ -18,7 +18,6 @@ import (
 	"patchbay/credentials/trial"
 )
 
-// classUser is one user of a class.
 type classUser struct {
 	place string // where the name was given, for messages
 	name  string
@@ -27,8 +26,7 @@ type classUser struct {
 	slice string // "" for none
 }
 
-// makeClass creates the named users with their slices and bundles. If the input for any user
-// has a mistake, it creates nothing.
+// makeClass creates nothing if the input for any user has a mistake.
 func (o *userOptions) makeClass(t *trialSite, c console) error {
 	now := time.Now()
 	class, err := o.members()
@@ -66,7 +64,6 @@ func (o *userOptions) makeClass(t *trialSite, c console) error {
 	return nil
 }
 
-// makeMember creates one user of a class, with slice and bundle.
 func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Time, done *table) error {
 	var what []string
 	isNew := !t.HasUser(m.name)
@@ -107,7 +104,6 @@ func (o *userOptions) makeMember(t *trialSite, m classUser, expires, now time.Ti
 	return nil
 }
 
-// hasCredential reports whether the user has a valid credential for a slice.
 func (u *trialUser) hasCredential(slice string, now time.Time) bool {
 	text, err := site.ReadRegular(u.credentialFile(slice))
 	if err != nil {
@@ -117,7 +113,6 @@ func (u *trialUser) hasCredential(slice string, now time.Time) bool {
 	return err == nil && now.Before(c.expires)
 }
 
-// members returns the users that the command names.
 func (o *userOptions) members() (class []classUser, err error) {
 	if o.List == "" {
 		for _, name := range o.Names {
@@ -147,8 +142,8 @@ func isKeyText(s string) bool {
 	return more && (strings.HasPrefix(kind, "ssh-") || strings.HasPrefix(kind, "ecdsa-") || strings.HasPrefix(kind, "sk-"))
 }
 
-// readList reads a list of users. Each line has a name and perhaps an SSH key; if the
-// first line has commas, the list is CSV.
+// readList expects a name and perhaps an SSH key on each line. If the first line has commas, the
+// list is CSV.
 func readList(file string, text []byte) (class []classUser, err error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // spreadsheet programs write this byte order mark
 	n := 0
@@ -167,7 +162,6 @@ func readList(file string, text []byte) (class []classUser, err error) {
 	return class, nil
 }
 
-// readCSV reads a list of users as CSV with a header.
 func readCSV(file string, text []byte) (class []classUser, err error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comment, r.FieldsPerRecord, r.TrimLeadingSpace = '#', -1, true
@@ -248,7 +242,6 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 // maxSlice is the longest name of a slice, in characters (AM API, identifiers).
 const maxSlice = 19
 
-// readKey reads the SSH keys of a user.
 func (m *classUser) readKey() (err error) {
 	switch {
 	case m.key == "":
@@ -261,7 +254,6 @@ func (m *classUser) readKey() (err error) {
 	return err
 }
 
-// readSSHKeys reads a file of public SSH keys.
 func readSSHKeys(file string) ([]byte, error) {
 	text, err := site.ReadRegular(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -109,8 +109,7 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// credentialFile returns the file with the user's credential of a slice. It ignores the case
-// of the slice's name.
+// credentialFile ignores the case of the slice's name.
 func (u *trialUser) credentialFile(name string) string {
 	for _, have := range slicesIn(u.Dir) {
 		if strings.EqualFold(have, name) {
@@ -120,7 +119,7 @@ func (u *trialUser) credentialFile(name string) string {
 	return filepath.Join(u.Dir, slicesDir, name+"-cred.xml")
 }
 
-// existingUser returns the user of that name. It fails if the site has no such user.
+// existingUser fails if the site has no such user.
 func (t *trialSite) existingUser(name string) (*trialUser, error) {
 	users := filepath.Join(t.dir, site.UsersDir)
 	if _, err := os.Lstat(filepath.Join(users, strings.ToLower(name))); errors.Is(err, fs.ErrNotExist) {
@@ -164,7 +163,6 @@ func (t *trialSite) receiver(name string) (receiver, error) {
 	return r, nil
 }
 
-// readReceiver reads a receiver's certificate from a file.
 func readReceiver(file string) (receiver, error) {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -180,9 +178,8 @@ func readReceiver(file string) (receiver, error) {
 // isDelegated reports whether a credential was delegated by a user, not issued by an authority.
 func isDelegated(credential []byte) bool { return bytes.Contains(credential, []byte("<parent>")) }
 
-// sliceFile returns the file in the receiver's folder for a delegated credential of a slice.
-// It fails if the file holds a credential from an authority, which is never overwritten, or
-// if the receiver has no folder at this site.
+// sliceFile fails if the file holds a credential from an authority, which is never overwritten. It
+// also fails if the receiver has no folder at this site.
 func (r receiver) sliceFile(slice string) (string, error) {
 	if r.dir == "" {
 		return "", errors.New("the receiver has no folder here; give -o FILE for the credential")

@@ -99,7 +99,6 @@ or with omni:
   om delete %[5]s
 `
 
-// writeSlice creates or renews a slice and writes its owner's credential.
 func (t *trialSite) writeSlice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
 	u, err := t.existingUser(owner)
 	if err != nil {

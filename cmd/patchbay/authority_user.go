@@ -142,7 +142,6 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 // loginOf returns the user's login on a node without other users.
 func loginOf(user urn.URN) string { return am.LoginName(user, func(string) bool { return false }) }
 
-// trialSite is a site with its trial authority.
 type trialSite struct {
 	*trial.Authority
 	config *site.Config
@@ -150,8 +149,8 @@ type trialSite struct {
 	URL    string // for API version 3
 }
 
-// lockTrial opens the trial authority of the flag's site for writing. Other commands that
-// write to it wait until unlock is called.
+// lockTrial opens the trial authority for writing. Other commands that write to it wait until
+// unlock is called.
 func (f *siteFlag) lockTrial(ctx context.Context, c console) (t *trialSite, unlock func(), err error) {
 	config, err := f.read()
 	if err != nil {
@@ -164,8 +163,7 @@ func (f *siteFlag) lockTrial(ctx context.Context, c console) (t *trialSite, unlo
 	return t, unlock, err
 }
 
-// openTrial opens the trial authority of a site. If the site has none, the error wraps
-// fs.ErrNotExist.
+// openTrial fails with an error that wraps fs.ErrNotExist if the site has no trial authority.
 func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	dir := filepath.Dir(c.Origin.File)
 	folder := filepath.Join(dir, site.AuthorityDir)
@@ -179,13 +177,11 @@ func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	return &trialSite{a, c, dir, publicURL(ctx, c) + "/am/3.0"}, nil
 }
 
-// noTrial is the error for a site without a trial authority.
 type noTrial struct{ text string }
 
 func (e noTrial) Error() string { return e.text }
 func (e noTrial) Unwrap() error { return fs.ErrNotExist }
 
-// trialUser is a user of the trial authority, with the user's folder.
 type trialUser struct {
 	trial.User
 	Name, Dir string
@@ -199,15 +195,13 @@ func (u *trialUser) path(suffix string) string { return filepath.Join(u.Dir, u.f
 // the authority.
 const ownKeys = "id_own.pub"
 
-// writeUser calls writeUserWithKeys without new SSH keys.
 func (t *trialSite) writeUser(name string, renew bool, now time.Time) (_ *trialUser, wrote bool, err error) {
 	return t.writeUserWithKeys(name, nil, renew, now)
 }
 
-// writeUserWithKeys creates or updates a user and the user's files. For a new user, or if renew
-// is true, it writes all files. Otherwise it writes missing files, and changed files about the
-// site or the SSH keys. If keys is not empty, it replaces the user's SSH keys. wrote reports
-// whether a file was written.
+// writeUserWithKeys writes all files for a new user, or if renew is true. Otherwise it writes
+// missing files, and changed files about the site or the SSH keys. If keys is not empty, it
+// replaces the user's SSH keys.
 func (t *trialSite) writeUserWithKeys(name string, keys []byte, renew bool, now time.Time) (_ *trialUser, wrote bool, err error) {
 	x, err := t.UserWithKeys(name, keys, now)
 	if err != nil {
@@ -263,8 +257,7 @@ func (t *trialSite) writeUserWithKeys(name string, keys []byte, renew bool, now 
 	return u, len(files) > 0, nil
 }
 
-// parseLifetime reads --expires. A duration that is too long for time.Duration becomes the
-// longest possible one.
+// parseLifetime turns a duration that is too long for time.Duration into the longest possible one.
 func parseLifetime(s string) (time.Duration, error) {
 	life, err := display.ParseDuration(s)
 	switch {
@@ -278,8 +271,7 @@ func parseLifetime(s string) (time.Duration, error) {
 	return life, nil
 }
 
-// expiry returns the end of a credential that is created at the time now and valid for the
-// duration life. It fails if the trial authority's certificate ends before the credential.
+// expiry fails if the trial authority's certificate ends before the credential.
 func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error) {
 	if longest := t.Expires().Sub(now); life >= longest {
 		return time.Time{}, fmt.Errorf("--expires is too long: the trial authority ends on %s, so the longest is %dd",
@@ -319,7 +311,6 @@ site = %[7]s,%[8]s
 `, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"))
 }
 
-// publicKeys returns the name of the file with the public SSH keys.
 func (u *trialUser) publicKeys() string {
 	if len(u.SSHKey) == 0 {
 		return ownKeys
@@ -337,7 +328,6 @@ func (t *trialSite) omni(u *trialUser, slice string, args ...string) string {
 	return display.ShellLine(append(line, args...))
 }
 
-// call returns a command line of patchbay call as the user.
 func (t *trialSite) call(u *trialUser, args ...string) string {
 	return display.CommandAt(t.config.Origin.File, append([]string{"call", "--user", u.Name}, args...)...)
 }

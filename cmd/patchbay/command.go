@@ -14,7 +14,6 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// run executes the command line and returns the exit status.
 func run(ctx context.Context, args []string, c console) int {
 	out := &site.Output{To: c.out}
 	c.out = out
@@ -27,10 +26,8 @@ func run(ctx context.Context, args []string, c console) int {
 	return report(err, c)
 }
 
-// renamedFlags has the new names of renamed flags.
 var renamedFlags = map[string]string{"unpromised": "orphans", "believe": "trust"}
 
-// rootCommand returns the command patchbay with all its subcommands.
 func rootCommand(c console) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "patchbay",
@@ -75,13 +72,11 @@ func rootCommand(c console) *cobra.Command {
 	return root
 }
 
-// command is a subcommand of patchbay.
 type command struct {
 	use, short, long string
 	options          options
 }
 
-// commands returns the subcommands, with their options at the defaults.
 func commands() []command {
 	return []command{
 		{"up [REQUEST]", "Create an experiment, and show how to log in", upLong, &upOptions{}},
@@ -125,7 +120,6 @@ func commands() []command {
 	}
 }
 
-// flagError adds the remedy to an error about a flag: its new name, or a similar name.
 func flagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
@@ -161,8 +155,6 @@ var otherNames = map[string]string{
 	"login": "ssh", "connect": "ssh", "list": "status", "ls": "status", "show": "status",
 }
 
-// unknownCommand returns the error for a name that is no command. It suggests a similar
-// command, if there is one.
 func unknownCommand(root *cobra.Command, name string) error {
 	var names []string
 	for _, c := range root.Commands() {
@@ -175,7 +167,6 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return err
 }
 
-// report prints an error and returns the exit status for it.
 func report(err error, c console) int {
 	if err == nil {
 		return 0

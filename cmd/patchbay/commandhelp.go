@@ -35,10 +35,8 @@ Flags:
 `
 }
 
-// commandHelp is the help group and the examples of a command.
 type commandHelp struct{ group, example string }
 
-// helps has the help of each command, by its name.
 var helps = map[string]commandHelp{
 	"up": {"experimenter", `  patchbay up --example               # two nodes on a LAN, on this host
   patchbay up lan.xml                 # the nodes of lan.xml

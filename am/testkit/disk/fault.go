@@ -72,7 +72,6 @@ type Event struct {
 	file uint64 // the file's inode
 }
 
-// succeeded reports whether the call returned no error.
 func (e *Event) succeeded() bool { return e.Err == 0 }
 
 // Log is a list of events, in their order.

@@ -32,8 +32,7 @@ func InstallFilter() {
 	os.Exit(125)
 }
 
-// installAndExec installs the filter and executes the program; it returns only on
-// failure.
+// installAndExec returns only on failure.
 func installAndExec(word, program string) error {
 	socket, err := strconv.Atoi(word)
 	if err != nil {
@@ -84,8 +83,8 @@ var kinds = map[uint32]Kind{
 
 const refused Kind = "refused"
 
-// filterProgram returns the filter. The kernel sends the calls in kinds to the supervisor,
-// and allows all other calls.
+// filterProgram returns a filter that sends the calls in kinds to the supervisor, and allows all
+// other calls.
 func filterProgram() []unix.SockFilter {
 	const number = 0 // the offset of the call's number in struct seccomp_data
 	b := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}

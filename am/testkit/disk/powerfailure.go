@@ -30,7 +30,6 @@ type Snapshot struct {
 	files  map[string]savedFile // by path
 }
 
-// savedFile is the inode of a file and its content.
 type savedFile struct {
 	file uint64
 	data []byte
@@ -86,7 +85,6 @@ func (l Log) Outcomes(before Snapshot, seed uint64, draws int) iter.Seq[Outcome]
 	}
 }
 
-// change is one change of a file's content or of names.
 type change struct {
 	e      *Event
 	synced bool
@@ -101,7 +99,7 @@ type diskState struct {
 	changes []*change
 }
 
-// newDiskState returns the state of a disk on which everything in the snapshot is synced.
+// newDiskState assumes that everything in the snapshot is synced.
 func newDiskState(before Snapshot) *diskState {
 	d := &diskState{folder: before.folder, names: map[string]uint64{}, files: map[uint64][]byte{}}
 	for path, s := range before.files {
@@ -110,7 +108,7 @@ func newDiskState(before Snapshot) *diskState {
 	return d
 }
 
-// note adds an event to the state. It returns false if the event cannot change the disk.
+// note returns false if the event cannot change the disk.
 func (d *diskState) note(e *Event) bool {
 	switch e.Kind {
 	case "":
@@ -140,8 +138,8 @@ func (d *diskState) note(e *Event) bool {
 	return true
 }
 
-// isSyncedBy reports whether the event sync covers the change. A change of content needs a sync
-// of the file. A change of a name needs a sync of the folder that contains the name.
+// isSyncedBy requires a sync of the file for a change of content. For a change of a name, it
+// requires a sync of the folder that contains the name.
 func (c *change) isSyncedBy(sync *Event) bool {
 	switch c.e.Kind {
 	case Rename, Link:
@@ -163,7 +161,6 @@ func (d *diskState) applySynced() {
 	d.changes = d.changes[n:]
 }
 
-// unsynced returns the changes that are not synced, in their order.
 func (d *diskState) unsynced() (w []*change) {
 	for _, c := range d.changes {
 		if !c.synced {
@@ -173,9 +170,9 @@ func (d *diskState) unsynced() (w []*change) {
 	return w
 }
 
-// image returns the content of the disk after a power failure in which only some unsynced
-// changes survive. survivors maps each of these changes to a function that reports whether a
-// sector of the change survives. If the function is nil, all sectors survive.
+// image returns the content of the disk after a power failure. The map survivors contains the
+// unsynced changes that survive, each with a function that reports whether a sector survives. If
+// the function is nil, all sectors survive.
 func (d *diskState) image(survivors map[*change]func(sector int) bool) map[string][]byte {
 	names, files := maps.Clone(d.names), map[uint64][]byte{}
 	for file, data := range d.files {
@@ -196,8 +193,8 @@ func (d *diskState) image(survivors map[*change]func(sector int) bool) map[strin
 	return out
 }
 
-// apply applies the change to names and files. Of a Write it applies only the sectors for
-// which sectors returns true, or all if sectors is nil.
+// apply applies only those sectors of a Write for which the function sectors returns true, or all
+// if sectors is nil.
 func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors func(int) bool) {
 	e := c.e
 	switch e.Kind {
@@ -229,15 +226,14 @@ func (c *change) apply(names map[string]uint64, files map[uint64][]byte, sectors
 	}
 }
 
-// selection is one choice of the unsynced changes that survive a power failure. keep is the
-// parameter survivors of image.
+// selection is one choice of the unsynced changes that survive a power failure. The field keep is
+// the parameter survivors of image.
 type selection struct {
 	what string
 	keep map[*change]func(int) bool
 }
 
-// selections returns different selections of the unsynced changes. draws is the number of
-// random selections among them.
+// selections returns different selections. draws is the number of random selections among them.
 func selections(unsynced []*change, draws int, source *rand.Rand) []selection {
 	choose := func(what string, survives func(n int) bool) selection {
 		v := selection{what, map[*change]func(int) bool{}}

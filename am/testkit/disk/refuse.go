@@ -73,8 +73,8 @@ func (w *Writes) End() {
 	w.restore = nil
 }
 
-// writable returns the descriptor with which this process can write to a file. It fails
-// unless there is exactly one.
+// writable fails unless this process has exactly one descriptor with which it can write to the
+// file.
 func writable(path string) (fd int, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -100,7 +100,6 @@ func Available(t testing.TB) {
 	t.Skipf("cannot supervise a process: %v", err)
 }
 
-// below reports whether a path is the folder or in it.
 func (w *supervisor) below(path string) bool {
 	rest, ok := strings.CutPrefix(path, w.folder)
 	return ok && (rest == "" || rest[0] == '/')

@@ -41,7 +41,7 @@ type answer struct {
 	flags uint32
 }
 
-// ioctl calls ioctl(2), and repeats the call if a signal interrupts it.
+// ioctl repeats the call if a signal interrupts it.
 func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
 	for {
 		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); e == 0 {
@@ -85,8 +85,7 @@ func (w *supervisor) serve() error {
 // allow is the answer that makes the kernel carry out the call itself.
 var allow = answer{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 
-// handle carries out a call with the fault that the test has chosen. reply is false if handle
-// has killed the process.
+// handle returns false for reply if it has killed the process.
 func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	e, fd, err := w.readCall(q)
 	if fd >= 0 {
@@ -124,9 +123,8 @@ func (w *supervisor) handle(q *notification) (a answer, reply bool) {
 	return answer{value: int64(e.Done)}, true
 }
 
-// readCall reads the arguments of a call. e.Kind is empty if the call is not for a file in the
-// folder. fd is this process's copy of the descriptor of the open file, or -1 if there is none.
-// The caller must close fd.
+// readCall leaves e.Kind empty if the call is not for a file in the folder. fd is this process's
+// copy of the descriptor of the open file, or -1 if there is none. The caller must close fd.
 func (w *supervisor) readCall(q *notification) (e Event, fd int, err error) {
 	kind := kinds[uint32(q.call)]
 	switch kind {
@@ -187,14 +185,13 @@ func (e Event) open(q *notification) (Event, int, error) {
 	return e, fd, nil
 }
 
-// inode returns the inode of a path, or 0 if the path does not exist.
+// inode returns 0 if the path does not exist.
 func inode(path string) uint64 {
 	var st unix.Stat_t
 	_ = unix.Lstat(path, &st)
 	return st.Ino
 }
 
-// writePosition returns the position in an open file at which the next write begins.
 func writePosition(fd int, st *unix.Stat_t) int64 {
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil && flags&unix.O_APPEND != 0 {
 		return st.Size
@@ -203,7 +200,6 @@ func writePosition(fd int, st *unix.Stat_t) int64 {
 	return at
 }
 
-// do carries out a portion of the call, and records the result in e.
 func (e *Event) do(p Portion, fd int, q *notification) {
 	data := e.Data
 	switch {
@@ -293,7 +289,6 @@ func memory(thread uint32, address, n uint64) ([]byte, error) {
 	return b[:got], nil
 }
 
-// process returns the id of a thread's process.
 func process(thread uint32) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	for line := range strings.Lines(string(status)) {

@@ -29,8 +29,7 @@ type cache struct {
 	lock    *os.File
 }
 
-// openCache opens the cache and adds missing files. Several guests may use one cache at the
-// same time.
+// openCache adds missing files to the cache. Several guests may use one cache at the same time.
 func openCache(ctx context.Context, dir string) (*cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -54,11 +53,8 @@ func openCache(ctx context.Context, dir string) (*cache, error) {
 	return c, nil
 }
 
-// Close releases the lock on the cache.
 func (c *cache) Close() error { return c.lock.Close() }
 
-// fill fetches the packages if they are missing, finds the kernel and its modules in them,
-// and creates the root file system if necessary.
 func (c *cache) fill(ctx context.Context) error {
 	if _, err := os.Stat(c.host); errors.Is(err, fs.ErrNotExist) {
 		if err := c.fetch(ctx); err != nil {
@@ -85,8 +81,7 @@ func (c *cache) fill(ctx context.Context) error {
 	return errors.Join(err, c.makeRoot(ctx))
 }
 
-// fetch downloads the packages that are not installed and unpacks them into the cache. It does
-// not change the system.
+// fetch does not change the system: it unpacks the packages into the cache.
 func (c *cache) fetch(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "guest: fetching QEMU and Debian's cloud kernel")
 	names, err := packages(ctx)
@@ -135,8 +130,7 @@ func (c *cache) fetch(ctx context.Context) error {
 	return os.Rename(work, c.host)
 }
 
-// packages returns the packages of QEMU, mmdebstrap and the kernel that are not installed. The
-// kernel is always included, because the host may have its own kernel at another path.
+// packages always includes the kernel, because the host may have its own kernel at another path.
 func packages(ctx context.Context) ([]string, error) {
 	depends, err := output(ctx, "apt-cache", "depends", "linux-image-cloud-amd64")
 	if err != nil {
@@ -170,7 +164,6 @@ func (c *cache) program(ctx context.Context, name string, args ...string) *exec.
 	return p
 }
 
-// makeRoot makes the image of the root file system.
 func (c *cache) makeRoot(ctx context.Context) error {
 	fmt.Fprintln(os.Stderr, "guest: creating a root file system with Debian 12, which takes half a minute")
 	dir, err := os.MkdirTemp("", "patchbay-guest-root")

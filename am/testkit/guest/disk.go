@@ -74,8 +74,8 @@ func writeContent(ctx context.Context, dir string, o options) (commands []string
 	return commands, nil
 }
 
-// abs returns the absolute path of a folder. A relative path begins at the working folder, or
-// at source if the working folder is unknown.
+// abs resolves a relative path from the working folder, or from the folder source if the working
+// folder is unknown.
 func abs(source, folder string) string {
 	if path, err := filepath.Abs(folder); err == nil {
 		return path
@@ -83,8 +83,7 @@ func abs(source, folder string) string {
 	return filepath.Join(source, folder)
 }
 
-// copyFile copies a file with its mode, or a symbolic link. It does nothing if the file does
-// not exist.
+// copyFile copies a symbolic link as a link. It does nothing if the file does not exist.
 func copyFile(source, destination string) error {
 	i, err := os.Lstat(source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +109,8 @@ func copyFile(source, destination string) error {
 	return os.WriteFile(destination, b, i.Mode().Perm())
 }
 
-// makeDisk writes the content of the guest's disk to the folder dir, and makes the disk in the
-// file image. It returns the commands that run the tests in the guest.
+// makeDisk makes the disk in the file image from the folder dir. It returns the commands that run
+// the tests in the guest.
 func makeDisk(ctx context.Context, dir, image string, o options) ([]string, error) {
 	commands, err := writeContent(ctx, dir, o)
 	if err != nil {

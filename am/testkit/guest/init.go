@@ -50,8 +50,6 @@ func bootInside() {
 	select {}
 }
 
-// prepare reads the orders, loads the kernel modules, mounts the disks and changes to the new
-// root.
 func prepare() (o orders, err error) {
 	for _, m := range [][3]string{{"proc", "/proc", "proc"}, {"sys", "/sys", "sysfs"}, {"dev", "/dev", "devtmpfs"}} {
 		// The kernel may have mounted /dev itself.
@@ -109,7 +107,6 @@ func prepare() (o orders, err error) {
 	return o, mountSystem(o)
 }
 
-// load loads the kernel module in the file path.
 func load(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,7 +116,7 @@ func load(path string) error {
 	return unix.FinitModule(int(f.Fd()), "", 0)
 }
 
-// mountDisk waits until a disk exists, for a few seconds at most, and mounts it at target.
+// mountDisk waits a few seconds at most until the disk exists.
 func mountDisk(device, target string) error {
 	var err error
 	for range 500 {
@@ -134,8 +131,6 @@ func mountDisk(device, target string) error {
 	return nil
 }
 
-// mountSystem mounts the usual file systems of Debian and the requested version of control
-// groups. It sets the host name, and brings up the loopback interface.
 func mountSystem(o orders) error {
 	type mount struct{ source, at, kind, data string }
 	mounts := []mount{
@@ -181,8 +176,8 @@ func mountSystem(o orders) error {
 	return exec.Command("ip", "link", "set", "lo", "up").Run()
 }
 
-// startRunner starts the child process that runs the commands. It reaps ended processes until
-// this child has ended, and returns the child's exit status.
+// startRunner reaps ended processes until the runner has ended, and returns the runner's exit
+// status.
 func startRunner() (int, error) {
 	tty, err := os.OpenFile(console, os.O_RDWR, 0)
 	if err != nil {
@@ -209,8 +204,7 @@ func startRunner() (int, error) {
 	}
 }
 
-// runInside runs the commands. It returns the first exit status that is not 0, or 0 if all
-// commands succeed.
+// runInside returns the first exit status that is not 0, or 0 if all commands succeed.
 func runInside() int {
 	text, err := os.ReadFile("/run-orders.json")
 	var o orders
@@ -249,8 +243,8 @@ func runInside() int {
 	return first
 }
 
-// goInside is the command go in the guest. It handles tests that build one of this project's
-// programs: it copies the program, which was built on the host, to the path after -o.
+// goInside is the command go in the guest, for tests that build one of this project's programs. It
+// copies the program, which was built on the host, to the path after -o.
 func goInside(args []string) int {
 	folder, err := os.Getwd()
 	for i, arg := range args {

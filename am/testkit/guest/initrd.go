@@ -31,8 +31,7 @@ type orders struct {
 	Modules []string
 }
 
-// writeInitrd writes the initrd to the file path. The initrd is an archive with this program as
-// /init, the modules and the orders.
+// writeInitrd writes an archive with this program as /init, the modules and the orders.
 func writeInitrd(path string, modulesDir string, o orders) error {
 	files, err := moduleFiles(modulesDir, modules)
 	if err != nil {
@@ -78,7 +77,6 @@ type archive struct {
 	err error
 }
 
-// add adds a file or a folder with a new inode number.
 func (a *archive) add(name string, mode fs.FileMode, data []byte) {
 	a.n++
 	unixMode := uint32(mode.Perm()) | 0o100000
@@ -88,7 +86,7 @@ func (a *archive) add(name string, mode fs.FileMode, data []byte) {
 	a.entry(name, uint32(a.n), unixMode, data)
 }
 
-// entry writes one entry of the archive. An error is stored in a.err.
+// entry stores an error in a.err.
 func (a *archive) entry(name string, inode, mode uint32, data []byte) {
 	header := "070701"
 	for _, v := range []int{int(inode), int(mode), 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0} {
@@ -101,7 +99,7 @@ func (a *archive) entry(name string, inode, mode uint32, data []byte) {
 	}
 }
 
-// close ends the archive, and returns the first error.
+// close returns the first error.
 func (a *archive) close() error {
 	a.entry("TRAILER!!!", 0, 0, nil)
 	if a.err != nil {
@@ -110,8 +108,7 @@ func (a *archive) close() error {
 	return a.w.Flush()
 }
 
-// moduleFiles returns the paths of the modules' files in dir. The file of each module comes
-// after the files of its dependencies.
+// moduleFiles returns the file of each module after the files of its dependencies.
 func moduleFiles(dir string, names []string) ([]string, error) {
 	at := make(map[string]string)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -150,7 +147,6 @@ func moduleFiles(dir string, names []string) ([]string, error) {
 	return list, nil
 }
 
-// dependencies returns the modules that a module file names as its dependencies.
 func dependencies(path string) ([]string, error) {
 	f, err := elf.Open(path)
 	if err != nil {

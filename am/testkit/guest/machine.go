@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// machine is one boot of the guest.
 type machine struct {
 	cache   *cache
 	options options
@@ -74,7 +73,6 @@ func (m machine) boot(ctx context.Context, w io.Writer) (int, error) {
 // plain is a writer that removes the carriage returns that a serial line adds.
 type plain struct{ w io.Writer }
 
-// Write writes b without carriage returns, and returns the length of b.
 func (p plain) Write(b []byte) (int, error) {
 	if _, err := p.w.Write(bytes.ReplaceAll(b, []byte{'\r'}, nil)); err != nil {
 		return 0, err

@@ -21,7 +21,6 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// options are the values of the flags.
 type options struct {
 	cgroup, disk, cache string
 	tests, env          list
@@ -77,8 +76,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run prepares and runs the guest, and returns the exit status of its commands. It runs on
-// the host.
+// run runs on the host. It returns the exit status of the guest's commands.
 func run(ctx context.Context, args []string) (status int, err error) {
 	var o options
 	commands, err := o.parse(args)
@@ -128,7 +126,6 @@ func prepareDisk(ctx context.Context, o *options, dir string) ([]string, error) 
 	return nil, nil
 }
 
-// output runs a program and returns its output, or an error with its error messages.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	var complaints strings.Builder

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// takeRoots adds the files and folders of Options.Roots with their permissions and owners.
-// It does not compare their contents, since logs grow.
+// takeRoots does not compare the contents of files, since logs grow.
 func (k *taker) takeRoots() error {
 	for _, root := range k.options.Roots {
 		whole := k.isMarked(root)
@@ -49,7 +48,6 @@ func (k *taker) hasMarkedContent(path string, i fs.FileInfo) bool {
 	return err == nil && k.isMarked(string(b))
 }
 
-// describeFile returns the kind and mode of a file, or the target of a link.
 func describeFile(path string, i fs.FileInfo) string {
 	switch i.Mode().Type() {
 	case fs.ModeDir:
@@ -62,7 +60,6 @@ func describeFile(path string, i fs.FileInfo) string {
 	return "file " + i.Mode().String()
 }
 
-// takeTemp adds the temporary files with the prefixes in Options.Temp.
 func (k *taker) takeTemp() error {
 	if len(k.options.Temp) == 0 {
 		return nil

@@ -14,7 +14,6 @@ type mount struct {
 	root, point, kind, source string
 }
 
-// readMounts parses a mountinfo file of proc(5).
 func readMounts(path string) ([]mount, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -77,7 +76,6 @@ func isShared(path string) bool {
 	return strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/") || strings.Contains(path, "/patchbay-local/")
 }
 
-// takeCgroups adds the control groups with a mark in their path.
 func (k *taker) takeCgroups() error {
 	mounts, err := readMounts("/proc/self/mountinfo")
 	if err != nil {
@@ -110,7 +108,6 @@ func (k *taker) takeCgroups() error {
 	return nil
 }
 
-// takeLoops adds the loop devices whose backing file has a mark in its path.
 func (k *taker) takeLoops() error {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {

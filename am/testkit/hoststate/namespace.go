@@ -46,7 +46,7 @@ func (k *taker) takeNamespaces() error {
 	return nil
 }
 
-// entries returns the entries of a folder in /proc; none if the folder no longer exists.
+// entries returns none if the folder no longer exists.
 func entries(dir string) []os.DirEntry {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -14,14 +14,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// network is a network namespace.
 type network struct {
 	proc string // the folder in /proc of a process in the namespace
 	name string // for descriptions
 	host bool
 }
 
-// networks returns the host's network namespace and those of the test's processes.
 func (k *taker) networks() []network {
 	own := link("/proc/self/ns/net")
 	list := []network{{proc: "/proc/self", name: "on the host", host: true}}
@@ -35,8 +33,7 @@ func (k *taker) networks() []network {
 	return list
 }
 
-// takeInterfaces adds network interfaces, except interfaces of the host whose alias names
-// another owner.
+// takeInterfaces skips interfaces of the host whose alias names another owner.
 func (k *taker) takeInterfaces() error {
 	alias, err := aliases()
 	if err != nil {

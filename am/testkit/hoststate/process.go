@@ -23,12 +23,10 @@ type process struct {
 	self        bool // it is this process
 }
 
-// path returns a path below the process's folder in /proc.
 func (p *process) path(elems ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(p.pid)}, elems...)...)
 }
 
-// takeProcesses reads all processes, and adds those that belong to the test.
 func (k *taker) takeProcesses() error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -55,7 +53,7 @@ func (k *taker) takeProcesses() error {
 	return nil
 }
 
-// read returns the process with an id; nil if it no longer exists or is a kernel thread.
+// read returns nil if the process no longer exists or is a kernel thread.
 func read(pid int) *process {
 	p := &process{pid: pid, self: pid == os.Getpid()}
 	b, err := os.ReadFile(p.path("stat"))
@@ -90,7 +88,6 @@ func read(pid int) *process {
 // zombie is the end of the description of a process that has ended.
 const zombie = ", ended and not waited for"
 
-// descends reports whether p is a descendant of this process.
 func descends(p *process, byID map[int]*process) bool {
 	for range len(byID) {
 		parent := byID[p.parent]
@@ -136,7 +133,7 @@ func (k *taker) programs() []fs.FileInfo {
 	return list
 }
 
-// link returns the target of a symbolic link; "" if it cannot be read.
+// link returns "" if the target cannot be read.
 func link(path string) string {
 	target, err := os.Readlink(path)
 	if err != nil {

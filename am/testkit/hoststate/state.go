@@ -110,14 +110,13 @@ func Await(t testing.TB, baseline State, patience time.Duration) {
 	}
 }
 
-// taker collects the objects of a state.
 type taker struct {
 	State
 	processes []*process
 	sockets   map[string]bool // inodes of the sockets that the test's processes have open
 }
 
-// add counts an object, given by its description, unless it has a mark of Options.Except.
+// add counts an object unless it has a mark of Options.Except.
 func (k *taker) add(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if !hasMark(line, k.options.Except) {
@@ -132,7 +131,6 @@ func (k *taker) addOnce(format string, args ...any) {
 	}
 }
 
-// isMarked reports whether a text contains a mark of the test's own objects.
 func (k *taker) isMarked(text string) bool {
 	return hasMark(text, k.options.Only)
 }
@@ -156,7 +154,6 @@ func hasMark(text string, marks []string) bool {
 	return false
 }
 
-// isAlphanumeric reports whether c is an ASCII letter or digit.
 func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -130,7 +130,6 @@ type place struct {
 	work chan func() // functions for the thread
 }
 
-// newPlace creates a network namespace that lasts until the test ends.
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{work: make(chan func())}
@@ -146,9 +145,8 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// keepNamespace creates the namespace on its own thread and runs the functions of p.work there.
-// When the namespace exists, it sends nil to ready. If the namespace cannot be created, it
-// sends the error.
+// keepNamespace creates the namespace on its own thread and runs the functions of p.work there. It
+// sends nil to ready when the namespace exists, or the error.
 func (p *place) keepNamespace(ready chan error) {
 	runtime.LockOSThread() // never unlocked, so the thread ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {
@@ -183,15 +181,14 @@ func (p *place) keepNamespace(ready chan error) {
 	}
 }
 
-// do runs f in the namespace and returns its error.
 func (p *place) do(f func() error) error {
 	done := make(chan error, 1)
 	p.work <- func() { done <- f() }
 	return <-done
 }
 
-// awaitLink waits until eth0 of the thread's namespace is operational. An interface drops
-// packets for a short time after it is brought up.
+// awaitLink waits until eth0 is operational. An interface drops packets for a short time after it
+// is brought up.
 func awaitLink() error {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l, err := netlink.LinkByName("eth0")
@@ -205,7 +202,6 @@ func awaitLink() error {
 	return errors.New("eth0 does not become operational")
 }
 
-// address adds an address to a device of the thread's namespace, and brings the device up.
 func address(device, a string) error {
 	l, err := netlink.LinkByName(device)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"time"
 )
 
-// serve starts the servers of the lab. web answers web requests; nil means that the answer is
-// the URL of the request.
+// serve answers each web request with the URL of the request if web is nil.
 func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +64,8 @@ func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	})
 }
 
-// certificates creates the lab's authority, and returns a function that issues a certificate
-// for the name or address that a TLS client requests.
+// certificates returns a function that issues a certificate for the name or address that a TLS
+// client requests.
 func (b *Lab) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -100,7 +99,6 @@ func (b *Lab) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	}, nil
 }
 
-// answerPackets answers DNS queries over UDP until the connection is closed.
 func answerPackets(c net.PacketConn) {
 	b := make([]byte, 4096)
 	for {
@@ -114,7 +112,6 @@ func answerPackets(c net.PacketConn) {
 	}
 }
 
-// answerStreams answers DNS queries over TCP until the listener is closed.
 func answerStreams(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -139,8 +136,8 @@ func answerStreams(l net.Listener) {
 	}
 }
 
-// reply returns the answer to a DNS query. The answer is the address Web for a query of type A,
-// and has no records for other queries. reply returns nil for a message that is not a query.
+// reply answers a query of type A with the address Web, and other queries with no records. It
+// returns nil for a message that is not a query.
 func reply(question []byte) []byte {
 	const header = 12
 	end := header

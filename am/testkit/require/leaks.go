@@ -35,8 +35,6 @@ func NoneLeft(t testing.TB, options ...goleak.Option) {
 	}
 }
 
-// leaks waits until goroutines have ended, and returns an error for goroutines that still run
-// after the duration patience.
 func leaks(options ...goleak.Option) error {
 	err := goleak.Find(options...)
 	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {

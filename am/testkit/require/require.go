@@ -88,8 +88,7 @@ func Required(name string) bool {
 	})
 }
 
-// missing skips the test with a reason. If name is in PATCHBAY_REQUIRE, it fails the test
-// instead.
+// missing skips the test, or fails it if name is in PATCHBAY_REQUIRE.
 func missing(t testing.TB, name, format string, args ...any) {
 	t.Helper()
 	if Required(name) {
