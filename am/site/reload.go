@@ -273,10 +273,9 @@ func errorLines(err error) (lines []string) {
 	return lines
 }
 
-// ReloadEffect reports the effect that a reload of the inventory would have on the served site.
-// If the site is not served, it reports the consequences of inv for the slivers in the store,
-// and served is false. usable returns an error for a provider that cannot be used. ReloadEffect
-// fails with fs.ErrNotExist if there is no store.
+// ReloadEffect reports the effect that a reload of the inventory would have on the served site. If
+// the site is not served, it reports the consequences of inv for the slivers in the store, and
+// served is false. It fails with fs.ErrNotExist if there is no store.
 func (c *Config) ReloadEffect(ctx context.Context, inv *inventory.Inventory, usable func(name string) error) (r *ReloadReport, served bool, err error) {
 	r = &ReloadReport{File: c.Inventory}
 	if err := Ask(ctx, c, "/reload", r); !errors.Is(err, ErrNotServed) {

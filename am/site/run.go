@@ -66,7 +66,8 @@ func (s *Site) reloadOnHangup(ctx context.Context, hup <-chan os.Signal) {
 // hangup is the operator's name in the journal for reloads by SIGHUP.
 const hangup = "SIGHUP"
 
-// reload handles SIGHUP: it reads all files of the site again. It stops early if ctx ends.
+// reload handles SIGHUP: it opens the audit again, and reads the site's files again. It stops
+// early if ctx ends.
 func (s *Site) reload(ctx context.Context) {
 	if err := s.audit.Reopen(); err == nil {
 		s.log.Info("the audit was opened again", "file", s.config.Audit)

@@ -67,7 +67,6 @@ func (c *Config) HasState() (bool, error) {
 	return false, &lostStateError{c.State, signs}
 }
 
-// lostStateError says that the site had a store whose file does not exist any more.
 type lostStateError struct {
 	state    string
 	evidence []string // files that show that there was a store

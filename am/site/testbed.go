@@ -42,9 +42,9 @@ type Testbed struct {
 // Command returns the command that starts the testbed.
 func (t *Testbed) Command() []string { return []string{t.Program, "up", t.Settings} }
 
-// trustedCommand returns the command for a server that runs as root. If the site belongs to
-// another user, that user could name any program. In that case the command runs the
-// patchbay-local in the folder of this server's own program.
+// trustedCommand returns the command for a server that runs as root. If the site belongs to another
+// user, that user could name any program. Then the command runs the patchbay-local in the folder of
+// this server's own program.
 func (t *Testbed) trustedCommand() ([]string, error) {
 	uid, _, another, err := fileowner.Other(filepath.Dir(t.Settings))
 	if err != nil || !another {
@@ -276,9 +276,9 @@ func (r *testbeds) startNew() {
 	waiting.Wait()
 }
 
-// replaceWhenEnded watches a testbed that runs already, for the duration r.patience. A testbed
-// whose server was killed ends in that time, and replaceWhenEnded starts it again. A testbed
-// that continues was started by another process.
+// replaceWhenEnded watches a testbed that already runs, for the duration r.patience. If the
+// testbed's server was killed, the testbed ends in that time, and replaceWhenEnded starts it again.
+// Otherwise another process has started the testbed.
 func (r *testbeds) replaceWhenEnded(ctx context.Context, t *Testbed, log *slog.Logger) {
 	limit := time.After(r.patience)
 	for t.Runs(ctx, r.socket) {

@@ -68,10 +68,8 @@ func (r *Report) add(bucket, key, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{bucket, key, fmt.Sprintf(format, args...)})
 }
 
-// Check checks the whole store in the file path without changing the file. It checks the pages,
-// the records, the references between records, and the indexes. It also checks that no
-// component is reserved twice. It fails if the file cannot be read or is not a store. The error
-// wraps ErrLocked if a server has the file open.
+// Check checks the whole store in the file path without changing the file. It fails if the file
+// cannot be read or is not a store. The error wraps ErrLocked if a server has the file open.
 func Check(path string) (*Report, error) {
 	report := &Report{}
 	err := readUntrusted(func() error {

@@ -21,7 +21,6 @@ import (
 // belongs to the revision and is 0.
 const checksumMark = 1
 
-// sumSize is the length of a checksum in bytes.
 const sumSize = 4
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)

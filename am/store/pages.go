@@ -107,8 +107,8 @@ func (p *pages) lost() (n int) {
 	return n
 }
 
-// markUsed gives n pages, beginning with page id, the mark used or free. It panics at a page
-// that has a mark already, so the walk ends even if pages form a cycle.
+// markUsed gives n pages the mark used or free, beginning with page id. It panics at a page that
+// has a mark already, so the walk ends even if pages form a cycle.
 func (p *pages) markUsed(id, n uint64, mark use) {
 	for ; n > 0; id, n = id+1, n-1 {
 		if p.use[id] != unused {

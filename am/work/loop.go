@@ -30,7 +30,6 @@ type loop struct {
 	scans     int
 }
 
-// job is a task that the loop works on.
 type job struct {
 	id     string
 	task   am.Task

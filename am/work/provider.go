@@ -103,8 +103,8 @@ func missingParts(p Provider, s *am.Sliver) string {
 	return strings.Join(all, "; ")
 }
 
-// observed returns the state of the sliver's node that r reports, without interfaces and
-// services that the sliver does not have.
+// observed returns the state of the sliver's node in r, without interfaces and services that the
+// sliver does not have.
 func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
 	o.MACs, o.Emulators = keepInterfaces(s, o.MACs), keepInterfaces(s, o.Emulators)

@@ -61,8 +61,9 @@ func changesRecord(i *item, o outcome) bool {
 	return true
 }
 
-// clearsError returns true if the provider has accepted a set, or has reported a resource that is
-// changing. A sliver that has failed permanently keeps its error.
+// clearsError reports whether a sliver's error text is obsolete. It is obsolete if the provider
+// has accepted a set, or has reported a resource that is changing. A sliver that has failed
+// permanently keeps its error.
 func clearsError(s *am.Sliver, o outcome) bool {
 	return s.Error != "" && s.Status.Operational != am.Failed && (o.verdict == setAccepted || o.verdict == wait && !o.vanished)
 }

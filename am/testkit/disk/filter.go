@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run sets two environment variables for InstallFilter: filterEnv contains the descriptor of a
-// socket that is connected to Run, and programEnv the path of the program to execute.
+// filterEnv and programEnv are environment variables that Run sets for InstallFilter. filterEnv
+// contains the descriptor of a socket that is connected to Run. programEnv contains the path of the
+// program to execute.
 const (
 	filterEnv  = "PATCHBAY_TEST_DISK_STAGE"
 	programEnv = "PATCHBAY_TEST_DISK_PROGRAM"

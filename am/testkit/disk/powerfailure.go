@@ -52,13 +52,12 @@ func TakeSnapshot(folder string) (Snapshot, error) {
 	})
 }
 
-// Outcomes yields possible contents of the disk after a power failure, for failures at the
-// start and after each event. When the power fails, some changes may not be synced yet.
-// Different outcomes keep none of these changes, all, all but the first, all but the last, only
-// the last, and all with a part of the last. Further outcomes keep a random choice of the
-// changes: draws is the number of these outcomes, and the choice depends on seed. As on Linux,
-// a change whose sync has failed may be lost even if a later sync succeeds. An Outcome is valid
-// until the next one is yielded.
+// Outcomes yields possible contents of the disk after a power failure, for failures at the start
+// and after each event. Of the changes that are not synced yet, different outcomes keep none, all,
+// all but the first, all but the last, only the last, and all with a part of the last. Further
+// outcomes keep a random choice of the changes: draws is the number of these outcomes, and the
+// choice depends on seed. As on Linux, a change whose sync has failed may be lost even if a later
+// sync succeeds. An Outcome is valid until the next one is yielded.
 func (l Log) Outcomes(before Snapshot, seed uint64, draws int) iter.Seq[Outcome] {
 	return func(yield func(Outcome) bool) {
 		d := newDiskState(before)

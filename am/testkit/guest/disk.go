@@ -15,8 +15,8 @@ import (
 // that the Makefile uses for the program.
 var programs = map[string]string{"patchbay": "CGO_ENABLED=1", "patchbay-local": "CGO_ENABLED=0"}
 
-// writeContent writes the content of the guest's disk to the folder dir: the source tree, the
-// programs and the compiled tests. It returns the commands that run the tests.
+// writeContent writes the source tree, the programs and the compiled tests to the folder dir. It
+// returns the commands that run the tests.
 func writeContent(ctx context.Context, dir string, o options) (commands []string, err error) {
 	top, err := output(ctx, "go", "env", "GOMOD")
 	if err != nil {

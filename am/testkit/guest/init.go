@@ -243,7 +243,7 @@ func runInside() int {
 	return first
 }
 
-// goInside is the command go in the guest, for tests that build one of this project's programs. It
+// goInside is the program go in the guest, for tests that build one of this project's programs. It
 // copies the program, which was built on the host, to the path after -o.
 func goInside(args []string) int {
 	folder, err := os.Getwd()

@@ -31,10 +31,9 @@ func readMounts(path string) ([]mount, error) {
 	return list, nil
 }
 
-// takeMounts adds mounts. In this process's mount namespace, which is the host's, it adds all
-// mounts with a mark. It adds other mounts there only if they do not keep a namespace alive and
-// are not in folders that other tests use. In every other mount namespace, it adds only mounts
-// with a mark.
+// takeMounts adds all mounts with a mark. In this process's mount namespace, which is the host's,
+// it also adds mounts without a mark, unless they keep a namespace alive or are in folders that
+// other tests use.
 func (k *taker) takeMounts() error {
 	own := link("/proc/self/ns/mnt")
 	mounts, err := readMounts("/proc/self/mountinfo")

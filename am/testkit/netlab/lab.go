@@ -145,8 +145,8 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-// keepNamespace creates the namespace on its own thread and runs the functions of p.work there. It
-// sends nil to ready when the namespace exists, or the error.
+// keepNamespace runs the functions of p.work on the thread of a new namespace. When the namespace
+// exists, it sends nil to ready. If the namespace cannot be created, it sends the error.
 func (p *place) keepNamespace(ready chan error) {
 	runtime.LockOSThread() // never unlocked, so the thread ends with its goroutine
 	if unix.Gettid() == unix.Getpid() {

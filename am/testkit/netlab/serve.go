@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// serve answers each web request with the URL of the request if web is nil.
+// serve answers each web request with the request's URL if web is nil.
 func (b *Lab) serve(t testing.TB, web http.Handler) error {
 	if web == nil {
 		web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
