@@ -26,8 +26,8 @@ type Slice struct {
 }
 
 // Sliver is one allocated resource: the reservation of a component, its desired state, and the
-// state that was last observed. The record exists until the provider has confirmed that no part
-// of the resource is left. So the component stays reserved until then.
+// state that was last observed. The record exists, and the component stays reserved, until the
+// provider has confirmed that no part of the resource is left.
 type Sliver struct {
 	URN   urn.URN
 	Slice urn.URN
@@ -48,10 +48,9 @@ type Sliver struct {
 	Provider      string `json:",omitempty"`
 	SliverType    string
 	Image         string
-	// HardwareType, ImageURN and Gateway are copies from the inventory for manifests. Gateway
-	// is the last known gateway, as host:port or user@host:port. A field is empty if the sliver
-	// has no such value. It is also empty in a record of an earlier version until it is filled
-	// in.
+	// HardwareType, ImageURN and Gateway are copies from the inventory for manifests. Gateway is
+	// the last known gateway, as host:port or user@host:port. A field is empty if the sliver has no
+	// such value, and in a record of an earlier version until it is filled in.
 	HardwareType string  `json:",omitempty"`
 	ImageURN     urn.URN `json:",omitzero"`
 	Gateway      string  `json:",omitempty"`
@@ -95,9 +94,9 @@ type Sliver struct {
 	// is in progress. In a dry run, the provider checks whether it can create the sliver.
 	// Allocate returns after the dry run.
 	ProbedUntil time.Time `json:"AskedUntil,omitzero"`
-	// Restored means that the record is from a backup. The sliver may have been provisioned
-	// after the backup. So its component becomes free only after the provider has reported that
-	// no resource exists.
+	// Restored means that the record is from a backup. The sliver may have been provisioned after
+	// the backup, so its component becomes free only after the provider has reported that no
+	// resource exists.
 	Restored bool `json:",omitempty"`
 	// Frozen means that the slice was shut down. A frozen sliver does not expire.
 	Frozen bool `json:",omitempty"`
@@ -111,8 +110,8 @@ type Sliver struct {
 	Error string `json:",omitempty"`
 }
 
-// Live reports whether the sliver still belongs to its slice at the time now. The sliver must
-// not be released. Its lease must not have ended, unless the sliver is frozen.
+// Live reports whether the sliver still belongs to its slice at the time now. A released sliver
+// does not. A sliver with an ended lease does only if it is frozen.
 func (s *Sliver) Live(now time.Time) bool {
 	return s.Status.Allocation != Unallocated && (s.Frozen || now.Before(s.Expires))
 }

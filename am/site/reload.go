@@ -28,9 +28,9 @@ type ReloadReport struct {
 	// differences that Changes leaves out.
 	Changes     []inventory.Change
 	MoreChanges int
-	// Consequences are the effects on slivers. MoreConsequences is the number of effects that
-	// Consequences leaves out because of maxReported. OldConsequences is the number of effects
-	// that the previous inventory already had; Consequences does not list these.
+	// Consequences are the effects on slivers that the previous inventory did not have.
+	// MoreConsequences is the number of further such effects, beyond maxReported. OldConsequences
+	// is the number of effects that the previous inventory already had.
 	Consequences     []inventory.Consequence
 	MoreConsequences int
 	OldConsequences  int

@@ -159,9 +159,8 @@ func MarkBackup(c *Config) error {
 	return ReplaceFile(backupMark(c), []byte("The last backup of this site was made when this file was written.\n"), 0o600)
 }
 
-// ReadOnlyCopy returns the configuration of a read-only server. The store of that server is a
-// copy in a temporary folder. The server also writes its other files there. remove deletes the
-// folder.
+// ReadOnlyCopy returns the configuration of a read-only server with a copy of the store. The copy
+// and the server's other files are in a temporary folder, which remove deletes.
 func (c *Config) ReadOnlyCopy() (_ *Config, remove func(), err error) {
 	if has, err := c.HasState(); err != nil {
 		return nil, nil, err

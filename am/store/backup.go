@@ -6,10 +6,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Backup writes the present state of the store to w, as a file that Open accepts. Before it
-// writes, it calls announce with the number of bytes. The backup does not include changes that
-// are made meanwhile. Such changes make the store's file grow, since bbolt reuses no pages that
-// the backup may still read.
+// Backup writes the present state of the store to w, as a file that Open accepts. Before it writes,
+// it calls announce with the number of bytes. Changes during the backup are not part of it. They
+// make the store's file grow, since bbolt reuses no pages that the backup may still read.
 func (s *Store) Backup(w io.Writer, announce func(size int64)) error {
 	return s.reading(func() error {
 		return s.db.view(func(tx *bbolt.Tx) error {

@@ -46,9 +46,8 @@ func (t *failure) note(err error) error {
 	return err
 }
 
-// Err returns the reason why the store accepts no more changes until it is opened again. The
-// reason is damage, or a write whose durability is unknown. Err returns nil while the store
-// accepts changes.
+// Err returns nil while the store accepts changes. Otherwise it returns the reason: damage, or a
+// write whose durability is unknown. The store accepts changes again only after it is opened again.
 func (s *Store) Err() error { return s.failure.err() }
 
 // CheckPlace fails if the store's path no longer names the file that the store has open. The

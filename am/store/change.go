@@ -101,8 +101,8 @@ func (c *ChangeSet) numberEntries(rev Rev) {
 // index in the revision.
 func journalID(rev Rev, n int) string { return fmt.Sprintf("%016x-%04x", uint64(rev), n) }
 
-// JournalRev returns the revision that wrote a journal entry. The revision is part of the
-// entry's id. The result is false if id is not the id of a journal entry.
+// JournalRev returns the revision that wrote a journal entry, which is part of the entry's id. The
+// result is false if id is not the id of a journal entry.
 func JournalRev(id string) (Rev, bool) {
 	rev, n, ok := strings.Cut(id, "-")
 	if !ok || len(rev) != 16 || len(n) < 4 {

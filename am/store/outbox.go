@@ -103,8 +103,8 @@ func diffs[T any](v *View, cs *ChangeSet, kind Kind) ([]Diff[T], error) {
 }
 
 // MarkTaken records in cs that receivers have taken messages. The map receivers contains the
-// names of these receivers by message id. MarkTaken deletes the messages that have no receivers
-// left, and returns the number of deleted messages. It ignores messages that no longer exist.
+// receivers' names by message id. MarkTaken deletes messages that have no receivers left, and
+// returns their number. It ignores messages that no longer exist.
 func MarkTaken(v *View, cs *ChangeSet, receivers map[string][]string) (deleted int, err error) {
 	for _, id := range slices.Sorted(maps.Keys(receivers)) {
 		m, err := v.Message(id)

@@ -7,10 +7,9 @@ import (
 	"patchbay/am"
 )
 
-// PruneJournal deletes journal entries that are older than cutoff and have the revision upTo or
-// an earlier one. It deletes the oldest entries first, and at most limit entries. It returns
-// the number of deleted entries. If this number is less than limit, no such entry remains.
-// PruneJournal fails with the errors of Commit.
+// PruneJournal deletes at most limit journal entries, the oldest first. It deletes only entries
+// that are older than cutoff and have the revision upTo or an earlier one. If it deletes fewer than
+// limit entries, no such entry remains. It fails with the errors of Commit.
 func (s *Store) PruneJournal(ctx context.Context, cutoff time.Time, upTo Rev, limit int) (n int, err error) {
 	err = s.Commit(ctx, func(v *View) (cs ChangeSet, err error) {
 		n = 0

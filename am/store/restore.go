@@ -106,12 +106,11 @@ func (r *Restoration) Discard() error {
 	return errors.Join(err, os.Remove(r.staged))
 }
 
-// Finish replaces the store with the backup and adds entry to the backup's journal. It raises
-// the backup's revision above latest, so that no revision number is used twice. It keeps the
-// old file under the name oldFile, which contains the time of the entry. oldFile is "" if there
-// was no old file. At each moment, the old or the new file has the store's name. If the caller
-// has the store open, present is the open store, and Finish closes it. If present is nil,
-// Finish fails if another process has the store open.
+// Finish replaces the store with the backup and adds entry to the backup's journal. It raises the
+// backup's revision above latest, so that no revision number is used twice. At each moment, the old
+// or the new file has the store's name. Finish keeps the old file under the name oldFile; oldFile
+// is "" if there was no old file. If the caller has the store open, present is that store, and
+// Finish closes it. If present is nil, Finish fails if another process has the store open.
 func (r *Restoration) Finish(latest Rev, entry am.JournalEntry, present *Store) (oldFile string, err error) {
 	defer func() {
 		if present != nil {

@@ -42,9 +42,9 @@ type Options struct {
 	// GroupTime is the maximum total duration of the decisions of one write; 0 means 20 ms.
 	// When it has passed, the remaining decisions wait for the next write.
 	GroupTime time.Duration
-	// Site is the name of the site of the store. A new store records the name, and Open then
-	// refuses the store for any other site. The store also records the identity of its file, so
-	// that Open refuses a copy. If Site is "", Open checks neither the site nor the identity.
+	// Site is the name of the store's site. A new store records the name and the identity of its
+	// file. Open refuses the store for any other site, and refuses a copy. If Site is "", Open
+	// checks neither the site nor the identity.
 	Site string
 	// Move makes Open accept a copy, which becomes the site's store.
 	Move bool

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Long reports whether the variable PATCHBAY_LONG is set, as by make check-full. If it is set,
-// tests are long and use new random numbers each time. Otherwise tests are short and use the
-// same random numbers each time.
+// Long reports whether the variable PATCHBAY_LONG is set, as by make check-full. Then tests are
+// long and use new random numbers each time.
 func Long() bool { return os.Getenv("PATCHBAY_LONG") != "" }
 
 // Seed returns the seed for the random numbers of a test, and logs it. The seed is
