@@ -8,25 +8,23 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// abacRule is one RT0 statement. A member of all tails has the role of the head. There are
-// three forms of a tail. In A.r ← B, the tail is a principal. In A.r ← B.s, its members are
-// the members of the role B.s. In A.r ← B.t.s, its members are the members of every role
-// X.s, where X is a member of B.t.
+// abacRule is one RT0 statement: a member of all tails has the role of the head. In A.r ←
+// B, the tail is a principal. In A.r ← B.s, its members are those of the role B.s. In A.r ←
+// B.t.s, its members are those of every role X.s, where X is a member of B.t.
 type abacRule struct {
 	head  keyID
 	role  string
 	tails []tail
 }
 
-// tail is a principal, a role or a linked role. role is "" for a principal; linking is ""
-// unless the role is linked.
+// tail is a principal if role is "". It is a linked role unless linking is "".
 type tail struct {
 	principal     keyID
 	role, linking string
 }
 
-// readABAC reads the rule in the element <abac>. It fails if e is nil. It reads all forms
-// of RT0, so that a refusal can name a form that is not allowed in a speaks-for credential.
+// readABAC fails if e is nil. It reads all forms of RT0, so that a refusal can name a form
+// that is not allowed in a speaks-for credential.
 func readABAC(e *xmltree.Element) (*abacRule, error) {
 	if e == nil {
 		return nil, refuse(rule.Readable, am.CredentialInvalid, "it is of the type abac but contains no <abac>")
@@ -52,10 +50,10 @@ func readABAC(e *xmltree.Element) (*abacRule, error) {
 	return a, r.err
 }
 
-// abacReader reads the parts of a rule. After an error it reads nothing more.
+// abacReader reads nothing more after an error.
 type abacReader struct{ err error }
 
-// role returns the parts of a head or a tail. Only a tail may have a linking role.
+// role reads a head or a tail. Only a tail may have a linking role.
 func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, role, linking string) {
 	names := []string{"ABACprincipal", "role"}
 	if isTail {
@@ -75,7 +73,7 @@ func (r *abacReader) role(e *xmltree.Element, isTail bool) (principal keyID, rol
 	return principal, role, linking
 }
 
-// parts returns the children of an element by name. It fails if a child has another name.
+// parts returns the children by name. It fails for a child with another name.
 func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xmltree.Element {
 	if r.err == nil {
 		r.err = checkBlankText(e)
@@ -95,9 +93,8 @@ func (r *abacReader) parts(e *xmltree.Element, names ...string) map[string][]*xm
 	return parts
 }
 
-// exactlyOne returns the only element with a name among the children of a parent element.
-// It fails, and returns nil, if there are none or several. It also returns nil after an
-// earlier error.
+// exactlyOne fails, and returns nil, if there are none or several. It also returns nil
+// after an earlier error.
 func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, parent, name string) *xmltree.Element {
 	const noneOrMany = "its ABAC rule contains %d <%s> in <%s> instead of one"
 	n := len(parts[name])
@@ -113,7 +110,7 @@ func (r *abacReader) exactlyOne(parts map[string][]*xmltree.Element, parent, nam
 	return nil
 }
 
-// text returns the text of a child. It returns "" if the child is missing and not required.
+// text returns "" if the child is missing and not required.
 func (r *abacReader) text(parts map[string][]*xmltree.Element, parent, name string, required bool) (text string) {
 	if len(parts[name]) == 0 && !required {
 		return ""

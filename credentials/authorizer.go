@@ -21,7 +21,7 @@ const (
 	MaxBytes = 1 << 20
 )
 
-// DefaultCacheSize is the value of Config.CacheSize if none is set.
+// DefaultCacheSize replaces a zero Config.CacheSize.
 const DefaultCacheSize = 4096
 
 // Config is the operator's settings. The zero value is the strictest.
@@ -39,11 +39,11 @@ type Config struct {
 	// matter.
 	Signers []string
 	// Speakers are the URNs of the tools, authorities and users that may speak for a user
-	// with a credential signed by that user. If Speakers is empty, every tool and every
-	// authority under the anchors may speak for users.
+	// with a credential signed by that user. If Speakers is empty, every tool and authority
+	// under the anchors may do so.
 	Speakers []string
-	// CacheSize is the maximum number of entries in the cache of credentials, and also in
-	// the cache of callers; 0 means DefaultCacheSize.
+	// CacheSize is the maximum number of entries in each of two caches, of credentials and
+	// of callers; 0 means DefaultCacheSize.
 	CacheSize int
 }
 
@@ -71,8 +71,8 @@ type Authorizer struct {
 	trust        atomic.Pointer[trust]
 }
 
-// trust is one generation of anchors, with the caches of everything verified under these
-// anchors. So no cached result is used under other anchors.
+// trust is one generation of anchors with its own caches. So no cached result is used under
+// other anchors.
 type trust struct {
 	anchors      *cert.Anchors
 	statements   *cert.Cache[*statement]
@@ -107,8 +107,7 @@ func New(a *cert.Anchors, c Config) *Authorizer {
 	return z
 }
 
-// SetAnchors replaces the anchors. If the new anchors differ, it drops everything that was
-// verified under the old anchors.
+// SetAnchors replaces the anchors. If the new anchors differ, it drops all cached results.
 func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	if t := z.trust.Load(); t != nil && t.anchors.Generation() == a.Generation() {
 		return
@@ -119,8 +118,8 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 	})
 }
 
-// Authorize checks whether the credentials give the caller a right. speakingFor is the
-// option geni_speaking_for, "" without the option. If speakingFor names another user, a
+// Authorize checks whether the credentials give the caller a right. The parameter
+// speakingFor is the option geni_speaking_for, or "". If it names another user, a
 // credential must let the caller speak for that user, and the credentials must give the
 // right to that user. Authorize accepts credentials for any target; Grant.Over checks the
 // target. The error is a *DeniedError.
@@ -161,8 +160,7 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 	return g.addCredentials(list)
 }
 
-// addCredentials adds the credentials that give the right of the grant. If no credential
-// gives the right, the error lists the reasons.
+// addCredentials lists the reasons in the error if no credential gives the right.
 func (g Grant) addCredentials(list []examined) (Grant, error) {
 	for i, e := range list {
 		err := e.err
@@ -185,8 +183,8 @@ func (g Grant) addCredentials(list []examined) (Grant, error) {
 	return Grant{}, &DeniedError{Reasons: g.reasons}
 }
 
-// checkCaller refuses a caller that has an error or was not identified. It also refuses a
-// caller if the chain has expired since the identification.
+// checkCaller refuses a caller with an error or without identification. It also refuses a
+// caller whose chain has expired since the identification.
 func checkCaller(c Caller, now time.Time) error {
 	switch {
 	case c.Err != nil:
@@ -199,8 +197,8 @@ func checkCaller(c Caller, now time.Time) error {
 	return nil
 }
 
-// checkCall checks whether the owner and the privileges of the statement fit the call. The
-// cache does not contain the results of these checks, which depend on the call.
+// checkCall checks the owner and the privileges for this call. The results depend on the
+// call, so they are not cached.
 func (s *statement) checkCall(g Grant) error {
 	switch {
 	case rule.CallerIsOwner.Broken(s.permission != nil && g.speaksFor == nil):

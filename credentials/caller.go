@@ -23,8 +23,8 @@ type Caller struct {
 	// caller with an error may only use methods that need no credentials.
 	Err error
 
-	// leaf is the certificate of a user or tool whose client sent no chain to an anchor;
-	// otherwise nil. others are the other certificates from that client.
+	// leaf is set only if a user's or tool's client sent no chain to an anchor. The field
+	// others has the other certificates from that client.
 	leaf   *cert.Certificate
 	others []*cert.Certificate
 
@@ -34,9 +34,8 @@ type Caller struct {
 	rawChain   [][]byte
 }
 
-// issuers returns the certificates that may be above the caller's own certificate. If the
-// caller has a verified chain, these are the rest of that chain, else the other
-// certificates from the client.
+// issuers returns the rest of the caller's verified chain. Without such a chain, it returns
+// the other certificates from the client.
 func (c Caller) issuers() []*cert.Certificate {
 	if len(c.Chain) > 0 {
 		return c.Chain[1:]
@@ -44,16 +43,16 @@ func (c Caller) issuers() []*cert.Certificate {
 	return c.others
 }
 
-// Limits of completeChain: the number and the total size of the credentials that it
-// examines.
+// These limit the credentials that completeChain examines: their number, and their total
+// size in bytes.
 const (
 	maxBorrowed      = 4
 	maxBorrowedBytes = 256 << 10
 )
 
-// completeChain identifies a caller whose client sent an incomplete chain. It takes the
-// missing certificates from verified credentials that belong to the caller. It examines
-// only a few credentials, since the caller has no trusted certificate.
+// completeChain is for a client that sent an incomplete chain. It takes the missing
+// certificates from verified credentials of the caller. It examines only a few credentials,
+// since the caller has no trusted certificate.
 func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.Time) Caller {
 	if c.leaf == nil {
 		return c
@@ -79,8 +78,8 @@ func (z *Authorizer) completeChain(t *trust, c Caller, p []Presented, now time.T
 
 const chainTooLarge = "the client sent more than %d certificates or %d bytes"
 
-// Identify identifies a TLS peer by a chain of certificates in DER. The first certificate
-// is the peer's own. If Identify does not accept the chain, Caller.Err has the reason.
+// Identify identifies a TLS peer by a chain of certificates in DER, the peer's own first.
+// If the chain is not accepted, Caller.Err has the reason.
 func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	t := z.trust.Load()
 	if err := checkRawChain(rawChain); err != nil {
@@ -95,13 +94,12 @@ func (z *Authorizer) Identify(rawChain [][]byte, now time.Time) Caller {
 	return c
 }
 
-// cheapRetry is the duration for which IdentifyCheaply does not repeat a failed check of a
-// chain.
+// cheapRetry is how long IdentifyCheaply does not repeat a failed check of a chain.
 const cheapRetry = time.Minute
 
 // IdentifyCheaply returns the name of a caller, for limits that apply before a call is
-// served. It makes few signature checks, and repeats a failed check of a chain only after
-// cheapRetry. So some callers are unknown until Identify has cached them.
+// served. It makes few signature checks, so some callers are unknown until Identify has
+// cached them.
 func (z *Authorizer) IdentifyCheaply(rawChain [][]byte, now time.Time) (urn.URN, bool) {
 	t := z.trust.Load()
 	if checkRawChain(rawChain) != nil {
@@ -121,7 +119,7 @@ func (z *Authorizer) IdentifyCheaply(rawChain [][]byte, now time.Time) (urn.URN,
 	return c.URN, c.Err == nil
 }
 
-// checkRawChain refuses chains that are empty or too large.
+// checkRawChain refuses an empty or too large chain.
 func checkRawChain(rawChain [][]byte) error {
 	size := 0
 	for _, raw := range rawChain {
@@ -138,15 +136,13 @@ func checkRawChain(rawChain [][]byte) error {
 	return nil
 }
 
-// cached returns the cached caller of a chain. The result false means that there is none,
-// or that the chain is not valid at the time now.
+// cached returns false if the chain is not cached, or is not valid at the time now.
 func (t *trust) cached(key [sha256.Size]byte, now time.Time) (Caller, bool) {
 	c, ok := t.callers.Get(key)
 	return c.Caller, ok && !now.Before(c.since) && now.Before(c.Chain.Expires())
 }
 
-// identifyNew identifies a caller without the cache, and caches the caller if the chain is
-// valid.
+// identifyNew caches the caller only if the chain is valid.
 func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]byte, budget int, now time.Time) Caller {
 	c := z.identify(t, rawChain, budget, now)
 	if c.Err == nil {
@@ -155,13 +151,13 @@ func (z *Authorizer) identifyNew(t *trust, key [sha256.Size]byte, rawChain [][]b
 	return c
 }
 
-// cachedCaller is a caller with the time of its identification.
+// cachedCaller has the time of its identification.
 type cachedCaller struct {
 	Caller
 	since time.Time
 }
 
-// identify verifies a chain without the cache.
+// identify does not use the cache.
 func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.Time) Caller {
 	leaf, err := cert.Parse(rawChain[0])
 	if err != nil {
@@ -189,8 +185,7 @@ func (z *Authorizer) identify(t *trust, rawChain [][]byte, budget int, now time.
 	return Caller{URN: leaf.URN, Chain: chain}
 }
 
-// chainKey returns the cache key of a chain: a hash of all its certificates with their
-// lengths.
+// chainKey hashes all certificates of the chain with their lengths.
 func chainKey(rawChain [][]byte) [sha256.Size]byte {
 	h := sha256.New()
 	var n [8]byte

@@ -13,15 +13,14 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// The supported kinds of credentials.
 const (
 	kindPrivilege = "privilege"
 	kindABAC      = "abac"
 	kindSpeaksFor = "speaksfor" // Emulab's form of speaks-for, older than ABAC
 )
 
-// content is the parsed text of a credential. The signature proves only that the signer
-// wrote this text.
+// content is the parsed text of a credential. The signature proves only who wrote this
+// text.
 type content struct {
 	kind                string
 	owner, target       []*cert.Certificate // the certificates in each GID, the GID's own first; none in ABAC
@@ -31,7 +30,7 @@ type content struct {
 	rule                *abacRule // of an ABAC credential
 }
 
-// readContent parses a credential from the signed bytes.
+// readContent parses only the signed bytes.
 func readContent(signed dsig.Signed) (content, error) {
 	var c content
 	err := xmltree.Parse(signed.Canonical, dsig.DefaultLimits, func(d *xmltree.Doc) error {
@@ -40,8 +39,7 @@ func readContent(signed dsig.Signed) (content, error) {
 	return c, err
 }
 
-// leafElements are the children of a credential that contain only text, and occur at most
-// once. A gid is not required in ABAC.
+// leafElements contain only text, and occur at most once. In ABAC, a gid is not required.
 var leafElements = map[string]struct{ required, gid bool }{
 	"type": {required: true}, "serial": {}, "owner_gid": {true, true}, "owner_urn": {}, "target_gid": {true, true}, "target_urn": {},
 	"uuid": {}, "expires": {required: true},
@@ -49,7 +47,7 @@ var leafElements = map[string]struct{ required, gid bool }{
 
 const errRepeated = "it contains <%s> more than once, or in a foreign namespace"
 
-// read sets the fields from the element <credential>. It ignores unknown elements.
+// read ignores unknown elements.
 func (c *content) read(e *xmltree.Element) error {
 	values := map[string]string{}
 	parts := map[string]*xmltree.Element{}
@@ -101,7 +99,6 @@ func (c *content) read(e *xmltree.Element) error {
 	return c.readGIDs(values, parts["privileges"])
 }
 
-// readGIDs sets the certificates and URNs of owner and target, and the privileges.
 func (c *content) readGIDs(values map[string]string, privileges *xmltree.Element) error {
 	var err error
 	if c.owner, err = cert.ParsePEM([]byte(values["owner_gid"])); err != nil {
@@ -118,7 +115,7 @@ func (c *content) readGIDs(values map[string]string, privileges *xmltree.Element
 	return err
 }
 
-// leafText returns the text of an element. It fails if the element contains other elements.
+// leafText fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
 	if rule.Names.Broken(e.Space != "") {
 		return "", refuse(rule.Names, am.CredentialInvalid, "its <%.40s> is in a foreign namespace", e.Local)
@@ -131,7 +128,6 @@ func leafText(e *xmltree.Element) (string, error) {
 	return strings.Trim(e.Text(), " \t\r\n"), nil
 }
 
-// checkBlankText refuses text between elements.
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {

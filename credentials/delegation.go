@@ -11,8 +11,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// checkKinds checks that all levels of a delegation are privilege credentials, since other
-// kinds cannot be delegated. A credential without a parent may have any kind.
+// checkKinds refuses a delegation of credentials other than privileges. A credential
+// without a parent may have any kind.
 func checkKinds(levels []level) error {
 	kind := levels[0].kind
 	if rule.OnlyPrivileges.Broken(len(levels) > 1 && kind != kindPrivilege) {
@@ -26,8 +26,8 @@ func checkKinds(levels []level) error {
 	return nil
 }
 
-// checkDelegation checks one step of a delegation: the parent's owner signed the child,
-// and the child gives no more than the parent. Both signatures are verified elsewhere.
+// checkDelegation checks that the parent's owner signed the child, and that the child gives
+// no more than the parent. Both signatures are verified elsewhere.
 func checkDelegation(child, parent level) error {
 	owner, target := parent.owner[0], parent.target[0]
 	switch {
@@ -57,7 +57,7 @@ func checkDelegation(child, parent level) error {
 }
 
 // inParent adds the position in the chain, such as "its parent", to an error about
-// credential i. For the outermost credential, 0, it adds nothing.
+// credential i. The outermost credential is 0.
 func inParent(i int, err error) error {
 	if i == 0 {
 		return err
@@ -65,8 +65,8 @@ func inParent(i int, err error) error {
 	return refuse(rule.Of(err), detailOf(err), "its parent%s: %v", strings.Repeat("'s parent", i-1), err)
 }
 
-// checkSigner checks that the signer is an authority, covers the target and may sign
-// credentials. The signer's certificate is verified elsewhere.
+// checkSigner checks that the signer is an authority, covers the target and may sign. The
+// signer's certificate is verified elsewhere.
 func (z *Authorizer) checkSigner(signer, target *cert.Certificate) error {
 	switch {
 	case rule.SignerIsAuthority.Broken(signer.URN.Type != urn.Authority):

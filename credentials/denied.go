@@ -11,10 +11,10 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is the reason for which a credential or the caller was refused.
+// Reason is why a credential or the caller was refused.
 type Reason struct {
-	// Credential is the number of the credential in the presented list, from 1. It is 0 for
-	// the caller, and for the whole list.
+	// Credential is the number in the presented list, from 1. It is 0 for the caller, and
+	// for the whole list.
 	Credential int
 	// Detail is the detailed code; am.NoDetail for a missing privilege.
 	Detail am.Detail
@@ -49,9 +49,9 @@ func (e *DeniedError) Error() string {
 	return b.String()
 }
 
-// Detail returns the code of the credential that came closest to a grant. For example, if
-// one credential is invalid and another has expired, it returns the code for the expiry,
-// which is more useful to the experimenter.
+// Detail returns the code of the credential that came closest to a grant. For example, an
+// expired credential comes closer than an invalid one, and its code is more useful to the
+// experimenter.
 func (e *DeniedError) Detail() am.Detail {
 	best, rank := am.NoDetail, -1
 	for _, r := range e.Reasons {
@@ -62,7 +62,7 @@ func (e *DeniedError) Detail() am.Detail {
 	return best
 }
 
-// distanceRank orders the codes. A higher rank is closer to a grant.
+// distanceRank has a higher rank for a code closer to a grant.
 var distanceRank = map[am.Detail]int{
 	am.MissingArgs:         0,
 	am.CredentialInvalid:   1,
@@ -72,18 +72,16 @@ var distanceRank = map[am.Detail]int{
 	am.NoDetail:            5,
 }
 
-// deny returns a refusal of the caller or of the whole list.
+// deny refuses the caller or the whole list.
 func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedError {
 	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
 }
 
-// reasonOf converts an error about a credential to a reason. credential is the number of
-// the credential, or 0 for the caller.
+// reasonOf takes the credential's number, or 0 for the caller.
 func reasonOf(credential int, err error) Reason {
 	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }
 
-// refusal is the error for one credential or certificate.
 type refusal struct {
 	detail am.Detail
 	rule   rule.Rule
@@ -95,12 +93,11 @@ func (f *refusal) Error() string { return f.text }
 // BrokenRule returns the broken rule.
 func (f *refusal) BrokenRule() rule.Rule { return f.rule }
 
-// refuse returns the refusal of input that breaks a rule.
 func refuse(r rule.Rule, detail am.Detail, format string, args ...any) *refusal {
 	return &refusal{rule: r, detail: detail, text: fmt.Sprintf(format, args...)}
 }
 
-// detailOf returns the detailed code of an error of this package, cert or dsig.
+// detailOf accepts errors of this package, cert and dsig.
 func detailOf(err error) am.Detail {
 	if f, ok := errors.AsType[*refusal](err); ok {
 		return f.detail

@@ -9,7 +9,7 @@ import (
 )
 
 // parseExpires parses an xs:dateTime. A missing offset means UTC. It drops fractions of a
-// second, and fails for leap seconds and for years without four digits.
+// second, and fails for leap seconds and years without four digits.
 func parseExpires(s string) (time.Time, error) {
 	t, err := time.Parse("2006-01-02T15:04:05.999999999Z07:00", s)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Grant is a verified right of a caller. Only Authorize creates one. The zero Grant
-// belongs to no caller and grants nothing.
+// Grant is a verified right of a caller. Only Authorize creates one. The zero Grant grants
+// nothing.
 type Grant struct {
 	caller      urn.URN
 	speaker     urn.URN    // the tool that speaks for the caller; zero if there is none
@@ -21,15 +21,14 @@ type Grant struct {
 	reasons     []Reason // a reason for each presented credential that does not give the right
 }
 
-// usableCredential is a credential of the caller that gives the right. The number is its
-// position among the presented credentials, from 1.
+// usableCredential gives the right. The number is its position among the presented
+// credentials, from 1.
 type usableCredential struct {
 	number int
 	*statement
 }
 
-// Caller returns the owner of the right. This is the user for whom a tool speaks, else the
-// connected peer.
+// Caller returns the user for whom a tool speaks, else the connected peer.
 func (g Grant) Caller() urn.URN { return g.caller }
 
 // Speaker returns the tool that speaks for the caller, or zero if there is none.
@@ -39,10 +38,10 @@ func (g Grant) Speaker() urn.URN { return g.speaker }
 func (g Grant) Right() Right { return g.right }
 
 // Over returns the time until which the right covers a slice. For one credential, this is
-// the earliest expiry of the credential, its parents and the speaks-for credential, and of
-// the certificates in all chains, including the peer's chain. If several credentials are
-// for the slice, Over returns the latest of these times. If no credential is for the slice,
-// the error is a *DeniedError.
+// the earliest expiry of all credentials and certificates involved: the credential, its
+// parents, the speaks-for credential, and all chains, including the peer's. For several
+// credentials, it is the latest of these times. If no credential is for the slice, the
+// error is a *DeniedError.
 func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	if g.caller.IsZero() {
 		return time.Time{}, deny(rule.Presented, am.CredentialInvalid, "no credential was checked")
@@ -71,8 +70,8 @@ func (g Grant) Over(slice urn.URN) (time.Time, error) {
 	return latest, nil
 }
 
-// Fingerprints returns the SHA-256 sums, in hexadecimal, of the speaks-for credential and
-// of the credentials that give the right.
+// Fingerprints returns the SHA-256 sums, in hexadecimal, of the grant's credentials,
+// including the speaks-for credential.
 func (g Grant) Fingerprints() []string {
 	list := make([]string, len(g.credentials), len(g.credentials)+1)
 	for i, h := range g.credentials {
@@ -84,8 +83,8 @@ func (g Grant) Fingerprints() []string {
 	return list
 }
 
-// SHA1 reports whether a credential of the grant, or a certificate in a credential's chain,
-// is signed with SHA-1.
+// SHA1 reports whether a credential of the grant, or a certificate in its chain, is signed
+// with SHA-1.
 func (g Grant) SHA1() bool {
 	for _, h := range g.credentials {
 		if h.sha1 {

@@ -8,12 +8,12 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// keyID identifies a key in ABAC. It is the SHA-1 of the key's BIT STRING.
+// keyID identifies a key in ABAC: the SHA-1 of the key's BIT STRING.
 type keyID [sha1.Size]byte
 
 func (k keyID) String() string { return hex.EncodeToString(k[:]) }
 
-// parseKeyID parses 40 hexadecimal digits in any case.
+// parseKeyID accepts 40 hexadecimal digits in any case.
 func parseKeyID(s string) (k keyID, ok bool) {
 	if len(s) != hex.EncodedLen(len(k)) {
 		return keyID{}, false
@@ -22,7 +22,6 @@ func parseKeyID(s string) (k keyID, ok bool) {
 	return k, err == nil
 }
 
-// sameKey reports whether two certificates have the same key.
 func sameKey(a, b *cert.Certificate) bool {
 	k, ok := a.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && k.Equal(b.PublicKey)

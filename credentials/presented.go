@@ -12,13 +12,12 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Presented is a credential as a client sent it. Type and Version must have values that
-// known clients write. They have no other effect, since the signed text determines the kind
-// of credential.
+// Presented is a credential as a client sent it. Type and Version must have values of known
+// clients. They have no other effect, since the signed text determines the kind of
+// credential.
 type Presented struct {
-	// Type is one of knownTypes, in upper or lower case. A credential that was sent as a
-	// bare string has the type "". The client omni sends geni_unknown for a delegated
-	// credential.
+	// Type is one of knownTypes, in any case. It is "" for a credential that was sent as a
+	// bare string. The client omni sends geni_unknown for a delegated credential.
 	Type string
 	// Version is 0, 1, 2, 3 or "".
 	Version string
@@ -26,8 +25,8 @@ type Presented struct {
 	Text string
 }
 
-// Fingerprint returns the SHA-256 of the document in hexadecimal. Grant.Fingerprints
-// returns the same value.
+// Fingerprint returns the SHA-256 of the document in hexadecimal, as Grant.Fingerprints
+// does.
 func (p Presented) Fingerprint() string {
 	key := sha256Of(trimDocument(p.Text))
 	return hex.EncodeToString(key[:])
@@ -38,29 +37,28 @@ var (
 	knownVersions = []string{"", "0", "1", "2", "3"}
 )
 
-// examined is the result for one presented credential.
 type examined struct {
 	*statement
 	err error
 }
 
-// Limits of signature checks, in units of cert.Budget. A credential needs about ten units,
-// and more with long chains and delegations. 768 units take about 25 ms.
+// These limit signature checks, in units of cert.Budget. A credential needs about ten
+// units, and more with long chains and delegations. 768 units take about 25 ms.
 const (
 	callBudget      = 4096
 	untrustedBudget = 768
 	cheapBudget     = 64
 )
 
-// examination is the common input for the examination of all credentials in a call.
+// examination is shared by all credentials of a call.
 type examination struct {
 	*trust
 	budget *cert.Budget
 	now    time.Time
 }
 
-// examine verifies a credential, or returns the cached result. It can use the candidates as
-// issuers. The candidates may come from any source, since examine verifies each candidate.
+// examine may return a cached result. The candidates for issuers may come from any source,
+// since examine verifies each candidate.
 func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Certificate) (*statement, error) {
 	text := trimDocument(p.Text)
 	switch {
@@ -89,9 +87,8 @@ func (z *Authorizer) examine(x examination, p Presented, candidates []*cert.Cert
 	return s, nil
 }
 
-// examineAgain repeats the examination of the credentials without a chain to an anchor,
-// with further candidates for issuers. It does nothing if all further candidates were among
-// the first candidates.
+// examineAgain repeats the examination of credentials without a chain to an anchor, with
+// further candidates for issuers.
 func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined, first, further []*cert.Certificate) {
 	known := func(c *cert.Certificate) bool {
 		return slices.ContainsFunc(first, func(b *cert.Certificate) bool { return b.Fingerprint() == c.Fingerprint() })
@@ -106,7 +103,7 @@ func (z *Authorizer) examineAgain(x examination, p []Presented, list []examined,
 	}
 }
 
-// sha256Of returns the SHA-256 of a document. It does not copy the whole document.
+// sha256Of does not copy the whole document.
 func sha256Of(text string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	var part [1024]byte
@@ -119,7 +116,7 @@ func sha256Of(text string) (key [sha256.Size]byte) {
 	return key
 }
 
-// trimDocument removes white space around a document, and a byte order mark before it.
+// trimDocument removes white space and a byte order mark.
 func trimDocument(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
 }

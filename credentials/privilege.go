@@ -8,21 +8,20 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Limits of the privileges of one credential. Authorities write about a dozen.
+// These limit the privileges of one credential. Authorities write about a dozen.
 const (
 	maxPrivileges    = 100
 	maxPrivilegeName = 64 // bytes
 )
 
-// privilege is a privilege of a credential. The name is spelled as in the document. It is a
-// copy, so that it does not keep the document in memory.
+// privilege has its name as in the document. The name is a copy, so that it does not keep
+// the document in memory.
 type privilege struct {
 	name     string
 	delegate bool
 }
 
-// readPrivileges reads the element <privileges>. It ignores unknown elements in a
-// privilege.
+// readPrivileges ignores unknown elements in a privilege.
 func readPrivileges(e *xmltree.Element) ([]privilege, error) {
 	if err := checkBlankText(e); err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 // Right is the right that a method requires.
 type Right string
 
-// The rights, one for each method that requires credentials.
+// Each method that requires credentials has a right.
 const (
 	RightListResources            Right = "ListResources"
 	RightDescribe                 Right = "Describe"
@@ -22,16 +22,16 @@ const (
 	RightShutdown                 Right = "Shutdown"
 )
 
-// The privileges that allow a kind of methods, in lower case.
+// The privileges are in lower case.
 var (
 	readingPrivileges  = []string{"*", "embed", "control", "sa", "info", "pi", "authority"}
 	changingPrivileges = []string{"*", "embed", "control", "sa", "bind", "instantiate", "pi", "authority"}
 	shutdownPrivileges = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
 )
 
-// allowedBy lists the privileges that give a right. One of these privileges is enough. If
-// the list is empty, any credential of the caller is enough. No specification defines this
-// table; it is the union of the tables of gcf, SFA and Emulab.
+// allowedBy lists the privileges that give a right; one is enough. If the list is empty,
+// any credential of the caller is enough. No specification defines this table; it is the
+// union of the tables of gcf, SFA and Emulab.
 var allowedBy = map[Right][]string{
 	RightListResources:            nil,
 	RightDescribe:                 readingPrivileges,
@@ -47,11 +47,9 @@ var allowedBy = map[Right][]string{
 // Rights returns all rights in alphabetic order.
 func Rights() []Right { return slices.Sorted(maps.Keys(allowedBy)) }
 
-// isOverSlice reports whether the right is over a slice.
 func (r Right) isOverSlice() bool { return len(allowedBy[r]) > 0 }
 
-// isAllowedBy reports whether one of the privileges gives the right. The case of the
-// privileges does not matter.
+// isAllowedBy reports whether one of the privileges, in any case, gives the right.
 func (r Right) isAllowedBy(privileges []string) bool {
 	for _, p := range privileges {
 		if slices.Contains(allowedBy[r], strings.ToLower(p)) {

@@ -9,7 +9,7 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// permission is a user's permission for a tool to act in the user's name.
+// permission lets a tool act in the user's name.
 type permission struct {
 	user    urn.URN
 	tool    urn.URN // zero in ABAC, which identifies tools by key
@@ -21,8 +21,8 @@ const (
 	howToSpeak = "name a user in geni_speaking_for and present the speaks-for credential that the user signed"
 )
 
-// verifyABAC verifies a speaks-for credential in the ABAC form. Its rule must let one
-// tool speak for the user that signed it.
+// verifyABAC is for the ABAC form. The rule must let one tool speak for the user that
+// signed the credential.
 func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	r := l.rule
 	named, isSpeaksFor := strings.CutPrefix(r.role, rolePrefix)
@@ -47,8 +47,8 @@ func (w *certificateVerifier) verifyABAC(l level, s *statement) error {
 	return w.verifyUser(l, s)
 }
 
-// verifySpeaksFor verifies a speaks-for credential in the older form. The owner is the
-// tool. The target is the user, who must be the signer.
+// verifySpeaksFor is for the older form. The owner is the tool. The target is the user,
+// which must be the signer.
 func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 	tool, user := l.owner[0], l.target[0]
 	if err := l.checkNames(); err != nil {
@@ -74,7 +74,7 @@ func (w *certificateVerifier) verifySpeaksFor(l level, s *statement) error {
 	return nil
 }
 
-// verifyUser verifies the signer, which must be a user, and stores it in the permission.
+// verifyUser stores the signer, which must be a user, in the permission.
 func (w *certificateVerifier) verifyUser(l level, s *statement) error {
 	if rule.PermissionByUser.Broken(l.Signer.URN.Type != urn.User) {
 		return refuse(rule.PermissionByUser, am.CredentialUntrusted, "it is signed by %s, which is no user; only users can let a tool speak for them", l.Signer.Name())
@@ -87,8 +87,7 @@ func (w *certificateVerifier) verifyUser(l level, s *statement) error {
 	return nil
 }
 
-// speakingFor returns the user in the option geni_speaking_for. It returns the zero URN
-// if the caller acts in their own name.
+// speakingFor returns the zero URN if the caller acts in their own name.
 func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 	u, err := urn.Parse(option)
 	switch {
@@ -108,7 +107,7 @@ func (z *Authorizer) speakingFor(c Caller, option string) (urn.URN, error) {
 }
 
 // speakFor makes the user the owner of the grant and the caller its speaker. It uses the
-// first credential that lets the caller speak for that user, and fails without one.
+// first credential that lets the caller speak for the user, and fails without one.
 func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 	key := keyID(c.Chain[0].KeyID())
 	var tried []Reason
@@ -138,7 +137,7 @@ func (g *Grant) speakFor(user urn.URN, c Caller, list []examined) error {
 }
 
 // checkCall fails unless the permission is for this user, and for the caller c with this
-// key. Every call needs this check, also when the credential is cached.
+// key. Every call needs this check, also for a cached credential.
 func (s *permission) checkCall(c Caller, key keyID, user urn.URN) error {
 	switch {
 	case rule.PermissionOfUser.Broken(!s.user.Equal(user)):

@@ -18,7 +18,6 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// completion is a command line that the shell completes.
 type completion struct {
 	ctx     context.Context
 	cmd     *cobra.Command
@@ -27,12 +26,10 @@ type completion struct {
 	args    []string // the arguments before the word
 }
 
-// completer returns the possible words at a place of a command line. If ok is false, the
-// shell completes names of files.
+// completer returns the possible words. If ok is false, the shell completes file names.
 type completer func(*completion) (words []string, ok bool)
 
-// argumentWords are the completers of arguments, by command. For other commands, the shell
-// completes file names.
+// argumentWords is keyed by command. For other commands, the shell completes file names.
 var argumentWords = map[string]completer{
 	"call":   (*completion).callArguments,
 	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
@@ -42,11 +39,10 @@ var argumentWords = map[string]completer{
 	"guide": someOf(guideTopics()...), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-// flagFiles are the flags whose values are files or folders.
 var flagFiles = []string{"backup", "bundle", "ca", "config", "credential", "keep", "list", "out", "output", "ssh-key", "svg"}
 
-// flagWords are the completers of flag values, by flag, or by command and flag. The shell
-// completes file names for flagFiles, and nothing for other flags.
+// flagWords is keyed by flag, or by command and flag. The shell completes file names for
+// flagFiles, and nothing for other flags.
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
 	"call login": (*completion).users,
@@ -57,7 +53,6 @@ var flagWords = map[string]completer{
 	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"),
 }
 
-// complete registers the completers of a command with cobra.
 func complete(cmd *cobra.Command, o options) {
 	with := func(f completer) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -95,7 +90,6 @@ func complete(cmd *cobra.Command, o options) {
 	})
 }
 
-// journalEvents returns the events that operators look for in the journal.
 func journalEvents() []string {
 	events := append([]string{operate.EventThaw}, operate.NoteEvents...)
 	for _, e := range []am.Event{am.EventAllocate, am.EventProvision, am.EventRenew, am.EventDelete, am.EventExpire, am.EventShutdown, am.EventDone, am.EventGaveUp, am.EventLost} {
@@ -105,13 +99,12 @@ func journalEvents() []string {
 	return events
 }
 
-// someOf returns a completer with fixed words.
 func someOf(words ...string) completer {
 	return func(*completion) ([]string, bool) { return slices.Clone(words), true }
 }
 
-// callArguments returns the words for the method. After the method, it returns the words
-// for the first argument: actions, or file names for a request.
+// callArguments completes the method, then its first argument: actions, or file names for a
+// request.
 func (x *completion) callArguments() ([]string, bool) {
 	api := 3
 	if o, ok := x.options.(*callOptions); ok && o.API == 2 {
@@ -135,7 +128,6 @@ func (x *completion) callArguments() ([]string, bool) {
 	return nil, true
 }
 
-// users returns the users of the site's trial authority.
 func (x *completion) users() ([]string, bool) {
 	names := x.site.userNames()
 	return names, len(names) > 0
@@ -175,7 +167,6 @@ func (x *completion) siteSlices() (names []string, ok bool) {
 	return names, true
 }
 
-// components returns the components of the inventory.
 func (x *completion) components() (names []string, ok bool) {
 	for _, c := range x.inventory().Components {
 		names = append(names, c.Name)
@@ -183,7 +174,6 @@ func (x *completion) components() (names []string, ok bool) {
 	return names, true
 }
 
-// sliverTypes returns the sliver types of the inventory.
 func (x *completion) sliverTypes() (names []string, ok bool) {
 	for _, t := range x.inventory().SliverTypes {
 		names = append(names, t.Name)
@@ -191,7 +181,6 @@ func (x *completion) sliverTypes() (names []string, ok bool) {
 	return names, true
 }
 
-// images returns the disk images of the inventory.
 func (x *completion) images() (names []string, ok bool) {
 	for _, i := range x.inventory().Images {
 		names = append(names, i.Name)
@@ -199,7 +188,7 @@ func (x *completion) images() (names []string, ok bool) {
 	return names, true
 }
 
-// inventory returns the inventory of the site, or an empty one if it cannot be read.
+// inventory returns an empty inventory if the site's inventory cannot be read.
 func (x *completion) inventory() *inventory.Inventory {
 	config, err := x.site.read()
 	if err != nil {
@@ -212,7 +201,6 @@ func (x *completion) inventory() *inventory.Inventory {
 	return inv
 }
 
-// providers returns the providers of the site.
 func (x *completion) providers() (names []string, ok bool) {
 	config, err := x.site.read()
 	if err != nil {

@@ -91,8 +91,6 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 	return p, nil
 }
 
-// textOptions returns the options for output to w. For a terminal, they include its width
-// and colours.
 func (o *drawOptions) textOptions(w io.Writer) draw.TextOptions {
 	t := draw.TextOptions{Width: o.Width, ASCII: o.ASCII}
 	f, ok := site.FileOf(w)

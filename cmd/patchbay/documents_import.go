@@ -50,7 +50,7 @@ func (o *importOptions) Validate(args []string) (err error) {
 	return err
 }
 
-// maxAdvertisement is the largest advertisement that is read, in bytes.
+// maxAdvertisement is in bytes.
 const maxAdvertisement = 64 << 20
 
 func (o *importOptions) Run(_ context.Context, c console) error {
@@ -82,7 +82,6 @@ func (o *importOptions) Run(_ context.Context, c console) error {
 	return nil
 }
 
-// write writes the inventory to the file of --out.
 func (o *importOptions) write(text []byte) error {
 	flags := os.O_EXCL
 	if o.Force {

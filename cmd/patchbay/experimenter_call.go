@@ -216,7 +216,6 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	return o.show(c, r.me, reply)
 }
 
-// request returns the call that the command line asks for, with its credentials.
 func (o *callOptions) request(users []string) (*callRequest, error) {
 	me, err := readCaller(users, o.Slice)
 	if err != nil {
@@ -239,7 +238,7 @@ func (o *callOptions) request(users []string) (*callRequest, error) {
 	return r, nil
 }
 
-// question returns the question before a call that cannot be undone; "" for other calls.
+// question returns "" for a call that can be undone.
 func (r *callRequest) question() string {
 	slice := display.Line(r.me.sliceURN)
 	switch {
@@ -251,8 +250,8 @@ func (r *callRequest) question() string {
 	return ""
 }
 
-// remedies returns lines that can explain a refused call. Each line has the remedy for a
-// credential that has expired or that ends before the requested lease.
+// remedies returns a line for each credential that has expired or that ends before the
+// requested lease.
 func (r *callRequest) remedies(reply client.Reply) []string {
 	ours := reply.AMType == am.AMType
 	lines := r.me.expired(r.now, ours && am.Detail(reply.Detail) == am.CredentialExpired)
@@ -284,7 +283,6 @@ func (r *callRequest) remedies(reply client.Reply) []string {
 // the requested lease.
 const byCredential = "by the presented credential"
 
-// explain adds a likely cause to the error of a failed call.
 func (o *callOptions) explain(err error, me *caller) error {
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return fmt.Errorf("%w%s", err, methodHint(o.API, o.method))
@@ -298,7 +296,6 @@ func (o *callOptions) explain(err error, me *caller) error {
 	return fmt.Errorf("%w; --user has no certificate: give the user's folder, or also the files with certificate and key", err)
 }
 
-// methodHint returns a similar name of a method, or the API version that has the method.
 func methodHint(api int, method string) string {
 	names := slices.Sorted(maps.Keys(shapes[api]))
 	if slices.Contains(names, method) {
@@ -320,8 +317,6 @@ func methodHint(api int, method string) string {
 	return ""
 }
 
-// show prints a reply in the form that the flags request, and writes its RSpec to the file
-// of -o.
 func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	shown := readValue(reply.Value)
 	if o.Output != "" && o.Output != "-" && shown.rspec != "" {
@@ -346,8 +341,8 @@ func (o *callOptions) show(c console, me *caller, reply client.Reply) error {
 	return nil
 }
 
-// print prints an answer as tables. With -o -, it also prints the RSpec. Otherwise it draws
-// the RSpec if the answer has nothing else.
+// print draws the RSpec if the answer has nothing else. With -o -, it prints the RSpec on
+// standard output and the tables on standard error.
 func (o *callOptions) print(c console, me *caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
@@ -380,7 +375,7 @@ func writeDocument(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// answerOnly is a writer for a client's record of its traffic. It keeps only the bodies of
+// answerOnly receives a client's record of its traffic. It keeps only the bodies of
 // answers.
 type answerOnly struct{ body bytes.Buffer }
 
@@ -392,8 +387,7 @@ func (a *answerOnly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// shownOn returns a document for output to w. It removes control characters only if w is a
-// terminal.
+// shownOn removes control characters only if w is a terminal.
 func shownOn(w io.Writer, document string) string {
 	if toTerminal(w) {
 		return display.Printable(document)

@@ -24,20 +24,17 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// aggregateName is the file in a user's folder that names the user's aggregate.
 const aggregateName = "aggregate.yaml"
 
-// aggregate is the address of an aggregate manager.
 type aggregate struct {
 	// URL has the path of a version: https://HOST:PORT/am/3.0.
 	URL string
-	// CA is the path of a file with the accepted certificates of the server; "" accepts any
-	// server.
+	// CA is a file with the accepted certificates of the server; "" accepts any server.
 	CA string
 }
 
-// readAggregate reads aggregate.yaml in a user's folder. Without that file, the error wraps
-// fs.ErrNotExist.
+// readAggregate returns an error that wraps fs.ErrNotExist if the folder has no
+// aggregate.yaml.
 func readAggregate(dir string) (a aggregate, err error) {
 	const most = 1 << 20 // bytes
 	file := filepath.Join(dir, aggregateName)
@@ -67,34 +64,32 @@ func readAggregate(dir string) (a aggregate, err error) {
 	return a, r.Err()
 }
 
-// caller is the user or tool that calls, with the slice and the credentials.
 type caller struct {
 	certFile, keyFile string
 	credentials       []credential
 	sshKeys           []string
 	logins            []client.User // other users with accounts
 	sliceURN          string
-	// folders are the user's folders. identity is the file of a private SSH key in one of
-	// the folders.
+	// identity is the file of a private SSH key in one of the user's folders.
 	folders  []string
 	identity string
-	// speakingFor is the URN of the user that a tool speaks for, or "".
+	// speakingFor is the user that a tool speaks for, or "".
 	speakingFor string
 }
 
-// credential is a credential document with the values that are read from it. Only the
-// server verifies the document.
+// credential holds a document and values read from it. Only the server verifies the
+// document.
 type credential struct {
 	text, file    string
 	abac          bool
 	owner, target string // URNs; an ABAC credential has none
 	kind          string // of the target: user, slice, …
 	expires       time.Time
-	// always says that every call sends the credential, even a call about another target.
+	// always is true for a credential that every call sends, even a call about another
+	// target.
 	always bool
 }
 
-// userNames returns the users of the site's trial authority.
 func (f *siteFlag) userNames() []string {
 	dir := f.folder()
 	if dir == "" {
@@ -103,8 +98,7 @@ func (f *siteFlag) userNames() []string {
 	return userNamesIn(filepath.Join(dir, site.UsersDir))
 }
 
-// readCaller reads the caller from paths, which are folders and files in any order. slice
-// is the value of --slice, or "".
+// readCaller accepts folders and files in any order.
 func readCaller(paths []string, slice string) (*caller, error) {
 	me := &caller{}
 	for _, p := range paths {
@@ -173,8 +167,8 @@ func (me *caller) add(file string) error {
 	return nil
 }
 
-// setSlice sets the slice and reads its credential. slice is a URN, the name of a slice, or
-// the name of a file with a credential. The credential may be missing only for a URN.
+// setSlice accepts a URN, the name of a slice, or the name of a file with a credential.
+// Only a URN needs no credential.
 func (me *caller) setSlice(slice string) error {
 	if u, err := urn.Parse(slice); err == nil {
 		me.sliceURN = slice
@@ -209,8 +203,7 @@ func (me *caller) setSlice(slice string) error {
 	return me.noSlice(slice, missing)
 }
 
-// noSlice returns the error for a slice without a credential. files are the paths where the
-// credential was expected.
+// noSlice returns the error for a slice without a credential in any of the files.
 func (me *caller) noSlice(slice string, files []string) error {
 	about, owner := "", "USER"
 	if len(me.folders) > 0 {
@@ -234,8 +227,8 @@ func (me *caller) noSlice(slice string, files []string) error {
 	return fmt.Errorf("there is no slice %q; %screate it with: %s (looked for %s)", slice, suggestNames(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
-// setOnlySlice sets the slice if the user's folders hold credentials for exactly one slice.
-// It fails if the folders hold credentials for several slices.
+// setOnlySlice sets the slice if the user's folders hold credentials for one slice. It
+// fails for several slices.
 func (me *caller) setOnlySlice() error {
 	var names []string
 	for _, dir := range me.folders {
@@ -283,8 +276,7 @@ func (me *caller) addSliceCredential(file string) error {
 	return nil
 }
 
-// addCredential adds a credential that is sent with every call, such as a speaks-for
-// credential.
+// addCredential adds a credential for every call, such as a speaks-for credential.
 func (me *caller) addCredential(file string) error {
 	text, err := site.ReadRegular(file)
 	if err != nil {
@@ -299,7 +291,6 @@ func (me *caller) addCredential(file string) error {
 	return nil
 }
 
-// isExpired reports whether a credential has expired.
 func (c *credential) isExpired(now time.Time) bool {
 	return !c.expires.IsZero() && !now.Before(c.expires)
 }
@@ -322,9 +313,9 @@ func (c *credential) remedy(flags ...string) string {
 	return display.CommandAt(at, "user", owner.Name, "--renew")
 }
 
-// expired returns a line with the remedy for each expired credential. If reported is true,
-// the aggregate's answer has already named the expiry. Then the lines are only commands,
-// and a credential without a command has no line.
+// expired returns a line with the remedy for each expired credential. The parameter
+// reported is true if the aggregate's answer has already named the expiry. Then the lines
+// are only commands, and a credential without a command has no line.
 func (me *caller) expired(now time.Time, reported bool) []string {
 	var list []string
 	for i := range me.credentials {
@@ -351,7 +342,6 @@ func (me *caller) expired(now time.Time, reported bool) []string {
 	return list
 }
 
-// commandAbout returns a command line for the site that a path belongs to.
 func commandAbout(path string, args ...string) string {
 	if site := siteOf(path); site != "" {
 		return display.CommandAt(site, args...)
@@ -362,8 +352,8 @@ func commandAbout(path string, args ...string) string {
 	return display.Command(args...)
 }
 
-// siteOf returns the configuration file of the site that a path belongs to. The path is in
-// a user's folder. siteOf returns "" if there is no such site.
+// siteOf returns the configuration file of the site that a path in a user's folder belongs
+// to; "" without a site.
 func siteOf(path string) string {
 	if path == "" {
 		return ""
@@ -382,9 +372,8 @@ func siteOf(path string) string {
 	return ""
 }
 
-// forSlice returns the credentials for a call about the slice: slice credentials, ABAC
-// credentials, and credentials for every call. If the caller has no credential over the
-// slice, forSlice returns all credentials.
+// forSlice returns slice credentials, ABAC credentials, and credentials for every call. If
+// no credential is over the slice, it returns all credentials.
 func (me *caller) forSlice() []client.Credential {
 	overSlice := func(c credential) bool { return strings.EqualFold(c.target, me.sliceURN) }
 	if !slices.ContainsFunc(me.credentials, overSlice) {
@@ -393,10 +382,8 @@ func (me *caller) forSlice() []client.Credential {
 	return wireCredentials(slices.DeleteFunc(slices.Clone(me.credentials), func(c credential) bool { return !overSlice(c) && !c.always && !c.abac }))
 }
 
-// forUser returns the credentials for a call that is not about a slice.
 func (me *caller) forUser() []client.Credential { return wireCredentials(me.credentials) }
 
-// wireCredentials returns credentials as the client sends them.
 func wireCredentials(list []credential) []client.Credential {
 	out := make([]client.Credential, len(list))
 	for i, c := range list {
@@ -408,8 +395,8 @@ func wireCredentials(list []credential) []client.Credential {
 	return out
 }
 
-// users returns the users that get accounts: the owner, with the caller's SSH keys, and the
-// users of --login.
+// users returns the users that get accounts: the owner and the users of --login. The owner
+// has the caller's SSH keys.
 func (me *caller) users() []client.User {
 	who := me.owner()
 	if len(me.sshKeys) == 0 || who == "" {
@@ -437,7 +424,7 @@ func (me *caller) name() string {
 	return u.Name
 }
 
-// readCredential reads a signed credential without verifying it.
+// readCredential does not verify the credential.
 func readCredential(text []byte) (credential, error) {
 	var doc struct {
 		XMLName    xml.Name `xml:"signed-credential"`

@@ -14,7 +14,6 @@ import (
 	"patchbay/credentials/cert"
 )
 
-// addLogins adds the users of --login to the users with accounts.
 func (o *callOptions) addLogins(me *caller, users []string) error {
 	if len(o.Logins) == 0 {
 		return nil
@@ -37,15 +36,13 @@ func (o *callOptions) addLogins(me *caller, users []string) error {
 	return nil
 }
 
-// loginMethods are the methods that create accounts, by API version.
 var loginMethods = map[int]string{
 	2: "CreateSliver",
 	3: "Provision, or for existing nodes to PerformOperationalAction update_users",
 }
 
-// login returns the user for a value of --login. The value is NAME=FILE with public keys in
-// FILE, a user's folder, or a user's name. A named user's folder is in the site, or next to
-// the caller's folder.
+// login accepts a user's folder, a user's name, or NAME=FILE with public keys in FILE. A
+// named user's folder is in the site, or next to the caller's folder.
 func (o *callOptions) login(me *caller, value string, users []string) (client.User, error) {
 	if name, file, ok := strings.Cut(value, "="); ok {
 		return me.userFromFile(name, file)
@@ -76,8 +73,7 @@ func (o *callOptions) login(me *caller, value string, users []string) (client.Us
 	return client.User{}, fmt.Errorf("there is no such user here; %sgive NAME=FILE with their public SSH key", suggestNames(value, have))
 }
 
-// userFromFile returns a user with the keys in a file. name is a URN, or the name of a user
-// of the caller's authority.
+// userFromFile accepts as name a URN, or the name of a user of the caller's authority.
 func (me *caller) userFromFile(name, file string) (client.User, error) {
 	keys, err := readSSHKeys(file)
 	if err != nil {

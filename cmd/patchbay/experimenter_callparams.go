@@ -19,7 +19,6 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// callRequest is a call as given on the command line.
 type callRequest struct {
 	api     int
 	method  string
@@ -39,11 +38,10 @@ type shape struct {
 	params string
 	format bool // the method has an option for the RSpec format
 	users  bool // the method has an option for the users with accounts
-	// options are the names of the method's options, besides geni_speaking_for.
+	// options lists the method's options, besides geni_speaking_for.
 	options string
 }
 
-// shapes are the methods of the two API versions.
 var shapes = map[int]map[string]shape{
 	3: {
 		"GetVersion":               {params: "O"},
@@ -68,12 +66,10 @@ var shapes = map[int]map[string]shape{
 	},
 }
 
-// actionVerbs are actions that may be given instead of the method.
 var actionVerbs = []string{"start", "stop", "restart", "update_users"}
 
-// methodOf returns the method that a word means, ignoring case, and its arguments. For a
-// verb such as start, it returns PerformOperationalAction, with the verb as the first
-// argument. An unknown word is returned unchanged.
+// methodOf ignores case. For a verb such as start, it returns PerformOperationalAction,
+// with the verb as the first argument. An unknown word is returned unchanged.
 func methodOf(api int, word string, args []string) (string, []string) {
 	if verb := strings.ToLower(word); api == 3 && slices.Contains(actionVerbs, verb) {
 		return "PerformOperationalAction", append([]string{verb}, args...)
@@ -86,8 +82,8 @@ func methodOf(api int, word string, args []string) (string, []string) {
 	return word, args
 }
 
-// action returns the action of PerformOperationalAction, as the API spells the action. It
-// returns "" for other methods.
+// action returns the action of PerformOperationalAction, as the API spells it; "" for other
+// methods.
 func (r *callRequest) action() string {
 	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
 		return ""
@@ -107,13 +103,11 @@ func (r *callRequest) needsSlice() bool {
 	return strings.ContainsAny(shapes[r.api][r.method].params, "su")
 }
 
-// isWholeSlice reports whether the targets of the call are all slivers of the slice.
 func (r *callRequest) isWholeSlice() bool {
 	_, slivers := r.targets()
 	return len(slivers) == 0 || slices.ContainsFunc(slivers, func(s string) bool { return strings.EqualFold(s, r.me.sliceURN) })
 }
 
-// params returns the parameters of the call.
 func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	options, err := r.optionStruct()
 	if err != nil {
@@ -189,7 +183,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 	return params, nil
 }
 
-// withDefaults adds the options that a method needs, unless they were given.
+// withDefaults does not replace options that were given.
 func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xmlrpc.Struct {
 	if users {
 		options = withDefault(options, "geni_users", client.Users(r.me.users()))
@@ -211,7 +205,7 @@ func readRequest(file string) (xmlrpc.Value, error) {
 	return string(text), nil
 }
 
-// sliceOr returns the URNs of slivers. Without slivers, it returns the URN of the slice.
+// sliceOr returns the URN of the slice if slivers is empty.
 func (r *callRequest) sliceOr(slivers []string) (xmlrpc.Value, error) {
 	if len(slivers) > 0 {
 		return client.Strings(slivers), nil
@@ -222,8 +216,8 @@ func (r *callRequest) sliceOr(slivers []string) (xmlrpc.Value, error) {
 	return client.Strings([]string{r.me.sliceURN}), nil
 }
 
-// freeParams returns the parameters of a method without a shape. These are the arguments as
-// text or JSON, followed by the options if there are any.
+// freeParams is for a method without a shape. The parameters are the arguments as text or
+// JSON, then the options if there are any.
 func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) {
 	var params []xmlrpc.Value
 	for _, a := range r.args {
@@ -239,7 +233,6 @@ func (r *callRequest) freeParams(options xmlrpc.Struct) ([]xmlrpc.Value, error) 
 	return params, nil
 }
 
-// credentials returns the credentials parameter, in the form of the API version.
 func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	list := r.me.forUser()
 	if slice {
@@ -255,8 +248,7 @@ func (r *callRequest) credentials(slice bool) xmlrpc.Value {
 	return client.Credentials(list)
 }
 
-// time returns a time in the format of the API. The text is a time, a day or a duration
-// from now. A day means its last second in UTC.
+// time accepts a time, a day or a duration from now. A day means its last second in UTC.
 func (r *callRequest) time(text string) (string, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return client.Time(day.AddDate(0, 0, 1).Add(-time.Second)), nil
@@ -270,7 +262,6 @@ func (r *callRequest) time(text string) (string, error) {
 	return text, nil
 }
 
-// optionStruct reads the --option flags.
 func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 	options := xmlrpc.Struct{}
 	for _, o := range r.options {
@@ -293,8 +284,7 @@ func (r *callRequest) optionStruct() (xmlrpc.Struct, error) {
 	return options, nil
 }
 
-// withDefault adds a member to a struct, unless the struct has a member of that name or the
-// value is an empty list.
+// withDefault leaves out a member that the struct already has, and an empty list.
 func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 	if list, ok := v.([]xmlrpc.Value); ok && len(list) == 0 {
 		return s
@@ -306,7 +296,7 @@ func withDefault(s xmlrpc.Struct, name string, v xmlrpc.Value) xmlrpc.Struct {
 }
 
 // jsonOrText converts true, false, whole numbers, and JSON arrays, objects and quoted
-// strings to their types. It returns everything else as text.
+// strings. Everything else is text.
 func jsonOrText(s string) (xmlrpc.Value, error) {
 	if s == "true" || s == "false" {
 		return s == "true", nil
@@ -326,7 +316,7 @@ func jsonOrText(s string) (xmlrpc.Value, error) {
 	return fromJSON(v)
 }
 
-// fromJSON converts a value of encoding/json. It fails for null, which XML-RPC lacks.
+// fromJSON fails for null, which XML-RPC lacks.
 func fromJSON(v any) (xmlrpc.Value, error) {
 	switch v := v.(type) {
 	case json.Number:
@@ -361,8 +351,8 @@ func fromJSON(v any) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-// targets divides the arguments in two: the slivers, and the arguments before them. A
-// method without the parameter u has no slivers.
+// targets divides the arguments into slivers and the arguments before them. A method
+// without the parameter u has no slivers.
 func (r *callRequest) targets() (leading, slivers []string) {
 	params := shapes[r.api][r.method].params
 	n := 0 // arguments before the slivers
@@ -377,11 +367,10 @@ func (r *callRequest) targets() (leading, slivers []string) {
 	return r.args[:n], r.args[n:]
 }
 
-// isURN reports whether a text begins like a URN.
 func isURN(s string) bool { return len(s) >= 4 && strings.EqualFold(s[:4], "urn:") }
 
-// resolve replaces the names of nodes by the URNs of their slivers, from the slice's
-// manifest. Without names it makes no call.
+// resolve replaces names of nodes by the URNs of their slivers. Without names, it makes no
+// call.
 func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	before, targets := r.targets()
 	i := slices.IndexFunc(targets, func(s string) bool { return !isURN(s) })
@@ -420,9 +409,8 @@ func (r *callRequest) resolve(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// loginCommand returns the command line that logs in to a node with a private key. If the
-// node has a gateway, the command line uses the same key for the gateway. With the key "",
-// ssh chooses the keys.
+// loginCommand uses the same key for the node and its gateway. With the key "", ssh chooses
+// the keys.
 func loginCommand(n experiment.Node, key string) string {
 	to := func(l experiment.Login, words ...string) string {
 		if key != "" {
@@ -440,8 +428,8 @@ func loginCommand(n experiment.Node, key string) string {
 	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
 }
 
-// loginsOf returns the command lines that log in to the nodes of a manifest, by sliver URN.
-// A login is for the account of the user, or for the first account if the user has none.
+// loginsOf returns login command lines by sliver URN. The account is the user's, or the
+// first account if the user has none.
 func loginsOf(manifest, user, key string) map[string]string {
 	logins := map[string]string{}
 	nodes, _ := nodesOf(manifest, user) // an unreadable manifest has no logins
@@ -453,7 +441,7 @@ func loginsOf(manifest, user, key string) map[string]string {
 	return logins
 }
 
-// nodesOf returns the nodes of a manifest that have slivers, with the logins of a user.
+// nodesOf leaves out nodes without slivers. The logins are those of the user.
 func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	if manifest == "" {
 		return nil, nil // the slice has no slivers here
@@ -462,8 +450,7 @@ func nodesOf(manifest, user string) ([]experiment.Node, error) {
 	return slices.DeleteFunc(m.Nodes, func(n experiment.Node) bool { return n.Sliver == "" }), err
 }
 
-// sliverOf returns the URN of the sliver whose node has the name. It fails if no sliver or
-// several slivers match.
+// sliverOf fails if no sliver or several slivers match the name.
 func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	var found, names []string
 	for _, n := range nodes {
@@ -488,7 +475,6 @@ func sliverOf(nodes []experiment.Node, name string) (string, error) {
 	return "", fmt.Errorf("several nodes are called %q; give the URN of one: %s", name, joinSome(found))
 }
 
-// joinSome returns the first 20 names, and how many more there are.
 func joinSome(names []string) string {
 	const most = 20
 	if more := len(names) - most; more > 0 {

@@ -15,19 +15,18 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// answer is the value of a reply, divided into slivers, RSpec and the rest.
 type answer struct {
 	slivers []xmlrpc.Struct
 	rspec   string
-	rest    xmlrpc.Value // everything else
-	logs    bool         // show the output of all steps
-	brief   bool         // hide interfaces and successful steps
-	urns    bool         // show URNs, and states as in the API
+	rest    xmlrpc.Value
+	logs    bool // show the output of all steps
+	brief   bool // hide interfaces and successful steps
+	urns    bool // show URNs, and states as in the API
 	now     time.Time
 	logins  map[string]string // command lines, by the URN of a sliver
 }
 
-// readValue divides the value of a reply, for every method of both API versions.
+// readValue supports the replies of all methods of both API versions.
 func readValue(v xmlrpc.Value) answer {
 	switch v := v.(type) {
 	case string:
@@ -62,7 +61,7 @@ func readValue(v xmlrpc.Value) answer {
 	return answer{rest: v}
 }
 
-// sliversIn returns the slivers of a list, or nil if anything else is in it.
+// sliversIn returns nil if the list has anything besides slivers.
 func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
 	var out []xmlrpc.Struct
 	for _, v := range list {
@@ -80,7 +79,6 @@ func sliversIn(list []xmlrpc.Value) []xmlrpc.Struct {
 	return out
 }
 
-// print prints everything but the RSpec.
 func (a answer) print(w io.Writer) {
 	if rest := a.shownRest(); rest != nil && rest != "" {
 		printValue(w, rest, "")
@@ -90,7 +88,7 @@ func (a answer) print(w io.Writer) {
 	}
 }
 
-// shownRest returns the rest of the value. If slivers are shown, it leaves out geni_urn.
+// shownRest leaves out geni_urn if slivers are shown.
 func (a answer) shownRest() xmlrpc.Value {
 	s, ok := a.rest.(xmlrpc.Struct)
 	if !ok || a.urns || len(a.slivers) == 0 {
@@ -103,14 +101,12 @@ func (a answer) shownRest() xmlrpc.Value {
 	return s
 }
 
-// column is a column of the table of slivers: its heading, and its text for a sliver.
 type column struct {
 	heading string
 	text    func(answer, xmlrpc.Struct) string
 }
 
-// firstOf returns a function for a column's text. The text is the first of these members
-// that is not empty.
+// firstOf returns a column's text: the first of the members that is not empty.
 func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 	return func(_ answer, s xmlrpc.Struct) string {
 		text := ""
@@ -121,7 +117,6 @@ func firstOf(members ...string) func(answer, xmlrpc.Struct) string {
 	}
 }
 
-// shortColumns have names and short states; allColumns have the values of the API.
 var (
 	shortColumns = []column{
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
@@ -142,8 +137,8 @@ var (
 	sliverURN = firstOf("geni_sliver_urn", "geni_urn")
 )
 
-// shortState returns the state of a sliver in one word, without geni_. It is the
-// operational state for a provisioned sliver, else the allocation state.
+// shortState returns the operational state of a provisioned sliver, else the allocation
+// state, without geni_.
 func shortState(s xmlrpc.Struct) string {
 	state := cmp.Or(memberText(s, "geni_operational_status"), memberText(s, "geni_status"))
 	if allocation := memberText(s, "geni_allocation_status"); allocation != "" && (allocation != string(am.Provisioned) || state == "") {
@@ -152,7 +147,6 @@ func shortState(s xmlrpc.Struct) string {
 	return strings.TrimPrefix(state, "geni_")
 }
 
-// leaseEnd returns the end of a sliver's lease, and the remaining time.
 func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	text := memberText(s, "geni_expires")
 	at, err := display.ParseExpires(text)
@@ -162,10 +156,9 @@ func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	return timeAndDistance(at, a.now)
 }
 
-// login returns the command line that logs in to the node of a sliver, or "".
+// login returns a command line, or "".
 func (a answer) login(s xmlrpc.Struct) string { return display.Line(a.logins[sliverURN(a, s)]) }
 
-// printSlivers prints the table of slivers, and their extensions.
 func (a answer) printSlivers(w io.Writer) {
 	columns := shortColumns
 	if a.urns {
@@ -187,7 +180,6 @@ func (a answer) printSlivers(w io.Writer) {
 	printExtensions(w, a.slivers, a.logs, a.brief)
 }
 
-// jsonOf converts a value to the types of encoding/json.
 func jsonOf(v xmlrpc.Value) any {
 	switch v := v.(type) {
 	case xmlrpc.Struct:
@@ -208,7 +200,7 @@ func jsonOf(v xmlrpc.Value) any {
 	return v
 }
 
-// jsonText returns a whole reply as JSON, with the names of the API.
+// jsonText uses the names of the API.
 func jsonText(r client.Reply) (string, error) {
 	code := map[string]any{"geni_code": int(r.Code)}
 	if r.AMType != "" {
@@ -222,7 +214,6 @@ func jsonText(r client.Reply) (string, error) {
 	return b.String(), err
 }
 
-// memberText returns a member of a struct as printable text, or "".
 func memberText(v xmlrpc.Value, name string) string {
 	s, _ := v.(xmlrpc.Struct)
 	x, ok := s.Get(name)
@@ -235,7 +226,7 @@ func memberText(v xmlrpc.Value, name string) string {
 	return scalar(x)
 }
 
-// printTable prints rows. It leaves out columns that are empty in all rows.
+// printTable leaves out columns that are empty in all rows.
 func printTable(w io.Writer, headings []string, rows [][]string) {
 	t := &table{out: w, narrow: true, heading: headings}
 	for _, row := range rows {
@@ -244,7 +235,6 @@ func printTable(w io.Writer, headings []string, rows [][]string) {
 	_ = t.flush("") // run reports write errors
 }
 
-// printValue writes a value as an indented list of names and values.
 func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 	switch v := v.(type) {
 	case xmlrpc.Struct:
@@ -260,7 +250,7 @@ func printValue(w io.Writer, v xmlrpc.Value, indent string) {
 	}
 }
 
-// printMember prints a named value on one line, or on indented lines below.
+// printMember prints a single value on one line, and other values on indented lines below.
 func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 	s, _ := v.(xmlrpc.Struct)
 	list, _ := v.([]xmlrpc.Value)
@@ -272,7 +262,6 @@ func printMember(w io.Writer, head string, v xmlrpc.Value, indent string) {
 	printValue(w, v, indent+"  ")
 }
 
-// scalar returns a single value, or an empty list or struct, as printable text.
 func scalar(v xmlrpc.Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -289,9 +278,9 @@ func scalar(v xmlrpc.Value) string {
 	return fmt.Sprint(v)
 }
 
-// printExtensions prints the members that this software adds to the slivers of the API:
-// interfaces, install and execute steps, and the output of failed steps. If logs is true,
-// it prints the output of all steps. If brief is true, it prints only failed steps.
+// printExtensions prints the members that this software adds to the slivers of the API. If
+// logs is true, it prints the output of all steps, else of failed steps. If brief is true,
+// it prints only failed steps.
 func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
 		v, _ := s.Get(name)
@@ -343,7 +332,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 }
 
-// shortData returns a URL, without the content if it is a data URL.
+// shortData removes the content of a data URL.
 func shortData(url string) string {
 	if head, _, ok := strings.Cut(url, ","); ok && strings.HasPrefix(head, "data:") {
 		return head + ",…"
@@ -351,10 +340,9 @@ func shortData(url string) string {
 	return url
 }
 
-// outputShown is the number of lines that are shown at the end of a step's output.
+// outputShown is a number of lines.
 const outputShown = 20
 
-// outputOf returns a heading and the end of a step's output, at most outputShown lines.
 func outputOf(node string, step xmlrpc.Value, text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	number := memberText(step, "step")

@@ -11,15 +11,14 @@ import (
 	"patchbay/am/display"
 )
 
-// wantedStates are the states in which a method or action leaves the slivers.
+// wantedStates are the final states of slivers, by method or action.
 var wantedStates = map[string]client.Wanted{
 	"Provision": client.Made, "CreateSliver": client.Running, "Delete": client.Gone, "DeleteSliver": client.Gone,
 	"geni_start": client.Running, "geni_restart": client.Running, "geni_stop": client.Stopped,
 	"geni_update_users": {am.Ready, am.NotReady},
 }
 
-// wanted returns the states for which --wait waits, or nil without --wait. It fails if
-// --wait does not support the call.
+// wanted returns nil without --wait. It fails if --wait does not support the call.
 func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	if !o.Wait {
 		return nil, nil
@@ -32,9 +31,8 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
 }
 
-// wait waits until the slivers of a call are in one of the goal states. It returns the
-// reply that shows those states. If the slivers are deleted, it returns the reply of the
-// call. It reports progress on standard error.
+// wait returns the reply that shows the goal states. If the slivers are deleted, it returns
+// the reply of the call.
 func (o *callOptions) wait(ctx context.Context, c console, manager *client.Client, r *callRequest, goal client.Wanted, reply client.Reply) (client.Reply, error) {
 	if o.flags.Changed("timeout") {
 		var cancel context.CancelFunc
@@ -79,7 +77,6 @@ func (o *callOptions) wait(ctx context.Context, c console, manager *client.Clien
 	return reply, reply.Err()
 }
 
-// sliversOf returns the slivers of a reply of either version.
 func sliversOf(reply client.Reply) (list []client.Sliver) {
 	for _, s := range readValue(reply.Value).slivers {
 		state := memberText(s, "geni_operational_status")
@@ -91,8 +88,8 @@ func sliversOf(reply client.Reply) (list []client.Sliver) {
 	return list
 }
 
-// formatSliverStates returns the number of slivers in each state, such as "2 configuring, 1
-// ready", or "gone" if there are none.
+// formatSliverStates returns a text such as "2 configuring, 1 ready", or "gone" without
+// slivers.
 func formatSliverStates(list []client.Sliver) string {
 	counts := map[string]int{}
 	for _, s := range list {

@@ -35,7 +35,7 @@ host. On other hosts the demo says what is missing and simulates the nodes, with
 logins and measurements. It needs no network and leaves nothing behind. --keep DIR keeps
 the site in DIR, with the request, the manifest and drawings of both.`
 
-// demoTimeout bounds a demonstration, which takes less than a minute.
+// demoTimeout is ample: a demonstration takes less than a minute.
 const demoTimeout = 2 * time.Minute
 
 type demoOptions struct{ Keep, Provider string }
@@ -57,7 +57,7 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
-	// With SIGPIPE ignored, the command cleans up even if no program reads its output.
+	// Catch SIGPIPE, so that the command cleans up even if no program reads its output.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
@@ -95,8 +95,8 @@ func (o *demoOptions) Run(ctx context.Context, c console) (err error) {
 	return nil
 }
 
-// chooseLocal reports whether the nodes will be containers of this host. If the host cannot
-// run containers, chooseLocal prints the reason. With --provider local, it fails instead.
+// chooseLocal returns false and prints the reason if this host cannot run containers. With
+// --provider local, it fails instead.
 func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	if o.Provider == create.Simulated {
 		return false, nil
@@ -114,8 +114,7 @@ func (o *demoOptions) chooseLocal(d *demo) (bool, error) {
 	return false, nil
 }
 
-// hostProblem returns the reason why the local testbed cannot run on this host, or "" if it
-// can run.
+// hostProblem returns why the local testbed cannot run on this host, or "".
 func hostProblem(ctx context.Context) string {
 	if os.Geteuid() != 0 {
 		return "that needs root; run it as root, or with sudo"
@@ -139,8 +138,7 @@ func hostProblem(ctx context.Context) string {
 	return fmt.Sprintf("%s failed: %v", display.ShellLine([]string{helper, "doctor", "--quiet"}), err)
 }
 
-// demo is a demonstration. It shows and runs commands until a command fails or prints
-// unexpected output.
+// demo runs commands until a command fails or prints unexpected output.
 type demo struct {
 	ctx     context.Context
 	out     io.Writer
@@ -161,7 +159,6 @@ type demo struct {
 	whileUp  leftovers // counts while the nodes were up
 }
 
-// step prints the heading of a step, with its number and the time since the start.
 func (d *demo) step(heading string) {
 	if d.err == nil {
 		d.steps++
@@ -169,8 +166,8 @@ func (d *demo) step(heading string) {
 	}
 }
 
-// print prints lines under the step. It breaks long lines between XML elements, shortens
-// lines that are still too long, and prints at most 14 lines.
+// print breaks long lines between XML elements, shortens lines that are still too long, and
+// prints at most 14 lines.
 func (d *demo) print(format string, args ...any) {
 	const most, width, cut = 14, 100, 116
 	var lines []string
@@ -192,12 +189,11 @@ func (d *demo) print(format string, args ...any) {
 	}
 }
 
-// run runs a command line and returns its output.
 func (d *demo) run(ctx context.Context, line string) (string, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir, cmd.Env = d.work, append(os.Environ(), site.EnvPrefix+"CONFIG=", site.EnvPrefix+"URL=")
-	// The command has its own process group, so that Ctrl-C ends only this process. This
-	// process then ends the command.
+	// Ctrl-C must end only this process, which then ends the command. So the command has
+	// its own process group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -208,8 +204,7 @@ func (d *demo) run(ctx context.Context, line string) (string, error) {
 	return string(out), err
 }
 
-// command returns a command line to run. If patchbay is not on the PATH, command replaces
-// the word patchbay by this program's path.
+// command replaces the word patchbay by this program's path if patchbay is not on the PATH.
 func (d *demo) command(line string) string {
 	if rest, ok := strings.CutPrefix(line, "patchbay "); ok && strings.ContainsRune(display.Program, filepath.Separator) {
 		return display.ShellLine([]string{d.program}) + " " + rest
@@ -217,7 +212,6 @@ func (d *demo) command(line string) string {
 	return line
 }
 
-// runShown shows a command line, runs it and returns its output.
 func (d *demo) runShown(line string) (out string) {
 	if d.err == nil {
 		line = d.command(line)
@@ -227,8 +221,7 @@ func (d *demo) runShown(line string) (out string) {
 	return out
 }
 
-// expect runs a command line, shows its output and returns it. The demonstration fails if
-// the output lacks one of the texts.
+// expect fails the demonstration if the output lacks one of the texts.
 func (d *demo) expect(line string, texts ...string) string {
 	out := d.runShown(line)
 	if d.err == nil {
@@ -242,16 +235,14 @@ func (d *demo) expect(line string, texts ...string) string {
 	return out
 }
 
-// showFirstLines runs a command line and shows the first paragraph of its output. Later
-// paragraphs are advice.
+// showFirstLines shows only the first paragraph. Later paragraphs are advice.
 func (d *demo) showFirstLines(line string) {
 	if made, _, _ := strings.Cut(d.runShown(line), "\n\n"); d.err == nil {
 		d.print("%s", made)
 	}
 }
 
-// showNode runs a command line that prints a document. It shows the first node of the
-// document and returns the output.
+// showNode shows only the first node of the printed document.
 func (d *demo) showNode(what, line string) string {
 	out := d.runShown(line)
 	_, node, _ := strings.Cut(out, "<node ")
@@ -261,12 +252,12 @@ func (d *demo) showNode(what, line string) string {
 	return out
 }
 
-// offered returns the number of all nodes, and of free nodes, in an advertisement.
+// offered returns the numbers of all nodes and of free nodes.
 func offered(ad string) (all, free int) {
 	return strings.Count(ad, "<node "), strings.Count(ad, `<available now="true"/>`)
 }
 
-// serve creates a site and starts its server, which close stops.
+// serve creates a site and starts its server. close stops the server.
 func (d *demo) serve() {
 	address, err := freeAddress()
 	if err != nil {
@@ -326,8 +317,7 @@ func (d *demo) serve() {
 	}
 }
 
-// openTestbed opens the settings of the local testbed and sets port_rest to 0, so that the
-// ports of deleted nodes are released at once.
+// openTestbed sets port_rest to 0, so that the ports of deleted nodes are released at once.
 func (d *demo) openTestbed() (err error) {
 	if d.testbed, err = site.OpenTestbed(filepath.Join(d.dir, site.ProvidersDir), create.Local); err != nil {
 		return err
@@ -340,9 +330,9 @@ func (d *demo) openTestbed() (err error) {
 
 var portRest = regexp.MustCompile(`(?m)^port_rest: .*$`)
 
-// close stops the server. If a step failed, it shows the end of the server's log. It always
-// removes everything of the local testbed. It returns all errors, including the error of
-// the failed step.
+// close stops the server. If a step failed, close shows the end of the server's log. It
+// always removes everything of the local testbed. The error includes the error of the
+// failed step.
 func (d *demo) close() error {
 	failed := d.err
 	if d.server != nil {
@@ -378,7 +368,6 @@ func (d *demo) close() error {
 	return failed
 }
 
-// freeAddress returns a loopback address with a free port.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

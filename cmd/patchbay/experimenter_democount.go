@@ -10,17 +10,16 @@ import (
 	"strings"
 )
 
-// leftovers are the numbers of processes, cgroups, mounts, loop devices and files that a
-// testbed has on this host.
+// leftovers counts a testbed's processes, cgroups, mounts, loop devices and files on this
+// host.
 type leftovers [5]int
 
-// comparedTo returns a text with each count and, in parentheses, its earlier value.
 func (s leftovers) comparedTo(earlier leftovers) string {
 	return fmt.Sprintf("processes %d (were %d), cgroups %d (%d), mounts %d (%d), loop devices %d (%d), files %d (%d)",
 		s[0], earlier[0], s[1], earlier[1], s[2], earlier[2], s[3], earlier[3], s[4], earlier[4])
 }
 
-// countLeftovers counts what has the name of a testbed's instance on this host.
+// countLeftovers counts everything on this host that has the instance in its name.
 func countLeftovers(instance string) (s leftovers) {
 	name := "/" + instance
 	holds := func(patterns ...string) bool { return countLines(name, patterns...) > 0 }
@@ -37,8 +36,7 @@ func countLeftovers(instance string) (s leftovers) {
 	return s
 }
 
-// countLines returns the number of lines that contain text, in the files that match the
-// patterns.
+// countLines counts the lines that contain text, in the files that match the patterns.
 func countLines(text string, patterns ...string) (n int) {
 	for _, pattern := range patterns {
 		files, _ := filepath.Glob(pattern)
@@ -54,9 +52,8 @@ func countLines(text string, patterns ...string) (n int) {
 	return n
 }
 
-// countBelow returns the number of entries below a folder whose path contains the name and
-// whose type has all bits of mode. It also counts symbolic links whose target begins with
-// the name.
+// countBelow counts the entries whose path contains the name and whose type has all bits of
+// mode. It also counts symbolic links whose target begins with the name.
 func countBelow(name, folder string, mode fs.FileMode) (n int) {
 	filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -13,14 +13,12 @@ import (
 	"time"
 )
 
-// demoRequest asks for a server with two clients, one of them behind a slow link. The
-// server installs an archive with testdata/greet.pl. A data URL in the request contains the
-// archive.
+// demoRequest has a data URL with an archive. The archive contains testdata/greet.pl.
 //
 //go:embed testdata/demo.xml
 var demoRequest string
 
-// demoNodes is the number of nodes in demoRequest.
+// demoNodes counts the nodes in demoRequest.
 const demoNodes = 3
 
 // Beginnings of command lines: calls of the user, and calls about the slice.
@@ -29,7 +27,6 @@ const (
 	onDemo  = asAlice + "--slice demo "
 )
 
-// runSteps runs the life of an experiment, from the first call to the last.
 func (d *demo) runSteps() {
 	d.step("Create a user and a slice")
 	d.showFirstLines("patchbay user alice")
@@ -88,7 +85,6 @@ func (d *demo) runSteps() {
 	}
 }
 
-// draw shows a document of the site's folder as text, and draws it as SVG.
 func (d *demo) draw(name string) {
 	d.expect("patchbay draw " + name + ".xml")
 	d.runShown(fmt.Sprintf("patchbay draw --svg %[1]s.svg %[1]s.xml", name))
@@ -97,8 +93,8 @@ func (d *demo) draw(name string) {
 	}
 }
 
-// sshConfig makes ssh fail instead of asking. It accepts an unknown host key, since
-// manifests have no host keys. Later connections to the host must show the same key.
+// sshConfig makes ssh fail instead of asking. Manifests have no host keys, so ssh accepts
+// an unknown key. Later connections to the host must show the same key.
 const sshConfig = `BatchMode yes
 IdentitiesOnly yes
 ConnectTimeout 10
@@ -107,8 +103,7 @@ StrictHostKeyChecking accept-new
 UserKnownHostsFile known_hosts
 `
 
-// findLogins shows the logins of the nodes. It also writes the logins to ssh_config, unless
-// the nodes are simulated.
+// findLogins shows the logins. It writes ssh_config unless the nodes are simulated.
 func (d *demo) findLogins(manifest string) {
 	if d.err != nil {
 		return
@@ -135,7 +130,7 @@ func (d *demo) findLogins(manifest string) {
 	d.err = site.ReplaceFile(filepath.Join(d.dir, "ssh_config"), []byte(text), 0o644)
 }
 
-// useNodes logs in to the nodes and shows the features that experimenters use there.
+// useNodes shows the features for experimenters on the nodes.
 func (d *demo) useNodes() {
 	d.step("Log in, and write a file")
 	d.expect(`ssh -F ssh_config server 'echo written before the restart > note; echo "I am $(id -un) on $(hostname)"'`, "I am alice on server")
@@ -165,16 +160,15 @@ func (d *demo) useNodes() {
 	d.expect(`ssh -F ssh_config -i users/bob/id_ed25519 -l bob server 'echo "I am $(id -un) on $(hostname)"'`, "I am bob on server")
 }
 
-// linkMeasurement is a result of patchbay-linktest. Each direction is measured alone: Out
-// leads away from the node that runs the test. Line is a rate on the line in bit/s, and
-// Median is a delay in ms.
+// linkMeasurement is a result of patchbay-linktest, which measures each direction alone.
+// Out leads away from the node that runs the test. Line is a rate in bit/s, and Median is a
+// delay in ms.
 type linkMeasurement struct {
 	TCP   struct{ Out, In struct{ Line float64 } }
 	Delay struct{ Out, In struct{ Median float64 } }
 }
 
-// measure measures the links between the server and its clients, and shows each result next
-// to the requested value.
+// measure shows each result next to the requested value.
 func (d *demo) measure() {
 	d.step("Measure the LAN, each direction alone")
 	d.print("(This takes 15 s.)")

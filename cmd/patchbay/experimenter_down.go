@@ -78,9 +78,8 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// withNodes returns the experiments, and the other slices that have nodes. It also returns
-// slices whose nodes cannot be read. If shared is false, it leaves out slices that another
-// user has delegated.
+// withNodes returns the experiments, and the other slices that have nodes or whose nodes
+// cannot be read. If shared is false, it leaves out slices that another user has delegated.
 func (s *session) withNodes(ctx context.Context, shared bool) []string {
 	names := s.experiments()
 	for _, name := range s.otherSlices() {
@@ -99,7 +98,6 @@ func (s *session) withNodes(ctx context.Context, shared bool) []string {
 	return names
 }
 
-// deleteQuestion returns the question before all nodes of some slices are deleted.
 func deleteQuestion(names []string) string {
 	slices := "slice"
 	if len(names) > 1 {
@@ -108,7 +106,7 @@ func deleteQuestion(names []string) string {
 	return display.Line(fmt.Sprintf("Delete all nodes of the %s %s, with everything on them?", slices, strings.Join(names, ", "))) + " [y/N] "
 }
 
-// down deletes all nodes of a slice, and the slice's files in the user's folder.
+// down also deletes the slice's files in the user's folder.
 func (s *session) down(ctx context.Context, name string) error {
 	if known := slicesIn(s.dir); !slices.Contains(known, name) {
 		return fmt.Errorf("there is no slice of that name; %ssee: %s", suggestNames(name, known), s.hint("status"))
@@ -131,7 +129,6 @@ func (s *session) down(ctx context.Context, name string) error {
 	return err
 }
 
-// removeOwn removes the own site from this host.
 func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 	own, err := findOwnSite()
 	if err != nil {

@@ -63,7 +63,6 @@ func (o *extendOptions) end(current time.Time) (time.Time, error) {
 	return o.until, nil
 }
 
-// latestEnd returns the latest end of the leases of slivers.
 func latestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
 		if s.Expires.After(end) {
@@ -76,8 +75,7 @@ func latestEnd(list []client.Sliver) (end time.Time) {
 // limitInAnswer matches the latest possible time in a Patchbay server's answer to Renew.
 var limitInAnswer = regexp.MustCompile(`the latest time is (\S+), (.+)`)
 
-// extendError returns the error for leases that end at current and that cannot be extended
-// to the requested time. If the aggregate's error names the latest possible time, the
+// extendError is for leases that end at current. If err names the latest possible time, the
 // result has a command that extends the leases to that time.
 func (s *session) extendError(err *am.Error, slice string, current, requested time.Time) error {
 	found := limitInAnswer.FindStringSubmatch(err.Msg)

@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// suggestNames returns the beginning of a remedy for a name that does not exist: "did you
-// mean x? Or ", or "there are x, y; or ". It returns "" if no names exist.
+// suggestNames returns "did you mean x? Or ", or "there are x, y; or ", or "" if no names
+// exist.
 func suggestNames(want string, have []string) string {
 	const most = 10
 	if near := suggest.Word(want, have); near != "" {
@@ -29,8 +29,8 @@ func suggestNames(want string, have []string) string {
 }
 
 // optionWarnings returns a warning for each --option that the method does not have. A name
-// gets no warning if it lacks the prefix geni_ and resembles no option: it may be an option
-// of other software.
+// without geni_ that resembles no option gets no warning: it may be an option of other
+// software.
 func (r *callRequest) optionWarnings() (list []string) {
 	sh, ok := shapes[r.api][r.method]
 	known := append(strings.Fields(sh.options), "geni_speaking_for")
@@ -49,20 +49,19 @@ func (r *callRequest) optionWarnings() (list []string) {
 	return list
 }
 
-// userNamesIn returns the users, or tools, whose folders are in dir.
+// userNamesIn returns the users, or tools, with a folder in dir.
 func userNamesIn(dir string) []string {
 	return namesOf(filepath.Join(dir, "*", "*-cert.pem"), "-cert.pem")
 }
 
-// slicesIn returns the slices for which the user or tool of a folder has a credential.
+// slicesIn returns the slices with a credential in a user's or tool's folder.
 func slicesIn(dir string) []string {
 	return namesOf(filepath.Join(dir, slicesDir, "*-cred.xml"), "-cred.xml")
 }
 
-// namesOf returns the names of the files that match a pattern, without folder and suffix,
-// sorted.
+// namesOf returns sorted names of files, without folder and suffix.
 func namesOf(pattern, suffix string) (names []string) {
-	files, _ := filepath.Glob(pattern) // the only error is a folder's name that makes the pattern invalid
+	files, _ := filepath.Glob(pattern) // the only possible error is an invalid pattern in a folder's name
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), suffix))
 	}

@@ -29,8 +29,8 @@ import (
 //
 // A site of root is in root's home and runs copies of our programs from there. So the user
 // that called sudo cannot change the programs that root runs. The user's keys and
-// credentials are in a separate folder. Root writes to the user's folder only with the
-// user's rights.
+// credentials are in a separate folder. Root writes to that folder only with the user's
+// rights.
 type ownSite struct {
 	dir string
 	// login is the name of the person, not root, also under sudo.
@@ -39,8 +39,8 @@ type ownSite struct {
 	// caller's keys; "" without sudo.
 	caller *user.User
 	home   string
-	// hostProblem is the reason why this host cannot run nodes; "" if choose found none or
-	// did not check.
+	// hostProblem is the reason why this host cannot run nodes; "" if choose found no
+	// problem or did not check.
 	hostProblem string
 }
 
@@ -89,7 +89,7 @@ func findOwnSite() (o ownSite, err error) {
 }
 
 // rootsSite returns the folder of root's site for a user that calls sudo. It ignores the
-// environment, which the user controls.
+// environment, which that user controls.
 func rootsSite(uid string) (string, error) {
 	root, err := user.LookupId("0")
 	if err != nil || !filepath.IsAbs(root.HomeDir) {
@@ -98,15 +98,12 @@ func rootsSite(uid string) (string, error) {
 	return filepath.Join(root.HomeDir, ".local", "state", "patchbay-"+uid), nil
 }
 
-// file returns the path of the configuration.
 func (o ownSite) file() string { return filepath.Join(o.dir, site.ConfigName) }
 
-// exists reports whether the site was created.
 func (o ownSite) exists() bool { return exists(o.file()) }
 
 // userFolder returns the folder with the user's keys if the own site belongs to root, else
-// "". Under sudo, the folder is home. Without sudo, it is dir, which then has keys and no
-// site.
+// "". Without sudo, this is dir, which then has keys and no site.
 func (o ownSite) userFolder() string {
 	if o.home != "" || !isUserFolder(o.dir) {
 		return o.home
@@ -114,7 +111,7 @@ func (o ownSite) userFolder() string {
 	return o.dir
 }
 
-// read reads the configuration. It ignores environment variables, which are for other sites.
+// read ignores environment variables, which are for other sites.
 func (o ownSite) read() (*site.Config, error) { return site.ReadConfigFile(o.file()) }
 
 // isLocal reports whether the site's nodes are containers of this host.
@@ -124,8 +121,8 @@ func (o ownSite) isLocal() bool {
 
 // choose returns the own site to use under sudo. This is root's site if it exists. It is
 // also root's site if creating is true, this host can run real nodes, and the user has no
-// simulated site. Otherwise choose drops the rights of root permanently, and returns the
-// site of the user that called sudo. creating says that the command may create a site.
+// simulated site. Otherwise, choose drops the rights of root permanently and returns the
+// site of the user that called sudo.
 func (o ownSite) choose(ctx context.Context, c console, creating bool) (ownSite, error) {
 	if o.caller == nil || o.exists() {
 		return o, nil
@@ -151,7 +148,7 @@ func (o ownSite) choose(ctx context.Context, c console, creating bool) (ownSite,
 	return own, err
 }
 
-// becomeUser permanently changes the rights of the process from root's to a user's.
+// becomeUser changes the rights of the process permanently.
 func becomeUser(u *user.User) error {
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -174,8 +171,8 @@ func becomeUser(u *user.User) error {
 	return errors.Join(syscall.Setgroups(groups), syscall.Setresgid(gid, gid, gid), syscall.Setresuid(uid, uid, uid))
 }
 
-// open creates the site if necessary, starts its server if necessary, and updates the files
-// of its users.
+// open creates the site if necessary, starts its server, and updates the files of its
+// users.
 func (o ownSite) open(ctx context.Context, c console) error {
 	if err := o.checkOwners(); err != nil {
 		return err
@@ -221,9 +218,8 @@ func (o ownSite) checkOwners() error {
 	return err
 }
 
-// writeUsers writes the missing and changed files of the site's users. If the site has no
-// user, writeUsers creates one for the person. Under sudo, the folder of the person's user
-// is a link to home.
+// writeUsers writes missing and changed files of the site's users. If the site has no user,
+// it creates one. Under sudo, the folder of that user is a link to home.
 func (o ownSite) writeUsers(ctx context.Context) error {
 	config, err := o.read()
 	if err != nil {
@@ -254,8 +250,7 @@ func (o ownSite) writeUsers(ctx context.Context) error {
 	return nil
 }
 
-// userName returns the person's user name at the site: the login, or alice if the login is
-// root or not a valid user name.
+// userName returns the login, or alice if the login is root or not a valid user name.
 func (o ownSite) userName() string {
 	if o.login == "root" || trial.CheckUser(o.login) != nil {
 		return "alice"
@@ -263,15 +258,15 @@ func (o ownSite) userName() string {
 	return o.login
 }
 
-// partsOfSite are the files that create.Site writes before the configuration. An
-// interrupted command leaves a folder with some of these files and no configuration.
+// partsOfSite are the files that create.Site writes before the configuration. After an
+// interruption, a folder has some of these files and no configuration.
 var partsOfSite = []string{
 	ownPrograms, site.AuthorityDir, site.TrustedDir, site.ProvidersDir, site.InventoryName, site.PolicyName, site.RequestName,
 	"server-ecdsa.pem", "server-ecdsa-key.pem", "server-rsa.pem", "server-rsa-key.pem",
 }
 
-// create creates the site, with real nodes if this host can run them. It first removes the
-// files of an interrupted command.
+// create creates real nodes if this host can run them. It first removes the files of an
+// interrupted command.
 func (o ownSite) create(ctx context.Context, c console) error {
 	entries, err := os.ReadDir(o.dir)
 	if err != nil {
@@ -328,8 +323,8 @@ func (o ownSite) create(ctx context.Context, c console) error {
 	return nil
 }
 
-// releasePortsAtOnce sets port_rest to 0, so that a port can be used again at once. This is
-// safe, since the site has no other user that could reach the wrong node.
+// releasePortsAtOnce sets port_rest to 0. This is safe, since the site has no other user
+// that could reach the wrong node.
 func (o ownSite) releasePortsAtOnce() error {
 	file := filepath.Join(o.dir, site.ProvidersDir, create.Local+".yaml")
 	text, err := os.ReadFile(file)
@@ -339,9 +334,8 @@ func (o ownSite) releasePortsAtOnce() error {
 	return site.ReplaceFile(file, portRest.ReplaceAll(text, []byte("port_rest: 0s")), 0o644)
 }
 
-// program returns the path of one of our programs for the server. For a site of root, it
-// makes and returns a copy, since the user that called sudo may be able to change the
-// original.
+// program returns the path of one of our programs. For a site of root, this is a copy,
+// since the user that called sudo may be able to change the original.
 func (o ownSite) program(name string) (string, error) {
 	from, err := findProgram(name)
 	if err != nil || o.home == "" {
@@ -361,5 +355,5 @@ func (o ownSite) program(name string) (string, error) {
 		return "", err
 	}
 	_, err = io.Copy(out, in)
-	return to, errors.Join(err, out.Close(), os.Rename(to+".new", to)) // rename, since the old one may be running
+	return to, errors.Join(err, out.Close(), os.Rename(to+".new", to)) // rename, since the old copy may be running
 }

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// serve starts the server in the background if it is not running, and waits until the
-// server answers.
+// serve starts the server in the background unless it is running, and waits for its first
+// answer.
 func (o ownSite) serve(ctx context.Context, c console) error {
 	config, err := o.read()
 	if err != nil {
@@ -37,8 +37,8 @@ func (o ownSite) serve(ctx context.Context, c console) error {
 
 var listenLine = regexp.MustCompile(`(?m)^(listen|public_url): .*$`)
 
-// choosePort returns the configuration. If another program uses the site's port, it first
-// writes another port to the configuration.
+// choosePort writes another port to the configuration if another program uses the site's
+// port.
 func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 	l, err := net.Listen("tcp", config.Listen)
 	if err == nil {
@@ -67,10 +67,10 @@ func (o ownSite) choosePort(config *site.Config) (*site.Config, error) {
 	return o.read()
 }
 
-// maxOwnLog is a size in bytes. A larger log of the server is deleted at the next start.
+// maxOwnLog is in bytes. At the next start, a larger log is deleted.
 const maxOwnLog = 4 << 20
 
-// start starts the server and waits until it answers.
+// start waits until the server answers.
 func (o ownSite) start(ctx context.Context, config *site.Config) error {
 	name := filepath.Join(o.dir, ownLog)
 	flags := os.O_APPEND
@@ -110,8 +110,7 @@ func (o ownSite) start(ctx context.Context, config *site.Config) error {
 	return o.awaitTestbed(ctx)
 }
 
-// awaitTestbed waits until the local testbed answers, at most 15 s. The server starts the
-// testbed.
+// awaitTestbed waits at most 15 s. The server starts the testbed.
 func (o ownSite) awaitTestbed(ctx context.Context) error {
 	bed, err := site.OpenTestbed(filepath.Join(o.dir, site.ProvidersDir), create.Local)
 	if bed == nil || err != nil {
@@ -125,7 +124,7 @@ func (o ownSite) awaitTestbed(ctx context.Context) error {
 	return nil
 }
 
-// endOf returns the last lines of a log, at most ten, and none before the offset in bytes.
+// endOf returns at most ten lines, and none before the offset in bytes.
 func endOf(name string, offset int64) string {
 	const most = 10
 	text, err := site.ReadRegular(name)
@@ -136,7 +135,6 @@ func endOf(name string, offset int64) string {
 	return display.Printable("  " + strings.Join(lines[max(0, len(lines)-most):], "\n  "))
 }
 
-// downAll returns the command line that removes the own site.
 func (o ownSite) downAll() string {
 	if o.userFolder() != "" {
 		return display.AsRoot(display.Program, "down", "--all")
@@ -144,7 +142,6 @@ func (o ownSite) downAll() string {
 	return display.Command("down", "--all")
 }
 
-// remove stops the server, and removes the nodes and the folders.
 func (o ownSite) remove(ctx context.Context, c console) error {
 	if exists(o.dir) {
 		if err := o.removeSite(ctx, c); err != nil {
@@ -157,7 +154,6 @@ func (o ownSite) remove(ctx context.Context, c console) error {
 	return errors.Join(clearFolder(o.home), removeFile(o.home))
 }
 
-// removeSite stops the server, and removes the nodes and the folder of the site.
 func (o ownSite) removeSite(ctx context.Context, c console) error {
 	unlock, err := lockFolder(ctx, o.dir, c)
 	if err != nil {

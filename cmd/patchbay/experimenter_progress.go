@@ -11,8 +11,7 @@ import (
 	"patchbay/am/experiment"
 )
 
-// progress shows the phases of a command, one per line. At a terminal, it redraws the line
-// of the current phase.
+// progress shows one phase per line. At a terminal, it redraws the current line.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -26,7 +25,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: terminal, colours: terminal && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 
-// show shows the current phase, and how many slivers have finished it.
+// show also counts the slivers that have finished the phase.
 func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	if !p.terminal {
 		if phase != p.phase {
@@ -43,18 +42,14 @@ func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	fmt.Fprintf(p.out, "%s%s%s", clearLine, p.line(p.colour("\x1b[36m", "…")), counted(phase, list))
 }
 
-// line returns a mark, the phase and its duration.
 func (p *progress) line(mark string) string {
 	return fmt.Sprintf("%s %s %.1fs", mark, p.phase, time.Since(p.start).Seconds())
 }
 
-// finish ends the line of a successful phase.
 func (p *progress) finish() { p.end(p.colour("\x1b[32m", "✓")) }
 
-// stop ends the line of a failed phase.
 func (p *progress) stop() { p.end(p.colour("\x1b[31m", "✗")) }
 
-// end replaces the line of the phase by a line that begins with the mark.
 func (p *progress) end(mark string) {
 	if p.terminal && p.phase != "" {
 		fmt.Fprintf(p.out, "\r\x1b[K%s\n", p.line(mark))
@@ -69,7 +64,7 @@ func (p *progress) colour(code, text string) string {
 	return code + text + "\x1b[0m"
 }
 
-// counted returns how many slivers have finished a phase: "  1 of 3".
+// counted returns a text such as "  1 of 3".
 func counted(phase experiment.Phase, list []client.Sliver) string {
 	if len(list) == 0 || phase == experiment.Deleting {
 		return ""

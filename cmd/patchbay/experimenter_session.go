@@ -26,8 +26,7 @@ import (
 	"patchbay/inventory"
 )
 
-// experimenterFlags are the flags of up, ssh, status, extend and down: the user and the
-// aggregate.
+// experimenterFlags are shared by up, ssh, status, extend and down.
 type experimenterFlags struct {
 	site          siteFlag
 	URL, CA, User string
@@ -40,15 +39,14 @@ func (o *experimenterFlags) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only user)")
 }
 
-// session is one user at one aggregate.
 type session struct {
 	console
 	flags *experimenterFlags
 	// dir is the user's folder.
 	dir string
 	aggregate
-	// config is the configuration of the site on this host, and trial is the site's trial
-	// authority. Each is nil if it does not exist or this user may not read it.
+	// config and trial belong to the site on this host. Each is nil if it does not exist or
+	// this user may not read it.
 	config    *site.Config
 	trial     *trialSite
 	inventory *inventory.Inventory // of config, once it is read
@@ -60,8 +58,8 @@ type session struct {
 // errNothingYet means that the user has no own site yet.
 var errNothingYet = errors.New("you have no experiment here")
 
-// open finds the aggregate and the user, and serves the user's own site. If creating is
-// true, it creates a missing own site and a missing user.
+// open serves the user's own site. If creating is true, it creates a missing own site and a
+// missing user.
 func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) (*session, error) {
 	s := &session{console: c, flags: o}
 	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, API: 3, prepare: func(own ownSite) (ownSite, error) {
@@ -101,8 +99,7 @@ func (o *experimenterFlags) open(ctx context.Context, c console, creating bool) 
 	return s, s.openSite(ctx)
 }
 
-// openSite opens the site behind the aggregate and the site's trial authority, if both are
-// on this host and this user may read them.
+// openSite opens the aggregate's site if it is on this host and this user may read it.
 func (s *session) openSite(ctx context.Context) error {
 	file := siteOf(filepath.Join(s.dir, "x"))
 	if o := s.flags; o.site.isGiven() || s.own != nil && s.own.exists() {
@@ -126,8 +123,8 @@ func (s *session) openSite(ctx context.Context) error {
 	return err
 }
 
-// makeUser creates a user of the site and returns the user's folder. The name "" means
-// alice. If the site has no trial authority, makeUser returns the folder "".
+// makeUser returns the folder of a new user. The name "" means alice. If the site has no
+// trial authority, makeUser returns "".
 func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	config, err := s.flags.site.read()
 	if err != nil {
@@ -160,8 +157,8 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	return u.Dir, nil
 }
 
-// hint returns a command line with the same aggregate and user, safe for a terminal. The
-// flags come before args[1:], since ssh passes all words after NODE to the node.
+// hint returns a command line that is safe for a terminal. The flags come before args[1:],
+// since ssh passes all words after NODE to the node.
 func (s *session) hint(args ...string) string {
 	o := s.flags
 	rest := args[1:]
@@ -177,7 +174,7 @@ func (s *session) hint(args ...string) string {
 	return display.Line(display.Command(append(args, rest...)...))
 }
 
-// explain adds the command that starts the site, if the error means that the site is not
+// explain adds the command that starts the site if the error means that the site is not
 // running.
 func (s *session) explain(err error) error {
 	switch {
@@ -191,13 +188,12 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// isUnreachable reports whether an error means that the aggregate cannot be reached.
 func isUnreachable(err error) bool {
 	_, ok := errors.AsType[net.Error](err)
 	return ok
 }
 
-// openLocked calls open, and locks the user's folder until close.
+// openLocked locks the user's folder until close.
 func (o *experimenterFlags) openLocked(ctx context.Context, c console, creating bool) (*session, error) {
 	s, err := o.open(ctx, c, creating)
 	if err != nil {
@@ -210,7 +206,6 @@ func (o *experimenterFlags) openLocked(ctx context.Context, c console, creating 
 	return s, nil
 }
 
-// close closes the connections and releases the lock.
 func (s *session) close() {
 	if s.unlock != nil {
 		s.unlock()
@@ -220,12 +215,12 @@ func (s *session) close() {
 	}
 }
 
-// lock locks the user's folder. Other commands wait until unlock is called.
+// lock locks the user's folder against other commands.
 func (s *session) lock(ctx context.Context) (unlock func(), err error) {
 	return lockFolder(ctx, s.dir, s.console)
 }
 
-// slice is a slice of a user, with files in the user's folder.
+// slice has files in the user's folder.
 type slice struct {
 	*experiment.Experiment
 	session *session
@@ -233,7 +228,6 @@ type slice struct {
 	owner   string // URN of the user, "" if unknown
 }
 
-// sliceFile returns the path of a file of a slice.
 func (s *session) sliceFile(name, suffix string) string {
 	return filepath.Join(s.dir, "slices", name+suffix)
 }
@@ -242,9 +236,8 @@ func (s *session) sliceFile(name, suffix string) string {
 // renewed.
 const minimumLife = 24 * time.Hour
 
-// openSlice opens a slice of the user. It renews credentials of this site's trial authority
-// if they end before a lease that lasts for the duration life from now. If creating is
-// true, it creates a missing slice.
+// openSlice renews credentials of this site's trial authority that end before a lease from
+// now for the parameter life. If creating is true, it creates a missing slice.
 func (s *session) openSlice(name string, life time.Duration, creating bool) (*slice, error) {
 	if s.trial != nil {
 		if err := s.renewCredentials(name, life, creating); err != nil {
@@ -265,8 +258,8 @@ func (s *session) openSlice(name string, life time.Duration, creating bool) (*sl
 	}, s, name, me.owner()}, nil
 }
 
-// renewCredentials renews the user's credential and the slice's credential if they end too
-// soon. If creating is true, it also writes a missing credential of the slice. It does not
+// renewCredentials renews the credentials of the user and the slice if they end too soon.
+// If creating is true, it also writes a missing credential of the slice. It does not
 // replace credentials that another user has delegated.
 func (s *session) renewCredentials(name string, life time.Duration, creating bool) error {
 	now := time.Now()
@@ -309,7 +302,6 @@ func (s *session) userName() string {
 	return filepath.Base(s.dir)
 }
 
-// userURN returns the URN of a user of the trial authority.
 func (s *session) userURN(name string) string {
 	return urn.URN{Authority: s.trial.URN().Authority, Type: urn.User, Name: name}.String()
 }
@@ -319,15 +311,15 @@ func globbed(pattern string) []string {
 	return files
 }
 
-// experiments returns the slices that "patchbay up" has created: each has a request in the
-// user's folder. Names with control characters are left out.
+// experiments returns the slices that "patchbay up" has created, without names that have
+// control characters. Each has a request in the user's folder.
 func (s *session) experiments() []string {
 	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 
-// otherSlices returns the slices that have a credential but were not created by "patchbay
-// up". Other commands have created these slices, or another user has delegated them.
+// otherSlices returns the slices that have a credential and that "patchbay up" did not
+// create.
 func (s *session) otherSlices() []string {
 	mine := s.experiments()
 	return slices.DeleteFunc(slicesIn(s.dir), func(name string) bool {
@@ -341,15 +333,13 @@ func (s *session) sharedWithUser(name string) bool {
 	return err == nil && isDelegated(text)
 }
 
-// usable returns the user's experiments and other slices.
 func (s *session) usable() []string { return append(s.experiments(), s.otherSlices()...) }
 
-// write writes a file of the slice into the user's folder.
 func (x *slice) write(suffix string, text []byte) error {
 	return site.ReplaceFile(x.session.sliceFile(x.name, suffix), text, 0o600)
 }
 
-// forget removes the files of the slice, except the credential.
+// forget keeps the credential.
 func (x *slice) forget() error {
 	for _, suffix := range []string{".request.xml", ".manifest.xml"} {
 		if err := removeFile(x.session.sliceFile(x.name, suffix)); err != nil {
@@ -359,7 +349,7 @@ func (x *slice) forget() error {
 	return x.session.writeSSH()
 }
 
-// writeSSH writes ssh_config and known_hosts from the manifests of all slices.
+// writeSSH writes ssh_config and known_hosts for all slices.
 func (s *session) writeSSH() error {
 	var all []experiment.Host
 	for _, name := range s.usable() {
@@ -401,17 +391,15 @@ func (s *session) pruneKnownHosts(hosts []experiment.Host) error {
 	return nil
 }
 
-// isLink reports whether a path is a symbolic link.
 func isLink(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// file returns the path of a file in the user's folder.
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
-// refresh gets the manifest and the slivers from the aggregate, and stores the manifest. It
-// does not store an unreadable manifest, since other commands would then fail.
+// refresh updates the stored manifest. It does not store an unreadable manifest, since
+// other commands would then fail.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	a, err := x.Describe(ctx)
 	if err != nil || len(a.Slivers) == 0 {
@@ -426,7 +414,6 @@ func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	return a, x.session.writeSSH()
 }
 
-// earliestEnd returns the earliest end of the leases of slivers.
 func earliestEnd(list []client.Sliver) (end time.Time) {
 	for _, s := range list {
 		if end.IsZero() || s.Expires.Before(end) {
@@ -436,7 +423,7 @@ func earliestEnd(list []client.Sliver) (end time.Time) {
 	return end
 }
 
-// sliceNameOf derives the name of a slice from the name of a file.
+// sliceNameOf derives a name from the name of a file.
 func sliceNameOf(file string) string {
 	const most = 19
 	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
@@ -447,7 +434,7 @@ func sliceNameOf(file string) string {
 
 var notInSlices = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// nodesNamed returns the hosts that match a name: NODE or NODE.SLICE.
+// nodesNamed accepts the names NODE and NODE.SLICE.
 func nodesNamed(hosts []experiment.Host, name string) []experiment.Host {
 	return slices.DeleteFunc(slices.Clone(hosts), func(h experiment.Host) bool {
 		return h.Name != name && h.Alias != name && strings.TrimSuffix(h.Alias, "."+experiment.Domain) != strings.ToLower(name)

@@ -78,7 +78,6 @@ func (o *sshOptions) Run(ctx context.Context, c console) error {
 	return runSSH(c, s.file("ssh_config"), append([]string{h.Alias}, o.command...)...)
 }
 
-// printConfig writes the files for OpenSSH, and prints the path of ssh_config.
 func (s *session) printConfig(ctx context.Context) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -95,8 +94,8 @@ func (s *session) printConfig(ctx context.Context) error {
 	return err
 }
 
-// findNode returns the node with a name, and writes the files for OpenSSH. If the aggregate
-// answers, it first updates the stored manifests.
+// findNode also writes the files for OpenSSH. If the aggregate answers, findNode first
+// updates the stored manifests.
 func (s *session) findNode(ctx context.Context, name string) (h experiment.Host, err error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -147,7 +146,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	return h, errors.Join(fmt.Errorf("there is no node %s; there are %s", name, strings.Join(shortNames(all), ", ")), asked)
 }
 
-// shortNames returns the names NODE.SLICE of hosts.
+// shortNames returns NODE.SLICE for each host.
 func shortNames(hosts []experiment.Host) []string {
 	names := make([]string, len(hosts))
 	for i, h := range hosts {

@@ -50,9 +50,8 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// status shows the nodes of a slice, and adds 1 to the parameter shown. It shows nothing
-// for a slice without nodes, unless "patchbay up" has created the slice or another user has
-// delegated it.
+// status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without
+// nodes, unless "patchbay up" has created the slice or another user has delegated it.
 func (s *session) status(ctx context.Context, name string, shown *int) error {
 	x, err := s.openSlice(name, 0, false)
 	if err != nil {
@@ -103,8 +102,7 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	return t.flush("")
 }
 
-// loginOf returns the command line that logs in to the node of a sliver. Without a login,
-// it returns a remark or "".
+// loginOf returns a command line, a remark or "".
 func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	for _, h := range hosts {
 		if h.Sliver == v.URN {
@@ -114,7 +112,6 @@ func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
 	return ""
 }
 
-// stateWord returns the state of a sliver in one word.
 func stateWord(v client.Sliver) string {
 	if v.Allocation == string(am.Allocated) {
 		return "reserved"

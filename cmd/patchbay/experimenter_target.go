@@ -19,37 +19,35 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// target is the aggregate and the user of a command line.
 type target struct {
 	aggregate
-	// version is the version of the API in the URL, 2 or 3.
+	// version is 2 or 3.
 	version int
-	// paths are the folders and files of the user; none without a user.
+	// paths are the folders and files of the user.
 	paths []string
-	// config is the configuration of the aggregate's site; nil if the URL came from
-	// elsewhere.
+	// config belongs to the aggregate's site; nil if the URL came from elsewhere.
 	config *site.Config
 	// own is the user's own site; nil if the command line names another aggregate.
 	own *ownSite
 }
 
-// targetFlags are the flags that select the aggregate and the user.
+// targetFlags select the aggregate and the user.
 type targetFlags struct {
 	site    *siteFlag
 	URL, CA string
 	Users   []string
 	API     int // 0: the version in the URL
-	// prepare, if not nil, gets the own site and returns the site to use.
+	// prepare, if not nil, returns the site to use instead of the own site.
 	prepare func(ownSite) (ownSite, error)
-	// makeUser, if not nil, creates a user of the site and returns the user's folder. With
-	// the name "", it chooses a name. It returns "" if the site has no trial authority.
+	// makeUser, if not nil, returns the folder of a new user. With the name "", it chooses
+	// a name. It returns "" if the site has no trial authority.
 	makeUser func(name string) (string, error)
 }
 
-// target finds the aggregate and the user. The first of these that is present selects the
-// aggregate: --url, --config, aggregate.yaml in a folder of the user, a site in the current
-// folder, the user's own site. The first of these that is present selects the user: --user,
-// the current folder if a user's files are in it, the site's only user.
+// target selects the aggregate by the first of these that is present: --url, --config,
+// aggregate.yaml in a folder of the user, a site in the current folder, the user's own
+// site. It selects the user by the first of these: --user, the current folder if a user's
+// files are in it, the site's only user.
 func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	users := f.Users
 	if !f.isNamed() {
@@ -90,8 +88,8 @@ func (f *targetFlags) isNamed() bool {
 		len(f.Users) == 0 && isUserFolder(".") || slices.ContainsFunc(f.Users, isFolder)
 }
 
-// findOwn returns the user's own site. If the site exists, f.site refers to it from now on.
-// findOwn returns nil if prepare is nil and the user has no home folder for an own site.
+// findOwn makes f.site refer to the own site if that site exists. It returns nil if prepare
+// is nil and the user has no home folder.
 func (f *targetFlags) findOwn() (*ownSite, error) {
 	own, err := findOwnSite()
 	if f.prepare == nil && err != nil {
@@ -109,9 +107,8 @@ func (f *targetFlags) findOwn() (*ownSite, error) {
 	return &own, nil
 }
 
-// readSite reads the configuration of the aggregate's site. This is the site of --config,
-// the site in the current folder, the own site, or the site that contains the user's
-// folder.
+// readSite reads the first that applies: the site of --config, the site in the current
+// folder, the own site, or the site that contains the user's folder.
 func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	file := f.site.path()
 	if !f.site.isGiven() && f.site.folder() == "" {
@@ -127,8 +124,7 @@ func (f *targetFlags) readSite(paths []string) (*site.Config, error) {
 	return f.site.readFile(file)
 }
 
-// versionedURL returns the URL with a version of the API, and the version. The version is
-// the parameter api if not 0, else the version in the URL, else 3.
+// versionedURL uses the parameter api unless it is 0, else the version in the URL, else 3.
 func versionedURL(text string, api int) (string, int, error) {
 	u, err := url.Parse(text)
 	if err != nil && !strings.Contains(text, "://") || err == nil && u.Host == "" {
@@ -154,10 +150,10 @@ func versionedURL(text string, api int) (string, int, error) {
 	return u.String(), api, nil
 }
 
-// userPaths returns the folders and files that the values of --user mean. A NAME means the
-// folder of that user or tool of the site. Without a value, userPaths returns the current
-// folder if a user's files are in it, else the folder of the site's only user. With --url
-// and no value it returns nothing, since the URL may belong to another aggregate.
+// userPaths returns the folders and files of --user. A NAME is a user or tool of the site.
+// Without a value, userPaths returns the current folder if a user's files are in it, else
+// the folder of the site's only user. With --url and no value, it returns nothing, since
+// the URL may belong to another aggregate.
 func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	if len(users) == 0 {
 		path, err := f.onlyUser()
@@ -186,8 +182,8 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser returns the user's folder for a command line without --user. It fails if there
-// are several users. It returns "" if there is no user and none can be created.
+// onlyUser fails if there are several users. It returns "" if there is no user and none can
+// be created.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
 	switch {
@@ -205,7 +201,6 @@ func (f *targetFlags) onlyUser() (string, error) {
 	return f.makeUser("")
 }
 
-// namedUser returns the folder of a user, or tool, of the site.
 func (f *targetFlags) namedUser(name string) (string, error) {
 	dir := f.site.folder()
 	if dir == "" {
@@ -224,10 +219,10 @@ func (f *targetFlags) namedUser(name string) (string, error) {
 	return "", fmt.Errorf("there is no user %q in %s; %screate one with: %s", name, filepath.Join(dir, site.UsersDir), suggestNames(name, f.site.userNames()), f.site.hint("user", name))
 }
 
-// folderOfUser returns the folder of a user of the site in dir. In a site of root, the
-// folder may be a link to the folder of the user that called sudo. For such a link,
-// folderOfUser returns the target. It does not follow links in a site of another user: the
-// kernel follows them later, with the rights of the site's owner.
+// folderOfUser returns the folder of a user of the site in dir. In a site of root, it
+// returns the target of a link to the folder of the user that called sudo. It does not
+// follow links in a site of another user: the kernel follows them later, with the rights of
+// the site's owner.
 func folderOfUser(dir, name string) string {
 	folder := filepath.Join(dir, site.UsersDir, strings.ToLower(name))
 	if _, _, another, err := fileowner.Other(filepath.Dir(folder)); another || err != nil {
@@ -239,8 +234,8 @@ func folderOfUser(dir, name string) string {
 	return folder
 }
 
-// rootsSiteOf returns the folder of the user's own site, or "". The result is not "" only
-// if the site belongs to root and path is in the folder with the user's keys.
+// rootsSiteOf returns the folder of the user's own site if that site belongs to root and
+// path is in the folder with the user's keys, else "".
 func rootsSiteOf(path string) string {
 	own, err := findOwnSite()
 	if err != nil || own.userFolder() == "" {
@@ -260,18 +255,17 @@ func rootsSiteOf(path string) string {
 	return dir
 }
 
-// publicURL returns the URL at which clients reach a site, without a path.
+// publicURL returns a URL without a path.
 func publicURL(ctx context.Context, c *site.Config) string {
 	return cmp.Or(strings.TrimSuffix(c.PublicURL, "/"), site.PublicURLOf(ctx, c.Listen))
 }
 
-// isFolder reports whether a path is a folder.
 func isFolder(name string) bool {
 	info, err := os.Stat(name)
 	return name != "" && err == nil && info.IsDir()
 }
 
-// isUserFolder reports whether "patchbay user" has written a folder.
+// isUserFolder reports whether "patchbay user" has written the folder.
 func isUserFolder(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
 	return dir != "" && len(files) > 0

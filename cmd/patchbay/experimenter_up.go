@@ -128,9 +128,8 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	return s.explain(err)
 }
 
-// sliceFor returns the name of the slice. This is the name of --slice. Without --slice, it
-// is the only slice of a user that cannot create slices, else a name derived from the name
-// of the file.
+// sliceFor returns the value of --slice. Without --slice, it returns the only slice of a
+// user that cannot create slices, else a name derived from the file's name.
 func (o *upOptions) sliceFor(s *session) string {
 	if has := slicesIn(s.dir); o.Slice == "" && s.trial == nil && len(has) == 1 {
 		return has[0]
@@ -138,7 +137,6 @@ func (o *upOptions) sliceFor(s *session) string {
 	return cmp.Or(o.Slice, sliceNameOf(o.request))
 }
 
-// apply changes the slice to match the request, and shows its nodes.
 func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	version, _, err := x.Client.GetVersion(ctx)
 	if err != nil {
@@ -200,8 +198,8 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 }
 
 // check prints warnings about the request. If this user cannot read the site's files, apply
-// prints the warnings that the site reports. check fails if the plan would delete nodes and
-// the site would refuse the new nodes.
+// prints the site's warnings. check fails if the plan would delete nodes and the site would
+// refuse the new nodes.
 func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
@@ -221,9 +219,8 @@ func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, t
 	return nil
 }
 
-// carryOut applies the plan and shows the progress. Its error says how many nodes are
-// reserved and what to do. It stores the text of the request when no sliver remains that
-// differs from the request.
+// carryOut returns an error that says how many nodes are reserved and what to do. It stores
+// the text of the request when no remaining sliver differs from the request.
 func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
@@ -257,8 +254,7 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
 
-// confirm shows the changes and asks, unless --yes was given. Without a terminal and --yes,
-// it fails.
+// confirm asks unless --yes was given. It fails if there is neither --yes nor a terminal.
 func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error {
 	fmt.Fprintf(c.err, "In the slice %s:\n", slice)
 	t := &table{out: c.err, indent: "  "}
@@ -274,8 +270,7 @@ func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error
 	return agree(c, o.Yes, "Change it?")
 }
 
-// agree asks the question, unless yes is true. It fails if the answer is not yes, or if
-// there is no terminal.
+// agree asks unless yes is true. It fails without a terminal, or if the answer is not yes.
 func agree(c console, yes bool, question string) error {
 	if yes {
 		return nil
@@ -289,8 +284,8 @@ func agree(c console, yes bool, question string) error {
 	return nil
 }
 
-// hosts returns the nodes in a slice's stored manifest, and the end of the leases in the
-// manifest. It returns no nodes if no manifest is stored.
+// hosts reads the slice's stored manifest. It returns no nodes if no manifest is stored.
+// The time is the end of the leases.
 func (s *session) hosts(name string) (list []experiment.Host, expires time.Time, err error) {
 	file := s.sliceFile(name, ".manifest.xml")
 	text, err := site.ReadRegular(file)
@@ -323,7 +318,6 @@ func (s *session) isSimulated(h experiment.Host) bool {
 	return ok && c.Provider == create.Simulated
 }
 
-// show prints the nodes of the slice, how to log in, and what to do next.
 func (x *slice) show(list []client.Sliver) error {
 	s := x.session
 	hosts, _, err := s.hosts(x.name)
@@ -365,8 +359,7 @@ func (x *slice) show(list []client.Sliver) error {
 	return nil
 }
 
-// loginCommand returns the command line that logs in to a node. Without a login, it returns
-// a remark or "".
+// loginCommand returns a command line. Without a login, it returns a remark or "".
 func (s *session) loginCommand(h experiment.Host) string {
 	switch {
 	case s.isSimulated(h):
@@ -379,8 +372,7 @@ func (s *session) loginCommand(h experiment.Host) string {
 	return ""
 }
 
-// sshName returns the name of a node for command lines. This is NODE.SLICE if the name NODE
-// looks like a flag.
+// sshName returns a name for command lines. This is NODE.SLICE if NODE looks like a flag.
 func sshName(h experiment.Host) string {
 	if strings.HasPrefix(h.Name, "-") {
 		return strings.TrimSuffix(h.Alias, "."+experiment.Domain)
@@ -388,7 +380,7 @@ func sshName(h experiment.Host) string {
 	return h.Name
 }
 
-// untilOf returns the end of the lease of a node, or "".
+// untilOf returns the end of a node's lease, or "".
 func untilOf(list []client.Sliver, h experiment.Host) string {
 	for _, v := range list {
 		if v.URN == h.Sliver || v.ClientID == h.Name {

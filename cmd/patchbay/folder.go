@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clearFolder removes the content of a folder, with the rights of the folder's owner.
+// clearFolder uses the rights of the folder's owner.
 func clearFolder(dir string) error {
 	return fileowner.As(dir, func() error {
 		entries, err := os.ReadDir(dir)
@@ -27,8 +27,7 @@ func clearFolder(dir string) error {
 	})
 }
 
-// lockFolder locks a folder. It waits while another command holds the lock. The caller must
-// call unlock.
+// lockFolder waits while another command holds the lock. The caller must call unlock.
 func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err error) {
 	const quiet = 10 // attempts until a message says that lockFolder waits
 	for try := 0; ; try++ {
@@ -55,7 +54,7 @@ func lockFolder(ctx context.Context, dir string, c console) (unlock func(), err 
 	}
 }
 
-// isStill reports whether the path dir still leads to the open folder.
+// isStill reports whether the path still leads to the open folder.
 func isStill(f *os.File, dir string) bool {
 	opened, err := f.Stat()
 	if err != nil {

@@ -20,8 +20,7 @@ const guideLong = `Print a guide, or list all guides.`
 //go:embed guide/*.md
 var guides embed.FS
 
-// contractTopic is the topic of the provider contract, whose text comes from package
-// provider.
+// contractTopic is a guide whose text comes from package provider.
 const contractTopic = "contract"
 
 type guideOptions struct{ Topic string }
@@ -57,7 +56,7 @@ func (o *guideOptions) Run(_ context.Context, c console) error {
 	return nil
 }
 
-// guideTopics returns the names of all guides, in alphabetical order.
+// guideTopics returns all names in alphabetical order.
 func guideTopics() (topics []string) {
 	entries, _ := guides.ReadDir("guide")
 	for _, e := range entries {
@@ -70,7 +69,7 @@ func guideTopics() (topics []string) {
 	return topics
 }
 
-// guideText returns the text of a guide; "" if there is no such guide.
+// guideText returns "" for an unknown topic.
 func guideText(topic string) string {
 	if topic == contractTopic {
 		return provider.Contract
@@ -79,7 +78,7 @@ func guideText(topic string) string {
 	return string(text)
 }
 
-// plainGuide returns a guide for a terminal: code blocks are indented and have no fences.
+// plainGuide is for terminals: code blocks are indented and have no fences.
 func plainGuide(text string) string {
 	var b strings.Builder
 	inside := false

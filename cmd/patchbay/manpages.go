@@ -12,11 +12,11 @@ import (
 )
 
 // tableLine matches the beginning of an indented line. With four more blanks, manual pages
-// keep such a line as it is.
+// keep such a line unchanged.
 var tableLine = regexp.MustCompile(`(?m)^ {2,}\S`)
 
-// With the build tag "manpages", the program writes its manual pages to the folder in its
-// only argument, and ends. Releases are built without the tag.
+// With the build tag "manpages", the program only writes its manual pages to the folder in
+// its argument. Releases are built without the tag.
 func init() {
 	root := rootCommand(console{io.Discard, io.Discard})
 	root.DisableAutoGenTag = true // no date: the same pages from the same code

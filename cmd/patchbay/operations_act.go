@@ -11,16 +11,16 @@ import (
 	"patchbay/am/site"
 )
 
-// recordAct records a change by an operator in the journal and the audit. A site that was
-// never served has only an audit. A failure to record is only a warning, since the change
-// was already made.
+// recordAct records an operator's change in the journal and the audit. A site that was
+// never served has only an audit. A failure is only a warning, since the change was already
+// made.
 func recordAct(ctx context.Context, c console, config *site.Config, what, text string) {
 	n := operate.Note{Event: what, Text: text, Operator: audit.Operator()}
 	_, _, err := site.Act(context.WithoutCancel(ctx), site.AdminClient{Config: config}, "note", n, (*operate.Operations).Note)
 	if err == nil {
 		return
 	}
-	act := audit.Act{What: what, Text: text, Operator: n.Operator, At: config.Now(ctx)} // all lines of the audit have the site's time
+	act := audit.Act{What: what, Text: text, Operator: n.Operator, At: config.Now(ctx)} // every line of the audit has the site's time
 	if failed := audit.Note(config.Audit, act); failed != nil {
 		fmt.Fprintf(c.err, "patchbay: the change was made, but it cannot be recorded in the journal or the audit: %v\n", errors.Join(err, failed))
 	} else if !errors.Is(err, site.ErrNeverServed) {
@@ -28,7 +28,6 @@ func recordAct(ctx context.Context, c console, config *site.Config, what, text s
 	}
 }
 
-// notServedError returns the error of a command that needs a running server.
 func notServedError() error {
 	return errors.New("this needs a running server: start it with patchbay serve, and try again")
 }
@@ -40,7 +39,6 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-// remarkOn returns a remark about an orphan, or "".
 func remarkOn(r *site.OrphanRow) string {
 	switch {
 	case !r.RemovalRequested.IsZero():

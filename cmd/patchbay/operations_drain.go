@@ -62,8 +62,7 @@ func (o *drainOptions) Validate(args []string) error {
 	return nil
 }
 
-// onlyComponents fails if an argument contains a space, since names of components have no
-// spaces.
+// onlyComponents fails for an argument with a space. Names of components have no spaces.
 func onlyComponents(args []string) error {
 	for _, a := range args {
 		if strings.Contains(a, " ") {
@@ -85,8 +84,8 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	limit := len(inv.Components) + 1 // the number of names
-	if o.lift {                      // names that are no longer in the inventory, too
+	limit := len(inv.Components) + 1
+	if o.lift { // names that are no longer in the inventory, too
 		plan, err := maintenance.Read(config.Maintenance)
 		if err != nil {
 			return err
@@ -145,7 +144,6 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	return err
 }
 
-// event returns the name of the event in journal and audit.
 func (o *drainOptions) event() string {
 	if o.lift {
 		return "undrain"
@@ -153,8 +151,7 @@ func (o *drainOptions) event() string {
 	return "drain"
 }
 
-// names returns the names of the components, without repetitions. It fails if an argument
-// names more than limit components.
+// names returns each name once. It fails if an argument names more than limit components.
 func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []string, err error) {
 	named := map[string]bool{}
 	for _, written := range o.Components {
@@ -171,9 +168,9 @@ func (o *drainOptions) names(inv *inventory.Inventory, limit int) (names []strin
 	return names, nil
 }
 
-// componentsOf returns the names in an argument, which has names and ranges separated by
-// commas, or the URN of a component. It fails if there are more than limit names. If
-// mustExist is true, it also fails for a name that is not in the inventory.
+// componentsOf accepts names and ranges separated by commas, or the URN of a component. It
+// fails for more than limit names. If mustExist is true, it also fails for a name that is
+// not in the inventory.
 func componentsOf(inv *inventory.Inventory, written string, limit int, mustExist bool) (names []string, err error) {
 	if strings.ContainsAny(written, "*?") {
 		return nil, fmt.Errorf("%s is a pattern; give names, or a range such as pc1..pc4. To list components: %s", written, display.Command("nodes", written))
@@ -204,9 +201,8 @@ func componentsOf(inv *inventory.Inventory, written string, limit int, mustExist
 	return []string{c.Name}, nil
 }
 
-// checkInInventory fails if the inventory lacks a component, or a component of a range. The
-// error for a range names the last existing component. checkInInventory does not check the
-// syntax.
+// checkInInventory fails if the inventory lacks a component. For a range, the error names
+// the last existing component. The syntax is not checked.
 func checkInInventory(inv *inventory.Inventory, written string) error {
 	r, isRange := nameset.Parse(written)
 	if !isRange {
@@ -234,9 +230,8 @@ func checkInInventory(inv *inventory.Inventory, written string) error {
 	return nil
 }
 
-// reportLifted prints the components that accept new slivers again. It fails if one of the
-// names is drained in the inventory. It also fails if a name was not drained and is not in
-// the inventory.
+// reportLifted fails if one of the names is drained in the inventory. It also fails for a
+// name that was not drained and is not in the inventory.
 func (o *drainOptions) reportLifted(c console, config *site.Config, inv *inventory.Inventory, names, changed, left []string) error {
 	if len(changed) > 0 {
 		fmt.Fprintf(c.out, "No longer drained: %s\n", strings.Join(nameset.Fold(changed), " "))
@@ -269,7 +264,6 @@ func (o *drainOptions) reportLifted(c console, config *site.Config, inv *invento
 	return nil
 }
 
-// listHolders lists the slices with slivers on components.
 func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.Config, names []string) error {
 	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLICE", "SLIVERS", "LAST END", "USERS")
@@ -295,7 +289,6 @@ func (o *drainOptions) listHolders(ctx context.Context, c console, config *site.
 	return t.flush("They have no slivers.")
 }
 
-// show lists the drained components.
 func (o *drainOptions) show(ctx context.Context, c console, config *site.Config) error {
 	t := newTable(c.out, &listOptions{}, config.Now(ctx))
 	t.head("NODE", "SLIVERS", "SINCE", "REMARK")

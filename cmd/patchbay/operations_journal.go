@@ -21,7 +21,6 @@ reservation), and lease over.
 
 The journal is in the database. To find the user of an IP address, see patchbay who.` + listLong
 
-// eventsHelp explains the names of events if no event matched.
 const eventsHelp = `Events are named after calls (Allocate, Provision, Renew, Delete, Shutdown, geni_start),
 lease over, done, gave up, lost or drift, and after commands (thaw, drain, undrain,
 lockdown, maintenance, restore). The event of release is Delete.`

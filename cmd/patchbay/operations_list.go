@@ -16,7 +16,7 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// listOptions are the options that all lists share.
+// listOptions are shared by all lists.
 type listOptions struct {
 	site   siteFlag
 	list   string // the list's name at the server
@@ -32,7 +32,6 @@ type listOptions struct {
 	states                   []string // the values of filter.State; nil for any
 }
 
-// addFlags adds the flags that every list has.
 func (o *listOptions) addFlags(fs *pflag.FlagSet, list string) {
 	o.list = list
 	o.site.AddFlags(fs)
@@ -47,7 +46,6 @@ func (o *listOptions) addPattern(fs *pflag.FlagSet, field *string, name, object 
 	fs.StringVar(field, name, "", "PATTERN of "+object)
 }
 
-// addStates adds the flag for states. The flag accepts the words.
 func (o *listOptions) addStates(fs *pflag.FlagSet, name string, words []string) {
 	o.stateFlagName, o.states = name, words
 	fs.StringVar(&o.filter.State, name, "", "one of: "+strings.Join(words, ", "))
@@ -96,13 +94,13 @@ func checkRange(name string) error {
 	return nil
 }
 
-// addSpan adds --since and --until, which select events, such as "slivers created".
+// addSpan adds --since and --until. The parameter events describes the selected events,
+// such as "slivers created".
 func (o *listOptions) addSpan(fs *pflag.FlagSet, events string) {
 	fs.StringVar(&o.since, "since", "", "only "+events+" after this TIME, or a duration ago such as 2h")
 	fs.StringVar(&o.until, "until", "", "only "+events+" before this TIME, or a duration ago")
 }
 
-// stateFlag returns the flag for states and its values.
 func (o *listOptions) stateFlag() (name string, values []string) { return o.stateFlagName, o.states }
 
 const listLong = `
@@ -110,7 +108,7 @@ const listLong = `
 It works with and without a running server. For PATTERN and TIME see: patchbay help
 patterns. --json prints one JSON object a line; the names of its fields do not change.`
 
-// readTimes reads the flags with times. Durations are relative to now.
+// readTimes takes durations as relative to now.
 func (o *listOptions) readTimes(now time.Time) (err error) {
 	if o.since != "" {
 		if o.filter.Since, err = parsePast("--since", o.since, now); err != nil {
@@ -132,14 +130,14 @@ func (o *listOptions) addEndsBefore(fs *pflag.FlagSet) {
 	fs.StringVar(&o.endsBefore, "ends-before", "", "only leases that end before this TIME, or a duration from now such as 2h")
 }
 
-// client returns the client of the site, or of the backup of --backup.
+// client returns a client of the site, or of the backup of --backup.
 func (o *listOptions) client() (site.AdminClient, error) {
 	config, err := o.site.read()
 	return site.AdminClient{Config: config, Backup: o.Backup}, err
 }
 
-// show prints a list, as JSON or as a table. The function row adds one entry of the list to
-// the table. If the list is empty, show prints the text emptyText instead of a table.
+// show prints a list as JSON or as a table. The function row adds an entry to the table. If
+// the list is empty, show prints emptyText.
 func show[T any](ctx context.Context, o *listOptions, c console, emptyText string, head []string, row func(*table, *T)) error {
 	h, err := o.client()
 	if err != nil {

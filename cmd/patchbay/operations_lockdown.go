@@ -91,8 +91,8 @@ func (o *lockdownOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// awaitPlan returns the state of a site after a change of the maintenance file. If the site
-// is served, awaitPlan fails if the server has not applied the file.
+// awaitPlan returns the state of a site after a change of the maintenance file. It fails if
+// the site's server has not applied the file.
 func awaitPlan(ctx context.Context, config *site.Config, plan *maintenance.Plan) (state site.MaintenanceState, served bool, err error) {
 	state, served, err = site.ReadMaintenanceState(ctx, config, plan)
 	if err == nil && served {

@@ -87,7 +87,6 @@ func (o *maintenanceOptions) Validate(args []string) (err error) {
 	return o.readTimes(time.Now()) // and again when the site's time is known
 }
 
-// readTimes reads the beginning and the end of the window.
 func (o *maintenanceOptions) readTimes(now time.Time) (err error) {
 	w, now := &o.window, now.UTC().Truncate(time.Second)
 	if w.From, err = parseFuture("--from", o.From, now); err != nil {
@@ -142,7 +141,6 @@ func (o *maintenanceOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// record records the planned or lifted windows in the journal and the audit.
 func (o *maintenanceOptions) record(ctx context.Context, c console, config *site.Config) {
 	for _, w := range o.lifted {
 		recordAct(ctx, c, config, "maintenance lifted", windowLine(w))
@@ -152,12 +150,11 @@ func (o *maintenanceOptions) record(ctx context.Context, c console, config *site
 	}
 }
 
-// windowLine returns a maintenance window as a line.
 func windowLine(w *maintenance.Window) string {
 	return fmt.Sprintf("%s, %s to %s: %s", site.WindowText(w), w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339), w.Text)
 }
 
-// add adds the window to the maintenance file, and removes past windows.
+// add also removes past windows.
 func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
 	inv, err := inventory.Load(config.Inventory, config.Authority)
 	if err != nil {
@@ -179,8 +176,7 @@ func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenan
 	})
 }
 
-// resolveComponents replaces the window's components, which may be ranges or URNs, by
-// names. It fails for an unknown component.
+// resolveComponents replaces ranges and URNs by names. It fails for an unknown component.
 func (o *maintenanceOptions) resolveComponents(inv *inventory.Inventory) error {
 	var all []string
 	for _, written := range o.window.Components {
@@ -194,7 +190,6 @@ func (o *maintenanceOptions) resolveComponents(inv *inventory.Inventory) error {
 	return nil
 }
 
-// lift removes the windows with the numbers of --lift from the maintenance file.
 func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error) {
 	return maintenance.Change(config.Maintenance, func(d *maintenance.Draft) error {
 		n := len(d.Plan.Planned)
@@ -214,8 +209,7 @@ func (o *maintenanceOptions) lift(config *site.Config) (*maintenance.Plan, error
 	})
 }
 
-// reportAdded prints the new window, and the slices whose leases end after the window
-// begins.
+// reportAdded also prints the slices whose leases end after the window begins.
 func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.MaintenanceState) {
 	last := len(p.Planned) - 1
 	w := p.Planned[last]
@@ -232,7 +226,7 @@ func (o *maintenanceOptions) reportAdded(c console, p *maintenance.Plan, s site.
 	}
 }
 
-// list prints the planned windows, numbered from 1.
+// list numbers the planned windows from 1.
 func (o *maintenanceOptions) list(ctx context.Context, c console, config *site.Config) error {
 	p, err := maintenance.Read(config.Maintenance)
 	if err != nil {

@@ -90,9 +90,8 @@ func (o *nodesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// takenOf returns the number of slivers on a node. For a shared node, it adds the use of
-// the fullest capacity in percent. If detailed is true, it adds the use of each capacity
-// instead.
+// takenOf returns the number of slivers. For a shared node, it adds the use of the fullest
+// capacity in percent. If detailed is true, it adds the use of each capacity instead.
 func takenOf(n *operate.Node, detailed bool) string {
 	if n.Slivers == 0 && !detailed {
 		return ""
@@ -119,8 +118,8 @@ func takenOf(n *operate.Node, detailed bool) string {
 	return text
 }
 
-// nodeRemark returns the reasons why a node is not fully available, and its orphans. It
-// returns "" without a remark.
+// nodeRemark returns why a node is not fully available, and its orphans; "" without a
+// remark.
 func nodeRemark(n *operate.Node) string {
 	var parts []string
 	if n.Drained == "inventory" {
@@ -150,7 +149,7 @@ func nodeRemark(n *operate.Node) string {
 	return strings.Join(parts, "; ")
 }
 
-// showOrphans lists the orphans of a served site.
+// showOrphans needs a served site.
 func (o *nodesOptions) showOrphans(ctx context.Context, c console) error {
 	config, err := o.site.read()
 	if err != nil {

@@ -90,8 +90,8 @@ func (o *releaseOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// confirm shows the slivers to release, and asks. It fails if the answer is not yes. With
-// --yes or without a terminal, it does nothing.
+// confirm fails if the answer is not yes. With --yes or without a terminal, it does
+// nothing.
 func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Config) error {
 	if o.Yes || !toTerminal(os.Stdin) || !toTerminal(c.out) {
 		return nil
@@ -111,7 +111,7 @@ func (o *releaseOptions) confirm(ctx context.Context, c console, config *site.Co
 	return nil
 }
 
-// releaseOrphans asks a served site to remove orphans.
+// releaseOrphans needs a served site.
 func (o *releaseOptions) releaseOrphans(ctx context.Context, c console, config *site.Config) error {
 	var done []site.OrphanResult
 	err := site.Order(ctx, config, "/orphans", site.OrphanOrder{Resources: o.order.Targets, Text: o.order.Text, Operator: audit.Operator()}, &done)

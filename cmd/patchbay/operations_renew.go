@@ -73,7 +73,6 @@ func (o *renewOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// printWarnings prints the warnings of a result.
 func printWarnings(c console, result operate.Result) {
 	for _, w := range result.Warnings {
 		fmt.Fprintf(c.out, "Note: %s\n", display.Line(w))

@@ -51,7 +51,7 @@ func (o *slicesOptions) Run(ctx context.Context, c console) error {
 	})
 }
 
-// formatStates returns the number of slivers in each state, such as "3 ready, 1 failed".
+// formatStates returns a text such as "3 ready, 1 failed".
 func formatStates(states map[string]int) string {
 	var parts []string
 	for _, s := range slices.Sorted(maps.Keys(states)) {

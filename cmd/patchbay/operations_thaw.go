@@ -90,7 +90,7 @@ func (o *thawOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// list prints a line for each slice that is shut down.
+// list prints the slices that are shut down.
 func (o *thawOptions) list(ctx context.Context, c console, h site.AdminClient) error {
 	n := 0
 	err := site.Rows(ctx, h, "slices", operate.Filter{Shutdown: true}, func(s *operate.Slice) error {

@@ -53,7 +53,6 @@ func (o *usageOptions) Validate(args []string) error {
 	return o.readPeriod(time.Now()) // and again when the site's time is known
 }
 
-// readPeriod sets the period of the filter from the flags.
 func (o *usageOptions) readPeriod(now time.Time) (err error) {
 	if o.filter.Since, err = parsePast("--from", o.from, now); err != nil {
 		return err
@@ -130,10 +129,9 @@ func (o *usageOptions) printCSV(ctx context.Context, h site.AdminClient, out io.
 	return incomplete, errors.Join(err, w.Error())
 }
 
-// hours formats a number of hours with two decimal places.
 func hours(h float64) string { return fmt.Sprintf("%.2f", h) }
 
-// missing returns a note about usage that the journal no longer has, or "".
+// missing describes usage that the journal no longer has, or returns "".
 func (o *usageOptions) missing(now time.Time, keep time.Duration, incomplete int) string {
 	var parts []string
 	if begin := now.Add(-keep); keep > 0 && o.filter.Since.Before(begin) {

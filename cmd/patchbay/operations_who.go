@@ -87,7 +87,7 @@ func (o *whoOptions) Run(_ context.Context, c console) error {
 	return nil
 }
 
-// audits returns the audit files to read, oldest first.
+// audits returns the audit files, oldest first.
 func (o *whoOptions) audits() ([]string, error) {
 	if len(o.files) > 0 {
 		return audit.InOrder(o.files)
@@ -99,7 +99,6 @@ func (o *whoOptions) audits() ([]string, error) {
 	return audit.Files(config.Audit)
 }
 
-// printAnswer prints the holders of an address.
 func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 	at := display.Time(a.At)
 	if len(a.Holders) == 0 {
@@ -119,10 +118,9 @@ func printAnswer(w io.Writer, a *audit.Answer, p audit.Place) {
 	}
 }
 
-// exact formats a time with its fraction of a second.
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// bracketed returns an address with brackets if it is IPv6, so that ":PORT" can follow.
+// bracketed puts IPv6 addresses in brackets, so that ":PORT" can follow.
 func bracketed(p audit.Place) string {
 	if p.Addr.Is6() {
 		return "[" + p.Addr.String() + "]"
@@ -130,8 +128,7 @@ func bracketed(p audit.Place) string {
 	return p.String()
 }
 
-// printHolder prints a sliver, the period in which it had the address, and the call that
-// reserved it.
+// printHolder prints a sliver, its time with the address, and the call that reserved it.
 func printHolder(w io.Writer, h *audit.Holder) {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "  %-12s %s\n", name, display.Printable(fmt.Sprintf(format, args...)))
@@ -172,8 +169,8 @@ func printHolder(w io.Writer, h *audit.Holder) {
 	}
 }
 
-// printNoHolder reports that no sliver had the address at the given time. It also prints
-// the last sliver with the address before that time, and the first sliver after.
+// printNoHolder also prints the last sliver with the address before the time, and the first
+// sliver after.
 func printNoHolder(w io.Writer, a *audit.Answer, p audit.Place) {
 	if a.From.IsZero() {
 		fmt.Fprintf(w, "No user of %s is known: there is no audit yet.\n", a.Place)

@@ -15,19 +15,16 @@ import (
 	"patchbay/am/site"
 )
 
-// console has the standard output and standard error of a command.
 type console struct{ out, err io.Writer }
 
-// options are the flags and arguments of one subcommand.
 type options interface {
 	AddFlags(*pflag.FlagSet)
-	// Validate checks the flags, and takes the other arguments. Its error is a usage error.
+	// Validate takes the arguments that are not flags. Its error is a usage error.
 	Validate(args []string) error
 	Run(context.Context, console) error
 }
 
-// usageError is the error of a wrong command line. Its text ends with the command that
-// prints help.
+// usageError is for a wrong command line. Its text ends with the command that prints help.
 type usageError struct {
 	cmd *cobra.Command
 	err error
@@ -42,12 +39,11 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("%s\nsee: %s", text, display.Command(append(path[1:], "--help")...))
 }
 
-// exitError is an exit status of the program. As an error, it prints no message.
+// exitError is an exit status of the program. It prints no message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// siteFlag is the flag --config of most subcommands.
 type siteFlag struct {
 	file  string
 	flags *pflag.FlagSet
@@ -67,7 +63,6 @@ func (f *siteFlag) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.file, "config", file, "the site's configuration, or its folder; also PATCHBAY_CONFIG")
 }
 
-// path returns the path of the configuration file.
 func (f *siteFlag) path() string {
 	if isFolder(f.file) {
 		return filepath.Join(f.file, site.ConfigName)
@@ -75,8 +70,7 @@ func (f *siteFlag) path() string {
 	return f.file
 }
 
-// folder returns the folder of the site. It returns "" if the configuration file does not
-// exist.
+// folder returns the folder of the site; "" without a configuration file.
 func (f *siteFlag) folder() string {
 	if info, err := os.Stat(f.path()); err != nil || info.IsDir() {
 		return ""
@@ -84,7 +78,6 @@ func (f *siteFlag) folder() string {
 	return filepath.Dir(f.path())
 }
 
-// hint returns a command line for the same site.
 func (f *siteFlag) hint(args ...string) string {
 	if !f.isGiven() && f.file == site.ConfigName { // another file is the user's own site
 		return display.Command(args...)
@@ -92,9 +85,8 @@ func (f *siteFlag) hint(args ...string) string {
 	return display.CommandAt(f.file, args...)
 }
 
-// readFile reads the configuration in a file. If the file belongs to the user's own site
-// and no site was named, it ignores environment variables, since the own site's server also
-// ignores them.
+// readFile ignores environment variables if the file belongs to the user's own site and no
+// site was named. The own site's server also ignores them.
 func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	own, err := findOwnSite()
 	if path, pathErr := filepath.Abs(file); err == nil && pathErr == nil && !f.isGiven() && path == own.file() {
@@ -103,8 +95,8 @@ func (f *siteFlag) readFile(file string) (*site.Config, error) {
 	return site.ReadConfig(file)
 }
 
-// read reads the site's configuration. If it finds no configuration but the user has an own
-// site, the error suggests the own site.
+// read returns an error that suggests the user's own site, if the own site exists and no
+// configuration is found.
 func (f *siteFlag) read() (*site.Config, error) {
 	c, err := f.readFile(f.path())
 	if err == nil || f.isGiven() || f.folder() != "" {
@@ -116,8 +108,8 @@ func (f *siteFlag) read() (*site.Config, error) {
 	return nil, err
 }
 
-// noArguments fails if there are arguments. If the first argument is the folder of a site,
-// the error suggests --config.
+// noArguments fails for any argument. If the first argument is the folder of a site, the
+// error suggests --config.
 func noArguments(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -128,8 +120,7 @@ func noArguments(args []string) error {
 	return fmt.Errorf("it takes no argument, not %q", args[0])
 }
 
-// oneArgument returns the only argument. For no argument or several, it fails with an error
-// that contains the description.
+// oneArgument fails for no argument or several. The error contains the description.
 func oneArgument(args []string, description string) (string, error) {
 	if len(args) != 1 {
 		return "", fmt.Errorf("it takes one argument, %s", description)

@@ -20,8 +20,8 @@ import (
 	"patchbay/am/site"
 )
 
-// findProgram returns the absolute path of one of our programs. It searches the folder of
-// this program, and then the PATH.
+// findProgram returns the absolute path of one of our programs. It searches this program's
+// folder before the PATH.
 func findProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -39,7 +39,7 @@ func findProgram(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// openOutput opens a file that the user named, for writing.
+// openOutput opens a file that the user named, with the rights of the folder's owner.
 func openOutput(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o644)
@@ -48,7 +48,7 @@ func openOutput(name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// readInput reads a file that the user named; - is standard input.
+// readInput reads a file that the user named. The name - is standard input.
 func readInput(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
@@ -60,13 +60,11 @@ func readInput(name string) ([]byte, error) {
 	return text, site.SuggestPipe(err)
 }
 
-// missingFile is the error for a file that does not exist.
 type missingFile struct{ name string }
 
 func (e missingFile) Error() string { return "there is no file " + e.name }
 func (e missingFile) Unwrap() error { return fs.ErrNotExist }
 
-// toTerminal reports whether w is a terminal.
 func toTerminal(w io.Writer) bool {
 	f, ok := site.FileOf(w)
 	if !ok {
@@ -76,13 +74,13 @@ func toTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// confirmed asks a question and reports whether the answer is yes. If the input or output
-// is not a terminal, it returns true and asks nothing.
+// confirmed reports whether the answer is yes. If the input or output is not a terminal, it
+// returns true and asks nothing.
 func confirmed(input *os.File, output io.Writer, question string) bool {
 	return !toTerminal(input) || !toTerminal(output) || answersYes(input, output, question)
 }
 
-// answersYes asks a question and reports whether the answer is y or yes.
+// answersYes accepts y and yes.
 func answersYes(in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question)
 	const most = 100 // bytes of an answer
@@ -94,8 +92,8 @@ func answersYes(in io.Reader, out io.Writer, question string) bool {
 	return false
 }
 
-// openPrivate opens a file for writing that only its owner may read. It does not follow a
-// symbolic link.
+// openPrivate opens a file that only its owner may read. It does not follow a symbolic
+// link.
 func openPrivate(name string, flags int) (f *os.File, err error) {
 	err = fileowner.As(filepath.Dir(name), func() (err error) {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW|flags, 0o600)
@@ -104,17 +102,16 @@ func openPrivate(name string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
-// startServer starts a program as the server of a site, with its output in the log. The
-// server runs in a new session, so that it outlives this process. It uses a free port for
-// the admin listener, and no other settings from the environment. The channel ended
-// receives an error if the server ends before this process.
+// startServer starts a program as a site's server, in a new session, so that the server
+// outlives this process. The server uses a free port for the admin listener, and no other
+// settings from the environment. The channel receives an error if the server ends before
+// this process.
 func startServer(program, config string, log *os.File) (ended <-chan error, err error) {
 	cmd := exec.Command(program, "serve", "--config", config)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, site.EnvPrefix) }), site.EnvPrefix+"ADMIN=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// This process may have inherited open files. The server must not keep inherited pipes
-	// and locks open.
+	// This process may have inherited pipes and locks, which the server must not keep open.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("cannot keep the open files of this process from the server: %w", err)
 	}
@@ -132,7 +129,7 @@ func startServer(program, config string, log *os.File) (ended <-chan error, err 
 	return done, nil
 }
 
-// runHelper runs another of our programs and returns its output.
+// runHelper returns the output of another of our programs.
 func runHelper(ctx context.Context, name string, args ...string) (string, error) {
 	program, err := findProgram(name)
 	if err != nil {
@@ -142,9 +139,9 @@ func runHelper(ctx context.Context, name string, args ...string) (string, error)
 	return string(out), err
 }
 
-// runSSH runs OpenSSH with our standard streams and a configuration file. It returns the
-// exit status as an exitError, 255 if OpenSSH was killed. Root runs OpenSSH with the rights
-// of the owner of the file's folder, since the file can name programs to run.
+// runSSH returns the exit status as an exitError, 255 if OpenSSH was killed. Root runs
+// OpenSSH with the rights of the owner of the configuration's folder, since the
+// configuration can name programs to run.
 func runSSH(c console, config string, args ...string) error {
 	program, err := exec.LookPath("ssh")
 	if err != nil {
@@ -157,7 +154,7 @@ func runSSH(c console, config string, args ...string) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, plainWriter(c.out), plainWriter(c.err)
-	// Use no context, since Ctrl-C is for ssh and the command in the node.
+	// Do not end ssh with a context: Ctrl-C is for ssh and the command in the node.
 	err = cmd.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		if e.ExitCode() < 0 {
@@ -168,8 +165,8 @@ func runSSH(c console, config string, args ...string) error {
 	return err
 }
 
-// plainWriter returns the file that a writer writes to, or the writer if there is no file.
-// A child process can recognize only a file as a terminal.
+// plainWriter returns the file behind a writer, if there is one. A child process can
+// recognize only a file as a terminal.
 func plainWriter(w io.Writer) io.Writer {
 	if f, ok := site.FileOf(w); ok {
 		return f
@@ -177,8 +174,8 @@ func plainWriter(w io.Writer) io.Writer {
 	return w
 }
 
-// removeFile removes a file with the rights of the folder's owner. It returns nil if the
-// file does not exist.
+// removeFile uses the rights of the folder's owner. It returns nil if the file does not
+// exist.
 func removeFile(name string) error {
 	err := fileowner.As(filepath.Dir(name), func() error { return os.Remove(name) })
 	if errors.Is(err, fs.ErrNotExist) {

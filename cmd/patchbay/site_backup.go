@@ -91,14 +91,14 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 	return nil
 }
 
-// noteBackup records the time of the backup for patchbay_last_backup_timestamp_seconds.
+// noteBackup records the time for patchbay_last_backup_timestamp_seconds.
 func noteBackup(config *site.Config, stderr io.Writer) {
 	if err := site.MarkBackup(config); err != nil {
 		fmt.Fprintf(stderr, "warning  the backup is good, but its time cannot be recorded for /metrics: %v\n", err)
 	}
 }
 
-// checkPlace refuses FILE if it exists, unless --force allows to overwrite it.
+// checkPlace refuses an existing FILE without --force.
 func (o *backupOptions) checkPlace(c *site.Config) error {
 	info, err := os.Stat(o.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +123,7 @@ func (o *backupOptions) existsError() error {
 	return fmt.Errorf("%s exists already; name another file, or overwrite it with --force", o.file)
 }
 
-// publish durably renames the temporary file to the file of the backup.
+// publish renames the temporary file durably.
 func (o *backupOptions) publish(temporary string) error {
 	err := os.ErrExist
 	if !o.Force {
@@ -140,7 +140,7 @@ func (o *backupOptions) publish(temporary string) error {
 	return durable.SyncFolder(filepath.Dir(o.file))
 }
 
-// takeBackup copies a site's database to a file, and checks the copy.
+// takeBackup also checks the copy.
 func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report, error) {
 	err := site.Stream(ctx, c, "/backup", f)
 	if errors.Is(err, site.ErrNotServed) {
@@ -170,18 +170,15 @@ func takeBackup(ctx context.Context, c *site.Config, f *os.File) (*store.Report,
 	return report, nil
 }
 
-// backupLine returns a line about the content of a backup.
 func backupLine(r *store.Report) string {
 	return fmt.Sprintf("Backup of %s: %s, %s, revision %d, %s",
 		r.Site, display.Count(r.Records[store.Slices], "slice"), display.Count(r.Records[store.Slivers], "sliver"), r.Revision, display.Size(r.Size))
 }
 
-// unfinished is the beginning of the names of unfinished backups.
 const unfinished = "patchbay-backup-unfinished-"
 
-// newBackup creates the file of an unfinished backup in a folder. A lock keeps other
-// commands from removing the file. The lock is shared, since the check of the copy also
-// locks the file.
+// newBackup locks the file, so that other commands do not remove it. The lock is shared,
+// since the check of the copy also locks the file.
 func newBackup(folder string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(folder, unfinished+"*")
@@ -198,8 +195,7 @@ func newBackup(folder string) (*os.File, error) {
 	}
 }
 
-// removeUnfinished removes leftovers of this user's interrupted backups from a folder, and
-// reports them.
+// removeUnfinished removes and reports leftovers of this user's interrupted backups.
 func removeUnfinished(folder string, stderr io.Writer) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -216,8 +212,7 @@ func removeUnfinished(folder string, stderr io.Writer) {
 	}
 }
 
-// removeUnlocked removes a file if it belongs to this user and is not locked. It reports
-// whether it removed the file.
+// removeUnlocked removes a file only if it belongs to this user and is not locked.
 func removeUnlocked(name string) bool {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -240,7 +235,7 @@ func removeUnlocked(name string) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil && isAt(f, name) && os.Remove(name) == nil
 }
 
-// isAt reports whether the name still leads to an open file.
+// isAt reports whether the name still leads to the open file.
 func isAt(f *os.File, name string) bool {
 	there, err := os.Lstat(name)
 	if err != nil {

@@ -84,8 +84,8 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 	return verdictOf(k)
 }
 
-// optionalSite returns the configuration of the site for which files are checked. This is
-// the site of --config, or the site in the current folder. Without a site it returns nil.
+// optionalSite returns the site of --config or in the current folder. Without a site, it
+// returns nil.
 func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
 	if _, err := os.Stat(o.site.path()); err != nil && !o.site.isGiven() {
 		return nil
@@ -98,7 +98,7 @@ func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
 	return config
 }
 
-// verdictOf returns exit status 1 if the checker has found a mistake.
+// verdictOf returns exit status 1 after a mistake.
 func verdictOf(k *check.Checker) error {
 	if k.Verdict() {
 		return nil
@@ -106,7 +106,6 @@ func verdictOf(k *check.Checker) error {
 	return exitError(1)
 }
 
-// lifeFlags adds --life and the flags that go with it.
 func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {
 	fs.StringVar(&o.Component, "life", "", "with a provider: create, use and remove a node on this component, which must be free")
 	fs.StringVar(&o.SliverType, "sliver-type", "", "with --life: the sliver type, instead of the component's default")
@@ -114,7 +113,6 @@ func lifeFlags(fs *pflag.FlagSet, o *check.NodeTest) {
 	fs.DurationVar(&o.Wait, "wait", 10*time.Minute, "with --life: the time limit of each step")
 }
 
-// validateLife checks --life and the flags that go with it.
 func validateLife(o *check.NodeTest, files []string) error {
 	switch {
 	case o.Component == "" && (o.SliverType != "" || o.Image != ""):

@@ -58,8 +58,8 @@ func (o *clockOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// requestClock requests the state of the clock from the server. With --trust, it also
-// orders the server to trust the host's clock.
+// requestClock requests the state of the clock from the server. With --trust, the server
+// also trusts the host's clock.
 func (o *clockOptions) requestClock(ctx context.Context, config *site.Config) (a site.ClockAnswer, err error) {
 	if o.Trust {
 		err = site.Order(ctx, config, "/clock", site.ServerCommand{Operator: audit.Operator()}, &a)
@@ -69,8 +69,8 @@ func (o *clockOptions) requestClock(ctx context.Context, config *site.Config) (a
 	return a, err
 }
 
-// readUnserved returns the state of the clock of a site without a running server. With
-// --trust, it also trusts the host's clock.
+// readUnserved is for a site without a running server. With --trust, it also trusts the
+// host's clock.
 func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, err error) {
 	t, err := config.OpenClock(nil)
 	if err != nil {
@@ -104,7 +104,6 @@ func (o *clockOptions) readUnserved(config *site.Config) (a site.ClockAnswer, er
 	return a, err
 }
 
-// printTrusted prints what --trust has changed.
 func (o *clockOptions) printTrusted(c console, a site.ClockAnswer) {
 	if !a.Doubted() {
 		fmt.Fprintf(c.out, "The host's clock was already trusted; it is %s.\n", display.Time(a.Now.Host))
@@ -120,7 +119,7 @@ func (o *clockOptions) printTrusted(c console, a site.ClockAnswer) {
 	}
 }
 
-// print prints the clock that leases follow, and the reason.
+// print shows the clock that leases follow, and why.
 func (o *clockOptions) print(c console, a site.ClockAnswer) {
 	s := a.Now
 	if s.Doubt == clock.NoDoubt {

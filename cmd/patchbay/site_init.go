@@ -79,7 +79,7 @@ func (o *initOptions) Validate(args []string) (err error) {
 	return nil
 }
 
-// portOf returns the port of a URL, or "".
+// portOf returns "" for a URL without a port.
 func portOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -140,12 +140,11 @@ const initDone = `Created the site %[1]s in %[2]s:
   %[9]s
 `
 
-// isService reports whether the site in dir is that of the Debian package's services.
+// isService reports whether the Debian package's services use the site in dir.
 func isService(dir string) bool {
 	return dir == "/var/lib/patchbay" && exists("/usr/lib/systemd/system/patchbay.service")
 }
 
-// serveCommand returns the command line that serves a site.
 func serveCommand(config string) string {
 	if isService(filepath.Dir(config)) {
 		return "sudo systemctl enable --now patchbay"
@@ -153,8 +152,7 @@ func serveCommand(config string) string {
 	return display.CommandAt(config, "serve")
 }
 
-// start returns the next steps for a new site in dir: to prepare the nodes, and to serve
-// the site with the command line serveLine.
+// start returns the next steps: to prepare the nodes, and to serve the site with serveLine.
 func (o *initOptions) start(dir, helper, serveLine string) string {
 	switch simulated := o.Provider == create.Simulated; {
 	case isService(dir) && simulated:
@@ -172,7 +170,7 @@ func (o *initOptions) start(dir, helper, serveLine string) string {
 	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serveLine)
 }
 
-// clientsAt returns a note with the URL of the site, and a warning if other machines cannot
+// clientsAt returns a note with the site's URL, and a warning if other machines cannot
 // reach it.
 func (o *initOptions) clientsAt(ctx context.Context) string {
 	public := o.PublicURL
@@ -226,8 +224,7 @@ const outboundQuestion = `May nodes reach the Internet (IPv4 only) through this 
 not reach private networks or this host. To change it later, set outbound in
 providers/local.yaml. [y/N] `
 
-// askOutbound asks at a terminal and returns "yes" or "no". Without a terminal, it returns
-// "no".
+// askOutbound returns "yes" or "no"; "no" without a terminal.
 func askOutbound(in *os.File, out io.Writer) string {
 	if !toTerminal(in) || !toTerminal(out) {
 		return "no"

@@ -51,7 +51,6 @@ func (o *reloadOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// printReload prints the changes of the inventory and their consequences for slivers.
 func printReload(out io.Writer, r *site.ReloadReport) {
 	if len(r.Changes) == 0 {
 		fmt.Fprintln(out, "The inventory has not changed.")

@@ -88,8 +88,8 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 }
 
 // presentState opens the present database, so that no server can open it, and writes
-// missing lines of the audit. If the database is damaged, it returns the damage as broken.
-// If there is no database, all results are nil.
+// missing lines of the audit. For a damaged database, it returns the damage as broken.
+// Without a database, all results are nil.
 func presentState(c *site.Config) (s *store.Store, broken, err error) {
 	if _, err := os.Lstat(c.State); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -123,9 +123,9 @@ func closeState(s *store.Store) error {
 	return s.Close()
 }
 
-// compare prints the changes since the backup, and returns the last revision that the site
-// has used. Without --yes, it fails if the restore affects users, or if the present
-// database is damaged.
+// compare prints the changes since the backup. The result after is the last revision that
+// the site has used. Without --yes, compare fails if the restore affects users, or if the
+// present database is damaged.
 func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restoration, present *store.Store, broken error) (after store.Rev, err error) {
 	if after, err = audit.Seen(config.Audit); err != nil {
 		return 0, fmt.Errorf("cannot read the last revision of the audit: %w", err)
@@ -157,8 +157,8 @@ func (o *restoreOptions) compare(c console, config *site.Config, r *store.Restor
 	return max(after, d.revision), nil
 }
 
-// updateAudit adds the restore to the audit. Otherwise the next start of the server would
-// add it.
+// updateAudit adds the restore to the audit at once, not only at the next start of the
+// server.
 func updateAudit(c *site.Config) error {
 	s, err := c.OpenState()
 	if err != nil {
@@ -171,11 +171,10 @@ func updateAudit(c *site.Config) error {
 	return errors.Join(s.Close(), log.Close())
 }
 
-// maxDifferences is the maximum number of printed names for each kind of difference.
+// maxDifferences limits the printed names for each kind of difference.
 const maxDifferences = 20
 
-// difference is the result of comparing a backup with the present database. Its texts are
-// lines to print.
+// difference compares a backup with the present database. Its texts are lines to print.
 type difference struct {
 	revision store.Rev // of the present database
 	slices   []string  // only in the present database
@@ -185,7 +184,6 @@ type difference struct {
 	lifted   []string  // slices in both, shut down since the backup
 }
 
-// differenceOf compares the backup in r with the present database.
 func differenceOf(r *store.Restoration, present *store.Store) (d difference, err error) {
 	slices, slivers := map[string]bool{}, map[string]bool{} // the backup's slices, true if shut down, and slivers
 	err = r.Read(func(v *store.View) error {
@@ -237,7 +235,6 @@ func differenceOf(r *store.Restoration, present *store.Store) (d difference, err
 	return d, err
 }
 
-// sliverLine returns a line with a sliver's node, user and state.
 func sliverLine(s *am.Sliver) string {
 	on := s.ComponentName
 	if on == "" {
@@ -255,12 +252,11 @@ func sliverLine(s *am.Sliver) string {
 	return display.Line(line)
 }
 
-// affectsUsers reports whether the restore would change a slice or a sliver of a user.
+// affectsUsers reports whether the restore would change a user's slice or sliver.
 func (d *difference) affectsUsers() bool {
 	return len(d.slices)+len(d.slivers)+len(d.changed)+len(d.back)+len(d.lifted) > 0
 }
 
-// print prints the differences of each kind.
 func (d *difference) print(w io.Writer) {
 	for _, x := range []struct {
 		names []string

@@ -80,6 +80,6 @@ func (o *serveOptions) Run(ctx context.Context, c console) error {
 	return s.Run(ctx, hup)
 }
 
-// memoryTarget is the soft memory limit in bytes. Above the limit, the garbage collector
-// runs more often. GOMEMLIMIT replaces this limit.
+// memoryTarget is a soft limit in bytes. Above it, the garbage collector runs more often.
+// GOMEMLIMIT replaces it.
 const memoryTarget = 320 << 20

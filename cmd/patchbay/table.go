@@ -13,7 +13,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// table collects rows and prints them in columns that are as wide as needed.
 type table struct {
 	out     io.Writer
 	heading []string
@@ -28,16 +27,14 @@ type table struct {
 	wide bool      // do not shorten texts
 }
 
-// newTable returns an empty table for a list. now is the site's time.
+// newTable takes as now the site's time.
 func newTable(w io.Writer, o *listOptions, now time.Time) *table {
 	return &table{out: w, dash: true, now: now, urns: o.URNs, wide: o.Wide}
 }
 
-// head sets the names of the columns.
 func (t *table) head(names ...string) { t.heading = names }
 
-// row adds a row. The cells may contain any text; row removes line ends and control
-// characters.
+// row accepts any text. It removes line ends and control characters.
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
 		if cells[i] = display.Line(c); c == "" && t.dash && i < len(cells)-1 {
@@ -47,7 +44,7 @@ func (t *table) row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// flush prints the table, or emptyText if the table has no rows.
+// flush prints emptyText if the table has no rows.
 func (t *table) flush(emptyText string) error {
 	if len(t.rows) == 0 {
 		_, err := fmt.Fprintln(t.out, emptyText)
@@ -77,7 +74,6 @@ func (t *table) flush(emptyText string) error {
 	return nil
 }
 
-// isUsed reports whether any row has text in a column.
 func (t *table) isUsed(column int) bool {
 	return slices.ContainsFunc(t.rows, func(row []string) bool { return column < len(row) && row[column] != "" })
 }
@@ -98,7 +94,7 @@ func (t *table) name(u urn.URN) string {
 	return t.cut(u.Name, 40)
 }
 
-// list returns the names in URNs. Unless the table is wide, it returns at most three names.
+// list returns at most three names, unless the table is wide.
 func (t *table) list(all []urn.URN) string {
 	const most = 3
 	var names []string
@@ -112,7 +108,7 @@ func (t *table) list(all []urn.URN) string {
 	return strings.Join(names, ", ")
 }
 
-// sliver returns a name of a sliver that commands accept: SLICE/CLIENT_ID or the URN.
+// sliver returns a name that commands accept: SLICE/CLIENT_ID or the URN.
 func (t *table) sliver(sliver, slice urn.URN, clientID string) string {
 	if t.urns || clientID == "" {
 		return sliver.String()
@@ -120,7 +116,7 @@ func (t *table) sliver(sliver, slice urn.URN, clientID string) string {
 	return t.cut(slice.Name, 30) + "/" + t.cut(clientID, 30)
 }
 
-// when returns a time and its distance from now; "" for the zero time.
+// when returns "" for the zero time.
 func (t *table) when(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -128,8 +124,8 @@ func (t *table) when(at time.Time) string {
 	return timeAndDistance(at, t.now)
 }
 
-// end returns the end of a lease. For a frozen sliver it adds a mark, since the lease
-// cannot end before the slice is thawed.
+// end marks the lease of a frozen sliver. Such a lease cannot end before the slice is
+// thawed.
 func (t *table) end(at time.Time, frozen bool) string {
 	if frozen && !at.IsZero() {
 		return "kept; " + t.when(at)
@@ -137,7 +133,7 @@ func (t *table) end(at time.Time, frozen bool) string {
 	return t.when(at)
 }
 
-// component returns the name of a component, or its URN with --urns.
+// component returns the name, or the URN with --urns.
 func (t *table) component(u urn.URN, name string) string {
 	if t.urns && !u.IsZero() {
 		return u.String()

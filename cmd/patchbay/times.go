@@ -11,14 +11,13 @@ import (
 	"patchbay/am/operate"
 )
 
-// timeAndDistance returns a time and its distance from now, such as "2030-01-31T12:00:00Z
-// in 3h12m".
+// timeAndDistance returns a text such as "2030-01-31T12:00:00Z in 3h12m".
 func timeAndDistance(at, now time.Time) string {
 	return display.Time(at) + " " + distance(at.Sub(now))
 }
 
-// distance returns a distance from now, such as "in 3h12m" or "4m ago". It rounds to days,
-// minutes or seconds.
+// distance returns a text such as "in 3h12m" or "4m ago", rounded to days, minutes or
+// seconds.
 func distance(d time.Duration) string {
 	past := d < 0
 	if d = d.Abs(); d >= 48*time.Hour {
@@ -35,7 +34,7 @@ func distance(d time.Duration) string {
 	return "in " + text
 }
 
-// parsePast reads a time, or a duration before now. An empty text is the zero time.
+// parsePast accepts a time, or a duration before now; "" is the zero time.
 func parsePast(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -50,8 +49,7 @@ func parsePast(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// parseTime reads a time with a zone, in one of several formats, or a number of seconds
-// since 1970.
+// parseTime accepts several formats with a zone, or a number of seconds since 1970.
 func parseTime(s string) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 && n < 1<<40 {
@@ -74,7 +72,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time; write it like 2026-11-20T13:05:00Z, \"2026-11-20 14:05 +0100\", or in seconds since 1970", s)
 }
 
-// parseFuture reads a time, or a duration from now. An empty text is now.
+// parseFuture accepts a time, or a duration from now; "" is now.
 func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return now, nil
@@ -89,7 +87,7 @@ func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 	return now.Add(d).Truncate(time.Second), nil
 }
 
-// futureError returns the error for a text that is neither a time nor a duration from now.
+// futureError is for a text that is neither a time nor a duration from now.
 func futureError(flag, s string) error {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
 		if day.Before(time.Now().Add(-24 * time.Hour)) {
@@ -100,8 +98,8 @@ func futureError(flag, s string) error {
 	return fmt.Errorf("%s %q is neither a time like 2030-01-31T12:00:00Z, with its zone, nor a duration from now like 2h or 3d", flag, s)
 }
 
-// parseLeaseEnd reads the end of leases. This is a time, or a duration from the time at
-// which the site changes the leases.
+// parseLeaseEnd accepts a time or a duration. A duration begins when the site changes the
+// leases.
 func parseLeaseEnd(flag, s string) (e operate.End, err error) {
 	if t, failed := time.Parse(time.RFC3339, s); failed == nil {
 		e.Until = t
@@ -113,8 +111,7 @@ func parseLeaseEnd(flag, s string) (e operate.End, err error) {
 	return e, err
 }
 
-// leaseSeconds reads the duration of a lease and returns it in seconds. It fails if the
-// duration is less than one second.
+// leaseSeconds fails for less than one second.
 func leaseSeconds(flag, s string) (int64, error) {
 	d, err := display.ParseDuration(s)
 	if err == nil && d < time.Second {

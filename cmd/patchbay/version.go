@@ -21,7 +21,6 @@ func (o *versionOptions) Run(_ context.Context, c console) error {
 	return nil
 }
 
-// versionLine returns the version of this program, of Go and of the platform.
 func versionLine() string {
 	return fmt.Sprintf("patchbay %s (%s, %s/%s)", site.SoftwareVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -12,11 +12,10 @@ var (
 )
 
 // cutAIA removes the authorityInfoAccess extension from a certificate. The authorities of
-// Emulab and imec write an access method 2.25.UUID to this extension. The UUID has 128
-// bits, which is too long for the standard library: it refuses the whole certificate.
-// cutAIA returns the shortened certificate for parsing, and the original TBSCertificate for
-// the signature. ok is false unless there is exactly one such extension, and it has no
-// field "critical".
+// Emulab and imec write an access method 2.25.UUID to this extension. The standard library
+// refuses the whole certificate, since the UUID's 128 bits are too long. cutAIA returns the
+// shortened certificate for parsing, and the original TBSCertificate for the signature. ok
+// is false unless there is exactly one such extension, without a field "critical".
 func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	const extensionsTag = 3
 	outer := elements(der)
@@ -41,14 +40,13 @@ func cutAIA(der []byte) (cut, tbs []byte, ok bool) {
 	return sequence(outer), tbs, true
 }
 
-// isAIA reports whether an extension is authorityInfoAccess.
 func isAIA(extension asn1.RawValue) bool {
 	parts := elements(extension.FullBytes)
 	oid, _ := asn1.Marshal(oidAuthorityInfoAccess)
 	return len(parts) > 0 && bytes.Equal(parts[0].FullBytes, oid)
 }
 
-// elements returns the elements of a SEQUENCE, or nil if der is not a SEQUENCE.
+// elements returns nil if der is not a SEQUENCE.
 func elements(der []byte) (list []asn1.RawValue) {
 	if rest, err := asn1.Unmarshal(der, &list); err != nil || len(rest) > 0 {
 		return nil
@@ -56,7 +54,7 @@ func elements(der []byte) (list []asn1.RawValue) {
 	return list
 }
 
-// sequence encodes elements as a SEQUENCE. It returns nil if the encoding fails.
+// sequence returns nil if the encoding fails.
 func sequence(list []asn1.RawValue) []byte {
 	der, _ := asn1.Marshal(list)
 	return der

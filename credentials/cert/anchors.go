@@ -13,15 +13,14 @@ import (
 // Anchor is one certificate that the operator trusts.
 type Anchor struct {
 	Certificate *Certificate
-	// Authorities are further authorities that the anchor covers. The anchor always covers
-	// the authority in its URN.
+	// Authorities are covered in addition to the authority in the anchor's URN.
 	Authorities []string
 	// File is the file of the certificate; "" if there is none.
 	File string
 }
 
-// Covers returns the authorities that the anchor may certify. Each authority includes its
-// subordinate authorities.
+// Covers returns the authorities that the anchor may certify, each with its subordinate
+// authorities.
 func (a Anchor) Covers() []string {
 	var list []string
 	if a.Certificate.URN.Type == urn.Authority {
@@ -31,8 +30,7 @@ func (a Anchor) Covers() []string {
 }
 
 // Anchors is one generation of trust: anchors with revocations. It is immutable and safe
-// for concurrent use. Each generation has its own cache of verified chains, so that no
-// cached chain is used in another generation.
+// for concurrent use. A generation uses no chain that another generation has verified.
 type Anchors struct {
 	list       []Anchor
 	byHash     map[[sha256.Size]byte]int
@@ -43,18 +41,17 @@ type Anchors struct {
 	shared     *Cache[*Certificate] // certificates of the verified chains
 }
 
-// verified is a verified chain. It may be used from the time of the verification until its
-// first certificate expires.
+// verified is a chain that may be used from the verification until the first expiry of a
+// certificate.
 type verified struct {
 	chain      Chain
 	from, ends time.Time
 }
 
-// maxCached is the maximum number of entries in the cache of verified chains, and also in
-// the cache of certificates.
+// maxCached limits each of two caches: of verified chains, and of certificates.
 const maxCached = 4096
 
-// store caches a verified chain. Several cached chains share one copy of a certificate.
+// store lets cached chains share one copy of a certificate.
 func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	for i, c := range chain {
 		if known, ok := a.shared.Get(c.hash); ok {
@@ -66,11 +63,10 @@ func (a *Anchors) store(key [sha256.Size]byte, chain Chain, now time.Time) {
 	a.verified.Put(key, verified{chain, now, chain.Expires()})
 }
 
-// NewAnchors returns a generation with these anchors and without revocations. Anchors with
-// the same certificate become one anchor that covers the authorities of all.
+// NewAnchors returns a generation without revocations. Anchors with the same certificate
+// become one anchor that covers the authorities of all.
 func NewAnchors(list ...Anchor) *Anchors { return newAnchors(list, nil, nil) }
 
-// newAnchors returns a generation with these anchors and revocations.
 func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchors {
 	a := &Anchors{byHash: map[[sha256.Size]byte]int{}, bySubject: map[string][]int{}, verified: NewCache[verified](maxCached), shared: NewCache[*Certificate](maxCached)}
 	var distinct []Anchor
@@ -98,8 +94,7 @@ func newAnchors(list []Anchor, lists []*RevocationList, denied []Denial) *Anchor
 	return a
 }
 
-// fingerprint returns a hash of the anchors, their authorities and the revocations. It
-// does not depend on the order or the names of files.
+// fingerprint does not depend on the order or the names of files.
 func (a *Anchors) fingerprint() string {
 	var lines []string
 	for _, anchor := range a.list {
@@ -116,14 +111,12 @@ func (a *Anchors) fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Generation returns an identifier of the generation. Generations with equal anchors and
-// revocations have equal identifiers.
+// Generation returns an identifier, equal for equal anchors and revocations.
 func (a *Anchors) Generation() string { return a.generation }
 
 // List returns the anchors that are not revoked, in the order they were read.
 func (a *Anchors) List() []Anchor { return slices.Clone(a.list) }
 
-// find returns the anchor with a certificate.
 func (a *Anchors) find(c *Certificate) (Anchor, bool) {
 	i, ok := a.byHash[c.hash]
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"errors"
 )
 
-// Budget limits the signature checks for one caller. Its unit is the cost of a check with
-// an RSA key of 2048 bits, about 30 µs. A nil Budget is unlimited. A Budget is not safe for
-// concurrent use.
+// Budget limits the signature checks for one caller. Its unit is a check with an RSA key of
+// 2048 bits, about 30 µs. A nil Budget is unlimited. A Budget is not safe for concurrent
+// use.
 type Budget struct{ left int }
 
 // NewBudget returns a budget with a number of units.
@@ -17,7 +17,7 @@ func NewBudget(units int) *Budget { return &Budget{units} }
 // ErrBudget is the error of a check after the budget is used up.
 var ErrBudget = errors.New("the call needs more signature checks than one call may have; present fewer credentials, and only the certificates that they need")
 
-// Take subtracts the cost of one check with the key and reports whether the budget sufficed.
+// Take subtracts the cost of one check and reports whether the budget sufficed.
 func (b *Budget) Take(key any) bool {
 	if b == nil {
 		return true
@@ -29,7 +29,7 @@ func (b *Budget) Take(key any) bool {
 // IsSpent reports whether the budget is used up.
 func (b *Budget) IsSpent() bool { return b != nil && b.left <= 0 }
 
-// cost returns the cost of a check in units, measured with the standard library.
+// cost is in units, measured with the standard library.
 func cost(key any) int {
 	switch k := key.(type) {
 	case *rsa.PublicKey:

@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Cache stores values by the hash of their input. To limit the size, it has two halves. Put
-// adds a value to the young half. When the young half is full, it replaces the old half,
-// and a new young half begins. Get copies a value from the old half to the young half. A
-// Cache is safe for concurrent use.
+// Cache stores values by the hash of their input. To limit the size, it has two halves.
+// When the young half is full, it replaces the old half. Get copies a value from the old
+// half to the young half. A Cache is safe for concurrent use.
 type Cache[V any] struct {
 	mu         sync.Mutex
 	half       int
@@ -18,7 +17,7 @@ type Cache[V any] struct {
 // NewCache returns a cache of at most size values.
 func NewCache[V any](size int) *Cache[V] { return &Cache[V]{half: size / 2} }
 
-// Get returns the value that Put has stored under key, if the cache still has it.
+// Get returns the value under key, if the cache still has it.
 func (m *Cache[V]) Get(key [sha256.Size]byte) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +37,7 @@ func (m *Cache[V]) Put(key [sha256.Size]byte, v V) {
 	m.add(key, v)
 }
 
-// add stores a value in the young half. The caller holds m.mu.
+// add must be called with m.mu locked.
 func (m *Cache[V]) add(key [sha256.Size]byte, v V) {
 	if m.young == nil || len(m.young) >= m.half {
 		m.old, m.young = m.young, map[[sha256.Size]byte]V{}

@@ -19,20 +19,20 @@ import (
 // ParsePEM.
 const MaxBytes = 64 << 10
 
-// Certificate is an X.509 certificate with its GENI name. Raw and RawTBSCertificate are the
-// bytes as received.
+// Certificate is an X.509 certificate with its GENI name. Raw and RawTBSCertificate are as
+// received.
 type Certificate struct {
 	*x509.Certificate
-	// URN is the subject alternative name that begins with urn:publicid:. It is zero if
-	// there is no such name, or if NameErr returns an error.
+	// URN is the alternative name that begins with urn:publicid:. It is zero without such a
+	// name, or if NameErr returns an error.
 	URN urn.URN
 
 	nameErr *Error
 	hash    [sha256.Size]byte
 }
 
-// Parse reads one certificate in DER. It returns the errors of the standard library, with
-// one exception: it accepts a malformed non-critical authorityInfoAccess extension.
+// Parse reads one certificate in DER. Unlike the standard library, it accepts a malformed
+// non-critical authorityInfoAccess extension.
 func Parse(der []byte) (*Certificate, error) {
 	if rule.CertificateSize.Broken(len(der) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "the certificate has %d bytes; at most %d are read", len(der), MaxBytes)
@@ -57,9 +57,9 @@ func Parse(der []byte) (*Certificate, error) {
 	return c, nil
 }
 
-// hasNothingAdded reports whether a certificate in DER has no data after the signature, and
-// no unused bits in the signature. The standard library ignores such data and bits. With
-// them, an attacker could give one certificate many fingerprints.
+// hasNothingAdded reports whether a certificate has no data after the signature, and no
+// unused bits in the signature. The standard library ignores such data and bits, which
+// could give one certificate many fingerprints.
 func hasNothingAdded(der cryptobyte.String) bool {
 	var outer cryptobyte.String
 	var signature []byte
@@ -71,7 +71,7 @@ func hasNothingAdded(der cryptobyte.String) bool {
 func (c *Certificate) Fingerprint() string { return hex.EncodeToString(c.hash[:]) }
 
 // NameErr returns an *Error if the certificate has a malformed URN, or several different
-// URNs. It returns nil if the certificate has one URN or none.
+// URNs.
 func (c *Certificate) NameErr() error {
 	if c.nameErr == nil {
 		return nil
@@ -79,8 +79,7 @@ func (c *Certificate) NameErr() error {
 	return c.nameErr
 }
 
-// Name returns a name of the certificate for messages. This is the URN, or else the
-// subject.
+// Name returns the URN, or else the subject, for messages.
 func (c *Certificate) Name() string {
 	if !c.URN.IsZero() {
 		return c.URN.String()
@@ -88,8 +87,8 @@ func (c *Certificate) Name() string {
 	return fmt.Sprintf("certificate %q", short(c.Subject.String()))
 }
 
-// readNames reads the subject alternative names from the raw bytes. The standard library
-// parses the names with net/url, which changes case and escapes.
+// readNames reads the raw bytes. The standard library parses alternative names with
+// net/url, which changes case and escapes.
 func (c *Certificate) readNames() {
 	defer c.readSubject()
 	const uriTag = asn1.Tag(6 | 0x80)
@@ -116,8 +115,7 @@ func (c *Certificate) readNames() {
 	}
 }
 
-// readURI sets the URN of the certificate if the alternative name s is a URN. A second,
-// different URN is an error.
+// readURI ignores names that are not URNs. A second, different URN is an error.
 func (c *Certificate) readURI(s string) {
 	if _, ok := cutPrefixFold(s, "urn:publicid:"); !ok || c.nameErr != nil {
 		return
@@ -133,12 +131,11 @@ func (c *Certificate) readURI(s string) {
 	}
 }
 
-// setNameErr sets the name error, and removes the URN.
+// setNameErr also removes the URN.
 func (c *Certificate) setNameErr(broken rule.Rule, format string, args ...any) {
 	c.URN, c.nameErr = urn.URN{}, &Error{Reason: NoName, Rule: broken, Certificate: c, Text: fmt.Sprintf(format, args...)}
 }
 
-// cutPrefixFold is like strings.CutPrefix, but ignores case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return "", false

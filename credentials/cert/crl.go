@@ -21,14 +21,13 @@ const (
 	maxSerial      = 64        // bytes; RFC 5280 allows 20
 )
 
-// RevocationList is a CRL, with the serial numbers that its issuer has revoked. It is
-// immutable. It applies to a certificate only if the certificate's issuer has the name of
-// the list's issuer and has signed the list.
+// RevocationList is an immutable CRL. It applies to a certificate only if the certificate's
+// issuer has the name of the list's issuer and has signed the list.
 type RevocationList struct {
 	// File is the file of the list; "" if there is none.
 	File string
 	// ThisUpdate is the time of the list. NextUpdate is the announced time of the next
-	// list; zero if the list has no such time.
+	// list, or zero.
 	ThisUpdate, NextUpdate time.Time
 
 	issuer    distinguished
@@ -41,14 +40,13 @@ type RevocationList struct {
 	hash      [sha256.Size]byte
 }
 
-// Issuer returns the name of the list's issuer, in the format of openssl with -nameopt
-// RFC2253.
+// Issuer returns the issuer's name, in the format of openssl with -nameopt RFC2253.
 func (l *RevocationList) Issuer() string { return l.issuer.String() }
 
 // Len returns the number of revoked certificates.
 func (l *RevocationList) Len() int { return len(l.serials) }
 
-// sameSource reports whether two lists name the same issuer and key.
+// sameSource compares issuer and key.
 func (l *RevocationList) sameSource(m *RevocationList) bool {
 	return l.issuerKey == m.issuerKey && l.keyID == m.keyID
 }
@@ -59,23 +57,22 @@ func (l *RevocationList) IsStale(now time.Time) bool {
 	return !l.NextUpdate.IsZero() && now.After(l.NextUpdate)
 }
 
-// isSignedBy reports whether the list is signed with the key of a certificate.
 func (l *RevocationList) isSignedBy(c *Certificate) bool {
 	return checkDigest(c.PublicKey, l.algorithm, l.digest, l.signature) == nil
 }
 
-// revokes reports whether the list contains the certificate c and is signed with the key of
-// the issuer. The key usage in the issuer's certificate does not matter, since a client can
-// choose among several certificates with the same key.
+// revokes reports whether the list contains c and the issuer's key has signed the list. The
+// key usage of the issuer does not matter, since a client can choose among several
+// certificates with the same key.
 func (l *RevocationList) revokes(c, issuer *Certificate) bool {
 	_, listed := l.serials[serialKey(c)]
 	return listed && l.isSignedBy(issuer)
 }
 
-// serialKey returns the serial number of c as a key of RevocationList.serials.
+// serialKey returns a key of RevocationList.serials.
 func serialKey(c *Certificate) string { return numberKey(c.SerialNumber.Bytes()) }
 
-// numberKey removes leading zero bytes from a number that is not negative.
+// numberKey removes leading zero bytes.
 func numberKey(b []byte) string { return strings.TrimLeft(string(b), "\x00") }
 
 var (
@@ -165,7 +162,6 @@ func ParseRevocationList(der []byte) (*RevocationList, error) {
 	return l, nil
 }
 
-// readAlgorithm sets the signature algorithm.
 func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	var algorithm cryptobyte.String
 	var oid asn1.ObjectIdentifier
@@ -179,8 +175,8 @@ func (l *RevocationList) readAlgorithm(element cryptobyte.String) error {
 	return nil
 }
 
-// readEntries reads the serial numbers. It ignores the revocation dates, since a listed
-// certificate is revoked in any case.
+// readEntries ignores the revocation dates, since a listed certificate is revoked in any
+// case.
 func (l *RevocationList) readEntries(tbs *cryptobyte.String) error {
 	var entries cryptobyte.String
 	if !tbs.ReadOptionalASN1(&entries, nil, cbasn1.SEQUENCE) {
@@ -232,7 +228,7 @@ func entryExtensions(list, serial cryptobyte.String) error {
 	})
 }
 
-// readExtensions sets the key ID of the issuer, and refuses incomplete lists.
+// readExtensions sets the issuer's key ID, and refuses incomplete lists.
 func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) error {
 	var wrapped, list cryptobyte.String
 	var present bool
@@ -261,7 +257,6 @@ func (l *RevocationList) readExtensions(tbs *cryptobyte.String, version int64) e
 	})
 }
 
-// eachExtension calls f for each extension of a list, and returns the first error.
 func eachExtension(list cryptobyte.String, f func(oid asn1.ObjectIdentifier, critical bool, value cryptobyte.String) error) error {
 	for !list.Empty() {
 		var extension, value cryptobyte.String
@@ -279,12 +274,10 @@ func eachExtension(list cryptobyte.String, f func(oid asn1.ObjectIdentifier, cri
 	return nil
 }
 
-// isTime reports whether the next element is a time.
 func isTime(s cryptobyte.String) bool {
 	return s.PeekASN1Tag(cbasn1.UTCTime) || s.PeekASN1Tag(cbasn1.GeneralizedTime)
 }
 
-// readTime reads a UTCTime or a GeneralizedTime.
 func readTime(s *cryptobyte.String, t *time.Time) bool {
 	if s.PeekASN1Tag(cbasn1.UTCTime) {
 		return s.ReadASN1UTCTime(t)

@@ -25,8 +25,8 @@ const (
 	maxDeniedLines = 100_000
 )
 
-// Denial is an entry of the deny list. A certificate is denied if it matches the entry, or
-// if a matching certificate is above it in the chain.
+// Denial is an entry of the deny list. It denies a certificate that matches the entry, and
+// all certificates below it in a chain.
 type Denial struct {
 	// File and Line are the place of the entry. Text is the entry.
 	File string
@@ -40,8 +40,7 @@ type Denial struct {
 	dn     string            // the key of the issuer's name
 }
 
-// parseDenied reads a deny list. It returns a Problem for each invalid line, and the
-// entries in all valid lines.
+// parseDenied returns the entries in all valid lines, and a Problem for each invalid line.
 func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, byteOrderMark)) {
@@ -66,7 +65,6 @@ func parseDenied(file string, text []byte) (list []Denial, problems []Problem) {
 
 const denialForms = "write a URN, sha256:FINGERPRINT, or serial NUMBER of ISSUER"
 
-// parseDenial parses one entry.
 func parseDenial(s string) (d Denial, err error) {
 	word, rest, _ := strings.Cut(strings.ReplaceAll(s, "\t", " "), " ")
 	if strings.EqualFold(word, "serial") {
@@ -101,7 +99,7 @@ func parseDenial(s string) (d Denial, err error) {
 	return d, fmt.Errorf("%s names a %s; only users, tools, slices and authorities have certificates", d.urn, d.urn.Type)
 }
 
-// parseSerial parses the text after the word "serial", which is "NUMBER of ISSUER".
+// parseSerial parses "NUMBER of ISSUER".
 func (d *Denial) parseSerial(s string) error {
 	number, s, _ := strings.Cut(strings.TrimSpace(s), " ")
 	word, issuer, _ := strings.Cut(strings.TrimSpace(s), " ")
@@ -140,8 +138,7 @@ func (d *Denial) parseSerial(s string) error {
 	return nil
 }
 
-// IsSerial reports whether the entry has the serial number of a certificate and the
-// certificate's issuer.
+// IsSerial reports whether the entry has a serial number and an issuer.
 func (d Denial) IsSerial() bool { return d.serial != nil }
 
 // SerialNumber returns the serial number, or nil if the entry has none.
@@ -152,7 +149,7 @@ func (d Denial) SerialNumber() *big.Int {
 	return new(big.Int).SetBytes([]byte(*d.serial))
 }
 
-// key returns a text that is equal for equal entries.
+// key returns equal texts for equal entries.
 func (d Denial) key() string {
 	switch {
 	case !d.urn.IsZero():
@@ -165,10 +162,9 @@ func (d Denial) key() string {
 	return fmt.Sprintf("serial %x of %s", *d.serial, d.dn)
 }
 
-// denials are the entries of a deny list by key.
 type denials map[string]Denial
 
-// newDenials indexes the entries by key. If several entries have one key, it keeps the first.
+// newDenials keeps the first of several entries with one key.
 func newDenials(list []Denial) denials {
 	m := make(denials, len(list))
 	for _, d := range list {
@@ -179,14 +175,13 @@ func newDenials(list []Denial) denials {
 	return m
 }
 
-// sorted returns the entries in the order of their lines.
 func (m denials) sorted() []Denial {
 	return slices.SortedFunc(maps.Values(m), func(a, b Denial) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.key(), b.key())) })
 }
 
-// find returns the entry that matches the certificate c. issuerName is the key of the
-// issuer's name in c. issuer is the certificate that issued c, or nil if unknown. urns are
-// the URNs of the issuer.
+// find returns the entry that matches c. The parameter issuerName is the key of the
+// issuer's name in c. The issuer is nil if unknown. The parameter urns has the URNs of the
+// issuer.
 func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, urns []urn.URN) (Denial, bool) {
 	serial := serialKey(c)
 	probes := []Denial{{hash: c.hash}, {serial: &serial, dn: issuerName}}
@@ -209,14 +204,14 @@ func (m denials) find(c *Certificate, issuerName string, issuer *Certificate, ur
 	return Denial{}, false
 }
 
-// deniedFile has the entries in force after the last reading of the deny list.
+// deniedFile has the entries in force after the last reading.
 type deniedFile struct {
 	known bool // the trust folder was read before
 	list  []Denial
 }
 
-// load reads the deny list, and returns the entries in force and the problems. It fails
-// only if the file cannot be read and the trust folder was never read before.
+// load returns the entries in force. It fails only if the file cannot be read and the trust
+// folder was never read before.
 func (f deniedFile) load(file string) ([]Denial, []Problem, error) {
 	text, err := readFile(file, maxDeniedFile)
 	if err != nil && !f.known {

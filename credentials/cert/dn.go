@@ -15,12 +15,11 @@ import (
 	cbasn1 "golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// distinguished is a distinguished name. It is a list of steps, the most general step
-// first. Most steps have one attribute.
+// distinguished begins with the most general step. Most steps have one attribute.
 type distinguished [][]attribute
 
-// attribute is an attribute's type and value. text is the value if isText is true. der is
-// the value in DER; "" if the attribute was not read from DER.
+// attribute has the value in text if isText is true. der is the value in DER; "" if the
+// attribute was not read from DER.
 type attribute struct {
 	oid    string
 	text   string
@@ -28,7 +27,7 @@ type attribute struct {
 	der    string
 }
 
-// attributeNames are the short names that openssl prints, by OID.
+// attributeNames has the short names of openssl, by OID.
 var attributeNames = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.4": "SN", "2.5.4.5": "serialNumber", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST",
 	"2.5.4.9": "street", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.12": "title", "2.5.4.13": "description",
@@ -37,7 +36,7 @@ var attributeNames = map[string]string{
 	"0.9.2342.19200300.100.1.25": "DC", "1.2.840.113549.1.9.1": "emailAddress", "1.2.840.113549.1.9.2": "unstructuredName",
 }
 
-// attributeOIDs is the inverse of attributeNames, with names in lower case.
+// attributeOIDs has names in lower case.
 var attributeOIDs = func() map[string]string {
 	m := make(map[string]string, len(attributeNames))
 	for oid, name := range attributeNames {
@@ -46,7 +45,6 @@ var attributeOIDs = func() map[string]string {
 	return m
 }()
 
-// readDN parses a name in DER.
 func readDN(der []byte) (distinguished, error) {
 	malformed := errors.New("malformed name")
 	in := cryptobyte.String(der)
@@ -78,7 +76,6 @@ func readDN(der []byte) (distinguished, error) {
 	return name, nil
 }
 
-// read parses an attribute's value in DER.
 func (a *attribute) read(der cryptobyte.String) bool {
 	a.der = string(der)
 	var value cryptobyte.String
@@ -90,7 +87,7 @@ func (a *attribute) read(der cryptobyte.String) bool {
 	return true
 }
 
-// readString decodes a string of a type that names use. For other types, it returns false.
+// readString returns false for string types that names do not use.
 func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	const numeric, visible, bmp = cbasn1.Tag(18), cbasn1.Tag(26), cbasn1.Tag(30)
 	switch tag {
@@ -112,8 +109,7 @@ func readString(tag cbasn1.Tag, b []byte) (string, bool) {
 	return "", false
 }
 
-// key returns a text that is equal for equal names. The string types of the values do not
-// matter.
+// key returns equal texts for equal names. The string types of the values do not matter.
 func (d distinguished) key() string {
 	var b strings.Builder
 	for _, step := range d {
@@ -153,7 +149,7 @@ func (d distinguished) String() string {
 	return strings.Join(steps, ",")
 }
 
-// String returns type=value. It writes a value in DER if the type is unknown or the value
+// String returns type=value. It writes the value in DER if the type is unknown or the value
 // is not a string.
 func (a attribute) String() string {
 	kind, known := attributeNames[a.oid]
@@ -185,7 +181,7 @@ var (
 	dnHex  = regexp.MustCompile(`^#((?:[0-9A-Fa-f]{2})+)[ \t]*`)
 )
 
-// parseDN parses a name in the format of String. It ignores blanks around types and values.
+// parseDN accepts the format of String, with blanks around types and values.
 func parseDN(s string) (distinguished, error) {
 	var name distinguished
 	var step []attribute
@@ -221,8 +217,7 @@ func parseDN(s string) (distinguished, error) {
 	}
 }
 
-// parseValue parses a value at the beginning of a text, and returns the remaining text.
-// This is "", or begins with a comma or a plus sign.
+// parseValue returns the remaining text, which is "" or begins with a comma or a plus sign.
 func (a *attribute) parseValue(s string) (remaining string, err error) {
 	if m := dnHex.FindStringSubmatch(s); m != nil {
 		der, _ := hex.DecodeString(m[1])
@@ -260,7 +255,6 @@ func (a *attribute) parseValue(s string) (remaining string, err error) {
 	return "", nil
 }
 
-// isHex reports whether c is a hexadecimal digit.
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }

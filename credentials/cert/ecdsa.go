@@ -7,10 +7,10 @@ import (
 	"math/big"
 )
 
-// alternateHash returns the fingerprint of the other valid form of a certificate that an
-// ECDSA key has signed. An attacker can replace a signature (r, s) by (r, n-s), which is
-// also valid. That changes the fingerprint, so that a deny list with the old fingerprint
-// would not match. ok is false if there is no other form.
+// alternateHash returns the fingerprint of the other valid form of a certificate with an
+// ECDSA signature. Anyone can replace a signature (r, s) by (r, n-s), which is also valid.
+// A deny list with the first fingerprint would not match the other form. ok is false if
+// there is no other form.
 func alternateHash(c, issuer *Certificate) (hash [sha256.Size]byte, ok bool) {
 	key, isECDSA := issuer.PublicKey.(*ecdsa.PublicKey)
 	if !isECDSA || !isAcceptedCurve(key.Curve) {

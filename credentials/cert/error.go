@@ -6,11 +6,11 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is the kind of reason for which a certificate was refused.
+// Reason is the kind of a refusal.
 type Reason int
 
-// The reasons. Untrusted means that there is no chain to an anchor. If several chains were
-// tried, the reason is that of the longest chain.
+// Untrusted means that there is no chain to an anchor. If several chains were tried, the
+// reason is that of the longest chain.
 const (
 	Untrusted Reason = iota
 	Expired
@@ -30,8 +30,8 @@ type Error struct {
 	Reason Reason
 	// Rule is the broken rule.
 	Rule rule.Rule
-	// Certificate is the certificate that breaks the rule. It may be an issuer. It is nil
-	// if no certificate could be read.
+	// Certificate breaks the rule. It may be an issuer. It is nil if no certificate could
+	// be read.
 	Certificate *Certificate
 	// Text is one line that names the certificate, and the remedy if there is one.
 	Text string
@@ -42,12 +42,11 @@ func (e *Error) Error() string { return e.Text }
 // BrokenRule returns Rule.
 func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
-// refuse returns the refusal of a certificate. The text begins with the certificate's name.
+// refuse begins the text with the certificate's name.
 func refuse(r Reason, broken rule.Rule, c *Certificate, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Certificate: c, Text: c.Name() + " " + fmt.Sprintf(format, args...)}
 }
 
-// refuseText refuses input from which no certificate was read.
 func refuseText(broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: Unsupported, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }

@@ -25,7 +25,7 @@ const (
 const allAnchors = "CATedCACerts.pem"
 
 // IsTrustFile reports whether a file with the base name belongs in a trust folder. It also
-// returns true if the name seems to be a mistake, so that the file is ignored.
+// returns true for a name that seems to be a mistake.
 func IsTrustFile(name string) bool {
 	switch filepath.Ext(name) {
 	case ".pem", ".crl", ".authorities":
@@ -34,8 +34,8 @@ func IsTrustFile(name string) bool {
 	return name == DeniedFile || misnamed(name) != ""
 }
 
-// misnamed returns the reason why a file is ignored although it seems to belong in a trust
-// folder. It returns "" for files that are read, and for unrelated files.
+// misnamed returns why a file is ignored although it seems to belong in a trust folder. It
+// returns "" for files that are read, and for unrelated files.
 func misnamed(name string) string {
 	lower := strings.ToLower(name)
 	ext := filepath.Ext(lower)
@@ -54,8 +54,7 @@ func misnamed(name string) string {
 	return ""
 }
 
-// Problem describes a file of the trust folder, or a part of such a file, that is ignored
-// or has no effect.
+// Problem describes a file, or a part of a file, that is ignored or has no effect.
 type Problem struct {
 	File string
 	Text string
@@ -65,9 +64,8 @@ type Problem struct {
 
 func (p Problem) String() string { return p.File + ": " + p.Text }
 
-// Folder is a trust folder, which the package's documentation describes. It keeps the
-// revocations between readings, so that a broken or incomplete list does not readmit a
-// revoked certificate.
+// Folder is a trust folder. It keeps the revocations between readings, so that a broken or
+// incomplete list does not readmit a revoked certificate.
 type Folder struct {
 	dir     string
 	options Options
@@ -77,14 +75,14 @@ type Folder struct {
 	denied deniedFile
 }
 
-// NewFolder returns a Folder for a directory. The options select the signature algorithms
-// that a CRL may use.
+// NewFolder returns a Folder. The options select the signature algorithms that a CRL may
+// use.
 func NewFolder(dir string, o Options) *Folder { return &Folder{dir: dir, options: o} }
 
 // Load reads the folder. It fails if the folder cannot be read, or if the first Load cannot
-// read the deny list. For an invalid file, certificate or line it returns a Problem, and
-// continues. If a CRL file or the deny list becomes invalid, its former entries still apply
-// until the file is corrected or removed.
+// read the deny list. For an invalid file, certificate or line, it returns a Problem and
+// continues. If a CRL file or the deny list becomes invalid, its former entries apply until
+// the file is corrected or removed.
 func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,7 +128,6 @@ func (f *Folder) Load(now time.Time) (*Anchors, []Problem, error) {
 	return newAnchors(anchors, lists, denied), problems, nil
 }
 
-// loadAnchorFile reads the anchors of one file.
 func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	problem := func(file, format string, args ...any) {
 		problems = append(problems, Problem{File: file, Text: fmt.Sprintf(format, args...)})
@@ -186,17 +183,16 @@ func loadAnchorFile(file string) (list []Anchor, problems []Problem) {
 	return list, problems
 }
 
-// isDER reports whether a file's content is a certificate in DER.
 func isDER(text []byte) bool {
 	_, err := Parse(text)
 	return err == nil
 }
 
-// byteOrderMark is the UTF-8 mark that some editors write at the start of a text.
+// byteOrderMark is the mark that some editors write at the start of a text.
 var byteOrderMark = []byte("\ufeff")
 
-// readFile reads a file. It fails if the file has more than limit bytes. It also fails if
-// the file is not regular, since reading a pipe could block forever.
+// readFile fails for more than limit bytes. It also fails for a file that is not regular,
+// since reading a pipe could block forever.
 func readFile(file string, limit int) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -215,9 +211,8 @@ func readFile(file string, limit int) ([]byte, error) {
 	return text, err
 }
 
-// readAuthorities reads a list of authorities. If the file is missing, it returns an empty
-// list. It fails if one line is invalid, since a part of the list is not what the operator
-// intended.
+// readAuthorities returns an empty list for a missing file. It fails if one line is
+// invalid, since a part of the list is not what the operator intended.
 func readAuthorities(file string) ([]string, error) {
 	text, err := readFile(file, maxAnchorFile)
 	if os.IsNotExist(err) {

@@ -6,9 +6,8 @@ import (
 	"encoding/asn1"
 )
 
-// KeyID returns the identifier of the certificate's key in ABAC. This is the SHA-1 of the
-// key's BIT STRING, computed here: the subjectKeyIdentifier in the certificate could be the
-// identifier of another key.
+// KeyID returns the SHA-1 of the key's BIT STRING, which identifies the key in ABAC. The
+// subjectKeyIdentifier in the certificate could be that of another key.
 func (c *Certificate) KeyID() [sha1.Size]byte {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

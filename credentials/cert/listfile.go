@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// listFile is the result of the last reading of a file with CRLs.
+// listFile is the result of the last reading.
 type listFile struct {
 	sum   [sha256.Size]byte
 	good  bool
 	lists []*RevocationList // the lists that apply
 }
 
-// load reads the file again and returns the new result. It does not parse the file if the
-// content is the same and had no problem. If there is a problem, the former lists still
-// apply, in addition to the valid new lists. room is the number of entries that the file
-// may have.
+// load reads the file again. It does not parse unchanged content that had no problem. If
+// there is a problem, the former lists apply in addition to the valid new lists. The file
+// may have at most room entries.
 func (f listFile) load(file string, o Options, anchors certificatesByName, room int, now time.Time) (listFile, []Problem) {
 	var problems []Problem
 	problem := func(format string, args ...any) {
@@ -71,9 +70,8 @@ func (f listFile) load(file string, o Options, anchors certificatesByName, room 
 	return got, problems
 }
 
-// replacedNewer returns the newer list that the list l has replaced, or nil. The newer list
-// is a former list from the same source as l, and is not in the current lists. If l was in
-// the file before, replacedNewer returns nil.
+// replacedNewer returns the newer list that the list l has replaced, or nil. Both lists
+// have the same source. replacedNewer returns nil if l was in the file before.
 func (f listFile) replacedNewer(l *RevocationList, current []*RevocationList) *RevocationList {
 	if f.good && hasList(f.lists, l) {
 		return nil
@@ -86,13 +84,13 @@ func (f listFile) replacedNewer(l *RevocationList, current []*RevocationList) *R
 	return nil
 }
 
-// hasList reports whether one of the lists has the same bytes as l.
+// hasList compares the bytes of the lists.
 func hasList(lists []*RevocationList, l *RevocationList) bool {
 	return slices.ContainsFunc(lists, func(m *RevocationList) bool { return m.hash == l.hash })
 }
 
-// readList reads one CRL. It fails if the CRL has more than room entries, is signed with
-// SHA-1 against the options, or begins in the future.
+// readList fails if the CRL has more than room entries, is signed with SHA-1 against the
+// options, or begins in the future.
 func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, error) {
 	l, err := ParseRevocationList(der)
 	switch {
@@ -108,8 +106,8 @@ func readList(der []byte, o Options, room int, now time.Time) (*RevocationList, 
 	return l, nil
 }
 
-// listParts returns the CRLs in a file, in DER. The file is one CRL in DER, or contains
-// blocks of PEM. For a block that is not base64, listParts returns an empty part.
+// listParts returns CRLs in DER. The file is one CRL in DER, or has PEM blocks. For a block
+// that is not base64, the part is empty.
 func listParts(text []byte) (parts [][]byte, err error) {
 	if len(text) > 0 && text[0] == 0x30 && !bytes.Contains(text, beginOf(listLabel)) {
 		return [][]byte{text}, nil
@@ -125,9 +123,9 @@ func listParts(text []byte) (parts [][]byte, err error) {
 	return parts, err
 }
 
-// unreplaced returns the former lists that are missing in the current lists and have no
-// successor. A successor is a valid list from the same source. If a source had several
-// lists, each list needs its own successor.
+// unreplaced returns the former lists that are missing now and have no successor. A
+// successor is a valid list from the same source. If a source had several lists, each needs
+// its own successor.
 func unreplaced(former, valid, current []*RevocationList) (kept []*RevocationList) {
 	count := func(lists []*RevocationList, like *RevocationList) (n int) {
 		for _, l := range lists {

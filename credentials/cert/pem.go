@@ -13,7 +13,6 @@ import (
 // MaxCertificates is the maximum number of certificates in a GID, and from a TLS peer.
 const MaxCertificates = 10
 
-// Labels of PEM blocks.
 const (
 	certificateLabel = "CERTIFICATE"
 	listLabel        = "X509 CRL"
@@ -21,15 +20,14 @@ const (
 
 var parentMark = []byte("-----parent-----")
 
-// beginOf returns the first line of a PEM block.
 func beginOf(label string) []byte { return []byte("-----BEGIN " + label + "-----") }
 
-// ParsePEM reads the certificates of a GID, leaf first. It accepts three forms: PEM blocks
-// with or without text around them, old SFA's blocks joined by -----parent-----, and bare
-// base64 of the DER. Duplicates are dropped.
+// ParsePEM reads the certificates of a GID, leaf first. It accepts PEM blocks with or
+// without text around them, old SFA's blocks joined by -----parent-----, and bare base64 of
+// the DER. Duplicates are dropped.
 //
-// It fails if there is no certificate, or if a certificate cannot be parsed. It also fails
-// if the text has more than MaxBytes bytes or more than MaxCertificates blocks.
+// It fails if there is no certificate, or if one cannot be parsed. It also fails for more
+// than MaxBytes bytes or MaxCertificates blocks.
 func ParsePEM(text []byte) ([]*Certificate, error) {
 	if rule.CertificateSize.Broken(len(text) > MaxBytes) {
 		return nil, refuseText(rule.CertificateSize, "the certificates have %d bytes; at most %d are read", len(text), MaxBytes)
@@ -51,8 +49,8 @@ func ParsePEM(text []byte) ([]*Certificate, error) {
 	return list, nil
 }
 
-// splitPEM returns the base64 text of each certificate in a text that ParsePEM accepts. It
-// fails if there is no certificate, or more than limit.
+// splitPEM returns the base64 text of each certificate. It fails for none, or more than
+// limit.
 func splitPEM(text []byte, limit int) ([][]byte, error) {
 	var blocks [][]byte
 	if bytes.Contains(text, beginOf(certificateLabel)) {
@@ -77,8 +75,8 @@ func splitPEM(text []byte, limit int) ([][]byte, error) {
 	return blocks, nil
 }
 
-// splitBlocks returns the base64 text of each block with a label. It fails if a block has
-// no END line, or if there are more than limit blocks.
+// splitBlocks returns the base64 text of each block. It fails if a block has no END line,
+// or for more than limit blocks.
 func splitBlocks(text []byte, label string, limit int) (blocks [][]byte, err error) {
 	begin, end := beginOf(label), []byte("-----END "+label+"-----")
 	for {
@@ -97,7 +95,6 @@ func splitBlocks(text []byte, label string, limit int) (blocks [][]byte, err err
 	}
 }
 
-// parseBase64 parses a certificate from the text of a PEM block.
 func parseBase64(text []byte) (*Certificate, error) {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -106,7 +103,7 @@ func parseBase64(text []byte) (*Certificate, error) {
 	return Parse(der)
 }
 
-// decodeBase64 decodes base64. It ignores white space.
+// decodeBase64 ignores white space.
 func decodeBase64(text []byte) ([]byte, error) {
 	text = bytes.Join(bytes.Fields(text), nil)
 	der := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
@@ -117,7 +114,7 @@ func decodeBase64(text []byte) ([]byte, error) {
 	return der[:n], nil
 }
 
-// contains reports whether the list has a certificate with the same bytes as c.
+// contains compares the bytes of certificates.
 func contains(list []*Certificate, c *Certificate) bool {
 	return slices.ContainsFunc(list, func(d *Certificate) bool { return d.hash == c.hash })
 }

@@ -15,13 +15,12 @@ import (
 // RevokedAnchor is a certificate that would be an anchor if it were not revoked.
 type RevokedAnchor struct {
 	Anchor
-	// File is the CRL or the deny list that revokes the certificate. Line is the line in
-	// the deny list; 0 for a CRL.
+	// File is the CRL or the deny list. Line is the line in the deny list; 0 for a CRL.
 	File string
 	Line int
 }
 
-// revoked contains the revocations of one generation of trust.
+// revoked has the revocations of one generation of trust.
 type revoked struct {
 	lists    []*RevocationList
 	byIssuer map[string][]*RevocationList
@@ -30,15 +29,14 @@ type revoked struct {
 	byHash   map[[sha256.Size]byte]int // certificate → index in anchors
 	files    certificatesByName        // all anchors, including revoked ones
 	aliases  map[string][]urn.URN      // the URNs of all anchors, by name and key
-	// unanchored are the entries with a serial number of an issuer that is not an anchor,
+	// unanchored has the entries with a serial number of an issuer that is not an anchor,
 	// by unanchoredKey.
 	unanchored map[string]Denial
 }
 
-// certificatesByName maps the names of subjects to certificates.
+// certificatesByName is keyed by the subject's name.
 type certificatesByName map[string][]*Certificate
 
-// byName indexes the certificates of anchors by subject.
 func byName(anchors []Anchor) certificatesByName {
 	n := certificatesByName{}
 	for _, a := range anchors {
@@ -48,12 +46,10 @@ func byName(anchors []Anchor) certificatesByName {
 	return n
 }
 
-// possibleIssuers returns the certificates whose subject is the name of c's issuer.
 func (n certificatesByName) possibleIssuers(c *Certificate) []*Certificate {
 	return n[nameKey(c.RawIssuer)]
 }
 
-// signersOf returns the certificates with the key that signed a list.
 func (n certificatesByName) signersOf(l *RevocationList) (signers []*Certificate) {
 	for _, c := range n[l.issuerKey] {
 		if l.isSignedBy(c) {
@@ -63,8 +59,8 @@ func (n certificatesByName) signersOf(l *RevocationList) (signers []*Certificate
 	return signers
 }
 
-// signatureProblem returns an error text if the issuer that a list names has not signed the
-// list. It returns "" if the issuer is unknown or has signed the list.
+// signatureProblem returns a text if the issuer that the list names is known but has not
+// signed the list, else "".
 func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	claimed := n[l.issuerKey]
 	if len(claimed) == 0 || len(n.signersOf(l)) > 0 {
@@ -73,7 +69,6 @@ func (n certificatesByName) signatureProblem(l *RevocationList) string {
 	return fmt.Sprintf("the CRL of %s is not used: the key of %s has not signed it; get a new one from that authority, or add the authority's new certificate to the folder", short(l.Issuer()), claimed[0].Name())
 }
 
-// newRevoked indexes the revocations and finds the revoked anchors.
 func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revoked {
 	r := revoked{
 		lists: lists, byIssuer: map[string][]*RevocationList{}, denied: newDenials(denied),
@@ -117,20 +112,17 @@ func newRevoked(anchors []Anchor, lists []*RevocationList, denied []Denial) revo
 	return r
 }
 
-// hasIssued reports whether the certificate c is signed with the issuer's key.
 func hasIssued(issuer, c *Certificate) bool {
 	return CheckSignature(issuer.PublicKey, c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// addRevokedAnchor adds an anchor with the file and the line that revoke it.
 func (r *revoked) addRevokedAnchor(a Anchor, file string, line int) {
 	r.byHash[a.Certificate.hash] = len(r.anchors)
 	r.anchors = append(r.anchors, RevokedAnchor{a, file, line})
 }
 
-// find reports whether the certificate c is revoked. If so, it returns the file and the
-// line of the revocation; the line is 0 for a CRL. issuer is the certificate that issued c,
-// or nil if unknown. The caller must verify that the issuer signed c.
+// find reports whether c is revoked. The line is 0 for a CRL. The issuer is nil if unknown.
+// Otherwise, the caller must verify that the issuer signed c.
 func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) {
 	name := nameKey(c.RawIssuer)
 	if d, ok := r.findDenial(c, name, issuer); ok {
@@ -147,12 +139,11 @@ func (r *revoked) find(c, issuer *Certificate) (file string, line int, ok bool) 
 	return "", 0, false
 }
 
-// findDenial returns the entry of the deny list for the certificate c. The parameter name
-// is the key of the issuer's name in c. An issuer may have several certificates with the
-// same key and different URNs, and the client chooses one. So findDenial tries the URNs of
-// all anchors with the issuer's name and key. An entry with another URN also matches if it
-// has the same authority as the issuer, and neither the entry's issuer nor the issuer of c
-// is an anchor.
+// findDenial returns the entry of the deny list for c. The parameter name is the key of the
+// issuer's name in c. A client can choose among an issuer's certificates with the same key
+// and different URNs. So findDenial tries the URNs of all anchors with the issuer's name
+// and key. An entry with another URN also matches under two conditions: its authority is
+// that of the issuer, and neither the entry's issuer nor the issuer of c is an anchor.
 func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (Denial, bool) {
 	if len(r.denied) == 0 {
 		return Denial{}, false
@@ -174,20 +165,18 @@ func (r *revoked) findDenial(c *Certificate, name string, issuer *Certificate) (
 	return d, ok
 }
 
-// unanchoredKey returns the key of revoked.unanchored for a serial number and the
-// authority of its issuer.
+// unanchoredKey returns a key of revoked.unanchored.
 func unanchoredKey(serial string, issuer urn.URN) string {
 	return urn.URN{Authority: issuer.Authority, Type: urn.Authority, Name: hex.EncodeToString([]byte(serial))}.Key()
 }
 
-// nameAndKey returns the subject and the key of a certificate as one text.
+// nameAndKey joins subject and key.
 func nameAndKey(c *Certificate) string {
 	return nameKey(c.RawSubject) + string(c.RawSubjectPublicKeyInfo)
 }
 
-// findAnchor is like find, for the certificate of an anchor. The issuer of an anchor is
-// unknown. So findAnchor tries every anchor that has the issuer's name and whose key
-// verifies the signature.
+// findAnchor is like find, for an anchor, whose issuer is unknown. It tries every anchor
+// that has the issuer's name and whose key verifies the signature.
 func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	if file, line, ok := r.find(c, nil); ok {
 		return file, line, true
@@ -206,8 +195,7 @@ func (r *revoked) findAnchor(c *Certificate) (file string, line int, ok bool) {
 	return "", 0, false
 }
 
-// checkChain returns an error if a certificate below the anchor of a complete chain is
-// revoked.
+// checkChain checks the certificates below the anchor of a complete chain.
 func (r *revoked) checkChain(path Chain) *Error {
 	if len(r.byIssuer) == 0 && len(r.denied) == 0 {
 		return nil
@@ -220,7 +208,6 @@ func (r *revoked) checkChain(path Chain) *Error {
 	return nil
 }
 
-// checkAnchor returns an error if the certificate is a revoked anchor.
 func (r *revoked) checkAnchor(c *Certificate) *Error {
 	i, ok := r.byHash[c.hash]
 	if !ok {
@@ -229,7 +216,7 @@ func (r *revoked) checkAnchor(c *Certificate) *Error {
 	return refuseRevoked(c, r.anchors[i].File, r.anchors[i].Line)
 }
 
-// checkIssuers returns an error if an anchor that could have issued c is revoked.
+// checkIssuers checks every anchor that could have issued c.
 func (r *revoked) checkIssuers(c *Certificate) *Error {
 	for _, issuer := range r.files.possibleIssuers(c) {
 		if e := r.checkAnchor(issuer); e != nil {
@@ -239,8 +226,8 @@ func (r *revoked) checkIssuers(c *Certificate) *Error {
 	return nil
 }
 
-// refuseRevoked returns the refusal of a revoked certificate. line is 0 for a CRL. The text
-// has only the base name of the file, since untrusted callers can read the text.
+// refuseRevoked takes line 0 for a CRL. The text has only the base name of the file, since
+// untrusted callers can read the text.
 func refuseRevoked(c *Certificate, file string, line int) *Error {
 	if line > 0 {
 		return refuse(Revoked, rule.NotRevoked, c, "is refused by the operator of this server, in the list %s; ask the operator for the reason", filepath.Base(file))
@@ -248,7 +235,7 @@ func refuseRevoked(c *Certificate, file string, line int) *Error {
 	return refuse(Revoked, rule.NotRevoked, c, "is revoked by its issuer, in the list %s; ask it for a new certificate", filepath.Base(file))
 }
 
-// lines returns a line for each revocation, from which the generation is computed.
+// lines returns the input for the generation's identifier.
 func (r *revoked) lines() (lines []string) {
 	for _, l := range r.lists {
 		lines = append(lines, "list "+hex.EncodeToString(l.hash[:])+"\n")
@@ -271,22 +258,21 @@ func (a *Anchors) Denials() []Denial { return a.revoked.denied.sorted() }
 // RevokedAnchors returns the certificates that are no anchors because they are revoked.
 func (a *Anchors) RevokedAnchors() []RevokedAnchor { return slices.Clone(a.revoked.anchors) }
 
-// SignersOf returns the anchors, including revoked anchors, that signed a revocation list.
-// If it returns none, the issuer of the list may be an authority below an anchor. Clients
-// send the certificate of such an authority.
+// SignersOf returns the anchors, including revoked anchors, that signed a list. If there
+// are none, the issuer may be an authority below an anchor. Clients send the certificate of
+// such an authority.
 func (a *Anchors) SignersOf(l *RevocationList) []*Certificate { return a.revoked.files.signersOf(l) }
 
 // Effect describes the effect of an entry of the deny list.
 type Effect struct {
 	// RevokedAnchors are the anchors that the entry revokes.
 	RevokedAnchors []RevokedAnchor
-	// Anchors are the anchors below which a denied certificate can exist. For a
-	// fingerprint, these are all anchors. If Anchors and RevokedAnchors are empty, the
-	// entry has no effect yet.
+	// Anchors are the anchors below which a denied certificate can exist: all anchors for a
+	// fingerprint. If Anchors and RevokedAnchors are empty, the entry has no effect yet.
 	Anchors []Anchor
-	// IsIntermediate means that the entry names an authority by a URN that no anchor has.
-	// The entry then applies to an authority with that URN below an anchor. It does not
-	// apply to certificates that an anchor has issued.
+	// IsIntermediate means that the entry has the URN of an authority, and no anchor has
+	// that URN. The entry then applies to an authority with that URN below an anchor. It
+	// does not apply to certificates that an anchor has issued.
 	IsIntermediate bool
 }
 

@@ -73,17 +73,14 @@ func checkDigest(key any, alg x509.SignatureAlgorithm, digest, sig []byte) error
 	return errors.New("kind of key is not accepted")
 }
 
-// usesRSA reports whether the algorithm is for RSA keys.
 func usesRSA(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.SHA256WithRSA || alg == x509.SHA384WithRSA || alg == x509.SHA512WithRSA
 }
 
-// isAcceptedCurve reports whether c is P-256, P-384 or P-521.
 func isAcceptedCurve(c elliptic.Curve) bool {
 	return c == elliptic.P256() || c == elliptic.P384() || c == elliptic.P521()
 }
 
-// checkKey checks the kind and the size of the key in a certificate.
 func checkKey(c *Certificate, o Options) *Error {
 	accepted := false
 	switch k := c.PublicKey.(type) {

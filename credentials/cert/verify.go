@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// DefaultMinRSABits is the value of Options.MinRSABits if none is set.
+	// DefaultMinRSABits replaces a zero Options.MinRSABits.
 	DefaultMinRSABits = 2048
 	// maxDepth is the maximum length of a chain, with leaf and anchor.
 	maxDepth = 8
 	// maxChecks limits the signature checks for one leaf.
 	maxChecks = 32
-	// maxClockSkew is the accepted difference by which an issuer's clock is ahead of ours.
+	// maxClockSkew is how far an issuer's clock may be ahead of ours.
 	maxClockSkew = 5 * time.Minute
 )
 
@@ -35,7 +35,7 @@ type Options struct {
 	Budget *Budget
 }
 
-// Chain is a list of certificates from the leaf to the anchor. It is shared and must not be
+// Chain begins with the leaf and ends with the anchor. It is shared and must not be
 // changed.
 type Chain []*Certificate
 
@@ -56,9 +56,8 @@ func (c Chain) SHA1() bool {
 	return slices.ContainsFunc(below, func(x *Certificate) bool { return usesSHA1(x.SignatureAlgorithm) })
 }
 
-// Verify returns a chain from the leaf to an anchor. All its certificates are valid at the
-// time now. Verify can use the candidates as issuers between the leaf and the anchor. The
-// candidates may come from any source, since Verify checks each candidate.
+// Verify returns a chain from the leaf to an anchor, valid at the time now. The candidates
+// for issuers may come from any source, since Verify checks each candidate.
 //
 // The error is always an *Error. Verify refuses a leaf without a valid URN, even if the
 // leaf is an anchor.
@@ -82,7 +81,7 @@ func Verify(leaf *Certificate, candidates []*Certificate, a *Anchors, o Options,
 	return chain, nil
 }
 
-// cacheKey returns a hash of the parameters of Verify, except the anchors and the time.
+// cacheKey leaves out the anchors and the time.
 func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]byte {
 	b := make([]byte, 0, (1+len(others))*sha256.Size+5)
 	b = append(b, leaf.hash[:]...)
@@ -96,7 +95,6 @@ func cacheKey(leaf *Certificate, others []*Certificate, o Options) [sha256.Size]
 	return sha256.Sum256(b)
 }
 
-// search is the state of a depth-first search for a chain from a leaf to an anchor.
 type search struct {
 	others  []*Certificate
 	anchors *Anchors
@@ -107,8 +105,7 @@ type search struct {
 	depth   int    // the length of that path
 }
 
-// fail records an error if its path is longer than the paths of all earlier errors. depth
-// is the length of the error's path. fail always returns nil.
+// fail keeps only the error with the longest path. It always returns nil.
 func (s *search) fail(depth int, e *Error) Chain {
 	if s.best == nil || depth > s.depth {
 		s.best, s.depth = e, depth
@@ -116,8 +113,7 @@ func (s *search) fail(depth int, e *Error) Chain {
 	return nil
 }
 
-// extend adds a certificate to the path and searches for a complete chain. It returns nil
-// if it finds none.
+// extend returns nil if it finds no complete chain.
 func (s *search) extend(c *Certificate, path Chain) Chain {
 	if e := s.checkSelf(c); e != nil {
 		return s.fail(len(path), e)
@@ -157,8 +153,7 @@ func (s *search) extend(c *Certificate, path Chain) Chain {
 	return s.failUntrusted(path, refuse(Untrusted, rule.Anchored, c, "is issued by %q, which is not an authority that this server trusts", short(c.Issuer.String())))
 }
 
-// tryIssuer searches for a complete chain in which the issuer follows the path. It returns
-// nil if there is none.
+// tryIssuer returns nil if no complete chain has the issuer after the path.
 func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	c := path[len(path)-1]
 	if e := checkIssuer(issuer, anchor, len(path)-1); e != nil {
@@ -183,7 +178,6 @@ func (s *search) tryIssuer(issuer *Certificate, anchor bool, path Chain) Chain {
 	return s.extend(issuer, path)
 }
 
-// checkSelf checks the dates, the name, the extensions and the key of a certificate.
 func (s *search) checkSelf(c *Certificate) *Error {
 	switch {
 	case rule.CertificateExpired.Broken(s.now.After(c.NotAfter)):
@@ -201,15 +195,15 @@ func (s *search) checkSelf(c *Certificate) *Error {
 	return checkKey(c, s.options)
 }
 
-// isAnchor reports whether a certificate is an anchor that is not revoked.
+// isAnchor returns false for a revoked anchor.
 func (s *search) isAnchor(c *Certificate) bool {
 	_, ok := s.anchors.find(c)
 	return ok
 }
 
-// isEvaluated reports whether a critical extension is supported. Key identifiers, extended
-// key usage and policies are accepted but not evaluated, since GENI does not use these
-// extensions as limits.
+// isEvaluated reports whether a critical extension is supported. Some are accepted without
+// evaluation, since GENI does not use them as limits: key identifiers, extended key usage
+// and policies.
 func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	switch oid.String() {
 	case "2.5.29.14", // subject key identifier
@@ -224,10 +218,8 @@ func isEvaluated(oid asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// checkIssuer checks whether a certificate may issue certificates. distance is the number
-// of certificates between this certificate and the leaf. An anchor need not be a CA, since
-// certificates of X.509 versions 1 and 2 cannot be marked as CAs. Every other issuer must
-// be a CA.
+// checkIssuer gets as distance the number of certificates between c and the leaf. An anchor
+// need not be a CA, since certificates of X.509 versions 1 and 2 cannot be marked as CAs.
 func checkIssuer(c *Certificate, anchor bool, distance int) *Error {
 	isCA := c.BasicConstraintsValid && c.IsCA
 	switch {
@@ -243,9 +235,9 @@ func checkIssuer(c *Certificate, anchor bool, distance int) *Error {
 	return nil
 }
 
-// checkNames checks the names in a complete chain. Every name must be within the
-// authorities that the next certificate towards the anchor covers. A certificate without a
-// URN covers the same authorities as the next certificate towards the anchor.
+// checkNames requires every name to be within the authorities that the next certificate
+// towards the anchor covers. A certificate without a URN covers the same authorities as the
+// next one towards the anchor.
 func checkNames(path Chain, anchor Anchor) *Error {
 	scope := anchor.Covers()
 	for i := len(path) - 2; i >= 0; i-- {
@@ -264,17 +256,14 @@ func checkNames(path Chain, anchor Anchor) *Error {
 	return nil
 }
 
-// isCovered reports whether one of the authorities in scope includes the authority.
 func isCovered(scope []string, authority string) bool {
 	return slices.ContainsFunc(scope, func(s string) bool { return urn.Covers(s, authority) })
 }
 
-// usesSHA1 reports whether the signature algorithm uses SHA-1.
 func usesSHA1(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.SHA1WithRSA || alg == x509.ECDSAWithSHA1
 }
 
-// short shortens a text for a message: to 100 bytes and an ellipsis.
 func short(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"

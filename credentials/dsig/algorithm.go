@@ -20,7 +20,7 @@ const (
 	enveloped = nsDS + "enveloped-signature"
 )
 
-// The accepted algorithms; all others are refused.
+// All other algorithms are refused.
 var (
 	canonicalizations = map[string]xmltree.Method{
 		c14n10:                                 xmltree.C14N10,

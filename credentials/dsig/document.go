@@ -18,15 +18,14 @@ const (
 	maxSignatures = 16
 )
 
-// document is the structure of a signed credential, before verification.
+// document is the structure of a credential before verification.
 type document struct {
 	chain      []*xmltree.Element // outermost credential first
 	ids        []string           // xml:id of each credential in the chain
 	signatures []*xmltree.Element
 }
 
-// readDocument reads the structure. It checks how often each element occurs, the namespaces
-// and the ids.
+// readDocument checks how often each element occurs, the namespaces and the ids.
 func readDocument(doc *xmltree.Doc) (document, error) {
 	var d document
 	root := doc.Root
@@ -84,7 +83,7 @@ func readDocument(doc *xmltree.Doc) (document, error) {
 	return d, nil
 }
 
-// collectChain adds a credential and all credentials nested in it to the chain.
+// collectChain adds the credentials from the outermost to the innermost.
 func (d *document) collectChain(e *xmltree.Element) error {
 	for e != nil {
 		if rule.Chain.Broken(len(d.chain) == maxChain) {
@@ -115,8 +114,8 @@ func (d *document) collectChain(e *xmltree.Element) error {
 	return nil
 }
 
-// concerns reports whether a signature may refer to a credential of the chain. It also
-// returns true if the signature has no reference, or a reference with an unclear target.
+// concerns reports whether a signature may refer to a credential of the chain. It returns
+// true if the signature has no reference, or one with an unclear target.
 func (d *document) concerns(signature *xmltree.Element) bool {
 	isClear, concerned := false, false
 	var walk func(e *xmltree.Element)
@@ -135,8 +134,8 @@ func (d *document) concerns(signature *xmltree.Element) bool {
 	return concerned || !isClear
 }
 
-// checkIDs fails if an id occurs twice in the document. It checks every attribute that some
-// XML reader treats as an id.
+// checkIDs fails if an id occurs twice. It checks every attribute that some XML reader
+// treats as an id.
 func checkIDs(root *xmltree.Element) error {
 	seen := map[string]bool{}
 	var walk func(e *xmltree.Element) error
@@ -191,8 +190,8 @@ func checkLeaves(e *xmltree.Element) error {
 	return nil
 }
 
-// checkBlankText refuses text between the child elements of an element. No authority writes
-// such text, and no signature covers such text outside a credential.
+// checkBlankText refuses text between child elements. No authority writes such text, and no
+// signature covers it outside a credential.
 func checkBlankText(e *xmltree.Element) error {
 	for _, c := range e.Children {
 		if t, ok := c.(xmltree.Text); rule.BlankBetween.Broken(ok && strings.Trim(string(t), " \t\r\n") != "") {
@@ -202,21 +201,17 @@ func checkBlankText(e *xmltree.Element) error {
 	return nil
 }
 
-// noNamespace returns a name without a namespace, such as the names of a credential's
-// elements.
 func noNamespace(local string) xmltree.Name { return xmltree.Name{Local: local} }
 
-// dsName returns a name in the namespace of signatures.
 func dsName(local string) xmltree.Name { return xmltree.Name{Space: nsDS, Local: local} }
 
-// hasName reports whether an element has the name, in the same namespace.
 func hasName(e *xmltree.Element, name xmltree.Name) bool {
 	return e.Local == name.Local && !rule.Names.Broken(e.Space != name.Space)
 }
 
-// misplacedRule returns the rule that a misplaced element breaks. In the place of that
-// element, only elements with one of the names in the namespace are allowed. The rule is
-// rule.Names if only the element's namespace is wrong, else rule.Cardinality.
+// misplacedRule returns the rule that a misplaced element breaks. The parameters namespace
+// and names are those allowed in that place. The rule is rule.Names if only the element's
+// namespace is wrong, else rule.Cardinality.
 func misplacedRule(e *xmltree.Element, namespace string, names ...string) rule.Rule {
 	if e.Space != namespace && slices.Contains(names, e.Local) {
 		return rule.Names
@@ -224,8 +219,7 @@ func misplacedRule(e *xmltree.Element, namespace string, names ...string) rule.R
 	return rule.Cardinality
 }
 
-// describe returns the name of an element for messages, shortened and without the
-// namespace.
+// describe shortens the name and leaves out the namespace.
 func describe(e *xmltree.Element) string {
 	name := e.Local
 	if len(name) > 40 {
@@ -238,9 +232,9 @@ func describe(e *xmltree.Element) string {
 	return "<" + name + "> of another namespace"
 }
 
-// atMostOne returns the child with the name, or nil if there is none. It fails if there are
-// several. It also fails for a child with the same local name in another namespace, since
-// another reader could use that child instead.
+// atMostOne returns nil if there is no child with the name. It fails for several. It also
+// fails for the same local name in another namespace, since another reader could use that
+// child.
 func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	var found *xmltree.Element
 	for _, c := range e.Elements() {
@@ -257,7 +251,6 @@ func atMostOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) 
 	return found, nil
 }
 
-// exactlyOne is like atMostOne, but fails if there is no such child.
 func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error) {
 	c, err := atMostOne(e, name)
 	if err == nil && c == nil {
@@ -266,7 +259,7 @@ func exactlyOne(e *xmltree.Element, name xmltree.Name) (*xmltree.Element, error)
 	return c, err
 }
 
-// leafText returns the text of an element. It fails if the element contains other elements.
+// leafText fails if the element contains other elements.
 func leafText(e *xmltree.Element) (string, error) {
 	for _, c := range e.Children {
 		if _, ok := c.(xmltree.Text); rule.TextOnly.Broken(!ok) {

@@ -6,10 +6,9 @@ import (
 	"patchbay/credentials/rule"
 )
 
-// Reason is the kind of reason for which a document was refused.
+// Reason is the kind of a refusal.
 type Reason int
 
-// The reasons.
 const (
 	Malformed    Reason = iota // not XML, or not the structure of a signed credential
 	Unsigned                   // a credential of the chain has no signature, or two
@@ -25,7 +24,7 @@ type Error struct {
 	Rule rule.Rule
 	// Text is one readable line.
 	Text string
-	// Err is the error of another package, if there is one.
+	// Err is the error of another package, or nil.
 	Err error
 }
 
@@ -36,13 +35,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // BrokenRule returns Rule.
 func (e *Error) BrokenRule() rule.Rule { return e.Rule }
 
-// refuse returns the refusal of a document that breaks a rule.
 func refuse(r Reason, broken rule.Rule, format string, args ...any) *Error {
 	return &Error{Reason: r, Rule: broken, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrapError returns the error for a document that another package could not read. The error
-// text begins with the prefix.
+// wrapError is for a document that another package could not read. The text begins with the
+// prefix.
 func wrapError(prefix string, err error) *Error {
 	return &Error{Reason: Malformed, Rule: rule.Of(err), Text: prefix + ": " + err.Error(), Err: err}
 }

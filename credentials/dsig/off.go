@@ -16,17 +16,16 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// Pretended is the assumed signer of a credential without a signature, while rule.Signed is
-// off.
+// Pretended is the signer of an unsigned credential while rule.Signed is off.
 var Pretended *cert.Certificate
 
-// Signature methods that are accepted only while rule.Algorithm is off.
+// These methods are accepted only while rule.Algorithm is off.
 const (
 	byHMAC x509.SignatureAlgorithm = 1000 + iota
 	byNothing
 )
 
-// unlisted are the further algorithms that are accepted while rule.Algorithm is off.
+// unlisted has the algorithms that are accepted only while rule.Algorithm is off.
 var unlisted = map[string]any{
 	nsMore + "md5":           crypto.MD5,
 	nsMore + "rsa-md5":       x509.MD5WithRSA,
@@ -36,7 +35,7 @@ var unlisted = map[string]any{
 	c14n10 + "#WithComments": xmltree.C14N10,
 }
 
-// lookup returns the algorithm of a name, and reports whether the algorithm is accepted.
+// lookup also reports whether the algorithm is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	if !ok {
@@ -47,8 +46,8 @@ func lookup[T any](list map[string]T, name string) (T, bool) {
 	return found, ok
 }
 
-// examine checks that s is a signature of the element e, and returns e as a verified
-// credential. While rule.Signed is off, s may be nil, and nothing is checked.
+// examine returns e as a verified credential if s is its signature. While rule.Signed is
+// off, s may be nil, and nothing is checked.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	if s != nil {
 		return s.check(doc, e, budget)
@@ -57,8 +56,7 @@ func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bu
 	return Signed{Canonical: canonical, Signer: Pretended}, err
 }
 
-// isSignedWith reports whether value is a signature of info with the key of the certificate
-// c. While rule.Algorithm is off, it also accepts the unlisted methods; HMAC uses the
+// isSignedWith also accepts the unlisted methods while rule.Algorithm is off; HMAC uses the
 // public key as the secret.
 func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	if rule.Algorithm.Broken(true) {

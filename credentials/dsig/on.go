@@ -9,20 +9,18 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// lookup returns the algorithm of a name, and reports whether the algorithm is accepted.
+// lookup also reports whether the algorithm is accepted.
 func lookup[T any](list map[string]T, name string) (T, bool) {
 	found, ok := list[name]
 	return found, ok
 }
 
-// examine checks that s is a signature of the element e, and returns e as a verified
-// credential.
+// examine returns e as a verified credential if s is its signature.
 func examine(s *signature, doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	return s.check(doc, e, budget)
 }
 
-// isSignedWith reports whether value is a signature of info with the key of the certificate
-// c.
+// isSignedWith reports whether value is a signature of info with the key of c.
 func isSignedWith(c *cert.Certificate, method x509.SignatureAlgorithm, info, value []byte) bool {
 	return cert.CheckSignature(c.PublicKey, method, info, value) == nil
 }

@@ -25,14 +25,14 @@ import (
 type SignOptions struct {
 	// SHA1 selects rsa-sha1, for software that supports nothing newer.
 	SHA1 bool
-	// Hash is SHA-256, SHA-384 or SHA-512 for an RSA key; 0 means SHA-256. It is ignored
-	// for an ECDSA key, since the curve determines the hash.
+	// Hash is SHA-256, SHA-384 or SHA-512 for an RSA key; 0 means SHA-256. For an ECDSA
+	// key, the curve determines the hash.
 	Hash crypto.Hash
 }
 
-// Sign signs the credential that has the xml:id. It returns the document with a new
-// Signature in the element <signatures>, which must exist. chain is the certificate of the
-// key, followed by other certificates that a verifier may need.
+// Sign signs the credential with the xml:id. It returns the document with a new Signature
+// in the element <signatures>, which must exist. The parameter chain is the certificate of
+// the key, followed by other certificates that a verifier may need.
 func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o SignOptions) ([]byte, error) {
 	m, err := chooseMethod(key, o)
 	if err != nil {
@@ -83,21 +83,18 @@ func Sign(doc []byte, id string, key crypto.Signer, chain []*cert.Certificate, o
 	return insertSignature(doc, s.element(value))
 }
 
-// method is a signature method: the URIs of its algorithms, and its hash.
 type method struct {
 	signature, digest string
 	hash              crypto.Hash
 }
 
-// sum returns the digest of the bytes.
 func (m method) sum(b []byte) []byte {
 	h := m.hash.New()
 	h.Write(b)
 	return h.Sum(nil)
 }
 
-// chooseMethod returns the signature method for a key. It fails if Verify does not accept
-// the key or the hash.
+// chooseMethod fails if Verify does not accept the key or the hash.
 func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 	sha256 := method{digest: nsEnc + "sha256", hash: crypto.SHA256}
 	switch k := key.Public().(type) {
@@ -129,7 +126,7 @@ func chooseMethod(key crypto.Signer, o SignOptions) (method, error) {
 	return method{}, errors.New("cannot sign with this kind of key or this hash")
 }
 
-// unsignedSignature is the content of a Signature element without the signature value.
+// unsignedSignature is a Signature element without the signature value.
 type unsignedSignature struct {
 	method method
 	id     string
@@ -137,8 +134,7 @@ type unsignedSignature struct {
 	digest []byte
 }
 
-// element returns the Signature element with a signature value. For the value nil, the
-// element has an empty signature value; only its SignedInfo is used.
+// element accepts the value nil if only the SignedInfo is used.
 func (s unsignedSignature) element(value []byte) []byte {
 	var b bytes.Buffer
 	id := html.EscapeString(s.id)
@@ -165,7 +161,7 @@ func (s unsignedSignature) element(value []byte) []byte {
 	return b.Bytes()
 }
 
-// base64Lines encodes bytes in base64, in lines of 64 characters as in other signers.
+// base64Lines writes lines of 64 characters, as other signers do.
 func base64Lines(raw []byte) string {
 	s := base64.StdEncoding.EncodeToString(raw)
 	var b strings.Builder
@@ -178,7 +174,7 @@ func base64Lines(raw []byte) string {
 	return b.String()
 }
 
-// insertSignature adds a Signature element at the end of <signatures>.
+// insertSignature adds the element at the end of <signatures>.
 func insertSignature(doc, element []byte) ([]byte, error) {
 	head, tail, found := cutLast(doc, []byte("</signatures>"))
 	if !found {
@@ -190,7 +186,6 @@ func insertSignature(doc, element []byte) ([]byte, error) {
 	return slices.Concat(head, element, []byte("</signatures>"), tail), nil
 }
 
-// cutLast is like bytes.Cut, but cuts at the last separator.
 func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	i := bytes.LastIndex(b, sep)
 	if i < 0 {
@@ -199,8 +194,7 @@ func cutLast(b, sep []byte) (before, after []byte, found bool) {
 	return b[:i], b[i+len(sep):], true
 }
 
-// findCredential returns the credential with an xml:id in an element, or nil if there is
-// none.
+// findCredential returns nil if the element has no credential with the id.
 func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 	if have, _ := e.Attr(nsXML, "id"); have == id && e.Name == noNamespace("credential") {
 		return e
@@ -213,8 +207,8 @@ func findCredential(e *xmltree.Element, id string) *xmltree.Element {
 	return nil
 }
 
-// xmlSignature converts an ECDSA signature from ASN.1 to the format in XML signatures. This
-// is a sequence of two numbers, each with size bytes.
+// xmlSignature converts an ECDSA signature from ASN.1 to the format in XML: two numbers,
+// each with size bytes.
 func xmlSignature(der []byte, size int) ([]byte, error) {
 	in := cryptobyte.String(der)
 	var seq cryptobyte.String

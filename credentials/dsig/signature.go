@@ -13,7 +13,6 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// signature is a Signature element with only supported content.
 type signature struct {
 	info             *xmltree.Element // SignedInfo
 	canonicalization xmltree.Method
@@ -27,7 +26,7 @@ type signature struct {
 	sha1             bool
 }
 
-// readSignature parses a Signature element. It fails for content that is not supported.
+// readSignature fails for content that is not supported.
 func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	if err := checkChildren(e, "SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return nil, err
@@ -59,7 +58,6 @@ func readSignature(e *xmltree.Element, o Options) (*signature, error) {
 	return s, nil
 }
 
-// readInfo parses SignedInfo: the algorithms and the only Reference.
 func (s *signature) readInfo() error {
 	if err := checkChildren(s.info, "CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
 		return err
@@ -93,8 +91,8 @@ func (s *signature) readInfo() error {
 }
 
 // readTransforms sets the canonicalization of the credential, which is Canonical XML 1.0 by
-// default. It ignores a first transform "enveloped-signature", which has no effect since
-// signatures are outside credentials.
+// default. A first transform "enveloped-signature" has no effect, since signatures are
+// outside credentials.
 func (s *signature) readTransforms(reference *xmltree.Element) error {
 	s.transform = xmltree.C14N10
 	transforms, err := atMostOne(reference, dsName("Transforms"))
@@ -124,7 +122,7 @@ func (s *signature) readTransforms(reference *xmltree.Element) error {
 	return nil
 }
 
-// readKeys reads the certificates. It ignores other keys and key names.
+// readKeys ignores everything but certificates.
 func (s *signature) readKeys(keys *xmltree.Element) error {
 	if err := checkBlankText(keys); err != nil {
 		return err
@@ -160,8 +158,7 @@ func (s *signature) readKeys(keys *xmltree.Element) error {
 	return nil
 }
 
-// algorithm returns the list's value for the algorithm that a child element names. It fails
-// if the algorithm is not in the list or has parameters.
+// algorithm fails if the named algorithm is not in the list or has parameters.
 func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, error) {
 	var zero T
 	c, err := exactlyOne(e, dsName(name))
@@ -179,7 +176,6 @@ func algorithm[T any](e *xmltree.Element, name string, list map[string]T) (T, er
 	return found, nil
 }
 
-// base64Child decodes the text of the only child that has the name.
 func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	c, err := exactlyOne(e, dsName(name))
 	if err != nil {
@@ -196,8 +192,7 @@ func base64Child(e *xmltree.Element, name string) ([]byte, error) {
 	return b, nil
 }
 
-// checkChildren fails if an element has a child other than the elements with these names in
-// the namespace of signatures.
+// checkChildren fails for a child other than these elements in the namespace of signatures.
 func checkChildren(e *xmltree.Element, names ...string) error {
 next:
 	for _, c := range e.Elements() {
@@ -218,9 +213,8 @@ next:
 	return nil
 }
 
-// asn1Signature converts an ECDSA signature from the format in XML signatures to ASN.1, as
-// the standard library reads it. In XML signatures, the signature is a sequence of two
-// numbers of equal length.
+// asn1Signature converts an ECDSA signature from the format in XML, two numbers of equal
+// length, to ASN.1.
 func asn1Signature(value []byte) ([]byte, error) {
 	if len(value) == 0 || len(value)%2 != 0 || len(value) > 2*66 {
 		return nil, refuse(BadSignature, rule.Signature, "the signature value has the wrong length for ECDSA")

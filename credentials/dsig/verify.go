@@ -22,12 +22,12 @@ type Options struct {
 }
 
 // DefaultLimits are the limits of a signed credential. The time for canonicalization grows
-// with the number of elements, and with the square of the number of namespaces in scope. A
-// document of 50 kB with 10,000 elements and 64 namespaces took a third of a second.
-// Authorities write some hundred elements and three namespaces with names of fifty bytes.
+// with the elements, and with the square of the namespaces in scope. A document of 50 kB
+// with 10,000 elements and 64 namespaces took a third of a second. Authorities write some
+// hundred elements and three namespaces with names of fifty bytes.
 var DefaultLimits = xmltree.Limits{Bytes: 1 << 20, Depth: 32, Elements: 4000, Attrs: 32, Namespaces: 20, NamespaceBytes: 256}
 
-// limits returns the limits, with the default value for each zero field.
+// limits replaces zero fields by the default.
 func (o Options) limits() xmltree.Limits {
 	l := o.Limits
 	for _, v := range []struct {
@@ -64,8 +64,8 @@ type Signed struct {
 }
 
 // Verify checks the signatures of a signed credential. It returns all credentials of the
-// chain, the outermost first. It fails if one of the credentials is not signed. The error
-// is always an *Error.
+// chain, the outermost first, and fails if one is not signed. The error is always an
+// *Error.
 func Verify(doc []byte, o Options) ([]Signed, error) {
 	var signed []Signed
 	err := xmltree.Parse(doc, o.limits(), func(d *xmltree.Doc) error {
@@ -82,7 +82,6 @@ func Verify(doc []byte, o Options) ([]Signed, error) {
 	return nil, wrapError("cannot be read", err)
 }
 
-// verify is like Verify, but takes a parsed document.
 func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	d, err := readDocument(doc)
 	if err != nil {
@@ -122,8 +121,7 @@ func verify(doc *xmltree.Doc, o Options) ([]Signed, error) {
 	return signed, nil
 }
 
-// check verifies that the signature is for the element e, and returns e as a verified
-// credential.
+// check returns e as a verified credential if the signature is for e.
 func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Budget) (Signed, error) {
 	canonical, err := doc.Canonical(e, s.transform, nil)
 	if err != nil {
@@ -145,8 +143,7 @@ func (s *signature) check(doc *xmltree.Doc, e *xmltree.Element, budget *cert.Bud
 	return Signed{Canonical: canonical, Signer: signer, Others: others, SHA1: s.sha1}, nil
 }
 
-// findSigner returns the certificate whose key made the signature, and the other
-// certificates. It tries each certificate, since the order in a signature is not specified.
+// findSigner tries each certificate, since the order in a signature is not specified.
 func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.Certificate, others []*cert.Certificate, err error) {
 	value := s.value
 	if isECDSA(s.method) {
@@ -183,8 +180,8 @@ func (s *signature) findSigner(info []byte, budget *cert.Budget) (signer *cert.C
 	return nil, nil, refuse(BadSignature, rule.Signature, "the signature was not made with the key of its certificate")
 }
 
-// decodeBase64 decodes base64 and ignores white space. It fails if unused bits at the end
-// are not zero, so that a value has only one encoding.
+// decodeBase64 ignores white space. It fails if unused bits at the end are not zero, so
+// that a value has only one encoding.
 func decodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(strings.Join(strings.Fields(s), ""))
 	if err != nil {
@@ -193,7 +190,6 @@ func decodeBase64(s string) ([]byte, error) {
 	return b, nil
 }
 
-// isECDSA reports whether the algorithm is for ECDSA keys.
 func isECDSA(alg x509.SignatureAlgorithm) bool {
 	return alg == x509.ECDSAWithSHA256 || alg == x509.ECDSAWithSHA384 || alg == x509.ECDSAWithSHA512
 }

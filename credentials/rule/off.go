@@ -7,11 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// off are the rules that are switched off.
 var off atomic.Pointer[[]Rule]
 
-// Broken reports whether the input breaks the rule. It returns violated, but false while
-// the rule is switched off.
+// Broken returns violated, but false while the rule is switched off.
 func (r Rule) Broken(violated bool) bool {
 	list := off.Load()
 	return violated && (list == nil || !slices.Contains(*list, r))

@@ -2,5 +2,5 @@
 
 package rule
 
-// Broken returns violated, which reports whether the input breaks the rule.
+// Broken returns violated. With the build tag "attack", rules can be switched off.
 func (r Rule) Broken(violated bool) bool { return violated }

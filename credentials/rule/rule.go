@@ -1,5 +1,4 @@
 package rule
 
-// Rule is a requirement on the input, as a sentence for people. A refusal names the rule
-// that the input breaks.
+// Rule is a requirement on the input, as a sentence. A refusal names the broken rule.
 type Rule string
