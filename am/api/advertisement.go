@@ -22,7 +22,6 @@ const (
 	encodings        // their number
 )
 
-// form selects a variant of the advertisement.
 type form struct {
 	free     bool // only free nodes: geni_available
 	encoding int
@@ -39,14 +38,11 @@ type preparedAnswer struct {
 	making sync.Mutex                   // held by the goroutine that makes a new body; the others wait
 }
 
-// preparedBody is a body with the version of the advertisement from which it was made.
 type preparedBody struct {
 	version uint64
 	body    []byte
 }
 
-// listResources answers with the prepared advertisement of the requested form (AM API v3,
-// ListResources).
 func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	f := form{free: c.available}
 	switch {
@@ -60,8 +56,8 @@ func listResources(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	return nil, nil, err
 }
 
-// advertisement returns the body of ListResources in the form f. The first reader after a
-// change makes a new body, so no reader gets an outdated one.
+// advertisement never returns an outdated body: the first reader after a change makes a new
+// body.
 func (a *API) advertisement(f form) ([]byte, error) {
 	p := &a.prepared[f.encoding]
 	if f.free {

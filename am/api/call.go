@@ -16,7 +16,6 @@ import (
 	"patchbay/rspec"
 )
 
-// call is the state of one call: its arguments and options, then the grant.
 type call struct {
 	api     *API
 	request Request
@@ -100,8 +99,6 @@ func (c *call) readOptionValues(m method, early bool) (firstErr error) {
 	return firstErr
 }
 
-// mayChange calls Request.MayChange if the method changes something. It returns an error if
-// the call must be refused.
 func (c *call) mayChange(caller string) error {
 	if !c.event.Changes || c.request.MayChange == nil {
 		return nil
@@ -109,8 +106,7 @@ func (c *call) mayChange(caller string) error {
 	return c.request.MayChange(caller)
 }
 
-// authorize identifies the caller, checks that the credentials give the method's right, and
-// stores the grant. It returns an error if the call is refused.
+// authorize stores the grant of the call if the call is allowed.
 func (c *call) authorize(m method) error {
 	right := m.right
 	if !c.slice.IsZero() {
@@ -160,7 +156,6 @@ func bad(name string, err error) error {
 	return am.Errorf(am.BadArgs, "%s: %v", name, err)
 }
 
-// readSlice reads the argument slice_urn.
 func (c *call) readSlice(v xmlrpc.Value) error {
 	s, err := text(v)
 	if err != nil {
@@ -173,7 +168,6 @@ func (c *call) readSlice(v xmlrpc.Value) error {
 	return err
 }
 
-// parseSlice parses the URN of a slice.
 func parseSlice(s string) (urn.URN, error) {
 	u, err := urn.Parse(strings.TrimSpace(s))
 	if err == nil && u.Type != urn.Slice {
@@ -227,10 +221,9 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 // maxShown limits how many credentials of a refused call are logged.
 const maxShown = 4
 
-// maxCredentials limits the list of credentials.
 const maxCredentials = 32
 
-// readCredentials reads the argument credentials, without checking them.
+// readCredentials does not check the credentials.
 func (c *call) readCredentials(v xmlrpc.Value) error {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -293,7 +286,6 @@ func (c *call) readRSpec(v xmlrpc.Value) (err error) {
 	return err
 }
 
-// readTime reads the argument expiration_time.
 func (c *call) readTime(v xmlrpc.Value) (err error) {
 	if c.until, err = readMoment(v); err == nil && c.until.IsZero() {
 		err = errors.New("it is empty; give a time such as 2030-01-31T12:00:00Z")
@@ -301,14 +293,12 @@ func (c *call) readTime(v xmlrpc.Value) (err error) {
 	return err
 }
 
-// readAction reads the argument action; parseAction checks it later.
 func (c *call) readAction(v xmlrpc.Value) error {
 	s, err := text(v)
 	c.action = am.Event(s)
 	return err
 }
 
-// readUsers reads the argument users of version 2.
 func (c *call) readUsers(v xmlrpc.Value) (err error) {
 	c.users, err = users(v)
 	return err
@@ -327,7 +317,6 @@ func (c *call) readOptions(v xmlrpc.Value) error {
 	return nil
 }
 
-// serviceCall returns the description of the call for the aggregate's methods.
 func (c *call) serviceCall() service.Call {
 	return service.Call{Request: c.request.ID, Method: c.event.Method, API: c.version, Remote: c.request.Remote, BestEffort: c.bestEffort}
 }

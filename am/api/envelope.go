@@ -16,8 +16,8 @@ import (
 	"patchbay/rspec"
 )
 
-// codeOf converts an error to the code, the detail and the text of the answer. An unknown
-// error is an internal error, whose text only the operator sees. request is the request id.
+// codeOf treats an unknown error as an internal error, whose text only the operator sees.
+// request is the request id.
 func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code, e.Detail, e.Msg
@@ -42,7 +42,6 @@ func codeOf(err error, request string) (am.Code, am.Detail, string) {
 	return am.ServerError, am.NoDetail, internalError(request).Msg
 }
 
-// requestCode maps the kinds of request RSpec errors to codes.
 var requestCode = map[rspec.Kind]am.Code{
 	rspec.BadArgs: am.BadArgs, rspec.BadVersion: am.BadVersion, rspec.Unsupported: am.Unsupported, rspec.TooBig: am.TooBig,
 }
@@ -52,8 +51,7 @@ func internalError(request string) *am.Error {
 	return am.Errorf(am.ServerError, "internal error of the aggregate; its operators can find the cause in the log by the request id %s", request)
 }
 
-// refuse returns the body for an error: its code, its text, and an empty value, because
-// some clients require one.
+// refuse returns a body with an empty value, because some clients require a value.
 func (c *call) refuse(err error) []byte {
 	code, detail, text := codeOf(err, c.request.ID)
 	c.event.Code, c.event.Detail, c.event.Output = code, detail, text
@@ -77,8 +75,7 @@ func ErrorBody(version int, code am.Code, output string) []byte {
 	return body
 }
 
-// success returns the body for a value, with the notices in its output. It returns nil if
-// the value cannot be encoded.
+// success returns nil if the value cannot be encoded.
 func (c *call) success(value xmlrpc.Value, notices []string) []byte {
 	c.event.Output = oneLine(notices...)
 	body, err := xmlrpc.AppendResponse(nil, envelope(am.Success, am.NoDetail, value, c.event.Output, c.versionMember()))
@@ -125,8 +122,7 @@ func oneLine(texts ...string) string {
 	return escape(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// escape replaces each character that isSpecial selects by its escape sequence, such as
-// \u00e4.
+// escape writes escape sequences such as \u00e4.
 func escape(s string, isSpecial func(rune) bool) string {
 	if !strings.ContainsFunc(s, isSpecial) {
 		return s
@@ -152,8 +148,7 @@ const (
 	details               // services and interfaces are added as providers report them
 )
 
-// sliver returns the struct of one sliver. It always has all times and states, because
-// clients require them.
+// sliver always sets all times and states, because clients require them.
 func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	failure := r.Failed
 	if failure == "" && e >= states {
@@ -175,7 +170,6 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	return s
 }
 
-// slivers returns the structs of all slivers of an outcome.
 func slivers(out service.Outcome, e extent) []xmlrpc.Value {
 	list := make([]xmlrpc.Value, len(out.Slivers))
 	t := newDetailWriter()

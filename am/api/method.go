@@ -22,8 +22,8 @@ type method struct {
 	sliceRight credentials.Right
 	// changes means that the method changes something; its calls are in the audit log.
 	changes bool
-	// parse parses an argument that needs memory or depends on the options. It runs after
-	// all other checks; nil if there is no such argument.
+	// parse parses an argument that needs memory or depends on the options. It runs after all
+	// other checks. nil means that there is no such argument.
 	parse func(context.Context, *call) error
 	// handle runs the method.
 	handle handler
@@ -32,7 +32,6 @@ type method struct {
 // handler runs a method and returns the envelope's value and notices for its output.
 type handler func(context.Context, *call) (xmlrpc.Value, []string, error)
 
-// argument reads one argument into the call.
 type argument struct {
 	name string
 	read func(*call, xmlrpc.Value) error

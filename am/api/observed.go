@@ -18,8 +18,7 @@ type detailWriter struct{ output, interfaces int } // bytes left for each kind
 
 func newDetailWriter() detailWriter { return detailWriter{maxDetails, maxDetails} }
 
-// add adds the results of services and the interfaces to the struct of a sliver. Both are
-// Patchbay's own extensions, which clients may ignore.
+// add adds members that only Patchbay defines. Clients may ignore them.
 func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
@@ -30,8 +29,8 @@ func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
 	return s
 }
 
-// services returns the results of a sliver's services. It leaves an output empty if the
-// outputs of the answer would exceed maxDetails.
+// services leaves an output empty if the outputs of the answer would together exceed
+// maxDetails.
 func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	var list []xmlrpc.Value
 	for i := range min(len(x.Setup), len(x.Observed.Services)) {
@@ -53,8 +52,8 @@ func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 	return list
 }
 
-// interfaceList returns all interfaces of a sliver, or none if the interfaces of the answer
-// would exceed maxDetails.
+// interfaceList returns all interfaces, or none if the interfaces of the answer would
+// exceed maxDetails.
 func (t *detailWriter) interfaceList(x *am.Sliver) []xmlrpc.Value {
 	for _, i := range x.Interfaces {
 		t.interfaces -= interfaceSize + len(i.ClientID) + len(i.Link)

@@ -39,7 +39,6 @@ type parsedOptions struct {
 	hasUsers                                            bool
 }
 
-// flagKind describes the type of boolean options.
 const flagKind = "boolean, 0 or 1; also as a string"
 
 var (
@@ -124,7 +123,6 @@ var (
 	}
 )
 
-// boolean reads a boolean in any form that clients use.
 func boolean(v xmlrpc.Value) (bool, error) {
 	b, ok := xmlrpc.AsBool(v)
 	if !ok {
@@ -133,7 +131,6 @@ func boolean(v xmlrpc.Value) (bool, error) {
 	return b, nil
 }
 
-// text reads a string.
 func text(v xmlrpc.Value) (string, error) {
 	s, ok := xmlrpc.AsString(v)
 	if !ok {
@@ -142,7 +139,7 @@ func text(v xmlrpc.Value) (string, error) {
 	return s, nil
 }
 
-// rspecVersion checks geni_rspec_version. Any version but GENI 3 is BadVersion.
+// rspecVersion returns BadVersion for any version but GENI 3.
 func rspecVersion(_ *call, v xmlrpc.Value) error {
 	s, isStruct := v.(xmlrpc.Struct)
 	t, hasType := s.Get("type")

@@ -8,7 +8,6 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// handlerOf returns a handler that calls run and answers with the converted outcome.
 func handlerOf(run func(context.Context, *call) (service.Outcome, error), convert func(*call, service.Outcome) xmlrpc.Value) handler {
 	return func(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 		out, err := run(ctx, c)
@@ -23,13 +22,11 @@ func handlerOf(run func(context.Context, *call) (service.Outcome, error), conver
 	}
 }
 
-// The following functions call the aggregate.
-
 func allocate(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime})
 }
 
-// parseRequest parses the request RSpec. It reserves memory until the answer is complete.
+// parseRequest reserves memory until the answer is complete.
 func parseRequest(ctx context.Context, c *call) error {
 	release, err := c.api.agg.Memory().HoldText(c.grant.Caller().Key(), c.rspec)
 	if err != nil {
@@ -59,8 +56,6 @@ func status(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.Status(ctx, c.grant, c.targets, c.serviceCall())
 }
 
-// parseAction checks the name of the action, and that geni_users is given if the action
-// needs it.
 func parseAction(_ context.Context, c *call) (err error) {
 	c.action, err = am.ParseAction(string(c.action))
 	if err == nil && c.action == am.ActionUpdateUsers && !c.hasUsers {
@@ -86,7 +81,6 @@ func shutdown(ctx context.Context, c *call) (service.Outcome, error) {
 
 func sliverList(_ *call, out service.Outcome) xmlrpc.Value { return slivers(out, changes) }
 
-// reservedValue is the value of Allocate and Provision.
 func reservedValue(c *call, out service.Outcome) xmlrpc.Value {
 	return xmlrpc.Struct{
 		{Name: "geni_rspec", Value: manifest(c, out)},
@@ -109,7 +103,6 @@ func statusValue(_ *call, out service.Outcome) xmlrpc.Value {
 	}
 }
 
-// manifest returns the manifest, compressed if geni_compressed was given.
 func manifest(c *call, out service.Outcome) xmlrpc.Value {
 	if c.compressed {
 		return compress(out.Manifest)

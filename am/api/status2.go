@@ -21,7 +21,6 @@ const (
 // that any of its slivers has.
 var states2 = []string{shutdown2, failed2, configuring2, unknown2, ready2}
 
-// statesOf2 maps the operational states of version 3 to the states of version 2.
 var statesOf2 = map[am.OperationalState]string{
 	am.PendingAllocation: configuring2,
 	am.NotReady:          configuring2,
@@ -32,8 +31,8 @@ var statesOf2 = map[am.OperationalState]string{
 	am.Failed:            failed2,
 }
 
-// status2 returns the version 2 state of a sliver. shutdown means that its slice is shut
-// down.
+// status2 returns the version 2 state of a sliver. The parameter shutdown means that its
+// slice is shut down.
 func status2(s am.Status, shutdown bool) string {
 	if shutdown {
 		return shutdown2

@@ -15,10 +15,9 @@ import (
 // offset with or without its colon; no offset, which means UTC.
 var timeForm = regexp.MustCompile(`^(\d{4})(?:-(\d{2})-(\d{2})|(\d{2})(\d{2}))[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?(\d{2}))?$`)
 
-// The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
-// parseTime parses a time argument and returns it in UTC, without fractions of a second.
+// parseTime returns a time in UTC, without fractions of a second.
 func parseTime(s string) (time.Time, error) {
 	normal := ""
 	if m := timeForm.FindStringSubmatch(s); m != nil {
@@ -34,7 +33,6 @@ func parseTime(s string) (time.Time, error) {
 	return checkYear(t)
 }
 
-// checkYear returns a time in UTC, or an error for a year out of range.
 func checkYear(t time.Time) (time.Time, error) {
 	if t = t.UTC(); t.Year() < firstYear || t.Year() > lastYear {
 		return time.Time{}, fmt.Errorf("the year of %s is out of range", formatTime(t))
@@ -42,8 +40,8 @@ func checkYear(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// readMoment reads a time, as text or as the dateTime.iso8601 of XML-RPC. A time without
-// an offset is UTC. An empty text is the zero time.
+// readMoment accepts a text, or the dateTime.iso8601 of XML-RPC. A time without an offset
+// is UTC. An empty text is the zero time.
 func readMoment(v xmlrpc.Value) (t time.Time, err error) {
 	if t, ok := v.(time.Time); ok {
 		return checkYear(t.Truncate(time.Second))

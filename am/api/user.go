@@ -13,7 +13,6 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// Limits of geni_users.
 const (
 	maxUsers      = 256
 	maxKeys       = 64
@@ -21,9 +20,8 @@ const (
 	maxKeyComment = 256
 )
 
-// users reads the option geni_users of version 3, or the argument users of version 2. It
-// returns the users who get accounts, with their keys but without logins, which are chosen
-// later. It refuses invalid keys, because a key that is silently ignored locks its user out.
+// users returns the users who get accounts. Their logins are chosen later. An invalid key
+// is refused, because a key that is silently ignored locks its user out.
 func users(v xmlrpc.Value) ([]am.Account, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {

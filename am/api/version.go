@@ -10,7 +10,6 @@ import (
 	"patchbay/rspec"
 )
 
-// url returns the URL of a version of the API.
 func (c Config) url(version int) string { return fmt.Sprintf("%s/am/%d.0", c.PublicURL, version) }
 
 // versionValues returns the answers of GetVersion, by the version of the URL.
@@ -56,7 +55,7 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 }
 
 // getVersion answers GetVersion, which needs no credentials and accepts any certificate.
-// During a lockdown the answer has the member patchbay_lockdown and a text in output.
+// During a lockdown, the answer has the member patchbay_lockdown and a text in output.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	v := c.api.site.Load().versions[c.version]
 	text := c.api.agg.Lockdown()

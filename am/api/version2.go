@@ -9,7 +9,6 @@ import (
 
 // This file has the handlers of AM API v2, whose calls are about whole slices.
 
-// listResources2 returns the advertisement, or the manifest of a slice.
 func listResources2(ctx context.Context, c *call) (xmlrpc.Value, []string, error) {
 	if c.slice.IsZero() {
 		return listResources(ctx, c)
@@ -21,8 +20,7 @@ func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.CreateSliver(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Users: c.users})
 }
 
-// renewSliver renews the slivers. With geni_extend_alap, the output is the new end of the
-// lease.
+// renewSliver returns the new end of the lease as output if geni_extend_alap is set.
 func renewSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	out, err := renew(ctx, c)
 	if err == nil && c.asLongAsPossible {
@@ -35,7 +33,6 @@ func sliverStatus(ctx context.Context, c *call) (service.Outcome, error) {
 	return c.api.agg.SliverStatus(ctx, c.grant, c.targets.Slice)
 }
 
-// sliverStatus2 is the value of SliverStatus.
 func sliverStatus2(_ *call, out service.Outcome) xmlrpc.Value {
 	resources := make([]xmlrpc.Value, len(out.Slivers))
 	states := make([]string, len(out.Slivers))

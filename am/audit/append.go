@@ -15,9 +15,9 @@ const (
 	commandLockTimeout = 5 * time.Second
 )
 
-// appendTo appends text to an audit with one write. If the file ends with an incomplete line,
-// the text begins on a new line. If only a part of the text can be written, appendTo removes
-// that part and returns the error. Several processes may append to the same file.
+// appendTo appends text with one write. A text after an incomplete line begins on a new
+// line. If only a part of the text can be written, appendTo removes that part. Several
+// processes may append to the same file.
 func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	if err := lock(f, lockTimeout); err != nil {
 		return err
@@ -48,8 +48,7 @@ func appendTo(f *os.File, text []byte, lockTimeout time.Duration) error {
 	return errors.Join(err, f.Truncate(size))
 }
 
-// lock locks the file, so that no other process appends to it. It fails after lockTimeout.
-// It does nothing on a file system without locks.
+// lock fails after lockTimeout. It does nothing on a file system without locks.
 func lock(f *os.File, lockTimeout time.Duration) error {
 	for end := time.Now().Add(lockTimeout); ; time.Sleep(5 * time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

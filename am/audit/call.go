@@ -35,7 +35,6 @@ type Call struct {
 	Output string
 }
 
-// line returns the audit line of the call.
 func (c *Call) line(at time.Time) *Line {
 	l := &Line{
 		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Method: c.Method, API: c.API, Remote: c.Remote, Times: c.Times, From: c.From,
@@ -63,7 +62,6 @@ type Act struct {
 	At time.Time
 }
 
-// line returns the audit line of the action.
 func (a *Act) line(at time.Time) *Line {
 	return &Line{
 		At: at.UTC().Format(timeLayout), Event: eventAct, What: a.What, Slice: a.Slice.String(), Text: a.Text, Operator: a.Operator,
@@ -78,7 +76,6 @@ func Operator() string {
 	return "unknown"
 }
 
-// entryLine returns the line of a journal entry, with the data that the journal has.
 func entryLine(e am.JournalEntry) *Line {
 	l := &Line{
 		At: e.At.UTC().Format(timeLayout), Event: eventWork, Slice: e.Slice.String(), Slivers: len(e.Slivers), Text: e.Text, Journal: []string{e.ID},

@@ -106,7 +106,6 @@ func open(file string) (io.ReadCloser, error) {
 	return fileReader{b, f}, nil
 }
 
-// fileReader reads from one stream and closes another.
 type fileReader struct {
 	io.Reader
 	io.Closer

@@ -15,7 +15,6 @@ type follower struct {
 	staged []am.JournalEntry // only the committer uses it
 }
 
-// Stage collects the journal entries of a change set.
 func (f *follower) Stage(cs store.ChangeSet) {
 	for _, r := range cs.Put {
 		if e, ok := r.Value.(am.JournalEntry); ok {
@@ -24,7 +23,6 @@ func (f *follower) Stage(cs store.ChangeSet) {
 	}
 }
 
-// Rollback drops the collected entries.
 func (f *follower) Rollback() { f.staged = f.staged[:0] }
 
 // Publish writes the lines of the collected entries. Log.Call writes the lines of calls.
@@ -53,7 +51,7 @@ func (f *follower) Publish() {
 }
 
 // Start writes a start line, and then a holds line for each sliver that holds something.
-// Afterwards the log writes a line when a sliver's holding changes.
+// Afterwards, the log writes a line when a sliver's holding changes.
 func (l *Log) Start(site string) error {
 	l.mu.Lock()
 	x := l.line(eventStart)
@@ -71,8 +69,8 @@ func (l *Log) Start(site string) error {
 	return nil
 }
 
-// recordAgain repeats the holds lines of all slivers if mustRecordAgain is set. If it fails,
-// the next call tries again.
+// recordAgain does nothing unless mustRecordAgain is set. If it fails, the next call tries
+// again.
 func (l *Log) recordAgain(ctx context.Context) {
 	l.mu.Lock()
 	h := l.holdings

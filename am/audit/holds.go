@@ -23,7 +23,6 @@ type holdings struct {
 	recordingAll bool
 }
 
-// recordedState is the last written holding of a sliver.
 type recordedState struct {
 	// sum is the hash of the holding.
 	sum uint64
@@ -31,7 +30,6 @@ type recordedState struct {
 	since string
 }
 
-// held is the holding of a sliver after a change.
 type held struct {
 	key  string
 	urn  string
@@ -56,7 +54,6 @@ func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
 	return none, nil
 }
 
-// Stage collects the new holdings of the slivers in a change set.
 func (h *holdings) Stage(cs store.ChangeSet) {
 	for _, k := range cs.Delete { // a store deletes before it puts
 		if k.Kind == store.Slivers {
@@ -70,7 +67,6 @@ func (h *holdings) Stage(cs store.ChangeSet) {
 	}
 }
 
-// Rollback drops the collected holdings.
 func (h *holdings) Rollback() { h.staged, h.recordingAll = h.staged[:0], false }
 
 // Publish writes the lines of the collected holdings that have changed or must be repeated.
@@ -101,8 +97,8 @@ func (h *holdings) Publish() {
 	h.staged = h.staged[:0]
 }
 
-// change records the holding x and returns its line: holds or gone. It returns nil if the
-// last line about the sliver is still correct. atStart means that the site has just started.
+// change returns the line for the holding x, holds or gone. It returns nil if the last line
+// about the sliver is still correct. atStart means that the site has just started.
 func (h *holdings) change(x held, stamp string, atStart bool) *Line {
 	was, known := h.held[x.key]
 	if x.line == nil {
@@ -132,7 +128,6 @@ func (h *holdings) change(x held, stamp string, atStart bool) *Line {
 
 var seed = maphash.MakeSeed()
 
-// sum returns a hash of the line's addresses, endpoints and outside ports.
 func (l *Line) sum() uint64 {
 	var m maphash.Hash
 	m.SetSeed(seed)
@@ -146,7 +141,7 @@ func (l *Line) sum() uint64 {
 	return m.Sum64()
 }
 
-// holdsLine returns the holds line of a sliver; nil if the sliver holds nothing.
+// holdsLine returns nil if the sliver holds nothing.
 func holdsLine(s *am.Sliver) *Line {
 	l := &Line{
 		Event: eventHolds, Sliver: s.URN.String(), Slice: s.Slice.String(), User: s.Creator.String(), Speaker: s.Speaker.String(),

@@ -10,7 +10,6 @@ import (
 	"patchbay/am/store"
 )
 
-// Events of lines.
 const (
 	eventStart = "start"
 	eventTold  = "told"
@@ -103,7 +102,6 @@ func (l *Line) encode() []byte {
 	return am.ASCII(b.Bytes())
 }
 
-// shorten returns at most maxOutput bytes of a text.
 func shorten(s string) string {
 	if len(s) <= maxOutput {
 		return s
@@ -111,7 +109,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxOutput], "") + "..."
 }
 
-// time returns the time of the line; zero if At is invalid.
+// time returns zero if At is invalid.
 func (l *Line) time() time.Time {
 	t, err := time.Parse(timeLayout, l.At)
 	if err != nil {
@@ -120,8 +118,8 @@ func (l *Line) time() time.Time {
 	return t
 }
 
-// peek returns the time and the event of a line without parsing the rest. ok is false
-// for a line that does not begin like a line of an audit.
+// peek does not parse the rest of the line. ok is false for a line that does not begin like
+// a line of an audit.
 func peek(line []byte) (at, event string, ok bool) {
 	const before, between = `{"at":"`, `","event":"`
 	rest, ok := bytes.CutPrefix(line, []byte(before))
@@ -136,7 +134,7 @@ func peek(line []byte) (at, event string, ok bool) {
 	return at, string(name), ok && len(name) < 20
 }
 
-// decode parses a line. It returns false for a line that a crash has cut off.
+// decode returns false for a line that a crash has cut off.
 func decode(text []byte) (Line, bool) {
 	var l Line
 	if _, _, ok := peek(text); !ok || json.Unmarshal(text, &l) != nil {

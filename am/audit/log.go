@@ -19,11 +19,10 @@ import (
 // maxWaiting limits the lines that wait in memory to be written, in bytes.
 const maxWaiting = 4 << 20
 
-// silence is the longest time without a line: after it, Run writes a line "alive". So the
+// silence is the longest time without a line. After it, Run writes a line "alive". So the
 // last line shows when a site crashed, within about this time.
 const silence = 10 * time.Minute
 
-// checkInterval is the interval at which Run checks the file.
 const checkInterval = 2 * time.Second
 
 // Options are a Log's settings.
@@ -65,7 +64,6 @@ type Log struct {
 	stuck store.Rev
 }
 
-// batch holds lines that are written together.
 type batch struct {
 	text  []byte
 	lines int
@@ -73,7 +71,7 @@ type batch struct {
 }
 
 // Open opens the audit file at path, creates it if necessary, and writes the lines that
-// are missing because of a crash. From then on each journal entry gets its line: Call
+// are missing because of a crash. From then on, each journal entry gets its line: Call
 // writes the line of a call's entry; all other lines are written immediately.
 func Open(path string, s *store.Store, o Options) (*Log, error) {
 	if o.Now == nil {
@@ -97,7 +95,7 @@ func Open(path string, s *store.Store, o Options) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file. The caller holds the lock, or no other goroutine has the Log.
+// open requires that the caller holds the lock, or that no other goroutine has the Log.
 func (l *Log) open() error {
 	f, err := openFile(l.path)
 	if err != nil {
@@ -107,7 +105,6 @@ func (l *Log) open() error {
 	return nil
 }
 
-// openFile opens an audit for appending.
 func openFile(path string) (_ *os.File, err error) {
 	var f *os.File
 	err = fileowner.As(filepath.Dir(path), func() (err error) {
@@ -163,13 +160,11 @@ func Note(path string, a Act) error {
 	return errors.Join(err, f.Close())
 }
 
-// line returns a line of an event with the current time.
 func (l *Log) line(event string) *Line {
 	return &Line{At: l.opt.Now().UTC().Format(timeLayout), Event: event}
 }
 
-// write writes lines, or adds them to waiting if they cannot be written. The caller holds
-// the lock.
+// write adds the lines to waiting if they cannot be written. The caller holds the lock.
 func (l *Log) write(lines ...*Line) {
 	ready := l.waiting.lines == 0 && l.lost == 0 && l.checkFile()
 	var text []byte
@@ -239,7 +234,6 @@ func (l *Log) settled() store.Rev {
 	return rev
 }
 
-// append appends text to the file. It returns false if that fails.
 func (l *Log) append(text []byte) bool {
 	if err := appendTo(l.file, text, lockTimeout); err != nil {
 		l.failed(err)
@@ -249,9 +243,8 @@ func (l *Log) append(text []byte) bool {
 	return true
 }
 
-// checkFile reopens the file if it was moved away, and reports whether the file can be used.
-// Call it while the journal entries of the next lines are still pending: the mark of a new
-// file must not count these lines as written.
+// checkFile must be called while the journal entries of the next lines are still pending.
+// Otherwise, the mark of a new file would count these lines as written.
 func (l *Log) checkFile() bool {
 	err := l.reopenIfMoved()
 	if err != nil {
@@ -294,7 +287,7 @@ func (l *Log) begin(m Mark) error {
 	return appendTo(l.file, x.encode(), lockTimeout)
 }
 
-// failed records the reason why lines cannot be written, and logs it at most once a minute.
+// failed logs the error at most once a minute.
 func (l *Log) failed(err error) {
 	l.failure = err
 	if now := l.opt.Now(); l.loggedAt.IsZero() || now.Sub(l.loggedAt) >= time.Minute {
@@ -311,7 +304,7 @@ func (l *Log) Err() error {
 	return l.err()
 }
 
-// err does what Err does, for a caller that holds mu.
+// err requires that the caller holds mu.
 func (l *Log) err() error {
 	if l.failure == nil {
 		return nil
@@ -341,8 +334,7 @@ func (l *Log) Lines() (written, unwritten int64) {
 	return l.lines, int64(l.waiting.lines + l.lost)
 }
 
-// flush writes the waiting lines, and a line with the number of lost lines if there are any.
-// It returns false if writing fails. The caller holds the lock.
+// flush returns false if writing fails. The caller holds the lock.
 func (l *Log) flush() bool {
 	if !l.checkFile() {
 		return false
@@ -398,7 +390,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// maintain tries again to write waiting lines, or writes a line "alive" if it is due.
+// maintain writes waiting lines, or a line "alive" if it is due.
 func (l *Log) maintain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -49,7 +49,6 @@ func ParsePlace(s string) (Place, error) {
 	return p, nil
 }
 
-// canonicalAddr returns an address without zone, and a mapped IPv4 address as IPv4.
 func canonicalAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (p Place) String() string {
@@ -95,7 +94,6 @@ func (p Place) match(l *Line) (as []string, shared bool) {
 	return as, shared
 }
 
-// isAt reports whether address is the address of the place.
 func (p Place) isAt(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && p.Addr.IsValid() && canonicalAddr(a) == p.Addr

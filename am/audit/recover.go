@@ -62,7 +62,6 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// tail describes the end of an audit.
 type tail struct {
 	found bool
 	Mark
@@ -72,7 +71,6 @@ type tail struct {
 	enough bool
 }
 
-// addLine adds the journal entries of a line, and sets enough if earlier lines are not needed.
 func (t *tail) addLine(x *Line) {
 	for _, id := range x.Journal {
 		if rev, ok := store.JournalRev(id); ok && rev > t.Settled {
@@ -82,7 +80,7 @@ func (t *tail) addLine(x *Line) {
 	t.enough = t.enough || x.Seen <= t.Settled
 }
 
-// readTail reads the audit file at path, and older files if necessary.
+// readTail reads older files only if necessary.
 func readTail(path string) (tail, error) {
 	t := tail{have: map[string]bool{}}
 	if err := t.addFile(path); err != nil || t.enough {
@@ -103,7 +101,7 @@ func readTail(path string) (tail, error) {
 	return t, nil
 }
 
-// addFile adds the lines of a file. Call it for the latest file first.
+// addFile must be called for the latest file first.
 func (t *tail) addFile(name string) error {
 	marks := func(f func(*Line)) error {
 		return readLines(name, func(text []byte) bool {

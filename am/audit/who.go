@@ -55,8 +55,7 @@ type Answer struct {
 
 // Who searches the files of an audit for the slivers that were at a place at the given
 // moment. The files must be ordered by InOrder. A moment without a fraction of a second
-// stands for the whole second. Who reads each file once or twice, and keeps only the answer
-// in memory. Its error names a file that cannot be read.
+// stands for the whole second. The error names a file that cannot be read.
 func Who(files []string, p Place, moment time.Time) (*Answer, error) {
 	q := &query{place: p, at: moment, last: moment, open: map[string]*Holder{}, kept: map[string]*Holder{}, Answer: Answer{Place: p.String(), At: moment, Holders: []Holder{}}}
 	if moment.Nanosecond() == 0 {
@@ -71,7 +70,6 @@ func Who(files []string, p Place, moment time.Time) (*Answer, error) {
 	return &q.Answer, q.calls(files)
 }
 
-// query is the state of a search while it reads the lines.
 type query struct {
 	Answer
 	place Place
@@ -83,7 +81,7 @@ type query struct {
 	kept map[string]*Holder
 }
 
-// read processes one line of the audit. Lines must be given in order.
+// read must be called with the lines in their order.
 func (q *query) read(text []byte) {
 	stamp, event, ok := peek(text)
 	if !ok {
@@ -120,7 +118,6 @@ func (q *query) read(text []byte) {
 	}
 }
 
-// change applies a holds or gone line, which was written at the time now.
 func (q *query) change(l *Line, now time.Time) {
 	key := strings.ToLower(l.Sliver)
 	h := q.open[key]
@@ -152,7 +149,6 @@ func (q *query) change(l *Line, now time.Time) {
 	q.open[key] = h
 }
 
-// end closes the open holder with the given key at the time now.
 func (q *query) end(key string, now time.Time) {
 	h := q.open[key]
 	delete(q.open, key)
@@ -160,8 +156,8 @@ func (q *query) end(key string, now time.Time) {
 	q.classify(h)
 }
 
-// classify adds a holder to the answer if the holder was at the place at the requested time.
-// Otherwise classify stores the holder as Before or After if no other holder is nearer.
+// classify adds a holder to the answer if the holder was at the place at the requested
+// time. Otherwise, the holder becomes Before or After if no other holder is nearer.
 func (q *query) classify(h *Holder) {
 	switch {
 	case h.Since.After(q.last):
@@ -219,7 +215,6 @@ func (q *query) finish() {
 	q.Shared = q.Shared && len(q.Holders) > 1
 }
 
-// calls finds the lines of the calls that reserved the slivers.
 func (q *query) calls(files []string) error {
 	wanted := map[string][]*Holder{}
 	want := func(h *Holder) {
@@ -262,7 +257,7 @@ func (q *query) calls(files []string) error {
 	return nil
 }
 
-// callID returns the request id of a call's line; "" if it is not at its usual place.
+// callID returns "" if the id is not at its usual place.
 func callID(text []byte) string {
 	const before = `"event":"call","id":"`
 	_, rest, ok := bytes.Cut(text[:min(len(text), 200)], []byte(before))

@@ -40,8 +40,6 @@ func (b *binding) assignTags() {
 	}
 }
 
-// assignPublic gives public addresses to the nodes that ask for one, if the site has
-// any.
 func (b *binding) assignPublic() {
 	pool, from := &b.x.network.public, 0
 	asked := 0
@@ -66,8 +64,8 @@ func (b *binding) assignPublic() {
 
 // assignAddresses gives an address to each interface that is on a link and has no address.
 // The address is in the network of the link's other addresses, or in a network that the
-// slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible. In
-// a shared VLAN the slices must agree on addresses themselves.
+// slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible.
+// In a shared VLAN, the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
 	var taken map[netip.Addr]bool         // addresses that the slice uses or requests
@@ -121,7 +119,6 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 	}
 }
 
-// addresses returns the addresses of all lists, without their networks.
 func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	for _, list := range lists {
@@ -132,7 +129,6 @@ func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	return all
 }
 
-// requestedAddresses returns the addresses that the request gives to interfaces.
 func (b *binding) requestedAddresses() (all []netip.Prefix) {
 	for i := range b.request.Nodes {
 		for _, in := range b.request.Nodes[i].Interfaces {
@@ -160,8 +156,6 @@ func commonNetwork(requested []netip.Prefix) netip.Prefix {
 // noHosts are the IPv4 addresses that no host can have.
 var noHosts = netip.MustParsePrefix("0.0.0.0/8")
 
-// firstHost returns the address of a network at which a search for host addresses begins:
-// the lowest address that is not in noHosts.
 func firstHost(network netip.Prefix) netip.Addr {
 	if noHosts.Contains(network.Addr()) {
 		return rspec.LastAddress(noHosts).Next()
@@ -169,9 +163,8 @@ func firstHost(network netip.Prefix) netip.Addr {
 	return network.Addr()
 }
 
-// assignHosts gives each interface the lowest available host address of the network. The
-// search begins at start and stops at end. ok is false if the network has too few available
-// addresses.
+// assignHosts gives each interface the lowest available host address from start to end. ok
+// is false if the network has too few available addresses.
 func assignHosts(network netip.Prefix, start netip.Addr, unavailable map[netip.Addr]bool, interfaces []*am.Interface) (end netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // addresses that no host can have
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else hosts can have all addresses
@@ -204,7 +197,6 @@ type networks struct {
 // span is a range of IPv4 addresses as numbers.
 type span struct{ first, last uint64 }
 
-// newNetworks returns a search for networks inside area that overlap no network in lists.
 func newNetworks(area netip.Prefix, lists ...[]netip.Prefix) *networks {
 	n := &networks{area: area}
 	for _, list := range lists {
@@ -234,8 +226,8 @@ func newNetworks(area netip.Prefix, lists ...[]netip.Prefix) *networks {
 	return n
 }
 
-// next takes the lowest free network for a number of hosts: a /24, or a larger network if
-// necessary. It returns false if area has no such network.
+// next takes the lowest free network for a number of hosts: a /24 or larger. It returns
+// false if area has no such network.
 func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	length := min(24, 32-bits.Len(uint(hosts+1)))
 	if length < n.area.Bits() {
@@ -268,16 +260,13 @@ func (n *networks) next(hosts int) (netip.Prefix, bool) {
 	}
 }
 
-// size4 returns the number of addresses in an IPv4 network with a prefix of that length.
 func size4(length int) uint64 { return 1 << (32 - length) }
 
-// number4 returns an IPv4 address as a number.
 func number4(a netip.Addr) uint64 {
 	b := a.As4()
 	return uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
 }
 
-// address4 reverses number4.
 func address4(n uint64) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }

@@ -79,7 +79,6 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 	return out, nil
 }
 
-// newBinding returns the initial state of a Bind.
 func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
 	return &binding{
 		permit:    p,
@@ -98,9 +97,9 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*in
 	}
 }
 
-// choose finds a component for each node and physical interfaces for each link, or records
-// why there is none. requiredLinks maps the number of a node to the physical link that its
-// component must be on. Nodes without an entry may be anywhere.
+// choose records a reason if there is no component for a node, or no physical interface for
+// a link. requiredLinks maps the number of a node to the physical link that its component
+// must be on. Other nodes may be anywhere.
 func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	for i := range b.request.Nodes {
 		n := &b.nodes[i]
@@ -126,7 +125,6 @@ func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	}
 }
 
-// binding is the state of one Bind.
 type binding struct {
 	x       *Index
 	request *rspec.Request
@@ -157,7 +155,6 @@ type claim struct {
 	traffic amount // the traffic of nodes that have a required physical link
 }
 
-// node is a node of the request during a Bind.
 type node struct {
 	Bound
 	hardware   string // "" for any
@@ -170,8 +167,7 @@ type node struct {
 	traffic    traffic                // the capacity that the node takes of that link
 }
 
-// makeInterfaces gives n its interfaces, with the names and addresses in the request. Their
-// other fields are set later.
+// makeInterfaces sets only the names and addresses of the interfaces.
 func (n *node) makeInterfaces() {
 	if len(n.Node.Interfaces) == 0 {
 		return
@@ -195,7 +191,6 @@ type want struct {
 // want returns the needs of n alone, without the other nodes of its group.
 func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
 
-// assign gives component i to n.
 func (b *binding) assign(n *node, i int32) {
 	n.Component = b.x.inv.Components[i]
 	n.Shared = n.alone && !n.Component.Exclusive && b.sharesAll()
@@ -241,7 +236,6 @@ func (b *binding) bindNamed() {
 	}
 }
 
-// bindTo binds n to component c, or refuses n with the reason.
 func (b *binding) bindTo(n *node, c *inventory.Component) {
 	if !b.permit.component(int32(c.Index)) {
 		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.permit.NoComponent)
@@ -254,7 +248,6 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 	b.assign(n, int32(c.Index))
 }
 
-// bindGroups finds a host for each group of at least two nodes that must share one.
 func (b *binding) bindGroups() {
 	groups := map[string][]*node{}
 	var order []string
@@ -274,7 +267,7 @@ func (b *binding) bindGroups() {
 	}
 }
 
-// bindFree binds the remaining nodes, those with the most requirements first.
+// bindFree binds the nodes with the most requirements first.
 func (b *binding) bindFree() {
 	for rank := range 3 {
 		for i := range b.nodes {

@@ -30,14 +30,12 @@ type class struct {
 	serving, slots, cleaning, away int
 }
 
-// makeTrees creates the trees for the members.
 func (c *class) makeTrees() {
 	n := len(c.members)
 	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
 }
 
-// set records that n slivers fit on a member. It stores n in the tree target, and 0 in the
-// other two trees.
+// set stores n in the tree target, and 0 in the other two trees.
 func (c *class) set(index int, target *tree, n int32) {
 	was := c.lone.at(index) + c.open.at(index) + c.empty.at(index) // at most one is not 0
 	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {
@@ -52,7 +50,6 @@ func (c *class) set(index int, target *tree, n int32) {
 	c.slots += int(n) - int(was)
 }
 
-// has reports whether component i is a member.
 func (c *class) has(i int32) bool {
 	_, ok := slices.BinarySearch(c.members, i)
 	return ok

@@ -57,8 +57,7 @@ func (b *binding) onlyLinks() bool {
 	return !b.flawed
 }
 
-// tryOtherLinks places the clusters of refused links on other physical links, and chooses
-// components again. It returns the first binding that works, else b with its reasons.
+// tryOtherLinks returns the first binding that works, else b with its reasons.
 func (b *binding) tryOtherLinks() *binding {
 	clusters := b.clusters()
 	within := map[int]*inventory.Link{}
@@ -131,7 +130,7 @@ func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 
 // failures returns the refused nodes, and one node of each refused link. It prefers a node
 // whose component the request does not determine, as recorded in firstChoice. A link fails
-// here only for lack of a physical interface, so it has ends.
+// here only for lack of a physical interface, so each refused link has ends.
 func (b *binding) failures(firstChoice *binding) (nodes []int) {
 	for i := range b.wires {
 		w := &b.wires[i]
@@ -219,9 +218,9 @@ func (b *binding) clusters() []*cluster {
 	return all
 }
 
-// likelyLinks sets c.needs and returns the physical links with enough components for c. It
-// sorts the links by the number of bound nodes on the wires of c that can use the link,
-// highest first. Equally good links are in the order of the inventory.
+// likelyLinks sets c.needs and returns the physical links with enough components for c.
+// First are the links that most bound nodes on the wires of c can use. Equally good links
+// are in the order of the inventory.
 func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
@@ -275,7 +274,6 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 // of its ends, and the most that one end takes in each direction.
 type traffic struct{ total, most amount }
 
-// add returns the traffic of two nodes together.
 func (t traffic) add(o traffic) traffic {
 	return traffic{t.total.add(o.total), amount{max(t.most.out, o.most.out), max(t.most.in, o.most.in)}}
 }

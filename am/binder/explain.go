@@ -12,12 +12,12 @@ import (
 	"patchbay/inventory/suggest"
 )
 
-// refuse records why n cannot be bound.
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
 	b.refuseFor(n, "", c, format, args...)
 }
 
-// refuseFor records which attribute or element of n prevents its binding, and why.
+// refuseFor is refuse for an attribute or element of n. The parameter what names the
+// attribute or element.
 func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args ...any) {
 	n.done, n.refused = true, true
 	r := Reason{
@@ -34,7 +34,6 @@ func (b *binding) refuseFor(n *node, what string, c am.Code, format string, args
 	b.reasons = append(b.reasons, r)
 }
 
-// refuseLink records why a link cannot be created.
 func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, args ...any) {
 	w.failed = true
 	what := ""
@@ -44,7 +43,6 @@ func (b *binding) refuseLink(w *wire, c am.Code, d am.Detail, format string, arg
 	b.reasons = append(b.reasons, Reason{Kind: "link", ClientID: w.ClientID, Line: w.Line, Code: c, Detail: d, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
-// refuseShort records which physical interface has too little capacity for a link.
 func (b *binding) refuseShort(w *wire, s *shortage) {
 	way, asked, left := "out of", s.out, s.left.out
 	if s.out <= left {
@@ -64,7 +62,6 @@ func (b *binding) refuseShort(w *wire, s *shortage) {
 		b.clientID(s.end), asked, way, s.port.Name, s.port.Component.Name, linkSuffix(s.port), room, remedy)
 }
 
-// linkSuffix returns the physical link of p in brackets, or "" if p has none.
 func linkSuffix(p *inventory.Interface) string {
 	if p.Link == nil {
 		return ""
@@ -72,8 +69,6 @@ func linkSuffix(p *inventory.Interface) string {
 	return " (" + p.Link.Name + ")"
 }
 
-// refuseUnjoined records that no physical link joins the nodes of a link, and suggests
-// components that are on the same physical link.
 func (b *binding) refuseUnjoined(w *wire) {
 	var where []string
 	var first *inventory.Link
@@ -108,10 +103,8 @@ func (b *binding) refuseUnjoined(w *wire) {
 	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
 }
 
-// clientID returns the name that the request gives the interface at an end.
 func (b *binding) clientID(e end) string { return b.nodes[e.node].Interfaces[e.number].ClientID }
 
-// linkedInterfaces returns the interfaces of c that are on a physical link.
 func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	for _, p := range c.Interfaces {
 		if p.CarriesLinks() {
@@ -121,7 +114,6 @@ func linkedInterfaces(c *inventory.Component) (all []*inventory.Interface) {
 	return all
 }
 
-// refuseNamed records why n does not fit on the component that it names.
 func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 	const id = "component_id"
 	switch v {
@@ -150,8 +142,8 @@ func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 // exclusive is the attribute of a node that asks for a whole component.
 const exclusive = "exclusive"
 
-// refuseMaintained refuses n because the components are under the maintenance w. remedy says
-// what the user can do instead.
+// refuseMaintained refuses n because of the maintenance w. The parameter remedy says what
+// the user can do instead.
 func (b *binding) refuseMaintained(n *node, components string, w *maintenance.Window, remedy string) {
 	b.refuse(n, am.Unavailable, "%s is under maintenance until %s: %s; %s, or try again then", components, w.Until.Format(time.RFC3339), w.Text, remedy)
 }
@@ -174,8 +166,6 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	return b.awayCache[c]
 }
 
-// refuseUnbound records why no component in class c has room for n. The node n names no
-// component.
 func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
@@ -222,7 +212,6 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	}
 }
 
-// requested counts the nodes with the sliver type and hardware type of n.
 func (b *binding) requested(n *node) (all int) {
 	for i := range b.nodes {
 		if b.nodes[i].SliverType == n.SliverType && b.nodes[i].hardware == n.hardware {
@@ -250,7 +239,7 @@ func (b *binding) closedIn(c *class) int {
 	return len(all)
 }
 
-// closedList lists the components that closedIn has counted, as text. Call closedIn first.
+// closedList requires an earlier call of closedIn.
 func (b *binding) closedList(c *class) string { return list(b.closed[c], identity) }
 
 // limitOf returns a text about the resource that limits how many slivers of a class fit. It
@@ -287,7 +276,6 @@ func (b *binding) limitOf(c *class) string {
 	return ""
 }
 
-// refuseGroup records why no host has room for all nodes of a group.
 func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
@@ -304,8 +292,8 @@ func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
 	b.refuse(n, am.TooBig, "no host has room for the %d nodes of colocate %.80q; %s", size, name, b.freeText(n.SliverType))
 }
 
-// freeText describes how many slivers were free before the request. The type leading, unless
-// it is nil, comes first.
+// freeText describes how many slivers were free before the request. The type leading comes
+// first; nil stands for no type.
 func (b *binding) freeText(leading *inventory.SliverType) string {
 	text, ok := b.freeTexts[leading]
 	if !ok {
@@ -317,16 +305,14 @@ func (b *binding) freeText(leading *inventory.SliverType) string {
 	return text
 }
 
-// free describes how many slivers of types other than t were free before the request; "" if
-// none were.
+// free returns "" if no slivers of types other than t were free before the request.
 func (b *binding) free(t *inventory.SliverType) string {
 	others := slices.DeleteFunc(slices.Clone(b.x.inv.SliverTypes), func(o *inventory.SliverType) bool { return o == t })
 	return b.freeOf(nil, others...)
 }
 
-// freeOf describes how many slivers of the types leading and others were free before the
-// request. leading may be nil. freeOf names at most three types, and returns "" if no sliver
-// was free.
+// freeOf names at most three types with slivers that were free before the request. It
+// returns "" if there are none. leading may be nil.
 func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
@@ -348,7 +334,6 @@ func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.Sli
 	return strings.Join(all, ", ") + " free"
 }
 
-// plural returns a number and a noun, in the plural unless n is 1.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
@@ -363,8 +348,6 @@ const (
 	maxSearches = 5
 )
 
-// hint returns the end of a message about a wrong name: the known name that was probably
-// meant, or all known names.
 func (b *binding) hint(name string, known []string) string {
 	if near := b.suggestName(name, known); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -372,8 +355,6 @@ func (b *binding) hint(name string, known []string) string {
 	return "; there are " + list(known, identity)
 }
 
-// suggestComponent returns the end of a message about a wrong component: the component
-// that was probably meant, or where to find the names.
 func (b *binding) suggestComponent(name string) string {
 	c, ok := b.x.inv.ComponentNamed(name)
 	if !ok {
@@ -389,8 +370,8 @@ func (b *binding) suggestComponent(name string) string {
 	return fmt.Sprintf("; did you mean %s?", c.URN)
 }
 
-// suggestName returns the known name that is closest to name. It returns "" if no known name
-// is close, or after too many searches in one request.
+// suggestName returns "" if no known name is close, or after too many searches in one
+// request.
 func (b *binding) suggestName(name string, known []string) string {
 	if b.searches++; b.searches > maxSearches || len(name) > 64 {
 		return ""

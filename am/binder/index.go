@@ -53,14 +53,12 @@ type hold struct {
 	network   *networkHold
 }
 
-// equal reports whether h and o have the same content.
 func (h hold) equal(o hold) bool {
 	alike := h.network.equal(o.network)
 	h.network, o.network = nil, nil
 	return alike && h == o
 }
 
-// usage is the capacity that all slivers of one component take together.
 type usage struct {
 	used      am.Amount
 	slivers   int32
@@ -74,7 +72,6 @@ type part struct {
 	slivers, exclusive int32
 }
 
-// share counts the slivers of one slice on one component.
 type share struct{ slivers, exclusive, cleaning, cleaningExclusive int32 }
 
 // change is an entry of the undo log: the previous hold of a sliver.
@@ -135,7 +132,6 @@ func (x *Index) Rollback() {
 	x.publishTouched()
 }
 
-// publishTouched updates the published numbers of the touched components.
 func (x *Index) publishTouched() {
 	numbers, changed := x.available.Load(), false
 	for _, i := range x.touched {
@@ -150,9 +146,9 @@ func (x *Index) publishTouched() {
 	x.undo, x.touched = nil, nil
 }
 
-// setHold records the hold h of a sliver, or that the sliver holds nothing if exists is
-// false. It adds the previous hold to the undo log. It looks up the component of h, because a
-// hold that Rollback restores may be older than the inventory.
+// setHold records that the sliver holds nothing if exists is false. The previous hold goes
+// to the undo log. The component of h is looked up again, because a hold that Rollback
+// restores may be older than the inventory.
 func (x *Index) setHold(sliver string, h hold, exists bool) {
 	before, ok := x.holds[sliver]
 	if !ok && !exists {

@@ -23,14 +23,12 @@ type layout struct {
 	drains  []bool                     // whether the plan drains a component, by component; nil if windows is nil
 }
 
-// newLayout returns the layout of an inventory on which nothing is held.
 func newLayout(v *inventory.Inventory) *layout {
 	x := &layout{inv: v, usage: make([]usage, len(v.Components)), network: newNetwork(v), slices: map[string]map[int32]share{}}
 	x.arrange()
 	return x
 }
 
-// arrange sorts the components into classes.
 func (x *layout) arrange() {
 	x.classes = map[classKey]*class{}
 	x.places = make([][]place, len(x.inv.Components))
@@ -65,7 +63,6 @@ func (x *layout) addMembers(places []place, c *inventory.Component, k classKey) 
 	return places
 }
 
-// addMember adds a component to a class as its last member.
 func (x *layout) addMember(c *inventory.Component, k classKey) place {
 	cl := x.classes[k]
 	if cl == nil {
@@ -79,8 +76,7 @@ func (x *layout) addMember(c *inventory.Component, k classKey) place {
 	return place{class: cl, at: len(cl.members) - 1}
 }
 
-// locate returns h with the index of its component in this inventory, or -1 if the inventory
-// does not have it.
+// locate sets the component's index to -1 if this inventory does not have the component.
 func (x *layout) locate(h hold) hold {
 	h.at = -1
 	c, ok := x.inv.ComponentOf(&am.Sliver{Component: h.component, ComponentName: h.name, Provider: h.provider})
@@ -94,8 +90,8 @@ func (x *layout) locate(h hold) hold {
 	return h
 }
 
-// shareText returns canonical if it has the same content as text, so that the memory of text
-// can be freed. Otherwise shareText returns text.
+// shareText returns canonical instead of an equal text, so that the memory of text can be
+// freed.
 func shareText(text, canonical string) string {
 	if text == canonical {
 		return canonical
@@ -103,8 +99,7 @@ func shareText(text, canonical string) string {
 	return text
 }
 
-// count adds the resources of h to its component, its slice and the network, or with a
-// negative sign removes them.
+// count removes the resources of h if sign is negative.
 func (x *layout) count(h hold, sign int32) {
 	x.network.count(x.inv, h, sign)
 	if h.at < 0 {
@@ -144,8 +139,8 @@ func (x *layout) count(h hold, sign int32) {
 	}
 }
 
-// refresh updates all classes of component i after a change of the holds on it. It ignores a
-// negative i.
+// refresh must be called after a change of the holds on component i. A negative i is
+// ignored.
 func (x *layout) refresh(i int32) {
 	if i < 0 {
 		return

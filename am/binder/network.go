@@ -9,7 +9,6 @@ import (
 	"patchbay/inventory"
 )
 
-// network counts the network resources of the site that slivers hold.
 type network struct {
 	ports  []port  // of each interface of the inventory
 	widest []int64 // for each physical link, the largest capacity of an interface
@@ -20,13 +19,11 @@ type network struct {
 	alone map[int]int32
 }
 
-// port is the use of a physical interface.
 type port struct {
 	out, in int64 // held capacity in kbit/s
 	users   int32 // interfaces of slivers that use it
 }
 
-// networkHold has the network resources that one sliver holds.
 type networkHold struct {
 	ports  []portHold
 	public netip.Addr
@@ -42,7 +39,6 @@ type portHold struct {
 	shared  bool
 }
 
-// newNetwork returns a network in which nothing is held.
 func newNetwork(v *inventory.Inventory) network {
 	n := network{make([]port, len(v.Interfaces)), make([]int64, len(v.Links)), newPool(v.VLANs), newPool(v.PublicAddresses), map[int]int32{}}
 	for _, p := range v.Interfaces {
@@ -53,7 +49,7 @@ func newNetwork(v *inventory.Inventory) network {
 	return n
 }
 
-// capacity returns the whole capacity of p in each direction, in kbit/s.
+// capacity returns the kbit/s in each direction.
 func capacity(p *inventory.Interface) int64 {
 	if p.Capacity == 0 {
 		return unlimited
@@ -61,10 +57,9 @@ func capacity(p *inventory.Interface) int64 {
 	return p.Capacity
 }
 
-// freePublic counts the public addresses that are not held.
 func (n *network) freePublic() int64 { return int64(len(n.public.names) - n.public.held) }
 
-// networkOf returns the network resources that a sliver holds; nil for none.
+// networkOf returns nil for a sliver without network resources.
 func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	var ports []portHold
 	for _, i := range s.Interfaces {
@@ -83,7 +78,7 @@ func (x *Index) networkOf(s *am.Sliver) *networkHold {
 	return &networkHold{ports, s.PublicAddress}
 }
 
-// equal reports whether h and o have the same content; both may be nil.
+// equal accepts nil for h and o.
 func (h *networkHold) equal(o *networkHold) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -91,7 +86,7 @@ func (h *networkHold) equal(o *networkHold) bool {
 	return h.public == o.public && slices.Equal(h.ports, o.ports)
 }
 
-// count adds the network resources of a sliver's hold, or removes them if sign is negative.
+// count removes the resources of the hold if sign is negative.
 func (n *network) count(v *inventory.Inventory, holding hold, sign int32) {
 	h := holding.network
 	if h == nil {

@@ -10,7 +10,6 @@ import (
 // is unlimited on that side.
 type stablePeriod struct{ from, until time.Time }
 
-// contains reports whether t is in the period.
 func (c *stablePeriod) contains(t time.Time) bool {
 	return !t.Before(c.from) && (c.until.IsZero() || t.Before(c.until))
 }
@@ -36,7 +35,6 @@ func (x *Index) Advance(now time.Time) {
 	x.applyOutages(now)
 }
 
-// applyOutages applies the plan as of now to the layout.
 func (x *Index) applyOutages(now time.Time) {
 	x.now = now
 	from, until := x.plan.StablePeriod(now)
@@ -47,7 +45,6 @@ func (x *Index) applyOutages(now time.Time) {
 	}
 }
 
-// applyPlan records which windows and drains of a plan are in force.
 func (x *layout) applyPlan(p *maintenance.Plan, now time.Time) {
 	for i, c := range x.inv.Components {
 		w, drained := p.WindowAt(c.Name, now), p.Drain(c.Name) != nil
@@ -62,7 +59,6 @@ func (x *layout) applyPlan(p *maintenance.Plan, now time.Time) {
 	}
 }
 
-// maintenanceOf returns the planned maintenance in force on component i; nil for none.
 func (x *layout) maintenanceOf(i int32) *maintenance.Window {
 	if x.windows == nil {
 		return nil
@@ -70,11 +66,8 @@ func (x *layout) maintenanceOf(i int32) *maintenance.Window {
 	return x.windows[i]
 }
 
-// drainedByPlan reports whether the plan drains component i.
 func (x *layout) drainedByPlan(i int32) bool { return x.drains != nil && x.drains[i] }
 
-// drained reports whether the inventory or the plan drains component i.
 func (x *layout) drained(i int32) bool { return x.inv.Components[i].Drained || x.drainedByPlan(i) }
 
-// serves reports whether component i takes new slivers.
 func (x *layout) serves(i int32) bool { return !x.drained(i) && x.maintenanceOf(i) == nil }

@@ -21,7 +21,6 @@ type Permit struct {
 	NoSliverType string
 }
 
-// component reports whether component i is permitted.
 func (p *Permit) component(i int32) bool {
 	if p.Components == nil {
 		return true
@@ -30,12 +29,11 @@ func (p *Permit) component(i int32) bool {
 	return ok
 }
 
-// sliverType reports whether a sliver type is permitted.
 func (p *Permit) sliverType(t *inventory.SliverType) bool {
 	return p.SliverTypes == nil || slices.Contains(p.SliverTypes, t.Name)
 }
 
-// firstAllowed returns the first permitted type, or the first of all if none is.
+// firstAllowed returns the first of all types if none is permitted.
 func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverType {
 	for _, t := range types {
 		if p.sliverType(t) {
@@ -45,10 +43,9 @@ func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverTy
 	return types[0]
 }
 
-// nextAllowed returns the next place after the given place at which a search may find a
-// permitted component. The given place has component i, which is not permitted. The search
-// jumps from one permitted component to the next. So its cost grows only with the free or the
-// permitted components, whichever are fewer.
+// nextAllowed returns the next place at which a search may find a permitted component. The
+// given place has component i, which is not permitted. The cost of a search grows only with
+// the free or the permitted components, whichever are fewer.
 func (p *Permit) nextAllowed(c *class, kind, place int, i int32) int {
 	if kind == ownHosts {
 		return place + 1
@@ -61,7 +58,6 @@ func (p *Permit) nextAllowed(c *class, kind, place int, i int32) int {
 	return place + sort.Search(len(rest), func(j int) bool { return rest[j] >= p.Components[k] })
 }
 
-// permitsAny reports whether a member of c is permitted.
 func (p *Permit) permitsAny(c *class) bool {
 	members, permitted := c.members, p.Components
 	for len(members) > 0 && len(permitted) > 0 {

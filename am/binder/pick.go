@@ -19,7 +19,6 @@ type search struct {
 // atEnd is the cursor of a search that has tried everything.
 const atEnd = 1 << 30
 
-// Kinds of components.
 const (
 	ownHosts   = iota // shared, and used by no other slice
 	openHosts         // shared, in use, not closed
@@ -38,10 +37,9 @@ var (
 	aloneTogether = []int{ownHosts, emptyHosts}
 )
 
-// class returns the class of the components for an unbound node.
 func (n *node) class() classKey { return classKey{n.SliverType, n.hardware, n.within} }
 
-// pick returns the component for an unbound node, or refuses the node and returns -1.
+// pick returns -1 if it refuses the node.
 func (b *binding) pick(n *node) int32 {
 	c := b.x.classes[n.class()]
 	var suits func(*inventory.Component) bool
@@ -79,7 +77,7 @@ func (b *binding) forbidden(n *node, c *class, w want, minimum int32, suits func
 	return barred
 }
 
-// findAny is find, but also finds components that are not permitted. It moves no cursor.
+// findAny is find for all components, permitted or not. It moves no cursor.
 func (b *binding) findAny(c *class, w want, minimum int32, suits func(*inventory.Component) bool) int32 {
 	if suits == nil {
 		suits = func(*inventory.Component) bool { return true }
@@ -90,7 +88,6 @@ func (b *binding) findAny(c *class, w want, minimum int32, suits func(*inventory
 	return b.find(c, w, minimum, suits)
 }
 
-// bindGroup finds one host for all members, or refuses them.
 func (b *binding) bindGroup(name string, members []*node) {
 	w := want{within: members[0].within}
 	count := map[*inventory.SliverType]int32{}
@@ -185,9 +182,9 @@ func (b *binding) find(c *class, w want, minimum int32, suits func(*inventory.Co
 	return -1
 }
 
-// nextComponent returns the first place of a kind at which at least minimum slivers fit, and
-// the component there. The search begins at start. A negative place means none. For the kind
-// ownHosts the minimum is not checked.
+// nextComponent returns the first place of a kind, from start on, at which at least minimum
+// slivers fit, and the component there. A negative place means none. For the kind ownHosts,
+// the minimum is not checked.
 func (b *binding) nextComponent(c *class, kind, start int, minimum int32) (int, int32) {
 	var t *tree
 	switch kind {

@@ -12,7 +12,6 @@ type pool[K comparable] struct {
 	held    int // the number of held names
 }
 
-// newPool returns a pool in which all names are free.
 func newPool[K comparable](names []K) pool[K] {
 	p := pool[K]{names: names, place: make(map[K]int, len(names)), holders: make([]int32, len(names)), free: newTree(len(names))}
 	for i, n := range names {
@@ -22,7 +21,7 @@ func newPool[K comparable](names []K) pool[K] {
 	return p
 }
 
-// count adds sign to the number of holders of n.
+// count ignores a name that the pool does not have.
 func (p *pool[K]) count(n K, sign int32) {
 	i, ok := p.place[n]
 	if !ok {
@@ -39,7 +38,6 @@ func (p *pool[K]) count(n K, sign int32) {
 	}
 }
 
-// shortageText returns the message for a request that asks for more names than are free.
 func (p *pool[K]) shortageText(what string, asked int) string {
 	total := len(p.names)
 	if free := total - p.held; free > 0 {
@@ -48,7 +46,7 @@ func (p *pool[K]) shortageText(what string, asked int) string {
 	return fmt.Sprintf("none of the %d %s of this aggregate is free", total, what)
 }
 
-// retryHint returns a further remedy if waiting can help, else "".
+// retryHint returns "" if waiting cannot help.
 func (p *pool[K]) retryHint(asked int) string {
 	if asked > len(p.names) {
 		return ""

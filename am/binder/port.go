@@ -7,7 +7,6 @@ import (
 	"patchbay/inventory"
 )
 
-// componentOfInterfaces returns the component whose interface n asks for; nil for none.
 func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	for i := range n.Node.Interfaces {
 		if in := &n.Node.Interfaces[i]; in.ComponentID != "" {
@@ -19,8 +18,8 @@ func (b *binding) componentOfInterfaces(n *node) *inventory.Component {
 	return nil
 }
 
-// choosePorts finds the physical interfaces that n asks for. The node n has a component. If
-// the inventory has no interfaces of that component, the provider chooses.
+// choosePorts requires that n has a component. If the inventory has no interfaces of that
+// component, the provider chooses.
 func (b *binding) choosePorts(n *node) {
 	c := n.Component
 	if len(c.Interfaces) == 0 {
@@ -46,7 +45,7 @@ func (b *binding) choosePorts(n *node) {
 	}
 }
 
-// portAsked returns the physical interface that an end asks for; nil for any.
+// portAsked returns nil if the end asks for no physical interface.
 func (b *binding) portAsked(e end) *inventory.Interface {
 	if asked := b.nodes[e.node].portsAsked; asked != nil {
 		return asked[e.number]
@@ -54,7 +53,6 @@ func (b *binding) portAsked(e end) *inventory.Interface {
 	return nil
 }
 
-// remainingCapacity returns the remaining capacity of a physical interface.
 func (b *binding) remainingCapacity(p *inventory.Interface) amount {
 	if p.Capacity == 0 {
 		return amount{unlimited, unlimited}
@@ -63,12 +61,11 @@ func (b *binding) remainingCapacity(p *inventory.Interface) amount {
 	return amount{p.Capacity - held.out - claimed.out, p.Capacity - held.in - claimed.in}
 }
 
-// users returns how many interfaces of slivers use a physical interface.
 func (b *binding) users(p *inventory.Interface) int32 {
 	return b.x.network.ports[p.Index].users + b.ports[int32(p.Index)].users
 }
 
-// claimPort takes the capacity a of the interface p, or with a negative sign releases it.
+// claimPort releases the capacity if sign is negative.
 func (b *binding) claimPort(p *inventory.Interface, a amount, sign int32) {
 	c := b.ports[int32(p.Index)]
 	c.out += int64(sign) * a.out
@@ -148,7 +145,6 @@ func (b *binding) try(w *wire, l *inventory.Link, amounts []amount) (r route, sh
 	return r, nil, true
 }
 
-// releasePorts releases the interfaces of a route.
 func (b *binding) releasePorts(r route, amounts []amount) {
 	for i, p := range r.ports {
 		if p != nil {
@@ -157,7 +153,6 @@ func (b *binding) releasePorts(r route, amounts []amount) {
 	}
 }
 
-// connect chooses the physical interfaces of a wire, or refuses it.
 func (b *binding) connect(w *wire) {
 	if w.tunnel || len(w.ends) == 0 {
 		return
@@ -269,7 +264,6 @@ func (b *binding) joins(w *wire, l *inventory.Link) bool {
 	return true
 }
 
-// onLink reports whether one of the interfaces can use l.
 func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	for _, p := range ports {
 		if p.CarriesLinks() && p.Link == l {
@@ -279,7 +273,6 @@ func onLink(ports []*inventory.Interface, l *inventory.Link) bool {
 	return false
 }
 
-// setPort records the physical interface and the capacity that an end gets.
 func (b *binding) setPort(e end, p *inventory.Interface, a amount) {
 	got := &b.nodes[e.node].Interfaces[e.number]
 	got.Component, got.Out, got.In = p.URN, a.out, a.in

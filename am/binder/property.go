@@ -38,7 +38,6 @@ type peers struct {
 	ends []int
 }
 
-// assignProperties sets the properties of frames that leave each interface.
 func (b *binding) assignProperties() {
 	left := maxPropertySum
 	for i := range b.wires {
@@ -66,8 +65,7 @@ func (b *binding) assignProperties() {
 	}
 }
 
-// qualitiesOf returns the properties of a link, sorted by its ends. Properties that name an
-// end which the link does not have are ignored.
+// qualitiesOf ignores properties that name an end which the link does not have.
 func (b *binding) qualitiesOf(w *wire) *qualities {
 	n := len(w.ends)
 	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), classOf: make([]int, n)}
@@ -106,7 +104,7 @@ func (b *binding) qualitiesOf(w *wire) *qualities {
 	return s
 }
 
-// mergePairs combines the pairs to the same end. Such pairs must be neighbours in the list.
+// mergePairs requires that pairs to the same end are neighbours in the list.
 func mergePairs(list []pair) []pair {
 	out := list[:0]
 	for _, p := range list {
@@ -128,8 +126,8 @@ type group struct {
 	singles []int // single ends
 }
 
-// leaving returns the properties of frames that leave end n. size is the approximate size of
-// the properties in bytes. ok is false if the properties exceed the limits.
+// leaving returns the properties of frames that leave end n, and their approximate size in
+// bytes. ok is false if the properties exceed the limits.
 func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Property, size int, ok bool) {
 	groups := s.groups(n)
 	rest := s.remaining(n, w, groups)
@@ -157,14 +155,12 @@ func (s *qualities) leaving(n int, w *wire, name func(int) string) (list []am.Pr
 	return list, names + 64*len(list), true
 }
 
-// property returns the property of frames to the named interfaces; without names, of frames to
-// all interfaces.
+// property returns the property of frames to all interfaces if names is empty.
 func property(s quality, names []string) am.Property {
 	return am.Property{To: names, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }
 
-// groups puts the other ends into groups: frames from end n have the same quality to all ends
-// of a group. The groups are sorted by their first end.
+// groups sorts the groups by their first end.
 func (s *qualities) groups(n int) []*group {
 	var all []*group
 	find := map[quality]*group{}

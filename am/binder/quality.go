@@ -14,7 +14,6 @@ type quality struct {
 	loss     float64 // per cent
 }
 
-// qualityOf converts a property of a request, without its ends.
 func qualityOf(p rspec.Property) quality { return quality{p.Capacity, p.Latency, percent(p.Loss)} }
 
 // percent converts a fraction of 1 to per cent. It rounds to 15 digits, which restores the
@@ -38,7 +37,7 @@ func (s quality) combine(o quality) quality {
 	return quality{s.capacity, max(s.latency, o.latency), max(s.loss, o.loss)}
 }
 
-// overriddenBy returns s with its values replaced by those that o has. o is more specific.
+// overriddenBy returns s with its values replaced by those that o has.
 func (s quality) overriddenBy(o quality) quality {
 	if o.capacity != 0 {
 		s.capacity = o.capacity

@@ -64,11 +64,9 @@ func (x *Index) SetInventory(v *inventory.Inventory) {
 	apply()
 }
 
-// Prepare prepares the index for the inventory v. It returns the function apply, which
-// switches to v, and the function drop, which discards v. Call one of these functions, once
-// and soon. The slow work happens in Prepare while the index is in use; Bind waits only for
-// apply. A decision of Store.Commit may use the index more than once, so do not call apply
-// during a decision.
+// Prepare prepares the index for the inventory v. Call one of the results, once and soon:
+// apply switches to v, and drop discards v. Bind waits only for apply. A decision of
+// Store.Commit may use the index more than once, so do not call apply during a decision.
 func (x *Index) Prepare(v *inventory.Inventory) (apply, drop func()) {
 	x.preparing.Lock()
 	x.mu.Lock()
@@ -120,8 +118,8 @@ func (x *Index) Prepare(v *inventory.Inventory) (apply, drop func()) {
 	return apply, drop
 }
 
-// addHold counts a hold of another layout in this layout. It returns the hold with the index
-// of its component in this layout.
+// addHold accepts a hold of another layout. It returns the hold with the index of its
+// component in this layout.
 func (x *layout) addHold(h hold) hold {
 	h = x.locate(h)
 	x.count(h, 1)

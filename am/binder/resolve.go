@@ -8,8 +8,6 @@ import (
 	"patchbay/inventory"
 )
 
-// resolve finds in the inventory the component, types and image that a node names, or
-// refuses the node.
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
@@ -35,7 +33,6 @@ func (b *binding) resolve(n *node) {
 	b.setTypeAndImage(n, c)
 }
 
-// setTypeAndImage sets the sliver type and image of a node on component c, or refuses the node.
 func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -54,8 +51,6 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 }
 
-// setTypeAndImageUnbound sets the sliver type and image of a node that names no component, or
-// refuses the node.
 func (b *binding) setTypeAndImageUnbound(n *node) {
 	t, ok := b.sliverTypeOf(n)
 	if !ok {
@@ -79,9 +74,9 @@ func (b *binding) setTypeAndImageUnbound(n *node) {
 	}
 }
 
-// sliverTypeOf returns the sliver type that the node names; else the site's default, or a
-// permitted type if the default is not permitted. It refuses a node whose type does not
-// exist, and returns false.
+// sliverTypeOf returns the site's default for a node that names no type, or a permitted
+// type if the default is not permitted. It refuses a node whose type does not exist, and
+// returns false.
 func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
@@ -111,7 +106,6 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
-// setSliverType gives n the sliver type t and the requested image, or refuses n.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
 	if !b.permit.sliverType(t) {
 		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.permit.NoSliverType)

@@ -19,8 +19,7 @@ const (
 	narrow             // its physical interfaces have too little capacity left
 )
 
-// check decides whether w fits on component i in addition to the slivers there. It has all
-// the rules; the trees only find components that are worth checking.
+// check has all the rules; the trees only find components that are worth checking.
 func (b *binding) check(i int32, w want) verdict {
 	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
 	if b.x.drained(i) {

@@ -1,13 +1,12 @@
 package binder
 
-// tree holds a number for each place. It finds the first place, from a given place on, whose
-// number is large enough. Setting and finding take logarithmic time.
+// tree holds a number for each place. It finds the first place, from a given place on,
+// whose number is large enough. All methods take logarithmic time.
 type tree struct {
 	base int     // places, rounded up to a power of two
 	max  []int32 // max[1] is the root, max[base+i] is place i; nil while all are 0
 }
 
-// newTree returns a tree with the number 0 at each place.
 func newTree(places int) tree {
 	base := 1
 	for base < places {
@@ -16,7 +15,6 @@ func newTree(places int) tree {
 	return tree{base: base}
 }
 
-// at returns the number at place i.
 func (t *tree) at(i int) int32 {
 	if t.max == nil {
 		return 0
@@ -24,7 +22,6 @@ func (t *tree) at(i int) int32 {
 	return t.max[t.base+i]
 }
 
-// set sets the number at place i to v.
 func (t *tree) set(i int, v int32) {
 	if t.max == nil {
 		if v == 0 {

@@ -77,8 +77,6 @@ func (e *UnsatisfiedError) Error() string {
 	return b.String()
 }
 
-// places returns the beginning of a message: the line of a node or link, or the first line of
-// several. It returns "" if the line is unknown.
 func places(lines []int) string {
 	switch first := slices.Min(lines); {
 	case first == 0:
@@ -118,7 +116,6 @@ var codeOrder = []am.Code{
 	am.BadArgs, am.SearchFailed, am.Unsupported, am.Refused, am.TooBig, am.NoVLAN, am.ErrorCode, am.ServerError, am.TimedOut, am.Unavailable, am.Busy,
 }
 
-// sortReasons sorts reasons by codeOrder.
 func sortReasons(r []Reason) {
 	slices.SortStableFunc(r, func(a, b Reason) int {
 		return cmp.Compare(slices.Index(codeOrder, a.Code), slices.Index(codeOrder, b.Code))

@@ -47,14 +47,11 @@ const unlimited = 1 << 40
 // sum adds two capacities, up to unlimited.
 func sum(a, b int64) int64 { return min(a+b, unlimited) }
 
-// add adds two amounts, each direction up to unlimited.
 func (a amount) add(b amount) amount { return amount{sum(a.out, b.out), sum(a.in, b.in)} }
 
-// within reports whether a is at most b in both directions.
 func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
 
-// readWires converts the links of the request to wires, and records mistakes in the
-// links as reasons.
+// readWires records mistakes in the links as reasons.
 func (b *binding) readWires() {
 	r := b.request
 	if len(r.Links) == 0 {
@@ -106,7 +103,6 @@ func (b *binding) readWires() {
 	b.flawed = len(b.reasons) > before
 }
 
-// readSharedVLAN finds the VLAN that a link joins.
 func (b *binding) readSharedVLAN(w *wire) {
 	if w.SharedVLAN == "" {
 		return
@@ -133,8 +129,8 @@ func (b *binding) readSharedVLAN(w *wire) {
 	}
 }
 
-// amounts returns the capacity that each end takes. Call it when all nodes have components,
-// because traffic within a component takes no capacity.
+// amounts requires that all nodes have components, because traffic within a component takes
+// no capacity.
 func (b *binding) amounts(w *wire) []amount {
 	return w.amounts(func(x, y end) bool { return b.nodes[x.node].Component != b.nodes[y.node].Component })
 }

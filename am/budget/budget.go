@@ -70,7 +70,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// add changes the bytes in use of a caller by n. The caller holds mu.
+// add requires that the caller holds mu.
 func (b *Budget) add(caller string, n int64) {
 	b.used += n
 	if b.by[caller] += n; b.by[caller] == 0 {

@@ -101,7 +101,6 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// loadRoots reads the trusted CA certificates of servers.
 func loadRoots(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -132,7 +131,7 @@ func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value
 	return r, err
 }
 
-// call does what Call does, without Reply.Took and without the method in errors.
+// call neither sets Reply.Took nor adds the method to errors.
 func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
 	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {
@@ -154,7 +153,6 @@ func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value)
 	return parseReply(v)
 }
 
-// send posts a call and returns the body of an answer with status 200.
 func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.String(), bytes.NewReader(text))
 	if err != nil {
@@ -185,7 +183,6 @@ func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, 
 	return body, nil
 }
 
-// recordf writes to Config.RecordTo, if that is set.
 func (c *Client) recordf(format string, args ...any) error {
 	if c.record == nil {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"syscall"
 )
 
-// httpError returns an error that explains the HTTP status of an answer, and what to do.
 func httpError(resp *http.Response) error {
 	var text string
 	switch s := resp.StatusCode; {
@@ -40,7 +39,6 @@ func httpError(resp *http.Response) error {
 	return fmt.Errorf("HTTP status %d: %s", resp.StatusCode, text)
 }
 
-// explain adds to err the reason why there is no answer, if the reason is known.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the method and the URL, which the caller knows
@@ -51,7 +49,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// explanation describes a failed exchange in plain words; "" for an unknown error.
+// explanation returns "" for an unknown error.
 func (c *Client) explanation(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer from %s within %s; the call may nevertheless have been carried out", c.url.Host, c.timeout)
@@ -85,7 +83,7 @@ func (c *Client) explanation(ctx context.Context, err error) string {
 	return ""
 }
 
-// explainAlert explains a TLS alert of the server, by its name in crypto/tls.
+// explainAlert accepts the name of an alert in crypto/tls.
 func explainAlert(alert string) string {
 	switch alert {
 	case "certificate required":
@@ -110,7 +108,6 @@ func explainAlert(alert string) string {
 	return "the server ended the TLS handshake"
 }
 
-// explainVerification explains why the server's certificate was not accepted.
 func explainVerification(err error) string {
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Sprintf("the server's certificate is not for %s", e.Host)

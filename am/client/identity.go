@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// loadIdentity reads a certificate with its chain and its key. The certificates are sent
-// unchanged and never parsed, because Go's parser refuses some certificates of the
-// federation.
+// loadIdentity does not parse the certificates, because Go's parser refuses some
+// certificates of the federation.
 func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	if keyFile == "" {
 		keyFile = certFile
@@ -49,7 +48,6 @@ func loadIdentity(certFile, keyFile string) (*tls.Certificate, error) {
 	return nil, fmt.Errorf("the key in %s belongs to no certificate in %s", keyFile, certFile)
 }
 
-// loadKey reads the first private key of a PEM file.
 func loadKey(file string) (crypto.Signer, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -72,7 +70,6 @@ func loadKey(file string) (crypto.Signer, error) {
 	return nil, fmt.Errorf("%s holds no private key as PEM", file)
 }
 
-// parseKey parses the private key in a PEM block.
 func parseKey(block *pem.Block) (crypto.Signer, error) {
 	var key any
 	var err error
@@ -98,8 +95,8 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// belongs reports whether the certificate der is for key. It looks for the encoded
-// public key, which a certificate contains unchanged.
+// belongs does not parse the certificate der: a certificate contains the encoded public key
+// unchanged.
 func belongs(key crypto.Signer, der []byte) bool {
 	var public []byte
 	switch k := key.Public().(type) {

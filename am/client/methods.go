@@ -86,7 +86,7 @@ func (c *Client) Shutdown(ctx context.Context, slice string, creds []Credential,
 	return done, r, nil
 }
 
-// do does what Call does, but returns a refusal as an error, too.
+// do returns a refusal as an error, unlike Call.
 func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) (Reply, error) {
 	r, err := c.Call(ctx, method, params...)
 	if err == nil {
@@ -95,7 +95,6 @@ func (c *Client) do(ctx context.Context, method string, params ...xmlrpc.Value) 
 	return r, err
 }
 
-// answer calls a method whose value is a struct. It parses the struct as an Answer.
 func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec bool, params ...xmlrpc.Value) (Answer, Reply, error) {
 	r, err := c.do(ctx, method, params...)
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *Client) answer(ctx context.Context, method string, withURN, withRSpec b
 	return a, r, misread(method, err)
 }
 
-// parseAnswer reads an Answer. It fails if the URN or the RSpec is required and missing.
+// parseAnswer fails if the URN or the RSpec is required and missing.
 func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
 	s, ok := v.(xmlrpc.Struct)
 	if !ok {
@@ -127,7 +126,6 @@ func parseAnswer(v xmlrpc.Value, withURN, withRSpec bool) (Answer, error) {
 	return a, err
 }
 
-// slivers calls a method whose reply is an array of slivers.
 func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Value) ([]Sliver, Reply, error) {
 	r, err := c.do(ctx, method, params...)
 	if err != nil {
@@ -137,7 +135,6 @@ func (c *Client) slivers(ctx context.Context, method string, params ...xmlrpc.Va
 	return s, r, misread(method, err)
 }
 
-// misread adds the method to an error about the value of a successful answer.
 func misread(method string, err error) error {
 	if err == nil {
 		return nil

@@ -25,8 +25,7 @@ type Options struct {
 // Time formats t as the API requires: UTC, whole seconds.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// wire returns the options argument. If withRSpec is true, the argument has the member
-// geni_rspec_version, which some methods require.
+// wire adds geni_rspec_version, which some methods require, if withRSpec is true.
 func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	s := xmlrpc.Struct{}
 	if withRSpec {

@@ -40,7 +40,6 @@ func (r Reply) Err() error {
 	return e
 }
 
-// parseReply reads the struct of code, value and output that every method returns.
 func parseReply(v xmlrpc.Value) (Reply, error) {
 	raw, ok := v.(xmlrpc.Struct)
 	if !ok {

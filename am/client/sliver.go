@@ -35,8 +35,8 @@ type Service struct {
 // Interface is an interface of a node. Emulator names the technique of its link.
 type Interface struct{ ClientID, Link, MAC, Emulator string }
 
-// parseSlivers reads an array of slivers. It fails if a sliver has no URN, allocation
-// state or end of lease, which the API requires.
+// parseSlivers fails if a sliver has no URN, allocation state or end of lease, which the
+// API requires.
 func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
@@ -65,7 +65,6 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 	return out, nil
 }
 
-// parseExtensions reads the members that only Patchbay sends.
 func parseExtensions(s xmlrpc.Struct, to *Sliver) error {
 	err := each(s, "patchbay_services", func(x xmlrpc.Struct) (err error) {
 		var v Service
@@ -88,8 +87,7 @@ func parseExtensions(s xmlrpc.Struct, to *Sliver) error {
 	})
 }
 
-// each calls f for each struct in a list. The list is the member of s with the given name. If s
-// has no such member, each does nothing.
+// each does nothing if s has no member with the given name.
 func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	v, ok := s.Get(name)
 	if !ok {
@@ -111,8 +109,6 @@ func each(s xmlrpc.Struct, name string, f func(xmlrpc.Struct) error) error {
 	return nil
 }
 
-// members reads string members of s into fields, by name. If required is true, members fails
-// for a missing member.
 func members(s xmlrpc.Struct, required bool, fields map[string]*string) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if err := member(s, name, fields[name], required); err != nil {
@@ -122,7 +118,7 @@ func members(s xmlrpc.Struct, required bool, fields map[string]*string) error {
 	return nil
 }
 
-// member reads one string member of s. If required is true, it fails for a missing member.
+// member fails for a missing member only if required is true.
 func member(s xmlrpc.Struct, name string, to *string, required bool) error {
 	v, ok := s.Get(name)
 	if !ok && !required {
@@ -151,7 +147,6 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("not a time: %q", s)
 }
 
-// kind returns the XML-RPC name of v's type for messages, such as "a string".
 func kind(v xmlrpc.Value) string {
 	switch v.(type) {
 	case nil:

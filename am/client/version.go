@@ -26,7 +26,6 @@ func (c *Client) GetVersion(ctx context.Context) (Version, Reply, error) {
 	return v, r, misread("GetVersion", err)
 }
 
-// parseVersion reads the value of an answer of GetVersion.
 func parseVersion(value xmlrpc.Value) (v Version, err error) {
 	s, ok := value.(xmlrpc.Struct)
 	if !ok {

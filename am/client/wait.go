@@ -43,7 +43,6 @@ var (
 	Gone = Wanted{}
 )
 
-// has reports whether a sliver is in one of the wanted states.
 func (w Wanted) has(s Sliver) bool { return slices.Contains(w, am.OperationalState(s.Operational)) }
 
 // FailedError has the slivers that failed while Wait waited for them.
@@ -108,8 +107,8 @@ func Wait(ctx context.Context, status StatusFunc, goal Wanted, report func([]Sli
 	}
 }
 
-// reached reports whether the slivers in list fulfil the condition. It fails if they cannot
-// fulfil it any more: the list is empty, or some slivers failed and no other is changing.
+// reached fails if the slivers cannot fulfil the condition any more: the list is empty, or
+// some slivers failed and no other is changing.
 func (w Wanted) reached(list []Sliver) (bool, error) {
 	if len(w) == 0 || len(list) == 0 {
 		if len(list) == 0 && len(w) > 0 {
@@ -137,7 +136,6 @@ func (w Wanted) reached(list []Sliver) (bool, error) {
 	return true, nil
 }
 
-// mayPass reports whether a failed call may succeed when it is repeated.
 func mayPass(err error) bool {
 	if e, ok := errors.AsType[*am.Error](err); ok {
 		return e.Code == am.Busy || e.Code == am.ServerBusy

@@ -151,7 +151,7 @@ func (c *Clock) State() State {
 	return c.state(wall, steady)
 }
 
-// state returns the state for a reading. The caller holds mu.
+// state requires that the caller holds mu.
 func (c *Clock) state(wall time.Time, steady time.Duration) State {
 	site := c.advance(wall, steady)
 	return State{Site: site, Host: wall, Doubt: c.doubt, Since: c.since, Lost: c.lost}
@@ -170,8 +170,7 @@ func (c *Clock) Trust() (previous, current State) {
 	return previous, State{Site: wall, Host: wall}
 }
 
-// advance updates and returns the site's time for a reading of both clocks. It also begins
-// or ends a doubt. The caller holds mu.
+// advance begins or ends a doubt if necessary. The caller holds mu.
 func (c *Clock) advance(wall time.Time, steady time.Duration) time.Time {
 	site := c.site.Add(steady - c.steady)
 	ahead := wall.Sub(site)
@@ -198,12 +197,10 @@ func (c *Clock) isTrusted(ahead, steady time.Duration) bool {
 	return steady < bootPeriod && c.opt.Host.Synced()
 }
 
-// setToHost sets the site's time to the host's clock, which is no longer in doubt.
 func (c *Clock) setToHost(wall time.Time, steady time.Duration) {
 	c.site, c.steady, c.doubt, c.since = wall, steady, NoDoubt, time.Time{}
 }
 
-// wake makes Run save the file.
 func (c *Clock) wake() {
 	select {
 	case c.changed <- struct{}{}:

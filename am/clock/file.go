@@ -28,7 +28,7 @@ type record struct {
 // latest is the latest valid time in a file.
 var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// parse parses a record. It fails for values that a Clock never writes.
+// parse fails for values that a Clock never writes.
 func parse(text []byte) (r record, err error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, err
@@ -52,7 +52,6 @@ func parse(text []byte) (r record, err error) {
 	return r, nil
 }
 
-// brokenError means that the file exists but is invalid.
 type brokenError struct {
 	path string
 	err  error
@@ -73,8 +72,7 @@ func Check(file string) error {
 	return err
 }
 
-// load reads the file. It returns fs.ErrNotExist if the file is missing, a *brokenError
-// if it is invalid, or the error of the file system.
+// load returns fs.ErrNotExist if the file is missing, and a *brokenError if it is invalid.
 func load(path string) (r record, err error) {
 	if path == "" {
 		return r, os.ErrNotExist

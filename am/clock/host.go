@@ -54,7 +54,7 @@ func read() (wall time.Time, steady time.Duration) {
 	return wall, steady
 }
 
-// sinceBoot returns the time since the boot, suspended time included.
+// sinceBoot includes suspended time.
 func sinceBoot() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)

@@ -54,7 +54,6 @@ func (c *Clock) Run(ctx context.Context) {
 	}
 }
 
-// log logs the doubt, or the end of a doubt, and the time that leases follow.
 func (c *Clock) log(s State) {
 	log := c.opt.Log.With("site", s.Site, "host", s.Host)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// probeBatch runs a dry run at one provider for all slivers of a batch. It returns an error
-// for each sliver, in the order of the batch; nil if the sliver can be created.
+// probeBatch returns an error for each sliver, in the order of the batch; nil if the sliver
+// can be created.
 func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {

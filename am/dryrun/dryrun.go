@@ -85,7 +85,7 @@ func (p *Prober) WantsProbe(component urn.URN) bool {
 	return ok
 }
 
-// provider returns the provider called name if it wants dry runs and obeys noop.
+// provider returns false if the provider wants no dry runs or does not obey noop.
 func (p *Prober) provider(name string) (Provider, bool) {
 	p.mu.Lock()
 	deaf := p.deaf[name]
@@ -96,7 +96,6 @@ func (p *Prober) provider(name string) (Provider, bool) {
 	return p.cfg.Providers(name)
 }
 
-// line returns the line of the provider called name, and creates the line if necessary.
 func (p *Prober) line(name string) line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,6 @@ func (p *Prober) line(name string) line {
 	return p.lines[name]
 }
 
-// batch holds the slivers of one provider.
 type batch struct {
 	name       string
 	provider   Provider
@@ -132,7 +130,7 @@ type batch struct {
 // may exist for other reasons than the dry run, so Probe does not remove the resource.
 //
 // The slivers in leaving are of the same slice and are being removed. The dry run lists their
-// nodes as absent. Otherwise a provider would count these nodes when it checks the new nodes.
+// nodes as absent. Otherwise, a provider would count these nodes when it checks the new nodes.
 func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChanged func(am.Sliver) bool) []*am.Error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Limit)
 	defer cancel()
@@ -156,8 +154,7 @@ func (p *Prober) Probe(ctx context.Context, slivers, leaving []am.Sliver, isChan
 	return out
 }
 
-// batches groups slivers by the names of their providers. It leaves out slivers whose
-// provider wants no dry runs.
+// batches leaves out slivers whose provider wants no dry runs.
 func (p *Prober) batches(slivers []am.Sliver) map[string]*batch {
 	all := map[string]*batch{}
 	for i, s := range slivers {

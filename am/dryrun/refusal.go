@@ -10,8 +10,8 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// unanswered returns the error for a call that failed as a whole. name is the provider's name.
-// The text contains the provider's message for experimenters, but no error of the host.
+// unanswered returns an error with the provider's message for experimenters, but without
+// errors of the host.
 func unanswered(name string, err error) *am.Error {
 	text := fmt.Sprintf("its provider %s did not answer", name)
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Msg != "" {
@@ -31,7 +31,6 @@ func unanswered(name string, err error) *am.Error {
 	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
 }
 
-// refused converts the error that a provider returned for one resource.
 func refused(e *provider.Error) *am.Error {
 	code, detail := am.ErrorCode, am.Detail(0)
 	switch e.Kind {

@@ -40,8 +40,8 @@ func (p *Prober) Unanswering() (components []urn.URN) {
 	return components
 }
 
-// refuseSilent stores an error in errs for each sliver whose component is not probed now. It
-// reports whether there is such a sliver.
+// refuseSilent stores an error in errs for each sliver whose component is not probed now.
+// It reports whether there is such a sliver.
 func (p *Prober) refuseSilent(b *batch, errs []*am.Error) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,8 +53,7 @@ func (p *Prober) refuseSilent(b *batch, errs []*am.Error) (any bool) {
 	return any
 }
 
-// remember records that a dry run with the slivers at these indexes of b.slivers had no answer.
-// It also removes records that have ended.
+// remember accepts indexes of b.slivers. It also removes records that have ended.
 func (p *Prober) remember(b *batch, indexes []int, err error) {
 	now := time.Now()
 	p.mu.Lock()

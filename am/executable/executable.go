@@ -124,8 +124,8 @@ func (c *Command) Run(ctx context.Context) (heldOpen bool, err error) {
 	return heldOpen, waited
 }
 
-// streams creates a pipe and a stream for each writer. It returns the streams, and the ends
-// of the pipes that the executable gets as standard output and standard error.
+// streams also returns the ends of the pipes that the executable gets as standard output
+// and standard error.
 func (c *Command) streams() (all []*stream, ends []*os.File, err error) {
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		if to == nil {
@@ -163,7 +163,7 @@ func (c *Command) start(ctx context.Context, ends []*os.File) (cmd *exec.Cmd, en
 	return cmd, exit, err
 }
 
-// tryToStart starts the executable, and retries while its file is being written.
+// tryToStart retries while a process has the file of the executable open for writing.
 func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, error) {
 	for {
 		cmd := exec.Command(c.Path, c.Args...)
@@ -203,7 +203,6 @@ func (c *Command) tryToStart(ctx context.Context, ends []*os.File) (*exec.Cmd, e
 	}
 }
 
-// environment returns the environment: PATH, HOME, LANG and Env.
 func (c *Command) environment() []string {
 	return append([]string{"PATH=" + SearchPath(), "HOME=" + cmp.Or(c.Home, os.Getenv("HOME"), "/"), "LANG=C.UTF-8"}, c.Env...)
 }
@@ -213,8 +212,7 @@ func SearchPath() string {
 	return cmp.Or(os.Getenv("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 }
 
-// startHint explains a failed start by the file's mode, owner or first line, and how to correct
-// the file. It returns "" if none of these is the cause.
+// startHint returns "" if the cause is not the file's mode, owner or first line.
 func startHint(path string, err error) string {
 	if info, statErr := os.Stat(path); statErr == nil && errors.Is(err, unix.EACCES) {
 		switch {
@@ -241,7 +239,7 @@ func startHint(path string, err error) string {
 	return ""
 }
 
-// awaitExit returns when the child has ended. It does not reap the child.
+// awaitExit does not reap the child.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

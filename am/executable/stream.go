@@ -12,7 +12,6 @@ import (
 // maxPipe is the largest number of bytes that a pipe holds.
 const maxPipe = 1 << 20
 
-// stream copies the output of an executable to a writer.
 type stream struct {
 	from *os.File
 	to   io.Writer
@@ -40,8 +39,6 @@ func (s *stream) copyOutput(errs chan<- error) {
 	}
 }
 
-// write writes b to the writer, and reports whether that succeeded. It sends an error to the
-// channel errs.
 func (s *stream) write(b []byte, errs chan<- error) bool {
 	_, err := s.to.Write(b)
 	if err != nil {
@@ -79,7 +76,6 @@ func (s *stream) copyRest(b []byte, errs chan<- error) (all bool) {
 	return false // a process still writes
 }
 
-// wait sets the deadline to DrainTimeout from now, and waits until copyOutput has ended.
 func (s *stream) wait() {
 	_ = s.from.SetReadDeadline(time.Now().Add(DrainTimeout))
 	<-s.done

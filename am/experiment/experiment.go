@@ -94,7 +94,7 @@ func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, 
 	return e.run(ctx, end)
 }
 
-// allocate calls Allocate, and retries while components are being cleaned.
+// allocate retries while components are being cleaned.
 func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
 	e.Progress(Allocating, nil)
 	for limit := time.Now().Add(busyTimeout); ; {
@@ -143,8 +143,8 @@ func (e *Experiment) run(ctx context.Context, end time.Time) error {
 	return err
 }
 
-// progressOf returns a function for client.Wait that reports the progress of a phase. The
-// function reports nothing if all slivers fulfil the condition goal from the start.
+// progressOf returns a function for client.Wait. The function reports nothing if all
+// slivers fulfil the condition goal from the start.
 func (e *Experiment) progressOf(phase Phase, goal client.Wanted) func([]client.Sliver) {
 	begun := false
 	return func(list []client.Sliver) {
@@ -155,7 +155,6 @@ func (e *Experiment) progressOf(phase Phase, goal client.Wanted) func([]client.S
 	}
 }
 
-// urnsWhere returns the URNs of the slivers for which match returns true.
 func urnsWhere(list []client.Sliver, match func(client.Sliver) bool) (urns []string) {
 	for _, s := range list {
 		if match(s) {
@@ -217,8 +216,8 @@ func ParseStored(text []byte, aggregate string) *rspec.Request {
 	return r
 }
 
-// parseFor reads a request for the aggregate with the given URN. stored means that the
-// aggregate has accepted the request before.
+// parseFor reads a request for the aggregate with the given URN. The parameter stored means
+// that the aggregate has accepted the request before.
 func parseFor(text []byte, aggregate string, stored bool) (*rspec.Request, error) {
 	u, err := urn.Parse(aggregate)
 	if err != nil {

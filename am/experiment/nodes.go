@@ -139,8 +139,7 @@ func safeLogin(user, host, port string) (Login, bool) {
 	return l, true
 }
 
-// parseProxy reads user@host:port, one side of a proxy element. It returns false if the
-// text has another form or is not safe.
+// parseProxy returns false if the text is not user@host:port, or not safe.
 func parseProxy(s string) (Login, bool) {
 	user, at, ok := strings.Cut(s, "@")
 	host, port, err := net.SplitHostPort(at)

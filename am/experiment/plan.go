@@ -65,7 +65,7 @@ func Compare(previous, request *rspec.Request, existing []client.Sliver) Plan {
 	return append(p, gone...)
 }
 
-// compareNode plans one node without regard to its links.
+// compareNode ignores the links of the node.
 func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sliver) Change {
 	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(existing)}
 	failed := slices.IndexFunc(existing, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
@@ -131,7 +131,6 @@ func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]
 	}
 }
 
-// urnsOf returns the URNs of slivers.
 func urnsOf(list []client.Sliver) []string {
 	var urns []string
 	for _, s := range list {
@@ -145,7 +144,6 @@ func (p Plan) Has(kinds ...Action) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return slices.Contains(kinds, c.Action) })
 }
 
-// delete returns the URNs of the slivers to delete.
 func (p Plan) delete() (urns []string) {
 	for _, c := range p {
 		if c.Action == Replace || c.Action == Remove {
@@ -155,7 +153,6 @@ func (p Plan) delete() (urns []string) {
 	return urns
 }
 
-// allocates reports whether the plan allocates a node.
 func (p Plan) allocates(node string) bool {
 	return slices.ContainsFunc(p, func(c Change) bool { return c.Node == node && (c.Action == Add || c.Action == Replace) })
 }

@@ -35,7 +35,6 @@ func Hosts(slice string, nodes []Node) []Host {
 	return hosts
 }
 
-// label turns any text into one part of a host name.
 func label(s string) string {
 	const most = 63
 	name := strings.Map(func(r rune) rune {
@@ -86,8 +85,7 @@ func SSHConfig(hosts []Host, f SSHFiles) []byte {
 	return []byte(b.String())
 }
 
-// keyAlias returns the HostKeyAlias of a node. It differs for each sliver, since a new
-// sliver of the same node has another key.
+// keyAlias differs for each sliver, since a new sliver of the same node has another key.
 func (h Host) keyAlias() string {
 	u, err := urn.Parse(h.Sliver)
 	if err != nil {

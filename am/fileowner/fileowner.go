@@ -20,7 +20,7 @@ import (
 const config = "patchbay.yaml"
 
 // Of returns the user and the group that must own the files that root writes in the folder
-// dir. In a site this is the owner of the site's folder. Outside of sites, and in a site of
+// dir. In a site, this is the owner of the site's folder. Outside of sites, and in a site of
 // root, it is the owner of dir. If dir is missing, it is the owner of the next folder above
 // that exists. Of follows no symbolic links, except links of root in a folder of root.
 func Of(dir string) (uid, gid int, err error) {
@@ -66,8 +66,6 @@ func Of(dir string) (uid, gid int, err error) {
 	return uid, gid, nil
 }
 
-// open opens a file by its name in the folder with the descriptor dirFD. It returns the file's
-// descriptor and status.
 func open(dirFD int, name string, flags int) (fd int, info unix.Stat_t, err error) {
 	if fd, err = unix.Openat(dirFD, name, flags, 0); err != nil {
 		return -1, info, err

@@ -17,11 +17,10 @@ import (
 // maxOutput limits the part of a hook's output that is kept for messages, in bytes.
 const maxOutput = 2048
 
-// command is a hook that is an executable.
 type command struct{ *Hook }
 
-// send runs the executable. When send returns, no process of its group is alive. Exit
-// status 0 means that the event was taken.
+// send returns when no process of the executable's group is alive. Exit status 0 means that
+// the event was taken.
 func (c *command) send(ctx context.Context, e Event) error {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -51,7 +50,6 @@ func (c *command) send(ctx context.Context, e Event) error {
 	return fmt.Errorf("%w%s", err, output.quote())
 }
 
-// close does nothing, because a command has no resources between deliveries.
 func (c *command) close() {}
 
 // CheckCommand fails if a file cannot be a hook's command.
@@ -86,11 +84,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// quote returns the end of the output as a part of a message.
 func (t *tail) quote() string { return quote(t.end) }
 
-// quote returns the end of a receiver's output as a part of a message; "" if there is
-// none.
 func quote(output []byte) string {
 	output = bytes.TrimSpace(output)
 	if len(output) == 0 {

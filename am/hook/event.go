@@ -75,7 +75,6 @@ type Event struct {
 	Request string `json:"request,omitempty"`
 }
 
-// wants reports whether the hook receives events of kind w.
 func (h *Hook) wants(w Kind) bool {
 	if len(h.Events) == 0 {
 		return slices.Contains(DefaultKinds, w)

@@ -41,7 +41,6 @@ type sender interface {
 	close()
 }
 
-// sender returns the sender for the hook.
 func (h *Hook) sender() sender {
 	if h.URL != "" {
 		return &receiver{hook: h}

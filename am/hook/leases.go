@@ -11,8 +11,7 @@ import (
 	"patchbay/am/urn"
 )
 
-// noticeTimes returns how long before the end of a lease hooks want a notice: each duration
-// once, shortest first.
+// noticeTimes returns each duration once, shortest first.
 func noticeTimes(hooks []Hook) (all []time.Duration) {
 	for i := range hooks {
 		if hooks[i].wants(Expiring) {
@@ -37,7 +36,6 @@ func (r *Runner) dueNotice(s *am.Sliver, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// watchLeases notifies hooks of leases that will end, until ctx ends.
 func (r *Runner) watchLeases(ctx context.Context) {
 	if len(r.noticeTimes) == 0 {
 		return
@@ -62,7 +60,6 @@ func (r *Runner) watchLeases(ctx context.Context) {
 	}
 }
 
-// checkLeases notifies hooks of all leases that will end soon, in batches.
 func (r *Runner) checkLeases(ctx context.Context) error {
 	for {
 		var near []urn.URN
@@ -84,8 +81,8 @@ func (r *Runner) checkLeases(ctx context.Context) error {
 	}
 }
 
-// markExpiring records in each sliver that is due that hooks were notified. Outbox makes the
-// events from this change.
+// markExpiring only records the notice in each sliver. Outbox makes the events from this
+// change.
 func (r *Runner) markExpiring(ctx context.Context, slivers []urn.URN) error {
 	return r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		for _, u := range slivers {

@@ -15,7 +15,7 @@ type Limits struct {
 	// default: 5 s.
 	Grace time.Duration
 	// Events is the largest number of waiting events, and Age their longest wait; default:
-	// 100,000 and 7 d. Beyond these limits the oldest events are dropped.
+	// 100,000 and 7 d. Beyond these limits, the oldest events are dropped.
 	Events int
 	Age    time.Duration
 	// Tick is the interval at which leases are checked; default: 2 s.
@@ -24,7 +24,6 @@ type Limits struct {
 	Batch int
 }
 
-// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	l.RetryMin = cmp.Or(l.RetryMin, time.Second)
 	l.RetryMax = cmp.Or(l.RetryMax, 5*time.Minute)
@@ -36,7 +35,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// backoff returns the wait after failure n; the first failure has n 1. The wait doubles up to
+// backoff returns the wait after failure n, counted from 1. The wait doubles up to
 // RetryMax, plus or minus a random quarter.
 func (l Limits) backoff(n int) time.Duration {
 	d := l.RetryMin

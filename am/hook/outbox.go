@@ -33,7 +33,6 @@ func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
 	}
 }
 
-// outbox collects the messages of one change.
 type outbox struct {
 	site   string
 	hooks  []Hook
@@ -42,7 +41,6 @@ type outbox struct {
 	posted []store.Message
 }
 
-// causes returns the journal entries by the keys of the slices and slivers concerned.
 func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	m := map[string]*am.JournalEntry{}
 	for i := range journal {
@@ -55,7 +53,6 @@ func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	return m
 }
 
-// compareSlice posts the event, if any, of a change of a slice.
 func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 	frozen := func(s *am.Slice) bool { return s != nil && !s.Shutdown.IsZero() }
 	switch was, now := frozen(x.Before), frozen(x.After); {
@@ -72,12 +69,11 @@ func isReserved(s *am.Sliver) bool {
 	return s != nil && s.Status.Allocation != am.Unallocated && s.ProbedUntil.IsZero()
 }
 
-// hasState reports whether a sliver is provisioned and in one of the states.
 func hasState(s *am.Sliver, states ...am.OperationalState) bool {
 	return s != nil && s.Status.Allocation == am.Provisioned && slices.Contains(states, s.Status.Operational)
 }
 
-// compareSliver posts the events of a change of a sliver, in the order of a sliver's life.
+// compareSliver posts the events in the order of a sliver's life.
 func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
 	was, now := x.Before, x.After
 	held := isReserved(was)
@@ -114,8 +110,7 @@ func (o *outbox) compareSliver(x store.Diff[am.Sliver]) {
 // isNotified reports whether a hook was notified of the end of the current lease.
 func isNotified(s *am.Sliver) bool { return !s.NotifiedEnd.IsZero() && s.NotifiedEnd.Equal(s.Expires) }
 
-// expiring posts Expiring to the hooks whose notice time was reached and that were not
-// notified before.
+// expiring leaves out hooks that were notified before.
 func (o *outbox) expiring(was, now *am.Sliver) {
 	again := was != nil && was.NotifiedEnd.Equal(now.NotifiedEnd)
 	o.post(o.subscribers(Expiring, func(h *Hook) bool {
@@ -123,10 +118,8 @@ func (o *outbox) expiring(was, now *am.Sliver) {
 	}), Expiring, now)
 }
 
-// postSliver posts an event about a sliver to all hooks that want it.
 func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.subscribers(w, nil), w, s) }
 
-// postSlice posts an event about a slice to all hooks that want it.
 func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	if to := o.subscribers(w, nil); len(to) > 0 {
 		e := Event{Slice: s.URN.String()}
@@ -135,8 +128,8 @@ func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	}
 }
 
-// subscribers returns the names of the hooks that receive events of kind w. It leaves out hooks
-// for which accept returns false; a nil accept accepts all hooks.
+// subscribers leaves out hooks for which accept returns false. A nil accept accepts all
+// hooks.
 func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (names []string) {
 	for i := range o.hooks {
 		if h := &o.hooks[i]; h.wants(w) && (accept == nil || accept(h)) {
@@ -146,7 +139,6 @@ func (o *outbox) subscribers(w Kind, accept func(*Hook) bool) (names []string) {
 	return names
 }
 
-// post adds a message about a sliver for the named hooks.
 func (o *outbox) post(hooks []string, w Kind, s *am.Sliver) {
 	if len(hooks) == 0 {
 		return
@@ -163,7 +155,6 @@ func (o *outbox) post(hooks []string, w Kind, s *am.Sliver) {
 	o.send(hooks, w, s.Slice, e)
 }
 
-// addCause adds the cause of an event and the user that caused it.
 func (o *outbox) addCause(e *Event, about urn.URN) {
 	cause := o.causes[about.Key()]
 	if cause == nil {
@@ -178,7 +169,6 @@ func (o *outbox) addCause(e *Event, about urn.URN) {
 	}
 }
 
-// send adds a message with an event for the named hooks.
 func (o *outbox) send(hooks []string, w Kind, slice urn.URN, e Event) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site
 	text, err := json.Marshal(e)
@@ -188,8 +178,8 @@ func (o *outbox) send(hooks []string, w Kind, slice urn.URN, e Event) {
 	o.posted = append(o.posted, store.Message{At: e.At, Slice: slice, To: hooks, Text: text})
 }
 
-// decodeEvent returns the event of a message. The event's id is made from the message's id and
-// content, because a store restored from a backup may use a message id again.
+// decodeEvent makes the event's id from the message's id and content, because a store
+// restored from a backup may use a message id again.
 func decodeEvent(id string, m store.Message) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(m.Text, &e); err != nil {

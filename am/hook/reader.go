@@ -22,7 +22,7 @@ type reader struct {
 	seen string // the id of the last message read
 }
 
-// run scans and trims until ctx ends. It returns store.ErrClosed if the store is closed.
+// run returns store.ErrClosed if the store is closed.
 func (r *reader) run(ctx context.Context) error {
 	for trimAt := time.Now(); ; {
 		err := r.scan(ctx)
@@ -50,7 +50,7 @@ func (r *reader) run(ctx context.Context) error {
 	}
 }
 
-// scan reads new messages. It removes messages for hooks that are no longer configured.
+// scan removes messages for hooks that are no longer configured.
 func (r *reader) scan(ctx context.Context) error {
 	for {
 		read := 0
@@ -86,7 +86,6 @@ func (r *reader) scan(ctx context.Context) error {
 	}
 }
 
-// worker returns the worker of a hook by its name, or nil.
 func (r *Runner) worker(name string) *worker {
 	for _, w := range r.workers {
 		if w.hook.Name == name {
@@ -96,7 +95,6 @@ func (r *Runner) worker(name string) *worker {
 	return nil
 }
 
-// trim drops the oldest messages while there are too many or they are too old.
 func (r *reader) trim(ctx context.Context) error {
 	keep := r.limits.Events
 	if r.Waiting() > keep {

@@ -34,13 +34,12 @@ const (
 	SignatureHeader = "Patchbay-Signature"
 )
 
-// receiver is a hook that is a URL.
 type receiver struct {
 	hook   *Hook
 	client *http.Client // created at the first delivery
 }
 
-// send posts the event. Any status 2xx means that the event was taken.
+// send accepts any status 2xx as success.
 func (r *receiver) send(ctx context.Context, e Event) error {
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -81,14 +80,12 @@ func (r *receiver) send(ctx context.Context, e Event) error {
 	return fmt.Errorf("it answers %d%s", resp.StatusCode, quote(answer))
 }
 
-// close closes the connections.
 func (r *receiver) close() {
 	if r.client != nil {
 		r.client.CloseIdleConnections()
 	}
 }
 
-// open creates the HTTP client at the first use.
 func (r *receiver) open() (*http.Client, error) {
 	if r.client != nil {
 		return r.client, nil
@@ -111,7 +108,6 @@ func (r *receiver) open() (*http.Client, error) {
 	return r.client, nil
 }
 
-// onlyHTTP1 returns the protocols of the client: HTTP/1, without HTTP/2.
 func onlyHTTP1() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
@@ -161,7 +157,7 @@ func ReadCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readFile reads a file. It fails for a file of more than limit bytes.
+// readFile fails for a file of more than limit bytes.
 func readFile(file string, limit int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -66,8 +66,7 @@ func (r *Runner) States() []State {
 	return all
 }
 
-// names returns the names of the hooks for which f returns true; busy means that an
-// event is being delivered.
+// names calls f with busy set while an event is being delivered.
 func (r *Runner) names(f func(s State, busy bool) bool) (names []string) {
 	for _, w := range r.workers {
 		w.mu.Lock()
@@ -127,7 +126,6 @@ func (w *watcher) Stage(cs store.ChangeSet) {
 	}
 }
 
-// Publish wakes the reader if there are staged messages.
 func (w *watcher) Publish() {
 	if w.staged {
 		wake(w.runner.posted)
@@ -135,5 +133,4 @@ func (w *watcher) Publish() {
 	w.staged = false
 }
 
-// Rollback forgets staged messages.
 func (w *watcher) Rollback() { w.staged = false }

@@ -13,7 +13,6 @@ import (
 // logPause is the minimum time between two log lines about a failing hook.
 const logPause = time.Minute
 
-// entry is a message of a slice, by the slice's key and the message's id.
 type entry struct{ slice, id string }
 
 // backlog holds the ids of the messages of a slice that a hook has yet to take, oldest
@@ -40,7 +39,6 @@ type worker struct {
 	unlogged   int                 // failures since the last line in the log
 }
 
-// add appends a message.
 func (w *worker) add(e entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +75,6 @@ func (w *worker) next(now time.Time) (e entry, ok bool, retryAt time.Time) {
 	return e, w.busy, retryAt
 }
 
-// markTaken removes an entry that was taken or dropped.
 func (w *worker) markTaken(e entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +84,6 @@ func (w *worker) markTaken(e entry) {
 	}
 }
 
-// shorten removes the first event of a slice.
 func (w *worker) shorten(slice string, b *backlog) {
 	b.ids, b.failures = b.ids[1:], 0
 	if len(b.ids) == 0 {
@@ -95,8 +91,7 @@ func (w *worker) shorten(slice string, b *backlog) {
 	}
 }
 
-// markRefused blocks the slice of an entry that was not taken, and returns how often
-// the entry failed.
+// markRefused blocks the slice of the entry, and returns how often the entry failed.
 func (w *worker) markRefused(e entry) (failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,8 +116,8 @@ func (w *worker) drop(last string) {
 	}
 }
 
-// run delivers events until ctx ends or the store is closed. After ctx, a delivery may continue
-// until the context delivering ends.
+// run ends when ctx ends or the store is closed. A delivery may continue until the context
+// delivering ends.
 func (w *worker) run(ctx, delivering context.Context) {
 	s := w.r.sender(w.hook)
 	defer s.close()
@@ -156,7 +151,7 @@ func (w *worker) run(ctx, delivering context.Context) {
 	}
 }
 
-// deliver sends one event. It returns store.ErrNotFound if the event was dropped.
+// deliver returns store.ErrNotFound if the event was dropped.
 func (w *worker) deliver(ctx context.Context, s sender, e entry) error {
 	var event Event
 	err := w.r.cfg.Store.Read(func(v *store.View) error {
@@ -200,7 +195,6 @@ func (w *worker) recordTaken(ctx context.Context, id string) error {
 	}
 }
 
-// failed logs a failed delivery.
 func (w *worker) failed(e entry, failures int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,8 +213,7 @@ func (w *worker) failed(e entry, failures int, err error) {
 	}
 }
 
-// recovered ends the failing state after a successful delivery. It logs the recovery if the
-// delivery was a repetition.
+// recovered logs the recovery only if the delivery was a repetition.
 func (w *worker) recovered() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,7 +237,6 @@ type State struct {
 	Error    string    `json:",omitempty"`
 }
 
-// current returns the current state.
 func (w *worker) current() State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +247,6 @@ func (w *worker) current() State {
 	return s
 }
 
-// wake puts a value into c unless c is full.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

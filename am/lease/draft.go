@@ -15,7 +15,7 @@ type draft struct {
 	slivers map[string][]am.Sliver // the slivers that the set stores, by slice
 }
 
-// draftOf returns the draft of cs. Records in cs replace the records in v.
+// draftOf replaces records in v by the records in cs.
 func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	d := &draft{v: v, deleted: map[store.Key]bool{}, put: map[string]am.Slice{}, slivers: map[string][]am.Sliver{}}
 	for _, k := range cs.Delete {
@@ -32,7 +32,6 @@ func draftOf(v *store.View, cs *store.ChangeSet) *draft {
 	return d
 }
 
-// slice returns the slice's record as it will be after the change set.
 func (d *draft) slice(u urn.URN) (am.Slice, error) {
 	if s, ok := d.put[u.Key()]; ok {
 		return s, nil

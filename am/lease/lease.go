@@ -87,7 +87,6 @@ func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	return nil
 }
 
-// keysOf returns the keys of the slivers and of their tasks.
 func keysOf(slivers []am.Sliver) []store.Key {
 	var keys []store.Key
 	for _, s := range slivers {
@@ -96,8 +95,8 @@ func keysOf(slivers []am.Sliver) []store.Key {
 	return keys
 }
 
-// remove adds the deletion of records to cs. It drops these records from cs.Put, because
-// the store would write them again after the deletion.
+// remove also drops the records from cs.Put, because the store would write them again after
+// the deletion.
 func remove(cs *store.ChangeSet, keys []store.Key) {
 	drop := make(map[store.Key]bool, len(keys))
 	for _, k := range keys {
@@ -107,8 +106,8 @@ func remove(cs *store.ChangeSet, keys []store.Key) {
 	cs.Remove(keys...)
 }
 
-// count adds 1 to the Serial of each slice of the slivers. It skips a slice that cs stores
-// already, because its Serial has been increased, and a slice that does not exist.
+// count adds 1 to the Serial of each slice. It skips a slice that does not exist, and a
+// slice that cs stores already, because the Serial of that slice has been increased.
 func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 	counted := draftOf(v, cs).put
 	for _, u := range slicesOf(slivers) {
@@ -128,7 +127,6 @@ func count(v *store.View, cs *store.ChangeSet, slivers []am.Sliver) error {
 	return nil
 }
 
-// slicesOf returns the slices of the slivers, each once, in the order of the slivers.
 func slicesOf(slivers []am.Sliver) []urn.URN {
 	var out []urn.URN
 	seen := map[string]bool{}

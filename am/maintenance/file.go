@@ -19,7 +19,6 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// header is the comment at the beginning of a new file.
 const header = `What is out of service, by patchbay lockdown, maintenance and drain. You may edit
 this file; a running server applies it at once, and patchbay check explains mistakes.`
 
@@ -144,7 +143,6 @@ func (d *Draft) Undrain(names []string) {
 	})
 }
 
-// append adds an entry to the list under a key.
 func (d *Draft) append(key string, entry *yaml.Node) {
 	list := d.list(key)
 	if list == nil {
@@ -155,8 +153,8 @@ func (d *Draft) append(key string, entry *yaml.Node) {
 	list.Content = append(list.Content, entry)
 }
 
-// filter removes an entry of the list under a key if accept returns false for the entry. It
-// removes the key if no entry is left.
+// filter keeps the entries for which accept returns true. It removes the key if no entry is
+// left.
 func (d *Draft) filter(key string, accept func(i int, n *yaml.Node) bool) {
 	list := d.list(key)
 	if list == nil {
@@ -173,7 +171,6 @@ func (d *Draft) filter(key string, accept func(i int, n *yaml.Node) bool) {
 	}
 }
 
-// list returns the list under a key; nil if there is none.
 func (d *Draft) list(key string) *yaml.Node {
 	if i := find(d.top, key); i >= 0 {
 		if n := yamlfile.Deref(d.top.Content[i+1]); n.Kind == yaml.SequenceNode {
@@ -183,8 +180,8 @@ func (d *Draft) list(key string) *yaml.Node {
 	return nil
 }
 
-// find returns the index of a key in the content of a mapping; -1 if the key is missing. The
-// next index is that of the value.
+// find returns the index of a key in the content of a mapping; -1 if the key is missing.
+// The value has the next index.
 func find(m *yaml.Node, key string) int {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -194,7 +191,6 @@ func find(m *yaml.Node, key string) int {
 	return -1
 }
 
-// flow returns a YAML list on one line.
 func flow(items []string) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 	for _, x := range items {
@@ -203,7 +199,7 @@ func flow(items []string) *yaml.Node {
 	return list
 }
 
-// set sets the value of a key of the file, or removes the key if value is nil.
+// set removes the key if value is nil.
 func (d *Draft) set(key string, value *yaml.Node) {
 	c, i := d.top.Content, find(d.top, key)
 	switch {
@@ -224,7 +220,7 @@ func (d *Draft) set(key string, value *yaml.Node) {
 	}
 }
 
-// mapping returns a YAML mapping. fields contains each key, followed by its value.
+// mapping expects each key, followed by its value.
 func mapping(fields ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	for i := 0; i < len(fields); i += 2 {
@@ -233,21 +229,18 @@ func mapping(fields ...any) *yaml.Node {
 	return m
 }
 
-// scalar returns a YAML string.
 func scalar(text string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(text)
 	return n
 }
 
-// quoted returns a YAML string in double quotes.
 func quoted(text string) *yaml.Node {
 	n := scalar(text)
 	n.Style = yaml.DoubleQuotedStyle
 	return n
 }
 
-// stamp returns a YAML timestamp.
 func stamp(t time.Time) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!timestamp", Value: t.UTC().Format(time.RFC3339)}
 }

@@ -38,8 +38,6 @@ func CheckText(text string) error {
 	return nil
 }
 
-// isName reports whether name is short enough for a component and has no control
-// characters.
 func isName(name string) bool {
 	return len(name) <= maxName && !strings.ContainsFunc(name, unicode.IsControl)
 }

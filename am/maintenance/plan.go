@@ -106,7 +106,6 @@ func (p *Plan) DrainedNames() (n int) {
 // IsInForce reports whether the window applies at the time now.
 func (w *Window) IsInForce(now time.Time) bool { return !now.Before(w.From) && now.Before(w.Until) }
 
-// prepare builds the indexes of the plan.
 func (p *Plan) prepare() {
 	p.named, p.drained = map[string][]*Window{}, map[string]*Drain{}
 	for _, d := range p.Drained {
@@ -158,7 +157,6 @@ func (p *Plan) Windows(component string) (windows []*Window) {
 	return windows
 }
 
-// eachWindow calls f with each window of a component.
 func (p *Plan) eachWindow(component string, f func(*Window)) {
 	if p == nil {
 		return

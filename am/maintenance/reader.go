@@ -32,8 +32,7 @@ func Parse(text []byte, file string) (*Plan, error) {
 	return p, err
 }
 
-// parse parses the text of a file. Besides the plan it returns the YAML document, for
-// editing.
+// parse also returns the YAML document, for editing.
 func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	r := &reader{Reader: yamlfile.Reader{File: file}}
 	sum := sha256.Sum256(text)
@@ -49,13 +48,12 @@ func parse(text []byte, file string) (*yaml.Node, *Plan, error) {
 	return doc, p, nil
 }
 
-// reader reads a file. It counts the names of all entries, to limit them.
+// reader counts the names of all entries, because their number is limited.
 type reader struct {
 	yamlfile.Reader
 	names int // the number of component names in all entries
 }
 
-// plan reads the top level of a file.
 func (r *reader) plan(n *yaml.Node, p *Plan) {
 	r.Fields(n, "the file", []string{"lockdown", "planned", "drained"}, func(key string, n *yaml.Node) {
 		switch key {
@@ -73,8 +71,7 @@ func (r *reader) plan(n *yaml.Node, p *Plan) {
 	})
 }
 
-// entries returns the entries of a list. It records a mistake for a value that is not a list
-// and for more than maxWindows entries. fields describes an entry for the message.
+// entries uses the parameter fields only as the description of an entry in a message.
 func (r *reader) entries(n *yaml.Node, key, fields string) []*yaml.Node {
 	switch {
 	case n.Kind != yaml.SequenceNode && !yamlfile.IsNull(n):
@@ -87,7 +84,6 @@ func (r *reader) entries(n *yaml.Node, key, fields string) []*yaml.Node {
 	return n.Content
 }
 
-// lockdown reads the entry of a lockdown.
 func (r *reader) lockdown(n *yaml.Node) *Lockdown {
 	l := &Lockdown{}
 	if yamlfile.IsNull(n) { // the operator may have meant a lockdown
@@ -109,7 +105,6 @@ func (r *reader) lockdown(n *yaml.Node) *Lockdown {
 	return l
 }
 
-// window reads an entry of planned maintenance.
 func (r *reader) window(n *yaml.Node) *Window {
 	n = yamlfile.Deref(n)
 	w := &Window{Line: n.Line}
@@ -142,7 +137,6 @@ func (r *reader) window(n *yaml.Node) *Window {
 	return w
 }
 
-// drain reads an entry of drained components.
 func (r *reader) drain(n *yaml.Node) *Drain {
 	n = yamlfile.Deref(n)
 	d := &Drain{Line: n.Line}
@@ -168,8 +162,8 @@ func (r *reader) drain(n *yaml.Node) *Drain {
 	return d
 }
 
-// components reads a list of names and ranges, or a single one. It returns the entries as
-// they are written, and the single names that they stand for.
+// components returns the entries as they are written, and the single names that the entries
+// stand for.
 func (r *reader) components(n *yaml.Node) (written, names []string) {
 	var list []*yaml.Node
 	if n.Kind != yaml.MappingNode {
@@ -196,7 +190,6 @@ func (r *reader) components(n *yaml.Node) (written, names []string) {
 	return written, names
 }
 
-// text reads a text for experimenters.
 func (r *reader) text(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || yamlfile.IsNull(n) {
 		r.Wrong(n, "text must be a text")
@@ -208,10 +201,8 @@ func (r *reader) text(n *yaml.Node) string {
 	return n.Value
 }
 
-// The first and last year accepted in times.
 const firstYear, lastYear = 1990, 9999
 
-// time reads a time with its zone. key is the name of the field for the message.
 func (r *reader) time(n *yaml.Node, key string) time.Time {
 	t, err := time.Parse(time.RFC3339, n.Value)
 	if t = t.UTC().Truncate(time.Second); n.Kind != yaml.ScalarNode || err != nil || t.Year() < firstYear || t.Year() > lastYear {

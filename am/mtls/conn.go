@@ -33,8 +33,8 @@ var (
 )
 
 // Conn is the server's side of one TLS connection. It is a net.Conn. The first Read or Write
-// performs the handshake, under the deadlines set at that time. After a failed handshake all
-// later calls of Read and Write fail; after a failed write all later writes fail.
+// performs the handshake, under the deadlines set at that time. After a failed handshake, all
+// later calls of Read and Write fail; after a failed write, all later writes fail.
 //
 // Locks are taken in the order of the fields.
 type Conn struct {
@@ -124,7 +124,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// CloseWrite sends a close_notify. Afterwards Read continues and Write returns net.ErrClosed.
+// CloseWrite sends a close_notify. Afterwards, Read continues and Write returns net.ErrClosed.
 // net/http calls CloseWrite so that the client gets an answer before net/http drops the rest
 // of the request.
 func (c *Conn) CloseWrite() error { return c.sendCloseNotify() }
@@ -155,8 +155,8 @@ func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 // it or writing to it breaks the session.
 func (c *Conn) NetConn() net.Conn { return c.raw }
 
-// handshake runs the handshake if it is not done. Afterwards it restores the deadlines that
-// were set on the connection.
+// handshake runs the handshake once. After the handshake, the deadlines that were set on
+// the connection apply.
 func (c *Conn) handshake() error {
 	c.hsMu.Lock()
 	defer c.hsMu.Unlock()
@@ -225,14 +225,12 @@ func (c *Conn) pump(op func(s session, in []byte) (result, error), line *line) (
 	}
 }
 
-// inTurn waits for a turn in the line, and then calls do.
 func (c *Conn) inTurn(l *line, op func(session) (result, error)) (result, error) {
 	l.enter(c.source)
 	defer l.leave()
 	return c.do(op)
 }
 
-// do runs one operation on the session, unless the session is freed or broken.
 func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +245,8 @@ func (c *Conn) do(op func(session) (result, error)) (result, error) {
 	return r, err
 }
 
-// flush sends waiting bytes. It does nothing while a writer is active, because the writer
-// sends these bytes with its next record.
+// flush does nothing while a writer is active, because the writer sends the waiting bytes
+// with its next record.
 func (c *Conn) flush() error {
 	if !c.outMu.TryLock() {
 		return nil
@@ -306,7 +304,7 @@ func (c *Conn) drain(step func(s session, out []byte) result) error {
 	}
 }
 
-// send writes records to the inner connection. The caller holds outMu.
+// send requires that the caller holds outMu.
 func (c *Conn) send(b []byte) error {
 	if c.outErr == nil {
 		_, c.outErr = c.raw.Write(b)

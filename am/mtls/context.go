@@ -68,7 +68,6 @@ func (c *Context) Close() {
 	c.ring.free()
 }
 
-// newSession returns a session with the current keys.
 func (c *Context) newSession() (session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,13 +81,11 @@ func (c *Context) newSession() (session, error) {
 	return s, err
 }
 
-// free ends a session made by newSession.
 func (c *Context) free(s session) {
 	s.free()
 	c.live.Add(-1)
 }
 
-// report passes the error of a failed handshake to OnHandshakeError.
 func (c *Context) report(remote net.Addr, err error) {
 	if c.cfg.OnHandshakeError != nil {
 		c.cfg.OnHandshakeError(remote, err)

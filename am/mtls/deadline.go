@@ -7,7 +7,7 @@ import (
 )
 
 // deadlines are the deadlines of a connection. Until the handshake is done, no deadline is
-// later than bound. Afterwards the deadlines that were set apply.
+// later than bound. Afterwards, the deadlines that were set apply.
 type deadlines struct {
 	mu          sync.Mutex
 	bound       time.Time // zero when there is none, or the handshake is done
@@ -22,7 +22,6 @@ func (d *deadlines) bind(raw net.Conn, bound time.Time) {
 	raw.SetDeadline(bound)
 }
 
-// lift removes the limit of bind, and applies the deadlines that were set.
 func (d *deadlines) lift(raw net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -34,7 +33,7 @@ func (d *deadlines) lift(raw net.Conn) {
 	raw.SetWriteDeadline(d.write)
 }
 
-// within returns the deadline t, or bound if that is earlier. The caller holds mu.
+// within requires that the caller holds mu.
 func (d *deadlines) within(t time.Time) time.Time {
 	if !d.bound.IsZero() && (t.IsZero() || d.bound.Before(t)) {
 		return d.bound
@@ -60,7 +59,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.raw.SetReadDeadline(d.within(t))
 }
 
-// SetWriteDeadline limits writes. After a Write that timed out all later writes fail.
+// SetWriteDeadline limits writes. After a Write that timed out, all later writes fail.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	d := &c.dates
 	d.mu.Lock()

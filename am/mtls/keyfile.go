@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// maxPEM limits the size of a certificate or key file.
 const maxPEM = 1 << 20
 
-// readKey reads a private key. It fails if the file's mode gives other users any right, or
-// the group more than the right to read.
+// readKey fails if the file's mode gives other users any right, or the group more than the
+// right to read.
 func readKey(file string) ([]byte, error) {
 	return readPEM(file, func(mode os.FileMode) error {
 		if mode.Perm()&0o037 == 0 {
@@ -21,13 +20,12 @@ func readKey(file string) ([]byte, error) {
 	})
 }
 
-// readCertificates reads a certificate and the chain that follows it.
 func readCertificates(file string) ([]byte, error) {
 	return readPEM(file, func(os.FileMode) error { return nil })
 }
 
-// readPEM reads a regular file. It fails if checkMode returns an error for the file's mode. It
-// checks the open file, because another file may replace it at any time.
+// readPEM fails for a file that is not regular. It checks the mode of the open file,
+// because another file may appear at its path at any time.
 func readPEM(file string, checkMode func(os.FileMode) error) ([]byte, error) {
 	// A FIFO must not hold up the start: it opens at once and is then refused.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -15,9 +15,10 @@ func (c *Context) InTurn(remote net.Addr, f func()) {
 	f()
 }
 
-// line is the queue of handshakes that wait for a processor. At most one per processor
-// computes at a time; more would starve existing connections. Addresses take turns, so
-// that many handshakes of one address do not delay others. The zero value is ready.
+// line is the queue of handshakes that wait for a processor. At most as many handshakes as
+// processors compute at a time; more would starve existing connections. Addresses take
+// turns, so that many handshakes of one address do not delay others. The zero value is
+// ready.
 type line struct {
 	mu      sync.Mutex
 	busy    int                            // the number of turns in use
@@ -45,7 +46,6 @@ func (l *line) enter(source netip.Addr) {
 	<-turn
 }
 
-// leave passes the turn to the next waiting handshake.
 func (l *line) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,7 +36,6 @@ func (e *Error) Error() string { return "tls " + e.Op + ": " + e.Reason }
 // keyring is an SSL_CTX: the keys and settings that sessions are made from.
 type keyring struct{ ctx *C.SSL_CTX }
 
-// newKeyring loads the files that c names.
 func newKeyring(c Config) (keyring, error) {
 	var sha1 C.int
 	if c.SHA1Handshakes {
@@ -63,7 +62,7 @@ func newKeyring(c Config) (keyring, error) {
 	return k, nil
 }
 
-// add loads one pair and returns the number of the key's algorithm.
+// add returns the number of the key's algorithm.
 func (k keyring) add(p KeyPair) (C.int, error) {
 	chain, err := readCertificates(p.CertFile)
 	if err != nil {
@@ -89,7 +88,7 @@ func (k keyring) add(p KeyPair) (C.int, error) {
 	return 0, fmt.Errorf("cannot use the private key in %s: %s", p.KeyFile, why)
 }
 
-// free releases the SSL_CTX. OpenSSL frees the SSL_CTX when its last session is freed.
+// free does not end sessions: OpenSSL frees the SSL_CTX with its last session.
 func (k keyring) free() { C.mtls_context_free(k.ctx) }
 
 // session is an SSL object with its two memory BIOs. It is not safe for concurrent use,
@@ -98,8 +97,7 @@ type session struct{ ssl *C.SSL }
 
 var errNoMemory = errors.New("OpenSSL is out of memory")
 
-// newSession returns a session, which keeps the keyring's SSL_CTX alive until the session is
-// freed.
+// newSession returns a session that keeps the SSL_CTX alive.
 func (k keyring) newSession() (session, error) {
 	s := session{C.mtls_new(k.ctx)}
 	if s.ssl == nil {
@@ -110,7 +108,6 @@ func (k keyring) newSession() (session, error) {
 
 func (s session) free() { C.mtls_free(s.ssl) }
 
-// state is the result state of an operation.
 type state int
 
 const (
@@ -119,7 +116,6 @@ const (
 	eof  state = C.MTLS_EOF  // the peer has sent close_notify
 )
 
-// result is the outcome of an operation that did not fail.
 type result struct {
 	state   state
 	n       int // bytes of plain text that were read or written
@@ -127,7 +123,6 @@ type result struct {
 	pending int // bytes for the peer that still wait in the session
 }
 
-// goResult converts a result of C.
 func goResult(op string, r C.mtls_result) (result, error) {
 	g := result{state(r.state), int(r.n), int(r.out), int(r.pending)}
 	if r.state == C.MTLS_FAILED {
@@ -141,13 +136,11 @@ func goResult(op string, r C.mtls_result) (result, error) {
 // check accepts such an address only if the expression &p[0] is an argument of the call
 // itself. The other arguments are buffers of this package.
 
-// handshake continues the handshake with bytes received from the peer.
 func (s session) handshake(received []byte) (result, error) {
 	return goResult("handshake", C.mtls_handshake(s.ssl, unsafe.Pointer(unsafe.SliceData(received)), C.int(len(received))))
 }
 
-// read passes bytes received from the peer to OpenSSL, and decrypts into p. p must not be
-// empty.
+// read decrypts into p, which must not be empty. received holds bytes from the peer.
 func (s session) read(p, received []byte) (result, error) {
 	return goResult("read", C.mtls_read(s.ssl, unsafe.Pointer(&p[0]), C.int(min(len(p), maxRecord)),
 		unsafe.Pointer(unsafe.SliceData(received)), C.int(len(received))))
@@ -159,7 +152,6 @@ func (s session) write(p, buf []byte) (result, error) {
 		unsafe.Pointer(unsafe.SliceData(buf)), C.int(len(buf))))
 }
 
-// shutdown writes a close_notify into buf.
 func (s session) shutdown(buf []byte) result {
 	r, _ := goResult("", C.mtls_shutdown(s.ssl, unsafe.Pointer(unsafe.SliceData(buf)), C.int(len(buf))))
 	return r
@@ -185,7 +177,7 @@ func (s session) peers() [][]byte {
 	}
 }
 
-// goText converts and frees a text that C allocated.
+// goText also frees s, which C has allocated.
 func goText(s *C.char) string {
 	if s == nil {
 		return ""

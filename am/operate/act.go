@@ -71,8 +71,7 @@ type End struct {
 // IsZero reports whether the order gives no end.
 func (e End) IsZero() bool { return e == End{} }
 
-// at returns the end in whole seconds. It fails if both fields are set, if the end is not in
-// the future, or if it is later than maxLease from now.
+// at returns the end in whole seconds.
 func (e End) at(now time.Time) (time.Time, error) {
 	end := e.Until
 	if e.For != 0 {
@@ -102,10 +101,10 @@ type Thaw struct {
 	Operator       string `json:"operator"`
 }
 
-// Release releases the slivers of an order, all or none. Of several slices it skips those of
-// which only removals remain. Providers remove the resources
-// afterwards; until they confirm, components stay held. With Preview nothing is
-// changed. Release fails with a *RefusedError or an error of the store.
+// Release releases the slivers of an order, all or none. If the order has several slices,
+// slices of which only removals remain are skipped. Providers remove the resources
+// afterwards; until they confirm, components stay held. With Preview, nothing is changed.
+// Release fails with a *RefusedError or an error of the store.
 func (d *Operations) Release(ctx context.Context, o Release) (Result, error) {
 	done, err := d.act(ctx, o.Targets, o.Operator, o.Text, true, func(v *store.View, cs *store.ChangeSet, t *target, done *Result) error {
 		if !t.record.Shutdown.IsZero() && !o.Frozen {
@@ -176,8 +175,8 @@ const maxLease = 100 * 365 * 24 * time.Hour
 // maxWarnings limits the warnings of a result; further warnings are dropped.
 const maxWarnings = 20
 
-// warn adds a warning to result if the new end of the lease of x exceeds the limit for
-// experimenters. It adds another if a maintenance of the component begins before the end.
+// warn adds a warning if the new end exceeds the limit for experimenters, and another if a
+// maintenance of the component begins before the end.
 func (d *Operations) warn(result *Result, x *am.Sliver, end, now time.Time) {
 	note := func(format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
@@ -285,8 +284,7 @@ func requireLive(slice urn.URN, slivers []am.Sliver, now time.Time) error {
 // EventThaw is the journal's event for a lifted shutdown.
 const EventThaw = "thaw"
 
-// findThawable returns the slice to thaw, by its URN or name. If several slices have the name,
-// it returns the one that is shut down. It fails unless exactly one of them is shut down.
+// findThawable accepts a name of several slices if exactly one of them is shut down.
 func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	err = d.cfg.Store.Read(func(v *store.View) error {
 		var down []urn.URN
@@ -325,7 +323,6 @@ func (d *Operations) findThawable(arg string) (slice urn.URN, err error) {
 	return slice, err
 }
 
-// ambiguous returns the error for a name that several slices have.
 func ambiguous(arg string, found []urn.URN) error {
 	names := make([]string, 0, len(found))
 	for _, u := range found[:min(len(found), 10)] {

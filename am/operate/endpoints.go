@@ -11,7 +11,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// Limits of requests.
 const (
 	// maxReaders limits the lists and manifests that are made or sent at one time;
 	// further requests wait.
@@ -49,13 +48,11 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 	return handlers
 }
 
-// listServer serves lists and manifests, a limited number at one time.
 type listServer struct {
 	operations *Operations
 	slots      chan struct{}
 }
 
-// list answers a GET of the list with the given name.
 func (c *listServer) list(w http.ResponseWriter, r *http.Request, name string) {
 	q, err := ReadQuery(r)
 	var f Filter
@@ -65,7 +62,6 @@ func (c *listServer) list(w http.ResponseWriter, r *http.Request, name string) {
 	c.answer(w, r, "application/x-ndjson", err, func() ([]byte, error) { return c.operations.listLines(name, f) })
 }
 
-// inspect answers GET /inspect.
 func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	q, err := ReadQuery(r)
 	for key := range q {
@@ -76,9 +72,9 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
 }
 
-// answer sends the result of read. If requestErr is not nil, it sends this error instead. The
-// result is complete before it is sent, so a slow client does not block the store. If the
-// client does not read the whole result within slowReader, the connection is closed.
+// answer sends requestErr, if it is not nil, in place of the result of read. The result is
+// complete before it is sent, so a slow client does not block the store. If the client does
+// not read the whole result within slowReader, the connection is closed.
 func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string, requestErr error, read func() ([]byte, error)) {
 	if requestErr != nil {
 		Fail(w, requestErr)
@@ -101,8 +97,6 @@ func (c *listServer) answer(w http.ResponseWriter, r *http.Request, kind string,
 	w.Write(all) // the client may have closed the connection
 }
 
-// orderHandler returns a handler that reads an order, calls run with it, and answers with the
-// result.
 func orderHandler[T any](run func(*http.Request, T) (Result, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var o T

@@ -35,7 +35,6 @@ type Filter struct {
 	Limit int
 }
 
-// Limits of a filter.
 const (
 	maxPattern = 1024 // bytes
 	maxLimit   = 1 << 31
@@ -63,14 +62,12 @@ func (f Filter) Query() url.Values {
 	return q
 }
 
-// texts returns the fields with text, by their keys in a query.
 func (f *Filter) texts() map[string]*string {
 	return map[string]*string{
 		"slice": &f.Slice, "sliver": &f.Sliver, "user": &f.User, "component": &f.Component, "provider": &f.Provider, "state": &f.State,
 	}
 }
 
-// times returns the fields with times, by their keys in a query.
 func (f *Filter) times() map[string]*time.Time {
 	return map[string]*time.Time{"since": &f.Since, "until": &f.Until, "ends_before": &f.EndsBefore}
 }
@@ -109,8 +106,7 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 // maxSuggested limits the length of a word for which a similar word is suggested.
 const maxSuggested = 100
 
-// didYouMean returns a suggestion for a misspelt word, to append to a message; "" for
-// none.
+// didYouMean returns "" if no known word is similar.
 func didYouMean(word string, known []string) string {
 	if len(word) > maxSuggested {
 		return ""
@@ -121,8 +117,7 @@ func didYouMean(word string, known []string) string {
 	return ""
 }
 
-// patterns is a list of patterns, written with commas between them. A row matches if one of
-// the patterns matches.
+// patterns match a row if one of the patterns matches.
 type patterns []pattern
 
 // newPatterns parses a URN, or patterns separated by commas.
@@ -138,7 +133,6 @@ func newPatterns(text string) (all patterns) {
 	return all
 }
 
-// maxRange limits the components in a range.
 const maxRange = 1000
 
 // newComponents parses patterns of components, including ranges such as pc1..pc4.
@@ -173,7 +167,6 @@ func newSlices(text string) (all patterns) {
 	return all
 }
 
-// matchSliver reports whether one of the patterns matches a sliver.
 func (a patterns) matchSliver(x *am.Sliver) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool {
 		return p.matchesURN(x.Slice) && (p.node == nil || p.node.matchesName(x.ClientID))
@@ -190,17 +183,14 @@ func (a patterns) matchAll() bool {
 	return len(a) == 0 || slices.ContainsFunc(a, pattern.matchesAll)
 }
 
-// matchName reports whether one of the patterns matches a name.
 func (a patterns) matchName(s string) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesName(s) })
 }
 
-// matchURN reports whether one of the patterns matches a URN, or the name in it.
 func (a patterns) matchURN(u urn.URN) bool {
 	return slices.ContainsFunc(a, func(p pattern) bool { return p.matchesURN(u) })
 }
 
-// pattern is one pattern of a list.
 type pattern struct {
 	original    string
 	inRange     string // the range that it comes from; "" for none
@@ -210,15 +200,13 @@ type pattern struct {
 	hasWildcard bool
 }
 
-// newPattern parses one pattern, which may be a URN. Case does not matter.
+// newPattern ignores case.
 func newPattern(text string) pattern {
 	return pattern{original: text, text: strings.ToLower(text), isURN: strings.HasPrefix(strings.ToLower(text), "urn:"), hasWildcard: strings.ContainsAny(text, "*?")}
 }
 
-// matchesAll reports whether the pattern matches everything.
 func (p pattern) matchesAll() bool { return p.node == nil && (p.text == "" || p.text == "*") }
 
-// matchesName reports whether the pattern matches a name.
 func (p pattern) matchesName(s string) bool {
 	s = strings.ToLower(s)
 	return p.text == "" || p.text == s || p.hasWildcard && matches(p.text, s)

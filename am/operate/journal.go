@@ -34,8 +34,8 @@ func (d *Operations) Journal(f Filter, row func(Entry) error) error {
 	})
 }
 
-// matchesEntry reports whether a journal entry matches. The filter's user applies to the
-// caller, the speaker and the operator; its state applies to the event.
+// matchesEntry applies the filter's user to the caller, the speaker and the operator, and
+// the filter's state to the event.
 func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	first := e.At
 	if !e.Since.IsZero() {
@@ -58,7 +58,6 @@ func (w *parsedFilter) matchesEntry(e *am.JournalEntry) bool {
 	return false
 }
 
-// entryRow returns the row of a journal entry.
 func entryRow(e *am.JournalEntry) Entry {
 	return Entry{
 		ID: e.ID, At: e.At, Event: e.Event, Caller: e.Caller, Speaker: e.Speaker, Operator: e.Operator, Slice: e.Slice, Slivers: e.Slivers,

@@ -25,7 +25,6 @@ func (d *Operations) WriteList(name string, f Filter, w io.Writer) error {
 	return err
 }
 
-// listLines returns the lines of a list.
 func (d *Operations) listLines(name string, f Filter) ([]byte, error) {
 	var text bytes.Buffer
 	var err error
@@ -48,7 +47,6 @@ func (d *Operations) listLines(name string, f Filter) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// lineEncoder returns a function that appends a row to a list as a line.
 func lineEncoder[T any](list *bytes.Buffer) func(T) error {
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)

@@ -21,7 +21,7 @@ type page[T any] struct {
 	err      error
 }
 
-// add passes t to row, and reports whether the page takes more rows.
+// add reports whether the page takes more rows.
 func (p *page[T]) add(t T) bool {
 	if p.err = p.row(t); p.err != nil {
 		return false
@@ -30,8 +30,7 @@ func (p *page[T]) add(t T) bool {
 	return p.limit == 0 || p.n < p.limit
 }
 
-// queryRows calls fill, which adds rows to a page. The page passes these rows to the function
-// row. queryRows refuses a filter that names an unknown slice or component. It fails with a
+// queryRows refuses a filter that names an unknown slice or component. It fails with a
 // *RefusedError, or with an error of row or of the store.
 func queryRows[T any](d *Operations, f Filter, row func(T) error, fill func(*parsedFilter, *store.View, *page[T]) error) error {
 	w, p := d.parseFilter(f), &page[T]{limit: f.Limit, row: row}
@@ -44,7 +43,6 @@ func queryRows[T any](d *Operations, f Filter, row func(T) error, fill func(*par
 	})
 }
 
-// parsedFilter is a filter with parsed patterns.
 type parsedFilter struct {
 	Filter
 	slice, sliver, user, component, provider patterns
@@ -53,12 +51,10 @@ type parsedFilter struct {
 	plan                                     *maintenance.Plan
 }
 
-// parseFilter parses the patterns of a filter, and adds the current inventory and plan.
 func (d *Operations) parseFilter(f Filter) *parsedFilter {
 	return &parsedFilter{f, newSlices(f.Slice), newPatterns(f.Sliver), newPatterns(f.User), newComponents(f.Component), newPatterns(f.Provider), newPatterns(f.State), d.cfg.Inventory(), d.cfg.Plan()}
 }
 
-// componentOf returns the name of the component of a sliver, and its provider.
 func (w *parsedFilter) componentOf(x *am.Sliver) (name, provider string) {
 	name, provider = cmp.Or(x.ComponentName, x.Component.Name), x.Provider
 	if c, ok := w.inv.ComponentOf(x); ok {
@@ -67,12 +63,10 @@ func (w *parsedFilter) componentOf(x *am.Sliver) (name, provider string) {
 	return name, provider
 }
 
-// inPeriod reports whether a time is in the requested period.
 func (w *parsedFilter) inPeriod(t time.Time) bool {
 	return !t.Before(w.Since) && (w.Until.IsZero() || t.Before(w.Until))
 }
 
-// matchesSliver reports whether a sliver fulfils all conditions of the filter.
 func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
 	name, provider := w.componentOf(x)
 	return (w.slice.matchAll() || w.slice.matchSliver(x)) &&
@@ -85,13 +79,12 @@ func (w *parsedFilter) matchesSliver(x *am.Sliver, now time.Time) bool {
 		w.inPeriod(x.Created)
 }
 
-// selectsSlivers reports whether the filter has a condition on slivers.
 func (w *parsedFilter) selectsSlivers() bool {
 	return !w.sliver.matchAll() || !w.user.matchAll() || !w.component.matchAll() || !w.provider.matchAll() || w.slice.selectSlivers() || !w.state.matchAll() || !w.EndsBefore.IsZero()
 }
 
-// eachSlice calls f with each matching slice and all its slivers, until f returns false or an
-// error. The slivers are sorted by their creation.
+// eachSlice calls f with each matching slice and all its slivers, sorted by their creation.
+// It stops when f returns false or an error.
 func (w *parsedFilter) eachSlice(v *store.View, f func(am.Slice, []am.Sliver) (more bool, err error)) error {
 	var failed error
 	err := v.Slices(func(s am.Slice) bool {
@@ -128,7 +121,6 @@ func (d *Operations) Slices(f Filter, row func(Slice) error) error {
 	})
 }
 
-// sliceRow returns the row of a slice with counts of all its slivers.
 func sliceRow(s *am.Slice, slivers []am.Sliver, now time.Time) Slice {
 	r := Slice{URN: s.URN, Created: s.Created, Shutdown: s.Shutdown, ShutdownBy: s.ShutdownBy, States: map[string]int{}}
 	for i := range slivers {
@@ -178,7 +170,6 @@ func (d *Operations) Slivers(f Filter, row func(Sliver) error) error {
 	})
 }
 
-// sliverRow returns the row of a sliver.
 func (w *parsedFilter) sliverRow(x *am.Sliver, now time.Time) Sliver {
 	r := Sliver{
 		URN: x.URN, Slice: x.Slice, ClientID: x.ClientID, Component: x.Component, SliverType: x.SliverType, Image: x.Image,
@@ -231,7 +222,7 @@ func (d *Operations) Tasks(f Filter, row func(Task) error) error {
 // maxNames limits the names that are searched for a similar name.
 const maxNames = 10_000
 
-// requireKnown refuses a filter that names an unknown slice or component without wildcards.
+// requireKnown accepts unknown names with wildcards.
 func (w *parsedFilter) requireKnown(v *store.View) error {
 	for _, p := range w.slice {
 		if p.hasWildcard || p.text == "" {
@@ -268,7 +259,6 @@ func (w *parsedFilter) requireKnown(v *store.View) error {
 	return noComponent(w.inv, missing[0].original)
 }
 
-// inInventory reports whether the inventory has the named component.
 func (w *parsedFilter) inInventory(p pattern) bool {
 	if _, ok := w.inv.ComponentNamed(p.original); ok {
 		return true
@@ -278,7 +268,6 @@ func (w *parsedFilter) inInventory(p pattern) bool {
 	})
 }
 
-// noComponent returns the refusal of a name that no component has, with a suggestion.
 func noComponent(inv *inventory.Inventory, arg string) error {
 	if strings.Contains(arg, "..") {
 		if _, err := maintenance.Spread(arg, maxRange); err != nil {
@@ -292,7 +281,7 @@ func noComponent(inv *inventory.Inventory, arg string) error {
 	return refuse("there is no component %s%s", arg, didYouMean(arg, names))
 }
 
-// findSlice returns the slices that a URN or name matches, at least one.
+// findSlice returns at least one slice if it does not fail.
 func findSlice(v *store.View, arg string) ([]urn.URN, error) {
 	if arg == "" {
 		return nil, refuse("no slice is named; name one by its URN or name")

@@ -19,7 +19,6 @@ const (
 	maxDrainedNames = 1000
 )
 
-// componentLoad is the part of a component that slivers use.
 type componentLoad struct {
 	urn       urn.URN
 	name      string // the component's last known name
@@ -32,7 +31,6 @@ type componentLoad struct {
 	holders   map[string]*Holder
 }
 
-// addSliver adds the part of the component that a sliver uses.
 func (l *componentLoad) addSliver(x *am.Sliver, now time.Time) {
 	l.used = l.used.Add(x.Amount)
 	l.slivers++
@@ -91,7 +89,7 @@ func (w *parsedFilter) sliverFilter() *parsedFilter {
 	return &f
 }
 
-// loads returns the load of each component that has slivers, by the key of its URN.
+// loads returns the loads by the keys of the components' URNs.
 func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	loads, cond := map[string]*componentLoad{}, w.sliverFilter()
 	err := v.Slivers(func(x am.Sliver) bool {
@@ -111,8 +109,6 @@ func (w *parsedFilter) loads(v *store.View) (map[string]*componentLoad, error) {
 	return loads, err
 }
 
-// nodes returns the components of the inventory, missing components that have slivers, and
-// drained names that no component has.
 func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (all []Node) {
 	known, names := map[string]bool{}, map[string]bool{}
 	add := func(r Node, c *inventory.Component, l *componentLoad) {
@@ -152,14 +148,12 @@ func (w *parsedFilter) nodes(loads map[string]*componentLoad, now time.Time) (al
 	return all
 }
 
-// wantsNode reports whether a node matches the conditions on nodes.
 func (w *parsedFilter) wantsNode(r *Node) bool {
 	return (w.state.matchAll() || w.state.matchName(r.State)) &&
 		(w.component.matchAll() || w.component.matchURN(r.Component) || w.component.matchName(r.Name)) &&
 		(w.provider.matchAll() || w.provider.matchName(r.Provider))
 }
 
-// setLoad sets the part of the node that slivers use, and the first maxHolders slices on it.
 func (r *Node) setLoad(l *componentLoad) {
 	if l == nil {
 		return

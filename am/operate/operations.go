@@ -66,12 +66,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// refuse returns a *RefusedError.
 func refuse(format string, args ...any) error {
 	return &RefusedError{Text: printable(fmt.Sprintf(format, args...))}
 }
 
-// printable returns a client's text without control characters, for a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -81,7 +79,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// commit runs a decision and wakes the runner. It returns an *am.Error as a *RefusedError.
+// commit also wakes the runner. It returns an *am.Error as a *RefusedError.
 func (d *Operations) commit(ctx context.Context, decide store.Decision) error {
 	err := d.cfg.Store.Commit(ctx, decide)
 	if e, ok := errors.AsType[*am.Error](err); ok {

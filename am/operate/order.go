@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-// malformed returns a *RefusedError for a query or an order that cannot be understood.
 func malformed(format string, args ...any) error {
 	return &RefusedError{Text: printable(fmt.Sprintf(format, args...)), malformed: true}
 }
@@ -56,7 +55,6 @@ func ReadOrder(w http.ResponseWriter, r *http.Request, limit int64, order any) e
 	return nil
 }
 
-// decode decodes the text of an order, with the checks of ReadOrder.
 func decode(text []byte, order any) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is not UTF-8")
@@ -72,8 +70,8 @@ func decode(text []byte, order any) error {
 	return checkKeys(text)
 }
 
-// checkKeys fails if an object in a well-formed text has a key twice; upper and lower case are
-// the same. Package json would use the last of these keys.
+// checkKeys fails if an object in a well-formed text has a key twice, without regard to
+// case. Package json would use the last of these keys.
 func checkKeys(text []byte) error {
 	type level struct {
 		keys  map[string]bool // nil in an array
