@@ -14,8 +14,8 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// readInstance returns the testbed's name: the value of the key instance in the file at
-// path. The other keys of the file belong to another provider.
+// readInstance reads only the key instance, because the other keys of the file belong to
+// another provider.
 func readInstance(path string) (string, error) {
 	file := filepath.Base(path)
 	text, err := readSmallFile(path)
@@ -36,7 +36,7 @@ func readInstance(path string) (string, error) {
 	}
 }
 
-// running returns the names of the testbeds with a listening socket in a folder, or "none".
+// running returns "none" if no testbed has a listening socket in the folder.
 func running(folder string) string {
 	sockets, _ := filepath.Glob(filepath.Join(folder, "*.sock"))
 	var names []string

@@ -15,7 +15,6 @@ import (
 	"patchbay/inventory/yamlfile"
 )
 
-// Limits of settings.
 const (
 	shown          = 5 // mistakes in one message
 	maxSliverTypes = 64
@@ -35,14 +34,13 @@ const (
 	maxPIDs = 1 << 22
 )
 
-// parser parses the settings.
 type parser struct {
 	yamlfile.Reader
 	Settings
 }
 
-// parseSettings parses a settings file. Keys that the text lacks keep their defaults.
-// The error is one line with a sentence for each mistake, each starting with FILE:LINE.
+// parseSettings keeps the defaults of keys that the text lacks. The error is one line with
+// a sentence for each mistake, each starting with FILE:LINE.
 func parseSettings(text []byte, file string) (Settings, error) {
 	p := &parser{yamlfile.Reader{File: file}, defaults()}
 	if doc := p.Document(text); doc != nil && !yamlfile.IsNull(doc.Content[0]) { // not empty
@@ -62,7 +60,6 @@ func parseSettings(text []byte, file string) (Settings, error) {
 	return p.Settings, &settingsError{wrong, strings.Join(all, "; ")}
 }
 
-// settingsError is the error of parseSettings.
 type settingsError struct {
 	mistakes *yamlfile.Error
 	line     string
@@ -74,7 +71,6 @@ func (e *settingsError) Error() string { return e.line }
 // Unwrap returns the list of mistakes.
 func (e *settingsError) Unwrap() error { return e.mistakes }
 
-// top parses the keys of the file; network parses those about networking.
 func (p *parser) top(n *yaml.Node) {
 	keys := []string{
 		"instance", "component", "public_host", "listen", "ports", "port_rest", "publish", "gateway_port",
@@ -124,7 +120,6 @@ func (p *parser) top(n *yaml.Node) {
 	})
 }
 
-// network parses the value of a networking key.
 func (p *parser) network(key string, n *yaml.Node) {
 	switch key {
 	case "forward_to":
@@ -177,7 +172,6 @@ func (p *parser) network(key string, n *yaml.Node) {
 	}
 }
 
-// networks parses a list of networks such as 10.0.0.0/8.
 func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	return list(p, n, key, maxNetworks, func(text string) (netip.Prefix, string) {
 		net, err := netip.ParsePrefix(text)
@@ -188,8 +182,8 @@ func (p *parser) networks(n *yaml.Node, key string) []netip.Prefix {
 	})
 }
 
-// list parses a list with limit entries at most. read parses one entry, and returns its value
-// or an error text.
+// list accepts at most limit entries. The parameter read returns the value of an entry, or
+// an error text.
 func list[T any](p *parser, n *yaml.Node, key string, limit int, read func(text string) (T, string)) (all []T) {
 	items := p.Items(n, key)
 	if len(items) > limit {
@@ -208,7 +202,6 @@ func list[T any](p *parser, n *yaml.Node, key string, limit int, read func(text 
 	return all
 }
 
-// oneOf parses the value of a key that must be one of words.
 func oneOf[T ~string](p *parser, n *yaml.Node, key string, words ...T) T {
 	if !slices.Contains(words, T(n.Value)) {
 		var have []string
@@ -249,7 +242,6 @@ func anotherFile(n *yaml.Node) string {
 	return ""
 }
 
-// listen parses the address of the endpoints.
 func (p *parser) listen(n *yaml.Node) {
 	p.Listen = netip.Addr{}
 	if n.Kind == yaml.ScalarNode && (n.Value == "" || yamlfile.IsNull(n)) {
@@ -261,7 +253,6 @@ func (p *parser) listen(n *yaml.Node) {
 	}
 }
 
-// ports parses the range of the endpoints' ports, FIRST-LAST.
 func (p *parser) ports(n *yaml.Node) {
 	a, b, _ := strings.Cut(n.Value, "-")
 	first, err1 := strconv.Atoi(strings.TrimSpace(a))
@@ -272,7 +263,6 @@ func (p *parser) ports(n *yaml.Node) {
 	p.FirstPort, p.LastPort = first, last
 }
 
-// types parses the list of sliver types.
 func (p *parser) types(n *yaml.Node) {
 	p.SliverTypes = nil
 	seen := map[string]bool{}
@@ -320,8 +310,8 @@ func (p *parser) types(n *yaml.Node) {
 	}
 }
 
-// whole parses a whole number from lowest to highest. After a mistake it returns lowest. what
-// is the noun for the number in the message.
+// whole returns lowest after a mistake. The parameter what is the noun for the number in
+// the message.
 func (p *parser) whole(n *yaml.Node, what string, lowest, highest int) int {
 	i, err := strconv.Atoi(n.Value)
 	if err != nil || i < lowest || i > highest {
@@ -331,7 +321,7 @@ func (p *parser) whole(n *yaml.Node, what string, lowest, highest int) int {
 	return i
 }
 
-// size parses a number of bytes, with K, M, G or T for powers of 1024.
+// size returns a number of bytes. K, M, G and T mean powers of 1024.
 func (p *parser) size(n *yaml.Node, what string) int64 {
 	digits, unit := strings.TrimRight(n.Value, "KMGT"), int64(1)
 	switch n.Value[len(digits):] {
@@ -355,7 +345,7 @@ func (p *parser) size(n *yaml.Node, what string) int64 {
 	return i * unit
 }
 
-// time parses a duration of at most a day.
+// time accepts at most a day.
 func (p *parser) time(n *yaml.Node, what string) time.Duration {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < 0 || d > 24*time.Hour {
@@ -391,7 +381,6 @@ func isInventoryName(s string) bool {
 	return len(s) <= maxName
 }
 
-// isHost reports whether s is a host name or an address.
 func isHost(s string) bool {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.Zone() == ""

@@ -32,7 +32,6 @@ func Run(dir, name, argument string, stdin io.Reader, stdout io.Writer) error {
 	return c.run(argument, stdin, stdout)
 }
 
-// client is one call of a provider.
 type client struct {
 	dir, name string
 	socket    func(instance string) string
@@ -42,7 +41,6 @@ type client struct {
 	behind bool
 }
 
-// run does the work of Run.
 func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	action, err := c.action(argument)
 	if err != nil {
@@ -69,7 +67,6 @@ func (c *client) run(argument string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// limit returns the time limit of an action.
 func limit(action string) time.Duration {
 	if action == ActionGet {
 		return getTime
@@ -77,8 +74,8 @@ func limit(action string) time.Duration {
 	return setTime
 }
 
-// requestTestbed sends a request to the testbed named in the settings, and returns the
-// output. The error is for experimenters; details for operators go to standard error.
+// requestTestbed returns errors whose text is for experimenters. Details for operators go
+// to standard error.
 func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage, error) {
 	path := filepath.Join(c.dir, c.name+".yaml")
 	instance, err := c.instance(path)
@@ -113,12 +110,10 @@ func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage
 	return nil, errors.New("the local testbed of this site could not answer; ask its operators to look into the log")
 }
 
-// errDown returns the error for experimenters when the testbed does not run.
 func errDown() error {
 	return errors.New("the local testbed of this site does not run; ask its operators to start it")
 }
 
-// instance returns the testbed that the settings at path name.
 func (c *client) instance(path string) (string, error) {
 	if c.behind {
 		return readInstance(path)
@@ -127,8 +122,6 @@ func (c *client) instance(path string) (string, error) {
 	return s.Instance, err
 }
 
-// ownUpCommand returns the command that starts the testbed of the settings at path with
-// the executable of this process.
 func ownUpCommand(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -140,7 +133,7 @@ func ownUpCommand(path string) string {
 	return UpCommand(bin, path)
 }
 
-// action returns the action in an argument ral_action=ACTION.
+// action parses ral_action=ACTION.
 func (c *client) action(argument string) (string, error) {
 	if c.name == "" || c.name[0] == '.' || strings.ContainsRune(c.name, '/') {
 		return "", fmt.Errorf("%q cannot be the name of a provider", c.name)
@@ -161,7 +154,7 @@ const maxInput = MaxRequest - 1024
 
 var errTooLarge = fmt.Errorf("the request has more than %d bytes, the most that this testbed reads; request less for one node", maxInput)
 
-// readInput reads the input, which must be JSON. It returns errTooLarge, whose text is for
+// readInput fails unless the input is JSON. It returns errTooLarge, whose text is for
 // experimenters, if the input has more than maxInput bytes.
 func readInput(in io.Reader) (json.RawMessage, error) {
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
@@ -178,7 +171,6 @@ func readInput(in io.Reader) (json.RawMessage, error) {
 	return b, nil
 }
 
-// object is an answer or a part of one.
 type object map[string]any
 
 // failed returns the answer of a call that failed as a whole.
@@ -186,7 +178,6 @@ func failed(message string) object {
 	return object{"error": object{"message": message, "kind": provider.Failed}}
 }
 
-// write writes an answer as one line of JSON.
 func write(out io.Writer, o object) error {
 	b, err := json.Marshal(o)
 	if err == nil {

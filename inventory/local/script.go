@@ -18,7 +18,6 @@ func UpCommand(bin, settings string) string {
 	return fmt.Sprintf("%s up %s", quote(bin), quote(settings))
 }
 
-// quote quotes s for a shell, if needed.
 func quote(s string) string {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" && s != "" {
 		return s

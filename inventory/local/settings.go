@@ -119,7 +119,6 @@ const maxSettings = 1 << 20
 // rest of that hour is for the install steps.
 const maxServicesWait = 15 * time.Minute
 
-// defaults returns the settings of an empty file.
 func defaults() Settings {
 	return Settings{
 		Instance: DefaultInstance, Component: defaultHost, PublicHost: defaultHost,
@@ -132,7 +131,6 @@ func defaults() Settings {
 	}
 }
 
-// defaultType returns the default values of a sliver type.
 func defaultType() SliverType {
 	return SliverType{Name: "container", CPUs: 1, Memory: 512 << 20, PIDs: 1000, Disk: 4 << 30}
 }
@@ -162,8 +160,8 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
-// readSmallFile reads a regular file of at most maxSettings bytes. It returns nil for a
-// missing file.
+// readSmallFile accepts only a regular file of at most maxSettings bytes. It returns nil
+// for a missing file.
 func readSmallFile(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {

@@ -11,7 +11,6 @@ type properties struct {
 	only bool
 }
 
-// add copies the properties that s sets to a.
 func (a *properties) add(s Shape) {
 	if s.Rate != 0 {
 		a.rate = s.Rate
@@ -24,8 +23,8 @@ func (a *properties) add(s Shape) {
 	}
 }
 
-// over returns a after filling its unset properties from the less specific b. If a.only is
-// set, over fills none and clears a.only.
+// over returns a with unset properties taken from the less specific b. If a.only is set,
+// over fills none and clears a.only.
 func (a properties) over(b properties) properties {
 	if a.only {
 		a.only = false
@@ -43,19 +42,19 @@ func (a properties) over(b properties) properties {
 	return a
 }
 
-// matrix holds the requested properties of each pair of ends. Ends are numbered; the port
-// to a shared VLAN, if any, has the last number.
+// matrix holds the requested properties of each pair of ends. The port to a shared VLAN,
+// if any, has the last number.
 type matrix struct {
-	n         int  // number of ends
-	ports     int  // number of ports: the ends, and the port to the shared VLAN
-	hasShapes bool // the link has shapes
+	n         int // number of ends
+	ports     int // the ends, and the port to the shared VLAN
+	hasShapes bool
 	all       properties
 	from      []properties         // by source
 	to        []properties         // by destination
 	pairs     []map[int]properties // by source, then destination
 }
 
-// newMatrix builds the matrix from the shapes of a checked link.
+// newMatrix requires a valid link.
 func newMatrix(l Link) *matrix {
 	m := &matrix{n: len(l.Ends), ports: len(l.Ends), hasShapes: len(l.Shapes) > 0}
 	if l.Shared != "" {
@@ -100,7 +99,6 @@ func newMatrix(l Link) *matrix {
 	return m
 }
 
-// pair returns the properties from end i to end j.
 func (m *matrix) pair(i, j int) properties {
 	a := m.from[i].over(m.to[j]).over(m.all)
 	if p, ok := m.pairs[i][j]; ok {
@@ -118,7 +116,6 @@ type sum struct {
 	restPort          bool         // at each port, latency and loss are equal for all sources
 }
 
-// sum returns the summary of a matrix.
 func (m *matrix) sum() sum {
 	s := sum{ports: make([]properties, m.ports), ratePort: true, restPort: true}
 	if !m.hasShapes {
@@ -145,7 +142,6 @@ func (m *matrix) sum() sum {
 	return s
 }
 
-// note records which properties a pair has.
 func (s *sum) note(a properties) {
 	s.rate = s.rate || a.rate != 0
 	s.delay = s.delay || a.delay != 0

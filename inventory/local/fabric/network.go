@@ -56,7 +56,7 @@ func openNetwork(path string, create bool) (*network, error) {
 	return n, nil
 }
 
-// newNetwork opens netlink in a namespace. The network owns f if there is no error.
+// newNetwork makes the network the owner of f, unless it fails.
 func newNetwork(f *os.File) (*network, error) {
 	h, err := netlink.NewHandleAt(netns.NsHandle(f.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
@@ -76,7 +76,6 @@ func (n *network) close() {
 	n.file.Close()
 }
 
-// request sends a message of type kind and waits for the kernel's acknowledgement.
 func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error {
 	r := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
 	r.Sockets = n.sockets
@@ -85,7 +84,6 @@ func (n *network) request(kind, flags int, parts ...nl.NetlinkRequestData) error
 	return err
 }
 
-// device describes a device of the fabric.
 type device struct {
 	name   string
 	index  int
@@ -97,12 +95,10 @@ type device struct {
 	peerNS int  // namespace id of the other side, -1 for none
 }
 
-// isBridge reports whether the device has the name of a bridge.
 func (d device) isBridge() bool {
 	return strings.HasPrefix(d.name, kindBridge) || strings.HasPrefix(d.name, kindOwn)
 }
 
-// asDevice returns the attributes of a device that the kernel has listed.
 func asDevice(l netlink.Link) device {
 	a := l.Attrs()
 	return device{
@@ -111,7 +107,6 @@ func asDevice(l netlink.Link) device {
 	}
 }
 
-// device returns the device with a name, and false if there is none.
 func (n *network) device(name string) (device, bool, error) {
 	l, err := n.nl.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -123,7 +118,6 @@ func (n *network) device(name string) (device, bool, error) {
 	return asDevice(l), true, nil
 }
 
-// mustDevice returns the device with a name. It fails if there is none.
 func (n *network) mustDevice(name string) (device, error) {
 	d, ok, err := n.device(name)
 	if err == nil && !ok {
@@ -132,8 +126,8 @@ func (n *network) mustDevice(name string) (device, error) {
 	return d, err
 }
 
-// devices returns all complete devices of a slice's network, by name. It removes devices
-// without an alias, which a crash left incomplete. TAPs without an alias stay.
+// devices removes devices without an alias, which a crash left incomplete. It neither
+// removes nor returns TAPs without an alias.
 func (n *network) devices() (map[string]device, error) {
 	list, err := n.links()
 	if err != nil {
@@ -154,12 +148,10 @@ func (n *network) devices() (map[string]device, error) {
 	return m, n.remove(half)
 }
 
-// links returns all devices.
 func (n *network) links() ([]netlink.Link, error) {
 	return netspace.List("devices", n.nl.LinkList)
 }
 
-// queues returns the queueing disciplines of all devices.
 func (n *network) queues() ([]netlink.Qdisc, error) {
 	return netspace.List("queueing disciplines", func() ([]netlink.Qdisc, error) { return n.nl.QdiscList(nil) })
 }
@@ -176,10 +168,8 @@ const (
 	kindFar    = "y" // the other side of kindUplink, in the shared VLAN's namespace
 )
 
-// alias returns the alias of a device: the names of its link and its end.
 func alias(link, end string) string { return link + " " + end }
 
-// ofLink reports whether an alias belongs to a device of the link.
 func ofLink(alias, link string) bool {
 	name, _, ok := strings.Cut(alias, " ")
 	return ok && name == link
@@ -200,21 +190,18 @@ func (n *network) awaitReady(name string) error {
 	return nil // no error: root of the node may have switched the other side off again
 }
 
-// about returns the header of a netlink request about a device.
 func about(index int) *nl.IfInfomsg {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(index)
 	return message
 }
 
-// up returns the header of a netlink request that switches a device on.
 func up(index int) *nl.IfInfomsg {
 	message := about(index)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
 	return message
 }
 
-// switchOn switches a device on.
 func (n *network) switchOn(index int) error {
 	if err := n.request(unix.RTM_NEWLINK, 0, up(index)); err != nil {
 		return fmt.Errorf("cannot switch a device on: %w", err)
@@ -222,10 +209,10 @@ func (n *network) switchOn(index int) error {
 	return nil
 }
 
-// remove removes devices and waits for their removal. The kernel removes hundreds of
-// devices almost as fast as one. Bridges are the exception: for each bridge the kernel
-// waits for all processors, and meanwhile blocks changes of all networks on the host.
-// So remove removes bridges last, and a few in each request.
+// remove waits for the removal. The kernel removes hundreds of devices almost as fast as
+// one. But for each bridge, the kernel waits for all processors, and meanwhile blocks
+// changes of all networks on the host. So remove removes bridges last, and a few in each
+// request.
 func (n *network) remove(list []device) error {
 	const few = 8
 	list = slices.Clone(list)
@@ -239,7 +226,6 @@ func (n *network) remove(list []device) error {
 	return err
 }
 
-// removeAtOnce removes devices in one request.
 func (n *network) removeAtOnce(list []device) error {
 	for _, d := range list {
 		err := n.request(unix.RTM_NEWLINK, 0, about(d.index), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
@@ -256,7 +242,6 @@ func (n *network) removeAtOnce(list []device) error {
 // doomed is the device group of devices that are being removed.
 const doomed = 2
 
-// removeDoomed removes all devices in the group doomed.
 func (n *network) removeDoomed() error {
 	err := n.request(unix.RTM_DELLINK, 0, nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomed)))
 	if err != nil && !errors.Is(err, unix.ENODEV) {
@@ -265,7 +250,6 @@ func (n *network) removeDoomed() error {
 	return nil
 }
 
-// clear removes all devices.
 func (n *network) clear() error {
 	list, err := n.links()
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"patchbay/inventory/local/vswitch"
 )
 
-// paths returns the vswitch paths of a link, and reports false if there are too many.
-// If the ports of the ends can apply all properties, each end gets one path. Otherwise
-// each pair with a rate has a path of its own, and the other pairs of a source share a
-// path if they have equal properties.
+// paths reports false if there are too many paths. If the ports of the ends can apply all
+// properties, each end gets one path. Otherwise each pair with a rate has a path of its
+// own, and the other pairs of a source share a path if they have equal properties.
 func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	name := func(i int) string {
 		if i == m.n {
@@ -64,8 +63,7 @@ func (m *matrix) paths(l Link, s sum) ([]vswitch.Path, bool) {
 	return list, true
 }
 
-// path returns the vswitch path with properties a from the port source to the ports targets.
-// If targets is nil, the path leads to all other ports.
+// path leads to all other ports if targets is nil.
 func path(a properties, source string, targets []string) vswitch.Path {
 	return vswitch.Path{From: []string{source}, To: targets, Delay: a.delay, Loss: a.loss, Rate: a.rate * 1000}
 }

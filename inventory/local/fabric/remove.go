@@ -104,7 +104,6 @@ func (h *Host) RemoveNetwork(ctx context.Context, slice string) error {
 	return errors.Join(s.close(), netspace.Remove(s.path), h.removeUnusedShared())
 }
 
-// taps returns the TAP devices of a link.
 func taps(link string, have map[string]device) (list []device) {
 	for _, d := range have {
 		if strings.HasPrefix(d.name, kindTAP) && ofLink(d.alias, link) {
@@ -114,8 +113,7 @@ func taps(link string, have map[string]device) (list []device) {
 	return list
 }
 
-// removeDevices removes the devices for which unwanted returns true, and shared VLANs
-// without members.
+// removeDevices also removes shared VLANs without members.
 func (h *Host) removeDevices(s *slice, have map[string]device, unwanted func(device) bool) error {
 	var list []device
 	shared := false

@@ -34,8 +34,8 @@ func (h *Host) SetLink(ctx context.Context, l Link) (emulator string, err error)
 	return p.emulator, nil
 }
 
-// makeLink creates or changes a link. It first creates the devices, then moves the ports
-// to them, and last removes the devices that are no longer needed.
+// makeLink first creates the devices, then moves the ports to them, and last removes the
+// devices that are no longer needed.
 func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 	have, err := s.net.devices()
 	if err != nil {
@@ -81,10 +81,8 @@ func (h *Host) makeLink(ctx context.Context, s *slice, m *made) error {
 	return h.removeDevices(s, have, func(d device) bool { return ofLink(d.alias, m.link.Name) && !wanted[d.name] })
 }
 
-// device returns the name of a device of the link.
 func (m *made) device(kind, end string) string { return deviceName(kind, m.link.Name, end) }
 
-// parent returns the bridge that port i joins.
 func (m *made) parent(i int) string {
 	if m.plan.vswitch || m.plan.ports[i].split {
 		return m.device(kindOwn, m.id(i))
@@ -92,7 +90,7 @@ func (m *made) parent(i int) string {
 	return m.device(kindBridge, "")
 }
 
-// id returns the id of port i: the id of its end, or uplink for the shared VLAN's port.
+// id returns uplink for the shared VLAN's port.
 func (m *made) id(i int) string {
 	if i == len(m.link.Ends) {
 		return uplink
@@ -100,8 +98,7 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu returns the MTU of port i: the MTU of its end, or the largest MTU of all ends for
-// the shared VLAN's port.
+// mtu returns the largest MTU of all ends for the shared VLAN's port.
 func (m *made) mtu(i int) int {
 	if i < len(m.link.Ends) {
 		return m.link.Ends[i].mtu()
@@ -113,15 +110,13 @@ func (m *made) mtu(i int) int {
 	return most
 }
 
-// shaper returns the shaping of port i.
 func (m *made) shaper(i int) shaper {
 	p := m.plan.ports[i]
 	return shaper{rate: p.tbf, delay: p.netem.delay, loss: p.netem.loss, mtu: m.mtu(i)}
 }
 
-// makeBridges creates the missing bridges of a link and the devices between them. existing
-// holds the slice's devices by name. makeBridges adds to needed the name of each device
-// that the link needs.
+// makeBridges adds to needed the name of each device that the link needs. existing holds
+// the slice's devices by name.
 func (s *slice) makeBridges(m *made, existing map[string]device, needed map[string]bool) error {
 	bridge := func(name, end string) (int, error) {
 		needed[name] = true
@@ -163,8 +158,8 @@ func (s *slice) makeBridges(m *made, existing map[string]device, needed map[stri
 	return nil
 }
 
-// placePort applies the shaping of port i, and makes its device p join its bridge. It
-// skips steps that are already done.
+// placePort shapes the device p of port i, and adds p to its bridge. It skips steps that
+// are already done.
 func (s *slice) placePort(m *made, i int, p device) error {
 	master, err := s.net.mustDevice(m.parent(i))
 	if err != nil {
@@ -206,7 +201,6 @@ func (m *made) knows(name string) bool {
 	return ok
 }
 
-// vswitchOptions returns the options of a slice's switch process.
 func (h *Host) vswitchOptions(slice string) vswitch.Options {
 	o := h.options.VSwitch
 	if h.options.SetLimits != nil {
@@ -216,7 +210,6 @@ func (h *Host) vswitchOptions(slice string) vswitch.Options {
 	return o
 }
 
-// vswitchEnded handles the end of a slice's switch process.
 func (h *Host) vswitchEnded(slice string) {
 	if h.options.Ended == nil {
 		return
@@ -226,7 +219,6 @@ func (h *Host) vswitchEnded(slice string) {
 	}
 }
 
-// setVSwitchLink sets the link at the slice's switch process.
 func (h *Host) setVSwitchLink(ctx context.Context, s *slice, m, before *made, have map[string]device) error {
 	if before == nil || !before.plan.vswitch || before.plan.segment != m.plan.segment {
 		// The vswitch opens new TAPs. Existing TAPs belong to an earlier process or are

@@ -21,10 +21,8 @@ type shaper struct {
 	mtu   int
 }
 
-// shapes reports whether anything must be shaped.
 func (s shaper) shapes() bool { return s.rate != 0 || s.netem() }
 
-// netem reports whether netem is needed.
 func (s shaper) netem() bool { return s.delay != 0 || s.loss != 0 }
 
 const (
@@ -75,7 +73,7 @@ func (s shaper) packets() uint32 {
 	return uint32(min(max(bytes(rate, wait)/small, 1000), netemBytes/s.frame()))
 }
 
-// shape sets the shaping of a port and replaces the previous one.
+// shape replaces the previous shaping of the port.
 func (n *network) shape(index int, s shaper) error {
 	err := n.request(unix.RTM_DELQDISC, 0, &nl.TcMsg{Family: nl.FAMILY_ALL, Ifindex: int32(index), Parent: netlink.HANDLE_ROOT})
 	// The kernel returns one of these errors if the port has no shaping.
@@ -93,7 +91,6 @@ func (n *network) shape(index int, s shaper) error {
 	return nil
 }
 
-// qdisc is a queueing discipline of the kernel.
 type qdisc struct {
 	kind           string
 	handle, parent uint32
@@ -115,8 +112,8 @@ func (s shaper) qdiscs() []qdisc {
 	return list
 }
 
-// tbfOptions returns TCA_OPTIONS of tbf. It uses the attributes for a 64-bit rate and for
-// a burst in bytes, because the older fields cannot hold more than 34 Gbit/s and 275 s.
+// tbfOptions uses the attributes for a 64-bit rate and for a burst in bytes, because the
+// older fields cannot hold more than 34 Gbit/s and 275 s.
 func tbfOptions(s shaper) *nl.RtAttr {
 	rate := uint64(s.rate) * 125
 	limits := nl.TcTbfQopt{Limit: uint32(s.queue())}
@@ -128,8 +125,8 @@ func tbfOptions(s shaper) *nl.RtAttr {
 	return o
 }
 
-// netemOptions returns TCA_OPTIONS of netem: the basic fields, and the latency in
-// nanoseconds, which overrides the latency in the basic fields.
+// netemOptions sends the latency in nanoseconds, which overrides the latency in the basic
+// fields.
 func netemOptions(s shaper) *nl.RtAttr {
 	const latency64 = 10 // TCA_NETEM_LATENCY64
 	fields := nl.TcNetemQopt{

@@ -18,14 +18,12 @@ import (
 // sharedBridge is the only bridge in the namespace of a shared VLAN.
 const sharedBridge = "b"
 
-// sharedPath returns the path of the mount of a shared VLAN's namespace.
 func (h *Host) sharedPath(id string) string {
 	hash := sha256.Sum256([]byte(id))
 	return filepath.Join(h.options.Folder, "shared", strings.ToLower(base32.StdEncoding.EncodeToString(hash[:20])))
 }
 
-// joinShared connects a link with its shared VLAN. It creates the shared VLAN for the first
-// link that joins.
+// joinShared creates the shared VLAN for the first link that joins.
 func (h *Host) joinShared(s *slice, m *made) error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
@@ -91,7 +89,6 @@ func (h *Host) joinShared(s *slice, m *made) error {
 	return s.placePort(m, i, near)
 }
 
-// removeUnusedShared removes the shared VLANs that no link has joined.
 func (h *Host) removeUnusedShared() error {
 	h.sharing.Lock()
 	defer h.sharing.Unlock()
@@ -108,7 +105,6 @@ func (h *Host) removeUnusedShared() error {
 	return nil
 }
 
-// removeIfUnused removes the shared VLAN at path unless a link has joined it.
 func removeIfUnused(path string) error {
 	n, err := openNetwork(path, false)
 	if err != nil {

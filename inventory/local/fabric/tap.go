@@ -14,8 +14,7 @@ import (
 // longQueue is the queue length of a TAP that carries single packets.
 const longQueue = 4000
 
-// tap returns a function that opens the TAP of port i. The function may be called at any
-// time, also while the slice is locked.
+// tap returns a function that may be called at any time, also while the slice is locked.
 func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	name, own := m.device(kindTAP, m.id(i)), m.device(kindOwn, m.id(i))
 	text, mtu, segment := alias(m.link.Name, m.id(i)), m.mtu(i), m.plan.segment
@@ -46,9 +45,9 @@ func (n *network) tap(m *made, i int) func() (*os.File, error) {
 	}
 }
 
-// persist makes a TAP continue to exist after its file is closed. The fabric removes the
-// TAP with its bridge. Otherwise each close would remove one TAP, and that takes as long as
-// one request that removes hundreds.
+// persist makes a TAP exist after its file is closed; the fabric removes the TAP with its
+// bridge. Otherwise each close would remove one TAP, which takes as long as one request
+// that removes hundreds.
 func persist(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -62,7 +61,6 @@ func persist(f *os.File) error {
 	return nil
 }
 
-// setTAP sets the MTU and the queue of a new TAP, and makes it a port of bridge.
 func (n *network) setTAP(name, bridge, text string, mtu int, segment bool) error {
 	master, err := n.mustDevice(bridge)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // MaxFiles is the most files in one message.
 const MaxFiles = 64
 
-// header is the size in bytes of a message's header, which is the message's length.
+// header is the size in bytes of a message's header, which holds the message's length.
 const header = 4
 
 // ErrTooBig means that a message is larger than the receiver allows.
@@ -110,8 +110,8 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 	})
 }
 
-// message returns v as a message: the length of v's JSON text, and the text. The text has no
-// HTML escapes, because an escape is six times as long as its character.
+// message returns the length of v's JSON text, and the text. The text has no HTML escapes,
+// because an escape is six times as long as its character.
 func message(v any) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, header))
@@ -125,8 +125,7 @@ func message(v any) ([]byte, error) {
 	return text, nil
 }
 
-// withDescriptors calls f with the descriptors of files. It does not use os.File.Fd,
-// which makes a file blocking for all its users.
+// withDescriptors does not use os.File.Fd, which makes a file blocking for all its users.
 func withDescriptors(files []*os.File, fds []int, f func([]int) error) error {
 	if len(files) == 0 {
 		return f(fds)
@@ -188,7 +187,6 @@ func (c *Conn) Receive(v any, limit, maxFiles int) (got []*os.File, err error) {
 // firstRoom is the most memory allocated before the first bytes of a message have arrived.
 const firstRoom = 64 << 10
 
-// read reads exactly size bytes.
 func (c *Conn) read(size int) ([]byte, error) {
 	text := make([]byte, 0, min(size, firstRoom))
 	for len(text) < size {
@@ -202,8 +200,7 @@ func (c *Conn) read(size int) ([]byte, error) {
 	return text, nil
 }
 
-// unexpectedEOF returns err, but io.ErrUnexpectedEOF instead of io.EOF: the connection
-// ended within a message.
+// unexpectedEOF replaces io.EOF, because the connection ended within a message.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -211,8 +208,8 @@ func unexpectedEOF(err error) error {
 	return err
 }
 
-// receivedFiles returns the files of control messages, and err joined with the error of
-// parsing. The files that it found are returned even with an error.
+// receivedFiles joins err with an error of parsing. It returns the files that it found
+// even with an error.
 func receivedFiles(control []byte, err error) ([]*os.File, error) {
 	messages, parsing := unix.ParseSocketControlMessage(control)
 	err = errors.Join(err, parsing)

@@ -75,7 +75,7 @@ func Listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// withShortPath calls f with a short alias of path. The alias is valid until f returns.
+// withShortPath calls f with an alias that is valid until f returns.
 func withShortPath(path string, f func(alias string) error) error {
 	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// connectionKind is the way by which a connection arrived.
 type connectionKind int
 
 const (
@@ -28,7 +27,6 @@ type origin struct {
 // maxAcceptPause is the longest pause after a failed accept.
 const maxAcceptPause = time.Second
 
-// accept serves a listener until it is closed.
 func (g *gateway) accept(l net.Listener, at origin) {
 	var pause time.Duration
 	for {
@@ -60,8 +58,6 @@ func (g *gateway) accept(l net.Listener, at origin) {
 	}
 }
 
-// handleConnection serves a new connection: it forwards the connection if the node has
-// an Address, and otherwise runs the SSH server on it.
 func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	nc := guest.nc
 	defer nc.Close()
@@ -80,10 +76,9 @@ func (g *gateway) handleConnection(guest *pendingConn, at origin) {
 	g.serve(guest, at)
 }
 
-// endpointOf returns the endpoint for a connection, or nil if there is none. If the
-// connection arrived at port 22 inside a node, its destination address selects a node of
-// the same slice. If no node has the address, the node at which the connection arrived is
-// selected.
+// endpointOf returns nil if there is no endpoint. If the connection arrived at port 22
+// inside a node, its destination address selects a node of the same slice. If no node has
+// the address, the node at which the connection arrived is selected.
 func (g *gateway) endpointOf(nc net.Conn, from origin) *endpoint {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +101,6 @@ func (g *gateway) endpointOf(nc net.Conn, from origin) *endpoint {
 	return d
 }
 
-// addrOf returns the IP address of a TCP address.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -146,13 +140,12 @@ type pendingConns struct {
 	bySource map[string][]*pendingConn // by source, the oldest first
 }
 
-// pendingConn is a connection that has not logged in.
 type pendingConn struct {
 	source string
 	nc     net.Conn
 }
 
-// add adds nc, and evicts another connection if there are too many.
+// add evicts another connection if there are too many.
 func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,20 +168,19 @@ func (w *pendingConns) add(source string, nc net.Conn) *pendingConn {
 	return g
 }
 
-// evict removes and closes a connection. The lock is held.
+// evict requires that the lock is held.
 func (w *pendingConns) evict(g *pendingConn) {
 	w.removeLocked(g)
 	go g.nc.Close() // Close of a channelConn sends a message, which may wait
 }
 
-// remove removes a connection. A second call does nothing.
+// remove does nothing in a second call.
 func (w *pendingConns) remove(g *pendingConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.removeLocked(g)
 }
 
-// removeLocked does the work of remove. The lock is held.
 func (w *pendingConns) removeLocked(g *pendingConn) {
 	list := w.bySource[g.source]
 	for i, other := range list {

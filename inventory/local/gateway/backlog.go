@@ -45,12 +45,11 @@ type flow struct {
 	to    io.Closer // the writer; nil until it is known
 }
 
-// flow returns the flow of a new channel of c.
 func (c *login) flow() *flow { return &flow{b: c.transport.backlog, c: c} }
 
 // received counts n received bytes. If the connection's share exceeds maxSliceUnread,
 // received ends the connection with the largest backlog in this share. If all shares
-// together exceed maxUnread, it does the same in the share with the most bytes.
+// together exceed maxUnread, received does the same in the share with the most bytes.
 func (b *backlog) received(n int) {
 	s := b.parent
 	s.mu.Lock()
@@ -79,9 +78,8 @@ func (b *backlog) received(n int) {
 	worst.drop()
 }
 
-// add adds n bytes, which may be negative, to the counters. A caller may subtract data
-// that arrived before the counting started, so add lets no counter go below zero. The
-// lock is held.
+// add adds n bytes, which may be negative. No counter goes below zero, because a caller
+// may subtract data that arrived before the counting started. The lock is held.
 func (b *backlog) add(n int) {
 	n = max(n, -b.bytes)
 	if n == 0 || b.closed {
@@ -162,7 +160,7 @@ func (f *flow) leave() {
 	}
 }
 
-// setWriter sets the writer of f. drop closes the writer.
+// setWriter sets the writer that drop closes.
 func (f *flow) setWriter(w io.Writer) {
 	s := f.b.parent
 	s.mu.Lock()

@@ -21,7 +21,6 @@ const maxExtra = 8 << 10
 // agentTime limits each call of a node's agent.
 const agentTime = 10 * time.Second
 
-// serveChannels serves the channels that the peer opens.
 func (c *login) serveChannels(all <-chan ssh.NewChannel) {
 	for n := range all {
 		c.transport.charge()
@@ -40,8 +39,7 @@ func (c *login) serveChannels(all <-chan ssh.NewChannel) {
 	}
 }
 
-// acquireSlot reserves a slot for a channel, and reports whether one was free.
-// releaseSlot releases it.
+// acquireSlot reports whether it reserved a slot. releaseSlot releases the slot.
 func (c *login) acquireSlot() bool {
 	select {
 	case c.slots <- struct{}{}:
@@ -53,7 +51,7 @@ func (c *login) acquireSlot() bool {
 
 func (c *login) releaseSlot() { <-c.slots }
 
-// serveChannel serves a channel until the peer has closed it.
+// serveChannel returns when the peer has closed the channel.
 func (c *login) serveChannel(n ssh.NewChannel) {
 	switch name := n.ChannelType(); {
 	case name == "session" && c.kind == jump:
@@ -71,7 +69,6 @@ func (c *login) serveChannel(n ssh.NewChannel) {
 	}
 }
 
-// dialAgent connects to the node's agent.
 func (c *login) dialAgent(ctx context.Context) (*fdsocket.Conn, error) {
 	f, err := c.g.request(ctx, askAgent, c.node)
 	if err != nil {
@@ -80,8 +77,7 @@ func (c *login) dialAgent(ctx context.Context) (*fdsocket.Conn, error) {
 	return fdsocket.FromFile(f)
 }
 
-// refuseRequests refuses all requests on a channel until the peer has closed it, and
-// discards extended data.
+// refuseRequests returns when the peer has closed the channel. It discards extended data.
 func (c *login) refuseRequests(ch ssh.Channel, requests <-chan *ssh.Request) {
 	go io.Copy(io.Discard, ch.Stderr())
 	for r := range requests {

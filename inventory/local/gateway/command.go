@@ -20,7 +20,6 @@ import (
 // errNoAgent is reported to a user when a node's agent cannot be reached.
 var errNoAgent = errors.New("the node does not answer: the node or the testbed is stopped")
 
-// run runs the command of a session and ends the session.
 func (s *session) run(cmd agent.Command) {
 	cmd.Env = append(s.c.environment(), s.env...)
 	if s.forward {
@@ -53,9 +52,8 @@ func (s *session) run(cmd agent.Command) {
 	s.end()
 }
 
-// environment returns the variables that describe the connection. A login of VerifyLogin
-// gets none, because SSH_CLIENT makes bash read the user's start-up files, which may be
-// broken.
+// environment returns no variables for a login of VerifyLogin, because SSH_CLIENT makes
+// bash read the user's start-up files, which may be broken.
 func (c *login) environment() []string {
 	remote, ok1 := c.remote.(*net.TCPAddr)
 	local, ok2 := c.local.(*net.TCPAddr)
@@ -69,8 +67,8 @@ func (c *login) environment() []string {
 	}
 }
 
-// exec starts a command in the node. files are our ends of its stdin, stdout and stderr;
-// a command with a terminal has none.
+// exec returns our ends of stdin, stdout and stderr in files. A command with a terminal
+// has none.
 func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -99,7 +97,6 @@ func (s *session) exec(cmd agent.Command) (p command, files []*os.File, err erro
 	return p, ours, nil
 }
 
-// pipes returns our ends and the command's ends of stdin, stdout and stderr.
 func pipes() (ours, theirs []*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -116,9 +113,8 @@ func pipes() (ours, theirs []*os.File, err error) {
 	return ours, theirs, nil
 }
 
-// transfer copies the command's input and output, and reports its exit once all output is
-// sent. Without a terminal, background processes that hold the output open keep the
-// session open, as with OpenSSH.
+// transfer reports the command's exit after all output is sent. Without a terminal,
+// background processes that hold the output open keep the session open, as with OpenSSH.
 func (s *session) transfer(p command, files []*os.File) {
 	var e agent.Exit
 	var err error
@@ -164,7 +160,6 @@ type terminalReader struct {
 	n     int // bytes read since the command ended
 }
 
-// exited records that the command has ended.
 func (l *terminalReader) exited() {
 	l.ended.Store(true)
 	l.f.SetReadDeadline(time.Now().Add(lastTime))
@@ -197,7 +192,7 @@ func (l *terminalReader) readRemaining(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// sendExit reports the command's exit and then closes the channel, which also ends the
+// sendExit reports the command's exit before it closes the channel, which also ends the
 // output. If the output ended first, a client without input would close the channel before
 // it got the exit status.
 func (s *session) sendExit(e agent.Exit) {
@@ -214,16 +209,14 @@ func (s *session) sendExit(e agent.Exit) {
 	s.ch.Close()
 }
 
-// setSize sets the window size of a terminal, and reports success. A nil terminal is a
-// failure.
+// setSize reports success. A nil terminal is a failure.
 func setSize(terminal *os.File, size *unix.Winsize) bool {
 	return terminal != nil && withDescriptor(terminal, func(fd int) error {
 		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size)
 	}) == nil
 }
 
-// withDescriptor calls f with the descriptor of a file. Unlike File.Fd, it does not make
-// the file blocking.
+// withDescriptor does not make the file blocking, unlike File.Fd.
 func withDescriptor(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

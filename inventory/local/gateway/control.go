@@ -27,7 +27,6 @@ const (
 	maxNodeAsks = 8
 )
 
-// The kinds of orders.
 const (
 	orderBegin      = "begin"
 	orderSet        = "put"
@@ -67,14 +66,12 @@ type beginning struct {
 	HostKey  []byte
 }
 
-// The kinds of gateway messages.
 const (
 	replyDone   = "done"
 	askAgent    = "agent"    // requests a connection to the node's agent, or to its Address
 	askEndpoint = "endpoint" // requests a connection to the node's public endpoint
 )
 
-// gatewayMessage is a message from the gateway to the Manager.
 type gatewayMessage struct {
 	Number uint64
 	Kind   string
@@ -82,7 +79,7 @@ type gatewayMessage struct {
 	Error  string `json:",omitempty"`
 }
 
-// sender sends messages on one connection. Several goroutines may use it.
+// sender may be used by several goroutines.
 type sender struct {
 	mu sync.Mutex
 	c  *fdsocket.Conn
@@ -97,8 +94,8 @@ func (s *sender) send(v any, files ...*os.File) error {
 var errNoManager = errors.New("the testbed is not running")
 
 // connectionRequests are the gateway's requests to the Manager for connections. At most
-// maxAsks are open at a time. At most maxNodeAsks of them are for one node, so that a node
-// without an answer does not delay other nodes. The zero value is ready.
+// maxAsks are open at a time, and at most maxNodeAsks for one node. So a node that does
+// not answer does not delay other nodes. The zero value is ready.
 type connectionRequests struct {
 	mu     sync.Mutex
 	slots  chan struct{} // created with the first request
@@ -108,25 +105,21 @@ type connectionRequests struct {
 	closed bool
 }
 
-// nodeQueue counts the requests for one node.
 type nodeQueue struct {
 	slots chan struct{}
 	users int // requests that wait or are open; guarded by connectionRequests.mu
 }
 
-// pendingRequest is a request without an answer yet.
 type pendingRequest struct {
 	node   string
 	answer chan connectionResult
 }
 
-// connectionResult is the answer to a request: a connection or an error.
 type connectionResult struct {
 	file *os.File
 	err  error
 }
 
-// request sends a request over s and waits for the connection.
 func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node string) (*os.File, error) {
 	if err := a.acquire(ctx, node); err != nil {
 		return nil, err
@@ -160,7 +153,7 @@ func (a *connectionRequests) request(ctx context.Context, s *sender, kind, node 
 	}
 }
 
-// acquire takes a slot of the node's queue, and then one of the global slots.
+// acquire takes a slot of the node's queue before it takes a global slot.
 func (a *connectionRequests) acquire(ctx context.Context, node string) error {
 	a.mu.Lock()
 	if a.slots == nil {
@@ -191,7 +184,6 @@ func (a *connectionRequests) acquire(ctx context.Context, node string) error {
 	}
 }
 
-// release releases the slots of acquire.
 func (a *connectionRequests) release(node string) {
 	a.mu.Lock()
 	q := a.nodes[node]
@@ -201,7 +193,7 @@ func (a *connectionRequests) release(node string) {
 	a.dropUser(node)
 }
 
-// dropUser subtracts one request from a node's queue, and removes a queue without requests.
+// dropUser also removes the queue if it has no requests left.
 func (a *connectionRequests) dropUser(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,7 +202,6 @@ func (a *connectionRequests) dropUser(node string) {
 	}
 }
 
-// deliver delivers the Manager's answer to the request that waits for it.
 func (a *connectionRequests) deliver(o order, files []*os.File) {
 	a.mu.Lock()
 	ask := a.open[o.Number]
@@ -229,7 +220,7 @@ func (a *connectionRequests) deliver(o order, files []*os.File) {
 	ask.answer <- connectionResult{err: errors.New(o.Error)}
 }
 
-// close answers all open requests with an error, since no answers will come.
+// close answers all open requests with an error.
 func (a *connectionRequests) close() {
 	a.mu.Lock()
 	a.closed = true

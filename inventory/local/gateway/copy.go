@@ -13,8 +13,7 @@ import (
 // drainTime limits the delivery of data that a peer sent before it closed the channel.
 const drainTime = time.Minute
 
-// joinChannel copies between a channel and a connection until both directions have ended
-// or the peer has closed the channel.
+// joinChannel returns when both directions have ended or the peer has closed the channel.
 func (c *login) joinChannel(ch ssh.Channel, requests <-chan *ssh.Request, nc net.Conn) {
 	in, out := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -70,18 +69,16 @@ func (c *login) copyIn(r io.Reader, newWriter func() io.Writer) {
 	}))
 }
 
-// reader is a function as an io.Reader.
 type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }
 
-// writer is a function as an io.Writer.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// copyGrowing copies from r to w until a read or write fails, and returns the error. The
-// error is io.EOF at the end of r. The buffer starts small and grows with the data.
+// copyGrowing returns the error of a read or write, which is io.EOF at the end of r. The
+// buffer starts small and grows with the data.
 func copyGrowing(w io.Writer, r io.Reader) error {
 	b := make([]byte, 2<<10)
 	for {
@@ -100,8 +97,7 @@ func copyGrowing(w io.Writer, r io.Reader) error {
 	}
 }
 
-// closeWrite ends the output of a connection. If only both directions can end together, it
-// closes the connection.
+// closeWrite closes the connection if only both directions can end together.
 func closeWrite(nc net.Conn) {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -110,7 +106,6 @@ func closeWrite(nc net.Conn) {
 	nc.Close()
 }
 
-// forward connects an incoming connection to the node's Address.
 func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	nc, source := guest.nc, guest.source
 	c := &login{g: g, kind: raw, node: d.node, slice: d.slice, user: source, to: d.address, stop: nc.Close}
@@ -127,9 +122,8 @@ func (g *gateway) forward(guest *pendingConn, d *endpoint) {
 	copyBothWays(nc, to, drainTime)
 }
 
-// copyBothWays copies in both directions until both have ended, and closes both
-// connections. After the first direction has ended, the other one may continue for the
-// duration drain.
+// copyBothWays returns when both directions have ended, and closes both connections. After
+// the first direction has ended, the other one may continue for the duration drain.
 func copyBothWays(a, b net.Conn, drain time.Duration) {
 	end := func() {
 		a.Close()
@@ -151,7 +145,6 @@ func copyBothWays(a, b net.Conn, drain time.Duration) {
 	<-ended
 }
 
-// dialNode connects to the Address of a node.
 func (g *gateway) dialNode(node string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -162,7 +155,7 @@ func (g *gateway) dialNode(node string) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// fileConn returns a connection for a file, and closes the file.
+// fileConn always closes f.
 func fileConn(f *os.File) (net.Conn, error) {
 	defer f.Close()
 	return net.FileConn(f)

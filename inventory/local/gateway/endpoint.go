@@ -25,7 +25,7 @@ type endpoint struct {
 // maxLine is the most bytes of a line with a key; an RSA key of 16384 bits needs 2,800.
 const maxLine = 8 << 10
 
-// newEndpoint parses an Endpoint. The result has no listeners yet.
+// newEndpoint returns an endpoint without listeners.
 func newEndpoint(d *Endpoint) (*endpoint, error) {
 	n := &endpoint{
 		node: d.Node, slice: d.Slice, address: d.Address, names: d.Names,
@@ -43,7 +43,7 @@ func newEndpoint(d *Endpoint) (*endpoint, error) {
 	return n, err
 }
 
-// parseHostKeys parses one or more private keys in PEM. Text without a key is an error.
+// parseHostKeys fails for a text without a key.
 func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 	var all []ssh.Signer
 	for {
@@ -59,9 +59,8 @@ func parseHostKeys(text []byte) ([]ssh.Signer, error) {
 	}
 }
 
-// parseKeys returns the public keys in lines of authorized_keys, in wire format. It skips
-// invalid lines and certificates. It also skips keys with options, because the gateway does
-// not enforce options, such as restrictions of the key.
+// parseKeys parses lines of authorized_keys. It skips invalid lines and certificates. It
+// also skips keys with options, because the gateway does not enforce options.
 func parseKeys(lines []string) [][]byte {
 	var list [][]byte
 	for _, line := range lines {
@@ -79,19 +78,18 @@ func parseKeys(lines []string) [][]byte {
 	return list
 }
 
-// allowsLogin reports whether a client with key may log in from outside as login.
+// allowsLogin is for logins from outside.
 func (d *endpoint) allowsLogin(login string, key []byte) bool {
 	return contains(d.accounts[login], key)
 }
 
-// allowsInsideLogin reports whether a client with key may log in as login at port 22
-// inside a node of the slice. Keys that allowsLogin accepts are valid there, too.
+// allowsInsideLogin is for logins at port 22 inside a node of the slice. Keys that
+// allowsLogin accepts are valid there, too.
 func (d *endpoint) allowsInsideLogin(login string, key []byte) bool {
 	list, is := d.accounts[login]
 	return is && (contains(d.insideKeys, key) || contains(list, key))
 }
 
-// hasKey reports whether key belongs to any account.
 func (d *endpoint) hasKey(key []byte) bool {
 	found := false
 	for _, list := range d.accounts {
@@ -100,8 +98,7 @@ func (d *endpoint) hasKey(key []byte) bool {
 	return found
 }
 
-// contains reports whether list has key. Its running time does not depend on the
-// position of key.
+// contains takes the same time for every position of key.
 func contains(list [][]byte, key []byte) bool {
 	found := 0
 	for _, k := range list {
@@ -110,7 +107,6 @@ func contains(list [][]byte, key []byte) bool {
 	return found == 1
 }
 
-// hasName reports whether name is the node's id or one of its names.
 func (d *endpoint) hasName(name string) bool {
 	return name == d.node || slices.ContainsFunc(d.names, func(n string) bool { return strings.EqualFold(n, name) })
 }
@@ -123,7 +119,6 @@ func (d *endpoint) hasShortName(name string) bool {
 	})
 }
 
-// displayName returns the name by which users know the node.
 func (d *endpoint) displayName() string {
 	if len(d.names) > 0 {
 		return d.names[0]
@@ -131,14 +126,13 @@ func (d *endpoint) displayName() string {
 	return d.node
 }
 
-// fingerprint identifies a public key in maps.
 type fingerprint [sha256.Size]byte
 
 // index counts the accounts for each public key, by node. The gateway account finds the
 // nodes of a key with it.
 type index map[fingerprint]map[string]int
 
-// add counts the accounts of an endpoint: delta is 1 to add them, and -1 to remove them.
+// add takes the delta 1 to add the accounts of d, and -1 to remove them.
 func (x index) add(d *endpoint, delta int) {
 	for _, list := range d.accounts {
 		for _, k := range list {

@@ -25,7 +25,6 @@ type unixOpen struct {
 	Spare2 uint32
 }
 
-// Limits of forwarding.
 const (
 	maxForwards = 32 // listening ports and sockets of a connection
 	maxHost     = 255
@@ -39,7 +38,7 @@ const (
 	quickTime  = 100 * time.Millisecond
 )
 
-// directTCP connects the peer to a port that the node can reach (ssh -L, -D, -W).
+// directTCP serves ssh -L, -D and -W.
 func (c *login) directTCP(n ssh.NewChannel) {
 	var to tcpOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil || len(to.Host) > maxHost || to.Port > 65535 {
@@ -49,7 +48,6 @@ func (c *login) directTCP(n ssh.NewChannel) {
 	c.direct(n, "tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
 }
 
-// directUnix connects the peer to a Unix socket of the node.
 func (c *login) directUnix(n ssh.NewChannel) {
 	var to unixOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
@@ -59,7 +57,6 @@ func (c *login) directUnix(n ssh.NewChannel) {
 	c.direct(n, "unix", to.Path)
 }
 
-// direct connects a new channel to an address inside the node.
 func (c *login) direct(n ssh.NewChannel, network, address string) {
 	nc, err := c.dial(network, address)
 	if err != nil {
@@ -74,7 +71,6 @@ func (c *login) direct(n ssh.NewChannel, network, address string) {
 	c.joinChannel(ch, requests, nc)
 }
 
-// dial connects from inside the node.
 func (c *login) dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()
@@ -85,7 +81,7 @@ func (c *login) dial(network, address string) (net.Conn, error) {
 	return c.g.agents.dial(ctx, a, network, address, c.user)
 }
 
-// listen opens a listener inside the node. ctx limits only the time to open it.
+// listen applies ctx only to the time to open the listener.
 func (c *login) listen(ctx context.Context, network, address string) (net.Listener, error) {
 	a, err := c.dialAgent(ctx)
 	if err != nil {
@@ -135,13 +131,12 @@ func (f tcpForward) key() string { return net.JoinHostPort(f.Host, strconv.Itoa(
 // unixForward is the payload of streamlocal-forward@openssh.com.
 type unixForward struct{ Path string }
 
-// forwards are the listeners in the node that a connection has requested.
 type forwards struct {
 	listeners map[string]net.Listener // by host:port, or by path
 	left      time.Duration           // remaining time, see listenTime
 }
 
-// cancel closes a listener, and reports whether there was one.
+// cancel reports whether there was a listener.
 func (f *forwards) cancel(key string) bool {
 	l := f.listeners[key]
 	if l == nil {
@@ -164,8 +159,8 @@ func (f *forwards) listen(c *login, network, address string) (net.Listener, erro
 	return l, err
 }
 
-// forwardTCP listens at a port in the node and forwards its connections to the peer. The
-// agent checks which addresses exist and which ports the account may use.
+// forwardTCP relies on the agent to check which addresses exist and which ports the
+// account may use.
 func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	var at tcpForward
 	if ssh.Unmarshal(payload, &at) != nil || len(at.Host) > maxHost || at.Port > 65535 {
@@ -206,7 +201,6 @@ func (c *login) forwardTCP(payload []byte, f *forwards) (bool, []byte) {
 	return true, answer
 }
 
-// forwardUnix listens at a Unix socket in the node.
 func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	var at unixForward
 	if ssh.Unmarshal(payload, &at) != nil || len(f.listeners) >= maxForwards || f.listeners[at.Path] != nil {
@@ -225,8 +219,8 @@ func (c *login) forwardUnix(payload []byte, f *forwards) bool {
 	return true
 }
 
-// acceptForward forwards connections at l to the peer, as channels of type name, until l
-// is closed. payload returns the extra data of a channel. While the connection has
+// acceptForward forwards connections until l is closed. The parameter name is the type of
+// the channels, and payload returns the extra data of a channel. While the connection has
 // maxChannels channels, acceptForward waits.
 func (c *login) acceptForward(l net.Listener, name string, payload func(net.Conn) []byte) {
 	cancelled := make(chan struct{})

@@ -32,7 +32,6 @@ func Main() {
 	os.Exit(0)
 }
 
-// gateway is the state of the gateway process.
 type gateway struct {
 	log       *slog.Logger
 	manager   *sender
@@ -55,8 +54,8 @@ type gateway struct {
 	loginsByLimit    map[string]int // logins by limit: node, account, key
 	logins           int            // without logins of VerifyLogin
 	loginsByShare    map[string]int // logins by share, see shareFor
-	loginCount       uint64         // logins since the start
-	connections      int            // of any kind, also before a login
+	loginCount       uint64
+	connections      int // of any kind, also before a login
 	ending           bool
 	drained          chan struct{} // closed when the gateway is ending and no connection is open
 }
@@ -92,8 +91,8 @@ func run(control *os.File, a nodeAgents, confine func(uid, gid int) error, log *
 	return nil
 }
 
-// begin handles the Manager's first order: it drops all rights and then opens the gateway
-// account. So the process never has rights while it reads data of clients.
+// begin drops all rights before it opens the gateway account. So the process never has
+// rights while it reads data of clients.
 func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) error {
 	var o order
 	files, err := c.Receive(&o, maxOrder, 1)
@@ -117,7 +116,6 @@ func (g *gateway) begin(c *fdsocket.Conn, confine func(uid, gid int) error) erro
 	return err
 }
 
-// reply replies to an order.
 func (g *gateway) reply(number uint64, err error) {
 	w := gatewayMessage{Number: number, Kind: replyDone}
 	if err != nil {
@@ -129,7 +127,6 @@ func (g *gateway) reply(number uint64, err error) {
 	g.manager.send(w) // an error is ignored: if the Manager has ended, Receive fails in run
 }
 
-// execute carries out an order.
 func (g *gateway) execute(o order, files []*os.File) {
 	switch o.Kind {
 	case orderSet:
@@ -170,13 +167,12 @@ func closeFiles(files []*os.File) {
 	}
 }
 
-// listenerOf returns a listener for a file, and closes the file.
+// listenerOf always closes f.
 func listenerOf(f *os.File) (net.Listener, error) {
 	defer f.Close()
 	return net.FileListener(f)
 }
 
-// setEndpoint adds or replaces an endpoint.
 func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	var fresh []net.Listener
 	defer func() {
@@ -235,9 +231,8 @@ func (g *gateway) setEndpoint(o order, files []*os.File) (err error) {
 	return nil
 }
 
-// replaceEndpoint replaces the endpoint of a node by d, or removes it if d is nil. It
-// closes the listeners that are no longer used, and ends the sessions that d does not
-// allow. The lock is held.
+// replaceEndpoint removes the endpoint if d is nil. It closes the listeners that are no
+// longer used, and ends the sessions that d does not allow. The lock is held.
 func (g *gateway) replaceEndpoint(node string, d *endpoint) {
 	old := g.endpoints[node]
 	if d != nil {
@@ -274,7 +269,7 @@ func (g *gateway) endpointsFor(key []byte) []*endpoint {
 	return list
 }
 
-// shutDown stops accepting connections. Open sessions continue.
+// shutDown lets open sessions continue.
 func (g *gateway) shutDown() {
 	g.requests.close()
 	g.mu.Lock()
@@ -295,8 +290,8 @@ func (g *gateway) shutDown() {
 	}
 }
 
-// addConnection counts a new connection. It returns false if the gateway accepts no more
-// connections. After true, the caller must call removeConnection when the connection ends.
+// addConnection returns false if the gateway accepts no more connections. After true, the
+// caller must call removeConnection when the connection ends.
 func (g *gateway) addConnection() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -315,7 +310,7 @@ func (g *gateway) removeConnection() {
 	}
 }
 
-// request asks the Manager for a connection. kind is askAgent or askEndpoint.
+// request takes the kind askAgent or askEndpoint.
 func (g *gateway) request(ctx context.Context, kind, node string) (*os.File, error) {
 	return g.requests.request(ctx, g.manager, kind, node)
 }

@@ -43,11 +43,8 @@ func (c *login) explain(n ssh.NewChannel) {
 	}
 }
 
-// maxListed is how many nodes the explanation lists.
 const maxListed = 40
 
-// explanation returns a text about the use of the gateway account, with a list of the
-// nodes that the peer may reach.
 func (c *login) explanation() string {
 	c.g.mu.Lock()
 	var names []string
@@ -69,7 +66,7 @@ func (c *login) explanation() string {
 		User, port, strings.Join(names, " "), more)
 }
 
-// printable returns s without control characters, which a terminal might execute.
+// printable removes control characters, which a terminal might execute.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -79,9 +76,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// jump serves a channel of the gateway account that leads to port 22 of a node: it runs
-// the SSH server of the node on the channel, or forwards the channel to the node's
-// Address.
+// jump serves a channel of the gateway account that leads to port 22 of a node.
 func (c *login) jump(n ssh.NewChannel) {
 	var to tcpOpen
 	if ssh.Unmarshal(n.ExtraData(), &to) != nil {
@@ -114,9 +109,9 @@ func (c *login) jump(n ssh.NewChannel) {
 	c.refuseRequests(ch, requests)
 }
 
-// findEndpoint returns the endpoint with a name, among the endpoints that the peer may
-// reach. An id takes precedence over a full name, and a full name over a short one. If
-// several endpoints have the name, findEndpoint returns an error that lists them.
+// findEndpoint searches the endpoints that the peer may reach. An id takes precedence over
+// a full name, and a full name over a short one. If several endpoints have the name,
+// findEndpoint returns an error that lists them.
 func (c *login) findEndpoint(name string) (*endpoint, error) {
 	c.g.mu.Lock()
 	mine := c.g.endpointsFor(c.key)
@@ -147,7 +142,6 @@ func (c *login) findEndpoint(name string) (*endpoint, error) {
 	return nil, errors.New("your key opens no node with that name; ssh to this account without a command lists your nodes")
 }
 
-// forwardChannel connects a channel of the gateway account to the Address of a node.
 func (c *login) forwardChannel(n ssh.NewChannel, d *endpoint) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -56,8 +56,7 @@ func (s *rateLimit) allow() bool {
 	return true
 }
 
-// stderrLog returns the logger of the gateway process. The Manager passes each line to
-// logLine.
+// stderrLog writes lines that the Manager passes to logLine.
 func stderrLog() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, nil))
 }

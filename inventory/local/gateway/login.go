@@ -12,10 +12,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// version is the version string of the SSH server.
 const version = "SSH-2.0-Patchbay"
 
-// Limits of connections.
 const (
 	handshakeTime = 20 * time.Second
 	unlockTime    = 2 * time.Minute // after a valid key was offered: its owner may have to unlock it
@@ -37,15 +35,15 @@ type login struct {
 	g        *gateway
 	kind     connectionKind
 	node     string // empty for the gateway account
-	slice    string // the node's slice
+	slice    string
 	user     string
 	key      []byte
-	to       string       // the Address, if the connection is forwarded
-	held     []string     // the limits that count this login, see loginsByLimit
-	share    string       // see shareFor
-	sequence uint64       // increases with each login
-	evicted  bool         // ended by evictOldest, and no longer counted
-	stop     func() error // closes the connection
+	to       string   // the Address, if the connection is forwarded
+	held     []string // the limits that count this login, see loginsByLimit
+	share    string   // see shareFor
+	sequence uint64   // increases with each login
+	evicted  bool     // ended by evictOldest, and no longer counted
+	stop     func() error
 
 	conn           *ssh.ServerConn
 	remote         net.Addr
@@ -57,7 +55,6 @@ type login struct {
 	working        sync.WaitGroup
 }
 
-// end closes the connection.
 func (c *login) end() { c.stop() }
 
 // errDenied is the only reason given for a refused key, so that a client cannot find out
@@ -75,8 +72,8 @@ type attempt struct {
 	offered func()
 }
 
-// config returns the server configuration of a handshake. When the client offers a key,
-// the handshake records the user in tried, and calls tried.offered if the key is valid.
+// config makes the handshake record the user in tried, and call tried.offered when a valid
+// key is offered.
 func (g *gateway) config(at origin, host []ssh.Signer, tried *attempt) *ssh.ServerConfig {
 	known := ssh.SupportedAlgorithms()
 	c := &ssh.ServerConfig{
@@ -136,7 +133,6 @@ func (g *gateway) isVerification(d *endpoint, c *login) bool {
 	return is && g.verificationKeys[d.node][sha256.Sum256(c.key)]
 }
 
-// serve runs the SSH server on a connection.
 func (g *gateway) serve(guest *pendingConn, at origin) {
 	nc, source := guest.nc, guest.source
 	g.mu.Lock()
@@ -241,11 +237,11 @@ func (g *gateway) admit(c *login) error {
 	return nil
 }
 
-// shareFor returns the share of c, which is a name. Limits apply to all logins with the
-// same share together. The share of a login to a node is the node's slice. At the gateway
-// account it is the slice of the nodes that list the key. A key listed in several slices
-// has its own share, because any user may list the key of another user. The share of a
-// connection of kind raw is its source. The lock is held.
+// shareFor returns a name. Limits apply to all logins with the same share together. A
+// login to a node has the node's slice as its share. A login to the gateway account has
+// the slice of the nodes that list the key. A key listed in several slices has its own
+// share, because any user may list the key of another user. A connection of kind raw has
+// its source as its share. The lock is held.
 func (g *gateway) shareFor(c *login) string {
 	switch c.kind {
 	case raw:
@@ -284,8 +280,8 @@ func (g *gateway) evictOldest() {
 	go oldest.end()
 }
 
-// releaseLogin removes a login from the counters of logins and shares, unless it was
-// evicted or never counted. The lock is held.
+// releaseLogin does nothing for a login that was evicted or never counted. The lock is
+// held.
 func (g *gateway) releaseLogin(c *login) {
 	if c.isVerification || c.evicted {
 		return
@@ -296,7 +292,6 @@ func (g *gateway) releaseLogin(c *login) {
 	}
 }
 
-// removeLogin removes a login that admit has registered.
 func (g *gateway) removeLogin(c *login) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -309,8 +304,8 @@ func (g *gateway) removeLogin(c *login) {
 	}
 }
 
-// sendKeepalives sends keepalives to a silent peer, and ends the connection after
-// maxProbes without an answer. It returns after stop is closed.
+// sendKeepalives ends the connection of a silent peer after maxProbes without an answer.
+// It returns after stop is closed.
 func (c *login) sendKeepalives(stop <-chan struct{}) {
 	tick := time.NewTicker(probeTime)
 	defer tick.Stop()

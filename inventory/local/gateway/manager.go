@@ -92,7 +92,6 @@ type Manager struct {
 	closed    bool
 }
 
-// servedEndpoint is an endpoint with its listeners.
 type servedEndpoint struct {
 	endpoint       Endpoint
 	public, inside net.Listener
@@ -168,9 +167,9 @@ func (k *Manager) SetEndpoint(d Endpoint, publicListener, insideListener net.Lis
 	return err
 }
 
-// restoreEndpoint restores the previous endpoint of a node after a failed change; nil means
-// that the node had none. It also sends the previous endpoint to the gateway, which may
-// have made the change without a reply. The lock is held.
+// restoreEndpoint undoes a failed change; a nil previous means that the node had no
+// endpoint. It also sends the previous endpoint to the gateway, which may have made the
+// change without a reply. The lock is held.
 func (k *Manager) restoreEndpoint(node string, previous *servedEndpoint) {
 	if previous == nil {
 		delete(k.endpoints, node)
@@ -181,7 +180,6 @@ func (k *Manager) restoreEndpoint(node string, previous *servedEndpoint) {
 	k.current.sendEndpoint(previous, nil)
 }
 
-// checkEndpoint returns an error if an endpoint is invalid.
 func checkEndpoint(d Endpoint, listeners ...net.Listener) error {
 	if d.Node == "" {
 		return errors.New("the endpoint has no node")
@@ -201,8 +199,8 @@ func checkEndpoint(d Endpoint, listeners ...net.Listener) error {
 	return nil
 }
 
-// closeListenersExcept closes the listeners of d that successor does not use. A nil
-// successor uses none.
+// closeListenersExcept closes the listeners that successor does not use. A nil successor
+// uses none.
 func (d *servedEndpoint) closeListenersExcept(successor *servedEndpoint) {
 	for _, l := range []net.Listener{d.public, d.inside} {
 		if l != nil && (successor == nil || l != successor.public && l != successor.inside) {
@@ -248,9 +246,9 @@ func (k *Manager) RemoveEndpoint(node string) error {
 	return k.waitForReply(wait)
 }
 
-// waitForReply waits until the gateway has replied to a change of endpoints. It kills a
-// gateway that does not reply, because that gateway may still accept removed keys. The
-// next gateway process receives all endpoints, so waitForReply succeeds when it is ready.
+// waitForReply kills a gateway that does not reply, because that gateway may still accept
+// removed keys. The next gateway process receives all endpoints, so waitForReply succeeds
+// when that process is ready.
 func (k *Manager) waitForReply(a *pendingReply) error {
 	select {
 	case <-a.done:
@@ -326,9 +324,8 @@ func (k *Manager) Close() error {
 	return nil
 }
 
-// end stops the Manager. If kill is true, it kills the gateway process with all its
-// sessions. Otherwise it waits at most endTime until the gateway process ends. Further
-// calls are allowed.
+// end kills the gateway process with all its sessions if kill is true. Otherwise it waits
+// at most endTime until the process ends. Further calls are allowed.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

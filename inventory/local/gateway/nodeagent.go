@@ -16,7 +16,6 @@ type nodeAgents interface {
 	listen(ctx context.Context, c *fdsocket.Conn, network, address, owner string) (net.Listener, error)
 }
 
-// command is a command that runs in a node.
 type command interface {
 	terminal() *os.File
 	Signal(number int) error
@@ -24,7 +23,6 @@ type command interface {
 	Close() error
 }
 
-// localAgents calls the agents of this host's nodes.
 type localAgents struct{}
 
 func (localAgents) exec(ctx context.Context, c *fdsocket.Conn, cmd agent.Command, stdio []*os.File) (command, error) {
@@ -43,7 +41,6 @@ func (localAgents) listen(ctx context.Context, c *fdsocket.Conn, network, addres
 	return agent.Listen(ctx, c, network, address, owner)
 }
 
-// started is an agent.Process as a command.
 type started struct{ *agent.Process }
 
 func (s started) terminal() *os.File { return s.Terminal }

@@ -38,7 +38,6 @@ type process struct {
 	reason  error // why it was killed
 }
 
-// pendingReply is the reply that an order waits for.
 type pendingReply struct {
 	from *process
 	done chan struct{}
@@ -52,7 +51,6 @@ func newProcess() *process {
 	}
 }
 
-// run starts gateway processes until the Manager is closed.
 func (k *Manager) run() {
 	defer close(k.stopped)
 	p := k.current
@@ -82,8 +80,7 @@ func (k *Manager) run() {
 	}
 }
 
-// serve starts p, sends it all endpoints, and handles its messages until p ends or the
-// Manager closes. It returns the reason for the end of p, or ErrClosed.
+// serve returns the reason for the end of p, or ErrClosed.
 func (k *Manager) serve(p *process) error {
 	ours, theirs, err := fdsocket.Pair()
 	if err != nil {
@@ -137,18 +134,17 @@ func (k *Manager) serve(p *process) error {
 	return err
 }
 
-// started returns the child process, or nil if it was not started.
+// started returns nil if the child process was not started.
 func (p *process) started() *supervisor.Process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.child
 }
 
-// errSilent means that a gateway did not reply in time.
 var errSilent = errors.New("the gateway does not answer")
 
-// fail kills a process that does not work, and records the reason. After the Manager has
-// closed, it does nothing if the sessions of the process may continue.
+// fail kills the process. After the Manager has closed, it does nothing if the sessions of
+// the process may continue.
 func (p *process) fail(reason error) {
 	if p.keepSessions.Load() {
 		return
@@ -164,8 +160,8 @@ func (p *process) fail(reason error) {
 	}
 }
 
-// sendState sends a new gateway its first order, all peers and all endpoints. When the
-// gateway has replied to all, sendState closes p.ready.
+// sendState sends the first order, all peers and all endpoints. When the gateway has
+// replied to all, sendState closes p.ready.
 func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	begin := order{Kind: orderBegin, Begin: &beginning{k.options.UID, k.options.GID, k.options.HostKey}}
 	k.mu.Lock()
@@ -207,8 +203,8 @@ func (k *Manager) sendState(p *process, c *fdsocket.Conn) {
 	close(p.ready)
 }
 
-// sendEndpoint orders the gateway to set endpoint d. present is the endpoint that the
-// gateway has, or nil. Listeners that are also in present are not sent again.
+// sendEndpoint does not send listeners that are also in present. present is the endpoint
+// that the gateway has, or nil.
 func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
 	if present == nil {
 		present = &servedEndpoint{}
@@ -230,10 +226,9 @@ func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
 	return p.sendOrder(o, files...)
 }
 
-// sendOrder sends an order with listeners, and returns the reply to wait for. Before
-// sendState has begun, sendOrder sends nothing, because sendState will include the change.
-// The reply then arrives when p is ready. If the order changes endpoints, the caller holds
-// the Manager's lock.
+// sendOrder sends nothing before sendState has begun, because sendState will include the
+// change. The reply then arrives when p is ready. If the order changes endpoints, the
+// caller holds the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {
@@ -262,7 +257,7 @@ func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	return a
 }
 
-// ping sends a ping, and waits until the gateway has replied or accepts no more orders.
+// ping waits until the gateway has replied or accepts no more orders.
 func (p *process) ping() {
 	a := p.sendOrder(order{Kind: orderPing})
 	select {
@@ -271,14 +266,13 @@ func (p *process) ping() {
 	}
 }
 
-// send sends an order. After an error it kills the gateway process, so that serve ends.
+// send kills the gateway process after an error, so that serve ends.
 func (p *process) send(o order, files ...*os.File) {
 	if p.out.send(o, files...) != nil {
 		p.fail(nil)
 	}
 }
 
-// completeOrder delivers the reply to an order.
 func (p *process) completeOrder(number uint64, err error) {
 	p.mu.Lock()
 	a := p.waiting[number]
@@ -324,7 +318,6 @@ func (k *Manager) receiveMessages(p *process, c *fdsocket.Conn) error {
 	}
 }
 
-// sendConnection answers a request of the gateway for a connection.
 func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
 	defer cancel()
@@ -342,9 +335,9 @@ func (k *Manager) sendConnection(p *process, w gatewayMessage) {
 	p.send(o, f)
 }
 
-// connect opens a connection for the gateway. If kind is askEndpoint, it connects to the
-// node's public endpoint. Otherwise it connects to the node's Address, or to the node's agent
-// if the endpoint has no Address. It refuses nodes without an endpoint.
+// connect connects to the node's public endpoint if kind is askEndpoint. Otherwise it
+// connects to the node's Address, or to the node's agent if the endpoint has no Address.
+// It refuses nodes without an endpoint.
 func (k *Manager) connect(ctx context.Context, kind, node string) (*os.File, error) {
 	k.mu.Lock()
 	d := k.endpoints[node]

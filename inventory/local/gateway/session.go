@@ -17,7 +17,6 @@ import (
 	"patchbay/inventory/local/agent"
 )
 
-// Limits of a session.
 const (
 	maxVariables = 64
 	maxValue     = 4 << 10   // bytes of a variable
@@ -50,7 +49,7 @@ type session struct {
 	agentDir      string        // folder of agentListener's socket
 }
 
-// session serves a session channel until the peer has closed it.
+// session returns when the peer has closed the channel.
 func (c *login) session(n ssh.NewChannel) {
 	ch, requests, err := n.Accept()
 	if err != nil {
@@ -78,7 +77,6 @@ func (c *login) session(n ssh.NewChannel) {
 	s.end()
 }
 
-// copyInput copies the peer's input to the command.
 func (s *session) copyInput() {
 	s.c.copyIn(s.ch, func() io.Writer {
 		if <-s.ready; s.in == nil {
@@ -92,7 +90,6 @@ func (s *session) copyInput() {
 	}
 }
 
-// setInput sets the file that receives the peer's input.
 func (s *session) setInput(in *os.File) {
 	s.known.Do(func() {
 		s.in = in
@@ -100,8 +97,7 @@ func (s *session) setInput(in *os.File) {
 	})
 }
 
-// handleRequest handles a request that does not start the command, and reports whether it
-// succeeded.
+// handleRequest handles requests that do not start the command, and reports success.
 func (s *session) handleRequest(r *ssh.Request) bool {
 	switch r.Type {
 	case "pty-req":
@@ -132,8 +128,8 @@ func (s *session) handleRequest(r *ssh.Request) bool {
 	return false
 }
 
-// signal sends a signal to the command, without waiting for delivery. It returns false if
-// the signal or the command does not exist, or if an earlier signal is still being sent.
+// signal does not wait for delivery. It returns false if the signal or the command does
+// not exist, or if an earlier signal is still being sent.
 func (s *session) signal(name string) bool {
 	number := signalNumber(name)
 	s.mu.Lock()
@@ -169,7 +165,6 @@ func isAllowedVariable(name, value string) bool {
 	return name == "LANG" || locale && rest != ""
 }
 
-// parseCommand returns the requested command, and reports whether the request is valid.
 func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	cmd := agent.Command{User: s.c.user}
 	if s.started {
@@ -193,8 +188,7 @@ func (s *session) parseCommand(r *ssh.Request) (agent.Command, bool) {
 	return cmd, true
 }
 
-// end releases the command and all resources of the session. A command with a terminal
-// gets SIGHUP; for a command without one, end closes the pipes.
+// end sends SIGHUP to a command with a terminal. For other commands, it closes the pipes.
 func (s *session) end() {
 	s.mu.Lock()
 	already := s.closed
@@ -218,8 +212,7 @@ func (s *session) end() {
 // need 300 bytes.
 const maxModes = 4 << 10
 
-// pty handles the request for a terminal (RFC 4254, 6.2), and reports whether the session
-// gets one.
+// pty reports whether the session gets a terminal (RFC 4254, 6.2).
 func (s *session) pty(payload []byte) bool {
 	var p struct {
 		Term                      string
@@ -236,8 +229,7 @@ func (s *session) pty(payload []byte) bool {
 // clampSize limits a window's width or height to the 16 bits of the kernel's fields.
 func clampSize(n uint32) uint16 { return uint16(min(n, 1<<16-1)) }
 
-// resize handles a change of the window size (RFC 4254, 6.7), and reports whether it
-// succeeded.
+// resize changes the window size (RFC 4254, 6.7), and reports success.
 func (s *session) resize(payload []byte) bool {
 	var w struct{ Cols, Rows, Width, Height uint32 }
 	if ssh.Unmarshal(payload, &w) != nil || s.term == nil {
@@ -263,8 +255,8 @@ func hasSignalName(number int) bool {
 	return false
 }
 
-// signalName returns the name of a signal in the SSH protocol. A signal that RFC 4254 does
-// not name gets a private name, which ends in "@openssh.com".
+// signalName returns a private name, which ends in "@openssh.com", for a signal that RFC
+// 4254 does not name.
 func signalName(number int) string {
 	name := strings.TrimPrefix(unix.SignalName(unix.Signal(number)), "SIG")
 	switch {
@@ -276,7 +268,7 @@ func signalName(number int) string {
 	return name + "@openssh.com"
 }
 
-// signalNumber returns the number of a signal that RFC 4254 names, or 0 for another name.
+// signalNumber returns 0 for a name that is not in RFC 4254.
 func signalNumber(name string) int {
 	if len(name) > 8 {
 		return 0
@@ -288,8 +280,8 @@ func signalNumber(name string) int {
 	return number
 }
 
-// listenAgent creates a socket in the node that leads to the peer's authentication agent
-// (ssh -A), and returns its path.
+// listenAgent returns the path of a socket in the node that leads to the peer's
+// authentication agent (ssh -A).
 func (s *session) listenAgent() (string, error) {
 	nest := "/tmp/ssh-" + rand.Text()
 	path := nest + "/agent"
@@ -314,8 +306,7 @@ func (s *session) listenAgent() (string, error) {
 	return path, nil
 }
 
-// removeAgentDir removes the folder of the authentication agent's socket. If the
-// testbed has ended, the folder stays in the node's /tmp.
+// removeAgentDir leaves the folder in the node's /tmp if the testbed has ended.
 func (s *session) removeAgentDir() {
 	ctx, cancel := context.WithTimeout(context.Background(), agentTime)
 	defer cancel()

@@ -13,9 +13,8 @@ const (
 	burst = 400
 )
 
-// throttledConn delays reading while its peer has made too many requests. Requests
-// therefore wait in the peer and do not accumulate here. throttledConn also records when
-// the peer last sent data.
+// throttledConn delays reading while its peer has made too many requests. So requests wait
+// in the peer and do not accumulate here.
 type throttledConn struct {
 	net.Conn
 	lastReceived atomic.Int64 // nanoseconds
@@ -31,7 +30,6 @@ type throttledConn struct {
 	paidUntil time.Time
 }
 
-// charge counts a request of the peer.
 func (w *throttledConn) charge() {
 	if w.carrier != nil {
 		w.carrier.charge()

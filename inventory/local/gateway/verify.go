@@ -28,8 +28,7 @@ const maxVerifications = 16
 // any other account of the node can lock it.
 const Root = "root"
 
-// verifyEndpoint tries to log in at a node's endpoint as each of its accounts. It tries
-// root only if there is no other account.
+// verifyEndpoint tries root only if there is no other account.
 func (g *gateway) verifyEndpoint(node string) error {
 	g.verifying <- struct{}{}
 	defer func() { <-g.verifying }()
@@ -121,8 +120,7 @@ func (l limitedBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// connectToEndpoint connects to a node's public endpoint like an outside client. If the node
-// has no public endpoint, the connection stays within this process.
+// connectToEndpoint connects within this process if the node has no public endpoint.
 func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	if d.publicListener == nil {
 		near, far, err := newPipeConn()
@@ -149,8 +147,8 @@ func (g *gateway) connectToEndpoint(d *endpoint) (net.Conn, error) {
 	return fileConn(f)
 }
 
-// newPipeConn returns both ends of a connection within this process. Unlike net.Pipe, the
-// connection has a buffer, because both ends of an SSH connection begin by writing.
+// newPipeConn returns a connection with a buffer, unlike net.Pipe, because both ends of an
+// SSH connection begin by writing.
 func newPipeConn() (near, far net.Conn, err error) {
 	r1, w1, err := os.Pipe()
 	if err != nil {
@@ -165,7 +163,6 @@ func newPipeConn() (near, far net.Conn, err error) {
 	return &pipeConn{File: r1, w: w2}, &pipeConn{File: r2, w: w1}, nil
 }
 
-// pipeConn reads from one pipe and writes to another.
 type pipeConn struct {
 	*os.File
 	w *os.File
@@ -181,8 +178,8 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "proof" }
 
-// handshake makes the client's side of an SSH handshake. The server must have one of the
-// host keys in host. handshake offers only cheap key exchanges.
+// handshake requires that the server has one of the keys in host. It offers only cheap key
+// exchanges.
 func handshake(nc net.Conn, login string, host []ssh.Signer, key ...ssh.Signer) (*ssh.Client, error) {
 	config := &ssh.ClientConfig{
 		User: login, Auth: []ssh.AuthMethod{ssh.PublicKeys(key...)},

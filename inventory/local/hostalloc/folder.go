@@ -48,9 +48,9 @@ func Ports(root string, firstPort, lastPort int, restTime time.Duration) *Folder
 	}
 }
 
-// withLock calls action with the open folder while it holds the folder's lock, which
-// excludes other processes and goroutines. It creates a missing folder. Only root can open
-// the folder, because any process that can open a folder can lock it.
+// withLock excludes other processes and goroutines while action runs. It creates a missing
+// folder. Only root can open the folder, because any process that can open a folder can
+// lock it.
 func (f *Folder) withLock(action func(dir *os.File) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +82,7 @@ func (f *Folder) withLock(action func(dir *os.File) error) error {
 // lockPatience limits the wait for the lock. Only a suspended process holds it for so long.
 var lockPatience = 20 * time.Second
 
-// lock waits for the lock of the folder, and reports whether the folder is still at its
-// path.
+// lock reports whether the folder is still at its path.
 func lock(dir *os.File) (same bool, err error) {
 	end := time.Now().Add(lockPatience)
 	for ; ; time.Sleep(time.Millisecond) {
@@ -139,8 +138,8 @@ func (f *Folder) Allocate(holder string, isUsable func(uint32) bool) (uint32, er
 	return taken, err
 }
 
-// takeNext gives the holder the next free and usable number, and stores it in number. It
-// reports whether there is one.
+// takeNext stores the next free and usable number in number, and reports whether there is
+// one.
 func (f *Folder) takeNext(holder string, isUsable func(uint32) bool, number *uint32) (bool, error) {
 	n := f.next
 	for range uint64(f.last-f.first)/uint64(f.step) + 1 {
@@ -156,8 +155,7 @@ func (f *Folder) takeNext(holder string, isUsable func(uint32) bool, number *uin
 	return false, nil
 }
 
-// takeResting is like takeNext for resting numbers. It chooses the number whose rest ends
-// first.
+// takeResting chooses the resting number whose rest ends first.
 func (f *Folder) takeResting(dir *os.File, holder string, isUsable func(uint32) bool, number *uint32) (bool, error) {
 	all, err := f.claims(dir)
 	if err != nil {
@@ -202,12 +200,11 @@ func (f *Folder) Free() (left int, err error) {
 	return left, err
 }
 
-// offers reports whether Allocate may give out n.
 func (f *Folder) offers(n uint32) bool {
 	return n >= f.first && n <= f.last && (n-f.first)%f.step == 0 && !f.isAvoided(n)
 }
 
-// claims returns all claims that can be parsed, including those of resting numbers.
+// claims includes resting numbers, and leaves out claims that cannot be parsed.
 func (f *Folder) claims(dir *os.File) (list []claim, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil { // a call may have read the folder before
 		return nil, err
@@ -221,7 +218,7 @@ func (f *Folder) claims(dir *os.File) (list []claim, err error) {
 	return list, err
 }
 
-// tryNumber gives n to the holder if n is free and usable. It reports whether it did.
+// tryNumber reports whether it gave n to the holder.
 func (f *Folder) tryNumber(n uint32, holder string, isUsable func(uint32) bool) (bool, error) {
 	if f.isAvoided(n) {
 		return false, nil
@@ -279,8 +276,8 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free removes a claim. If numbers of this folder rest, it then adds a claim that marks the
-// number as resting. If the program is killed in between, the number does not rest.
+// free removes a claim. It then marks the number as resting if numbers of this folder
+// rest. If the program is killed in between, the number does not rest.
 func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
@@ -353,10 +350,9 @@ func (f *Folder) isAvoided(n uint32) bool {
 	return false
 }
 
-// isResting reports whether a rest is not over. A rest longer than longestRest does not
-// count, because the clock was wrong when the rest was written. instance is the caller's
-// instance. If the same instance released the number, the number rests at most f.rest,
-// because the setting may have become shorter since the release.
+// isResting ignores a rest longer than longestRest, because the clock was wrong when the
+// rest was written. If the caller's instance released the number, the number rests at most
+// f.rest, because the setting may have become shorter since the release.
 func (f *Folder) isResting(r rest, instance string) bool {
 	until := r.until
 	if r.instance == instance && instance != "" && r.released.Add(f.rest).Before(until) {
@@ -366,15 +362,13 @@ func (f *Folder) isResting(r rest, instance string) bool {
 	return left > 0 && left <= longestRest
 }
 
-// path returns the path of the claim on n.
 func (f *Folder) path(n uint32) string {
 	return filepath.Join(f.dir, strconv.FormatUint(uint64(n), 10))
 }
 
-// link creates the claim on n. The error wraps os.ErrExist if n has a claim already.
+// link returns an error that wraps os.ErrExist if n has a claim already.
 func (f *Folder) link(n uint32, text string) error { return os.Symlink(text, f.path(n)) }
 
-// instanceOf returns the instance of a holder.
 func instanceOf(holder string) string {
 	return holder[:max(0, strings.IndexAny(holder, "/:"))]
 }

@@ -17,8 +17,8 @@ const restMark = "~"
 
 const maxHolder = 128
 
-// claim is a parsed claim, which is a symbolic link in the folder. The link's name is the
-// number, and its target is the holder or describes the rest.
+// claim is a parsed claim. In the folder, a claim is a symbolic link. The link's name is
+// the number, and its target is the holder or describes the rest.
 type claim struct {
 	n      uint32
 	holder string // empty if the number rests
@@ -34,12 +34,10 @@ type rest struct {
 	instance        string // empty if not known
 }
 
-// text returns r as the target of a claim's link, in the form ~UNTIL,RELEASED,INSTANCE.
 func (r rest) text() string {
 	return fmt.Sprintf("%s%d,%d,%s", restMark, r.until.Unix(), r.released.Unix(), r.instance)
 }
 
-// readRest parses the target of a claim's link, and reports whether it describes a rest.
 func readRest(text string) (r rest, ok bool) {
 	text, ok = strings.CutPrefix(text, restMark)
 	if !ok {
@@ -71,7 +69,7 @@ func (c claim) String() string {
 	return "it belongs to " + c.holder
 }
 
-// read reads the claim in a file of the folder. A file that is no claim is an error.
+// read fails for a file that is no claim.
 func (f *Folder) read(name string) (claim, error) {
 	path := filepath.Join(f.dir, name)
 	text, err := os.Readlink(path)
@@ -96,5 +94,4 @@ func isHolder(s string) bool {
 	return len(s) <= maxHolder && i > 0 && i < len(s)-1 && isWord(s[:i]) && isWord(s[i+1:])
 }
 
-// isWord reports whether s has only small letters, digits and hyphens.
 func isWord(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" }

@@ -40,7 +40,7 @@ func IDs(root string) (*Folder, error) {
 	return f, nil
 }
 
-// readSubordinate parses /etc/subuid or /etc/subgid, with ACCOUNT:FIRST:COUNT in each line.
+// readSubordinate parses /etc/subuid or /etc/subgid: ACCOUNT:FIRST:COUNT in each line.
 func readSubordinate(path string) ([]span, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,10 +11,9 @@ type account struct {
 	id   int
 }
 
-// systemAccounts returns the text of a node's passwd file, and its accounts: the system
-// accounts (ids below 1000) and nobody. passwd is the text of the host's file. The result
-// has no names of people and no home folders that a node lacks. Only root has a shell that
-// allows a login. hasShell reports whether a shell exists.
+// systemAccounts keeps the system accounts (ids below 1000) and nobody of the host's
+// passwd file. The result has no names of people and no home folders that a node lacks.
+// Only root has a shell that allows a login. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder
 	for line := range strings.Lines(passwd) {
@@ -46,8 +45,7 @@ func systemAccounts(passwd string, hasShell func(string) bool) (text string, acc
 	return b.String(), accounts
 }
 
-// systemGroups returns the text of a node's group file, and its groups: the system groups,
-// without members. group is the text of the host's file.
+// systemGroups keeps the system groups of the host's group file, without members.
 func systemGroups(group string) (text string, groups []account) {
 	var b strings.Builder
 	for line := range strings.Lines(group) {
@@ -65,8 +63,8 @@ func systemGroups(group string) (text string, groups []account) {
 	return b.String(), groups
 }
 
-// shadow returns a shadow file with locked passwords. The day of the last change is fixed, so
-// that equal hosts give equal skeletons.
+// shadow locks all passwords. The day of the last change is fixed, so that equal hosts
+// give equal skeletons.
 func shadow(accounts []account) string {
 	var b strings.Builder
 	for _, a := range accounts {
@@ -75,7 +73,7 @@ func shadow(accounts []account) string {
 	return b.String()
 }
 
-// gshadow returns a gshadow file with locked passwords.
+// gshadow locks all passwords.
 func gshadow(groups []account) string {
 	var b strings.Builder
 	for _, g := range groups {
@@ -84,13 +82,11 @@ func gshadow(groups []account) string {
 	return b.String()
 }
 
-// systemID parses an id, and reports whether it belongs to a system account or group.
 func systemID(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && (n >= 0 && n < 1000 || n == nobody)
 }
 
-// isSystemName reports whether s can be the name of a system account or group.
 func isSystemName(s string) bool {
 	if s == "" || len(s) > 32 || s[0] >= '0' && s[0] <= '9' || s[0] == '-' {
 		return false
@@ -98,7 +94,6 @@ func isSystemName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$") == ""
 }
 
-// isSystemHome reports whether path is a usual home of a system account.
 func isSystemHome(path string) bool {
 	switch path {
 	case "/", "/root", "/bin", "/dev", "/nonexistent":

@@ -50,8 +50,6 @@ func (s *Store) Add(ctx context.Context, name, path string, w io.Writer) error {
 	return nil
 }
 
-// copyFrom copies the folder at path, or unpacks the tarball at path, into the root of the
-// build.
 func (b *build) copyFrom(ctx context.Context, path string, w io.Writer) error {
 	i, err := os.Stat(path)
 	if err != nil {
@@ -79,8 +77,6 @@ func (b *build) copyFrom(ctx context.Context, path string, w io.Writer) error {
 	return nil
 }
 
-// printSummary prints the number and size of the written files, and how many files were left
-// out or changed.
 func (w *writer) printSummary(to io.Writer) {
 	fmt.Fprintf(to, "%d files, %d MB\n", w.files, w.bytes/1_000_000)
 	var left []string

@@ -101,13 +101,10 @@ var allowed = [...]struct {
 // Most of dpkg's info folder is not needed to install packages: symbols files are only for
 // building packages, and md5sums files must exist but may be empty.
 
-// isUnneeded reports whether the file at path is left out of the skeleton.
 func isUnneeded(path string) bool { return isDpkgInfo(path, ".symbols") }
 
-// isEmptied reports whether the file at path is empty in the skeleton.
 func isEmptied(path string) bool { return isDpkgInfo(path, ".md5sums") }
 
-// isDpkgInfo reports whether path is in dpkg's info folder and ends in the text end.
 func isDpkgInfo(path, end string) bool {
 	return strings.HasPrefix(path, "var/lib/dpkg/info/") && strings.HasSuffix(path, end)
 }
@@ -127,14 +124,12 @@ func isSameInNode(path string) bool {
 	return false
 }
 
-// emptyFolder is an empty folder of the skeleton.
 type emptyFolder struct {
 	path  string
 	mode  uint32
 	group string // the group is root if this is empty or the host does not have it
 }
 
-// emptyFolders are the empty folders of the skeleton.
 var emptyFolders = [...]emptyFolder{
 	{"boot", 0o755, ""},
 	{"dev", 0o755, ""},

@@ -27,8 +27,8 @@ func isKept(a attribute) bool {
 	return strings.HasPrefix(a.name, "user.") && !strings.HasPrefix(a.name, "user.overlay.")
 }
 
-// readAttributes returns the extended attributes of an open file that an image may have,
-// sorted by name. It fails if they exceed maxAttributes.
+// readAttributes returns the attributes that an image may have, sorted by name. It fails
+// if they exceed maxAttributes.
 func readAttributes(fd int) ([]attribute, error) {
 	n, err := unix.Flistxattr(fd, nil)
 	if errors.Is(err, unix.ENOTSUP) || err == nil && n == 0 {

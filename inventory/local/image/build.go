@@ -19,8 +19,7 @@ const (
 	removedPrefix = ".gone-"
 )
 
-// lock locks the names of images until unlock is called. It waits while another process has
-// locked them.
+// lock waits while another process has locked the names of images.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -53,7 +52,6 @@ type build struct {
 	folder *os.File
 }
 
-// startBuild creates the locked folder of a new image, with an empty root folder in it.
 func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -82,7 +80,7 @@ func (s *Store) startBuild(ctx context.Context) (*build, error) {
 	return b, nil
 }
 
-// discard removes the folder of the build, and everything in it that was not published.
+// discard removes everything in the build's folder that was not published.
 func (b *build) discard() error {
 	err := removeTree(b.dir)
 	if b.folder != nil {
@@ -91,10 +89,9 @@ func (b *build) discard() error {
 	return err
 }
 
-// publish gives the built image its name, and returns its key. If the same content was
-// published under this name before, publish uses the existing copy. If the name is taken,
-// replace decides: true makes the name point to the new image, false is an error that wraps
-// fs.ErrExist.
+// publish returns the image's key. If the same content was published under this name
+// before, publish uses the existing copy. If the name is taken, replace decides: true
+// makes the name point to the new image, false is an error that wraps fs.ErrExist.
 func (b *build) publish(ctx context.Context, name string, replace bool) (key string, err error) {
 	hash, err := hashTree(ctx, b.root)
 	if err != nil {
@@ -138,12 +135,10 @@ func (b *build) publish(ctx context.Context, name string, replace bool) (key str
 	return key, syncDir(b.store.dir)
 }
 
-// nameTaken returns the error for a name that is taken.
 func nameTaken(name string) error {
 	return fmt.Errorf("there is an image %q already; remove it first: patchbay-local image remove SETTINGS %s: %w", name, name, fs.ErrExist)
 }
 
-// syncFS writes the file system that contains path to the disk.
 func syncFS(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -153,7 +148,6 @@ func syncFS(path string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// syncDir writes the entries of a folder to the disk.
 func syncDir(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -70,7 +70,7 @@ func completeRoot(root string) error {
 	return nil
 }
 
-// openInRoot opens a regular file. It resolves path as if the folder root were "/".
+// openInRoot opens only regular files. It resolves path as if the folder root were "/".
 func openInRoot(root int, path string) (*os.File, error) {
 	fd, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC,
@@ -115,7 +115,6 @@ func checkShell(root int) error {
 	return nil
 }
 
-// elfMachine returns the ELF number of a Go architecture, and whether it is known.
 func elfMachine(arch string) (elf.Machine, bool) {
 	switch arch {
 	case "amd64":

@@ -24,8 +24,8 @@ var packages = [...]string{
 	"traceroute", "vim-tiny", "wget", "xz-utils",
 }
 
-// debianSuite returns the code name of the Debian release at the end of an image's name.
-// Names such as debian-12, debian-bookworm and my-debian-12 mean bookworm.
+// debianSuite returns bookworm for names such as debian-12, debian-bookworm and
+// my-debian-12.
 func debianSuite(name string) (string, error) {
 	i := strings.LastIndex(name, "debian-")
 	if i < 0 || i > 0 && name[i-1] != '-' {
@@ -47,9 +47,8 @@ func debianSuite(name string) (string, error) {
 	return "", fmt.Errorf("%q is not a known Debian release; known are 11 to %d, %s, stable, testing and unstable", suite, len(releases)-1, strings.Join(known, ", "))
 }
 
-// debian runs mmdebstrap to build the Debian release at the end of name, and unpacks the
-// resulting tarball. mmdebstrap runs in its own namespaces: its processes end with this
-// program, and the host does not see its mounts.
+// debian runs mmdebstrap in separate namespaces. So the processes of mmdebstrap end with
+// this program, and the host does not see their mounts.
 func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	suite, err := debianSuite(name)
 	if err != nil {
@@ -83,7 +82,7 @@ func (b *build) debian(ctx context.Context, name string, w io.Writer) error {
 	return nil
 }
 
-// unlink removes a file if it exists.
+// unlink succeeds for a missing file.
 func (w *writer) unlink(path string) error {
 	dir, name, err := w.openParent(path)
 	if err != nil {
@@ -92,7 +91,6 @@ func (w *writer) unlink(path string) error {
 	return clearName(dir, name)
 }
 
-// runMmdebstrap runs mmdebstrap, passes its tarball to unpack, and prints its messages to w.
 func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.Writer, unpack func(io.Reader) error) error {
 	ctx, stop := context.WithCancel(caller)
 	defer stop()
@@ -120,7 +118,7 @@ func runMmdebstrap(caller context.Context, program, suite, scratch string, w io.
 // textWriter replaces invalid UTF-8 in the output of a program.
 type textWriter struct{ w io.Writer }
 
-// Write replaces invalid UTF-8 in b and writes the result to r.w; it never fails.
+// Write never fails.
 func (r textWriter) Write(b []byte) (int, error) {
 	_, _ = io.WriteString(r.w, strings.ToValidUTF8(string(b), "?"))
 	return len(b), nil

@@ -11,8 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeAccounts writes the files of the system's accounts and groups, with locked
-// passwords.
 func (s *skeleton) writeAccounts() error {
 	passwd, users := systemAccounts(s.text("etc/passwd"), s.exists)
 	group, groups := systemGroups(s.text("etc/group"))
@@ -118,8 +116,7 @@ func (s *skeleton) writeFiles() error {
 	return nil
 }
 
-// hostTextOr returns the text of the host's file at path. It returns fallback if the file is
-// missing, empty or not public.
+// hostTextOr returns fallback if the host's file is missing, empty or not public.
 func (s *skeleton) hostTextOr(path, fallback string) string {
 	if text := s.text(path); text != "" {
 		return text
@@ -127,7 +124,6 @@ func (s *skeleton) hostTextOr(path, fallback string) string {
 	return fallback
 }
 
-// shells returns the text of a node's /etc/shells: the known shells that the host has.
 func (s *skeleton) shells() string {
 	var b strings.Builder
 	for _, sh := range shells {
@@ -152,7 +148,6 @@ func namesOnlySystemPaths(cache string) bool {
 	return cache != ""
 }
 
-// osRelease returns the values of an os-release file.
 func osRelease(text string) map[string]string {
 	values := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -163,10 +158,9 @@ func osRelease(text string) map[string]string {
 	return values
 }
 
-// certificates writes the bundle of certificate authorities. The bundle contains the
-// authorities of Debian's package that the host trusts. It has no authorities that the
-// operator added: they could impersonate any server, and their names reveal the site's
-// network.
+// certificates writes the authorities of Debian's package that the host trusts. It leaves
+// out authorities that the operator added: they could impersonate any server, and their
+// names reveal the site's network.
 func (s *skeleton) certificates() error {
 	const dir = "etc/ssl/certs"
 	var b strings.Builder
@@ -186,8 +180,8 @@ func (s *skeleton) certificates() error {
 	return s.writeFile(dir+"/ca-certificates.crt", b.String(), 0o644)
 }
 
-// writeDpkgFiles writes the files of dpkg that were not copied. It leaves out overrides with
-// users or groups that the node lacks, because dpkg fails if it finds such an override.
+// writeDpkgFiles leaves out overrides with users or groups that the node lacks, because
+// dpkg fails if it finds such an override.
 func (s *skeleton) writeDpkgFiles() error {
 	if !s.exists("/var/lib/dpkg/status") {
 		return nil

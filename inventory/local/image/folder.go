@@ -22,8 +22,8 @@ type folderCopy struct {
 	links  map[uint64]string // path of the first copy of a file with several names, by inode
 }
 
-// copyFolder copies the folder dir, but not the folder images if dir contains it. A folder
-// on which another file system is mounted is empty in the copy.
+// copyFolder leaves out the folder images. A folder on which another file system is
+// mounted is empty in the copy.
 func (w *writer) copyFolder(dir, images string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -45,8 +45,8 @@ func (w *writer) copyFolder(dir, images string) error {
 	return w.finish()
 }
 
-// copyEntries copies all entries of the open folder dir. path is the folder's path in the
-// image, and depth the number of folders above the folder.
+// copyEntries takes in path the folder's path in the image. depth is the number of folders
+// above that folder.
 func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("/%s: folders are nested more than %d deep", path, maxDepth)
@@ -71,8 +71,7 @@ func (c *folderCopy) copyEntries(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// copyEntry copies one entry of the open folder dir. It counts devices, sockets and pipes
-// instead of copying them.
+// copyEntry counts devices, sockets and pipes instead of copying them.
 func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	if len(path) > maxPath {
 		return fmt.Errorf("the path is longer than %d bytes", maxPath)
@@ -102,7 +101,7 @@ func (c *folderCopy) copyEntry(dir int, name, path string, depth int) error {
 	return nil
 }
 
-// metaOf returns the metadata in st, without extended attributes.
+// metaOf leaves out extended attributes.
 func metaOf(st *unix.Stat_t) meta {
 	return meta{
 		mode:  st.Mode & 0o7777,
@@ -112,8 +111,6 @@ func metaOf(st *unix.Stat_t) meta {
 	}
 }
 
-// openEntry opens an entry of an open folder. It returns the entry's metadata, and the result
-// of fstat.
 func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta, *unix.Stat_t, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,8 +130,8 @@ func (c *folderCopy) openEntry(dir int, name string, flags int) (*os.File, meta,
 	return f, m, &st, nil
 }
 
-// copySubfolder copies a folder with its content. If another file system is mounted on the
-// folder, the copy is empty. The folder of images is not copied.
+// copySubfolder makes an empty copy if another file system is mounted on the folder. It
+// does not copy the folder of images.
 func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error {
 	f, m, st, err := c.openEntry(dir, name, unix.O_DIRECTORY)
 	if err != nil {
@@ -154,8 +151,7 @@ func (c *folderCopy) copySubfolder(dir int, name, path string, depth int) error 
 	return c.copyEntries(f, path, depth+1)
 }
 
-// copyRegular copies a file. If another name of the same file was copied before, it creates
-// a hard link to that copy.
+// copyRegular creates a hard link if another name of the same file was copied before.
 func (c *folderCopy) copyRegular(dir int, name, path string) error {
 	f, m, st, err := c.openEntry(dir, name, 0)
 	if err != nil {

@@ -38,29 +38,27 @@ func hashTree(ctx context.Context, root string) (string, error) {
 	return hex.EncodeToString(h.sum.Sum(nil))[:hashDigits], nil
 }
 
-// treeHash is the hash of the files that were added to it.
 type treeHash struct {
 	sum   hash.Hash
 	buf   []byte
 	links map[uint64]string // first name, by inode
 }
 
-// addText hashes the length of a text and then the text, so that different lists of texts
-// never give the same input to the hash.
+// addText hashes the length before the text, so that different lists of texts never give
+// the same input to the hash.
 func (h *treeHash) addText(s string) {
 	h.addNumber(uint64(len(s)))
 	io.WriteString(h.sum, s)
 }
 
-// addNumber hashes a number.
 func (h *treeHash) addNumber(n uint64) {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)
 	h.sum.Write(b[:])
 }
 
-// add hashes one file of the tree. rel is the file's path relative to the tree's root. add
-// hashes the content of each inode once.
+// add hashes the content of each inode once. rel is the file's path relative to the tree's
+// root.
 func (h *treeHash) add(path, rel string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// findHost returns the key of the image Host. It builds the skeleton in the first call, and
-// again if the host's stamp has changed or the image was removed.
+// findHost builds the skeleton in the first call, and again if the host's stamp has
+// changed or the image was removed.
 func (s *Store) findHost(ctx context.Context) (key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,7 @@ type skeleton struct {
 	users  map[string]int    // ids of the node's users, by name
 }
 
-// buildSkeleton builds a skeleton in the empty folder target. hostRoot is the host's root
-// folder.
+// buildSkeleton requires that the folder target is empty.
 func buildSkeleton(ctx context.Context, hostRoot, target string) error {
 	if err := CheckMerged(hostRoot); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (s *skeleton) linkMergedUsr() error {
 	return nil
 }
 
-// makeFolders creates the empty folders, and the symbolic links that every Debian system has.
+// makeFolders also creates the symbolic links that every Debian system has.
 func (s *skeleton) makeFolders() error {
 	for _, f := range emptyFolders {
 		if err := s.makeFolder(f.path); err != nil {
@@ -147,7 +146,7 @@ func (s *skeleton) makeFolders() error {
 	return nil
 }
 
-// makeFolder creates a folder and its parents, readable for every user.
+// makeFolder also creates missing parents. Every user can read the new folders.
 func (s *skeleton) makeFolder(path string) error {
 	at := s.to
 	for part := range strings.SplitSeq(path, "/") {
@@ -164,8 +163,7 @@ func (s *skeleton) makeFolder(path string) error {
 	return nil
 }
 
-// writeFile creates a file of the skeleton and its parent folders. It leaves an existing file
-// unchanged.
+// writeFile also creates parent folders. It leaves an existing file unchanged.
 func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)
@@ -186,7 +184,6 @@ func (s *skeleton) writeFile(path, text string, mode fs.FileMode) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// copyAllowed copies the files of the host that allowed lists.
 func (s *skeleton) copyAllowed() error {
 	for _, a := range allowed {
 		path, glob := strings.CutSuffix(a.path, "*")
@@ -208,9 +205,9 @@ func (s *skeleton) copyAllowed() error {
 	return nil
 }
 
-// isLinkKept reports whether the skeleton copies a link with this target. The target must be
-// the same in a node, for example below /usr. A target in /etc must be a link that
-// isLinkKept accepts, too. depth is the number of links that were followed before.
+// isLinkKept requires that the target is the same in a node, for example below /usr. A
+// target in /etc must be a link that isLinkKept accepts, too. depth is the number of links
+// that were followed before.
 func (s *skeleton) isLinkKept(target string, depth int) bool {
 	if !isSameInNode(target) || depth > 8 {
 		return false
@@ -222,8 +219,8 @@ func (s *skeleton) isLinkKept(target string, depth int) bool {
 	return ok && s.isLinkKept(next, depth+1)
 }
 
-// copyPath copies a file, a link, or a folder with its content. It silently skips files that
-// the rule r does not allow. depth is the number of folders above path that were copied.
+// copyPath silently skips files that the rule r does not allow. depth is the number of
+// folders above path that were copied.
 func (s *skeleton) copyPath(path string, r rule, depth int) error {
 	if isUnneeded(path) || depth > 8 {
 		return nil

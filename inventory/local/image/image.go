@@ -70,8 +70,7 @@ func (s *Store) Find(ctx context.Context, name string) (key string, i node.Image
 	return key, i, err
 }
 
-// keyOf returns the key to which the link of an image's name points. It fails with
-// fs.ErrNotExist if there is no such image.
+// keyOf fails with fs.ErrNotExist if there is no such image.
 func (s *Store) keyOf(name string) (string, error) {
 	key, err := os.Readlink(filepath.Join(s.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,6 @@ import (
 // hashDigits is the number of hexadecimal digits of the hash in a key. They have 120 bits.
 const hashDigits = 30
 
-// checkName fails unless name can be the name of an image.
 func checkName(name string) error {
 	ok := name != "" && len(name) <= 63 && name[0] != '.' && name[0] != '-'
 	for i := 0; i < len(name) && ok; i++ {

@@ -82,8 +82,8 @@ func (s *Store) Sweep(isUsed func(key string) bool) error {
 	return errors.Join(errs...)
 }
 
-// removeContents removes the content of an image. It renames the content first, so that no
-// caller finds a part of it.
+// removeContents renames the content before the removal, so that no caller finds a part of
+// it.
 func (s *Store) removeContents(key string) error {
 	dir, err := os.MkdirTemp(s.dir, removedPrefix)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *Store) removeAbandoned(name string) error {
 	return removeTree(dir)
 }
 
-// removeTree removes a folder with its content. It never follows symbolic links. It fails if
-// a file system is mounted in the folder, and so never removes files of a mounted file system.
+// removeTree never follows symbolic links. It fails if a file system is mounted in the
+// folder, and so never removes files of a mounted file system.
 func removeTree(dir string) error {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

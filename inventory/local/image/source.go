@@ -23,7 +23,6 @@ type source struct {
 // maxSource bounds the size of a copied file of the host.
 const maxSource = 64 << 20
 
-// openSource opens the host's file system. root is its root folder.
 func openSource(root string) (*source, error) {
 	f, err := os.Open(root)
 	if err != nil {
@@ -37,8 +36,7 @@ func (s *source) close() { s.root.Close() }
 // errPrivate means that a node must not see the file.
 var errPrivate = errors.New("it is not readable for every user")
 
-// open opens a path below the root. It fails with errPrivate unless the file and all
-// folders above it are public.
+// open fails with errPrivate unless the file and all folders above it are public.
 func (s *source) open(path string) (*os.File, *unix.Stat_t, error) {
 	at := int(s.root.Fd())
 	opened := -1
@@ -91,7 +89,6 @@ func (s *source) isPublic(st *unix.Stat_t) bool {
 	return false
 }
 
-// read returns the content of a public file and its metadata.
 func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	f, st, err := s.open(path)
 	if err != nil {
@@ -108,7 +105,7 @@ func (s *source) read(path string) ([]byte, *unix.Stat_t, error) {
 	return b, st, err
 }
 
-// text returns a file as text, or "" if there is none or it is not public.
+// text returns "" if the file is missing or not public.
 func (s *source) text(path string) string {
 	b, _, err := s.read(path)
 	if err != nil {
@@ -117,7 +114,7 @@ func (s *source) text(path string) string {
 	return string(b)
 }
 
-// exists reports whether the host has a file or folder, following symbolic links.
+// exists follows symbolic links.
 func (s *source) exists(path string) bool {
 	fd, err := unix.Openat2(int(s.root.Fd()), strings.TrimPrefix(path, "/"), &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -130,7 +127,7 @@ func (s *source) exists(path string) bool {
 	return true
 }
 
-// entries returns the sorted entries of a public folder, and none if the folder is not public.
+// entries returns sorted entries, and none if the folder is not public.
 func (s *source) entries(path string) []fs.DirEntry {
 	f, st, err := s.open(path)
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// emptyReader reads an empty file.
 type emptyReader struct{}
 
 func (emptyReader) Read([]byte) (int, error) { return 0, io.EOF }
@@ -37,7 +36,6 @@ var compressions = [...]struct {
 	{magic: "\x28\xb5\x2f\xfd", program: "zstd", pack: "zstd"},
 }
 
-// unpackFile unpacks a tarball, compressed or not.
 func (w *writer) unpackFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,8 +66,8 @@ func (w *writer) unpackFile(path string) error {
 	return w.unpack(bufio.NewReaderSize(f, 64<<10))
 }
 
-// unpackThrough unpacks a tarball that a program decompresses. The program runs as the user
-// nobody, because the file is not trusted. pack is the Debian package of the program.
+// unpackThrough runs the program as the user nobody, because the file is not trusted. pack
+// is the Debian package of the program.
 func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -87,10 +85,9 @@ func (w *writer) unpackThrough(f *os.File, program, pack string) error {
 	return unpackOutput(w.ctx, cmd, stop, program+" cannot decompress it", io.Discard, w.unpack)
 }
 
-// unpackOutput runs a program, passes its standard output to unpack, and copies its standard
-// error to progress. If unpack refuses a member, unpackOutput calls stop, which must end the
-// program, and returns the error of unpack. If the program fails, the error consists of the
-// text failure and the program's messages.
+// unpackOutput copies the standard error of cmd to progress. If unpack refuses a member,
+// unpackOutput calls stop, which must end the program, and returns the error of unpack. If
+// the program fails, the error consists of the text failure and the program's messages.
 func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failure string, progress io.Writer, unpack func(io.Reader) error) error {
 	messages := &tail{}
 	cmd.Stderr = io.MultiWriter(messages, progress)
@@ -116,8 +113,7 @@ func unpackOutput(ctx context.Context, cmd *exec.Cmd, stop func(), failure strin
 	return err
 }
 
-// unpack writes the members of a tar stream, and reads the stream to its end. It fails if
-// the stream is longer than maxStream.
+// unpack reads the tar stream to its end. It fails if the stream is longer than maxStream.
 func (w *writer) unpack(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: w.maxStream + 1}
 	err := w.unpackStream(&trailingZeros{r: limited})
@@ -127,8 +123,7 @@ func (w *writer) unpack(r io.Reader) error {
 	return err
 }
 
-// unpackStream writes all members of the stream. It fails if the stream is empty, damaged
-// or has no end mark.
+// unpackStream fails if the stream is empty, damaged or has no end mark.
 func (w *writer) unpackStream(stream *trailingZeros) error {
 	t := tar.NewReader(stream)
 	members := 0
@@ -180,8 +175,7 @@ func (e *trailingZeros) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tarMember writes one member of a tarball. It counts devices and pipes instead of writing
-// them.
+// tarMember counts devices and pipes instead of writing them.
 func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return w.countFile()
@@ -219,7 +213,6 @@ func (w *writer) tarMember(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("its type %q is unknown", h.Typeflag)
 }
 
-// memberAttributes returns the extended attributes of a member that an image may have.
 func memberAttributes(h *tar.Header) []attribute {
 	var attrs []attribute
 	total := 0
@@ -238,7 +231,6 @@ func memberAttributes(h *tar.Header) []attribute {
 	return attrs
 }
 
-// tail keeps the end of a program's output.
 type tail struct{ b []byte }
 
 // Write keeps the last 2000 bytes.

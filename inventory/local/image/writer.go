@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of an image.
 const (
 	maxFiles = 4_000_000
 	maxBytes = 64 << 30
@@ -28,7 +27,6 @@ const (
 	nobody = 65534
 )
 
-// meta is the metadata of a file.
 type meta struct {
 	mode  uint32 // with set-id and sticky bits
 	uid   int64
@@ -70,7 +68,7 @@ type dirTime struct {
 	mtime time.Time
 }
 
-// newWriter returns a writer into the existing folder root.
+// newWriter requires that the folder root exists.
 func newWriter(ctx context.Context, root string) (*writer, error) {
 	fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -84,7 +82,6 @@ func (w *writer) close() {
 	unix.Close(w.root)
 }
 
-// closeParent closes the descriptor of the last used folder.
 func (w *writer) closeParent() {
 	if w.parent >= 0 {
 		unix.Close(w.parent)
@@ -92,7 +89,7 @@ func (w *writer) closeParent() {
 	w.parent, w.parentOf = -1, ""
 }
 
-// cleanPath returns the path of a member below the root: relative, without dots. The root is "".
+// cleanPath returns a relative path without dots. The root is "".
 func cleanPath(name string) (string, error) {
 	if strings.HasPrefix(name, "/") {
 		return "", errors.New("it is absolute")
@@ -133,8 +130,8 @@ func (w *writer) open(path string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// openParent opens the folder that contains path, and creates it if necessary. It returns
-// the folder and the last part of path. The descriptor is valid until the next call.
+// openParent creates the folder that contains path if necessary. It returns the folder and
+// the last part of path. The descriptor is valid until the next call.
 func (w *writer) openParent(path string) (fd int, name string, err error) {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -158,7 +155,7 @@ func (w *writer) openParent(path string) (fd int, name string, err error) {
 	return fd, name, nil
 }
 
-// countFile counts a file. It fails above maxFiles, or when ctx has ended.
+// countFile fails above maxFiles, or when ctx has ended.
 func (w *writer) countFile() error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
@@ -169,7 +166,7 @@ func (w *writer) countFile() error {
 	return nil
 }
 
-// writeContent writes the content of r, with holes for blocks of zeros.
+// writeContent writes holes for blocks of zeros.
 func (w *writer) writeContent(fd int, r io.Reader) error {
 	var size int64
 	for {
@@ -199,7 +196,6 @@ func (w *writer) writeContent(fd int, r io.Reader) error {
 	}
 }
 
-// isZero reports whether b contains only zeros.
 func isZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
@@ -209,7 +205,6 @@ func isZero(b []byte) bool {
 	return true
 }
 
-// writeAt writes all of b at offset.
 func writeAt(fd int, b []byte, offset int64) error {
 	for len(b) > 0 {
 		n, err := unix.Pwrite(fd, b, offset)
@@ -221,8 +216,8 @@ func writeAt(fd int, b []byte, offset int64) error {
 	return nil
 }
 
-// reserveSpace counts n bytes of content. It fails above maxTotal. Every 16 MiB it checks
-// the disk, and fails if less than minFree is free.
+// reserveSpace fails above maxTotal. Every 16 MiB it checks the disk, and fails if less
+// than minFree is free.
 func (w *writer) reserveSpace(n int64) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)

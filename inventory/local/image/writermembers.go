@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearName removes the entry name of the folder dir. It fails if the entry is a folder that
-// is not empty.
+// clearName fails if the entry is a folder that is not empty.
 func clearName(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
@@ -22,8 +21,8 @@ func clearName(dir int, name string) error {
 	return err
 }
 
-// makeFolder creates the folder path, and sets its mode and owner. It replaces a file of
-// another type at path, and keeps the entries of an existing folder.
+// makeFolder replaces a file of another type at path, and keeps the entries of an existing
+// folder.
 func (w *writer) makeFolder(path string, m meta) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (w *writer) makeFolder(path string, m meta) error {
 	return w.setMeta(fd, m)
 }
 
-// writeFile creates a regular file with the content of r. It replaces an existing file.
+// writeFile replaces an existing file.
 func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -87,8 +86,7 @@ func (w *writer) writeFile(path string, m meta, r io.Reader) error {
 	return w.setMeta(fd, m)
 }
 
-// symlink creates a symbolic link. Any target is allowed, since links are followed only
-// inside nodes.
+// symlink accepts any target, since links are followed only inside nodes.
 func (w *writer) symlink(path string, m meta, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -113,8 +111,7 @@ func (w *writer) symlink(path string, m meta, target string) error {
 	return unix.UtimesNanoAt(dir, name, times(m.mtime), unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// hardLink creates a hard link at path to the file at target. Both are cleaned paths in the
-// image.
+// hardLink requires cleaned paths in the image.
 func (w *writer) hardLink(path, target string) error {
 	if err := w.countFile(); err != nil {
 		return err
@@ -161,8 +158,7 @@ func (w *writer) limitOwner(m *meta) {
 	m.attrs = nil
 }
 
-// setMeta sets owner, mode, attributes and time of an open file. The order matters: no call
-// resets what an earlier call has set.
+// setMeta uses an order in which no call resets what an earlier call has set.
 func (w *writer) setMeta(fd int, m meta) error {
 	w.limitOwner(&m)
 	if err := unix.Fchown(fd, int(m.uid), int(m.gid)); err != nil {
@@ -187,8 +183,7 @@ func (w *writer) setMeta(fd int, m meta) error {
 	return unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH)
 }
 
-// times returns t as access and modification time for UtimesNanoAt. It returns 1970 instead of
-// a time that file systems may not support.
+// times returns 1970 instead of a time that file systems may not support.
 func times(t time.Time) []unix.Timespec {
 	ts := unix.NsecToTimespec(0)
 	if y := t.Year(); y >= 1970 && y < 2200 {

@@ -15,15 +15,14 @@ import (
 // Port is the default TCP and UDP port of servers.
 const Port = 7373
 
-// client measures the link to one server.
 type client struct {
 	address string // host:port
 	peer    netip.AddrPort
 	boot    string // the server's answer.Boot
 }
 
-// connect opens a connection, sends the request, and reads the server's first answer. Then
-// it calls f with the session. It closes the connection when f returns or ctx ends.
+// connect reads the server's first answer before it calls f. It closes the connection when
+// f returns or ctx ends.
 func (c *client) connect(ctx context.Context, r request, f func(*session) error) error {
 	d := net.Dialer{Timeout: lineTime}
 	conn, err := d.DialContext(ctx, "tcp", c.address)
@@ -65,7 +64,6 @@ func (s *session) listen(d time.Duration) (answer, error) {
 	return a, nil
 }
 
-// send measures a TCP stream to the server.
 func (c *client) send(ctx context.Context, d time.Duration) (r Stream, err error) {
 	err = c.connect(ctx, request{Kind: kindSend, Time: d}, func(s *session) error {
 		defer s.reset()
@@ -83,7 +81,6 @@ func (c *client) send(ctx context.Context, d time.Duration) (r Stream, err error
 	return r, err
 }
 
-// receive measures a TCP stream from the server.
 func (c *client) receive(ctx context.Context, d time.Duration) (r Stream, err error) {
 	err = c.connect(ctx, request{Kind: kindReceive, Time: d}, func(s *session) error {
 		defer s.reset()
@@ -97,13 +94,12 @@ func (c *client) receive(ctx context.Context, d time.Duration) (r Stream, err er
 	return r, err
 }
 
-// reset closes the connection at once and discards unsent data.
+// reset discards unsent data.
 func (s *session) reset() {
 	_ = s.SetLinger(0)
 	s.Close()
 }
 
-// stream returns the rates of a measured stream.
 func (c *client) stream(s stream) (Stream, error) {
 	if err := s.check(); err != nil {
 		return Stream{}, err
@@ -112,7 +108,6 @@ func (c *client) stream(s stream) (Stream, error) {
 	return Stream{Goodput: goodput, Line: line}, nil
 }
 
-// sendDatagrams measures datagrams to the server.
 func (c *client) sendDatagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
 	err = c.connect(ctx, p.request(kindCount), func(s *session) error {
 		if s.first.Port < 1 || s.first.Port > 65535 {
@@ -144,7 +139,6 @@ func (c *client) sendDatagrams(ctx context.Context, p pace) (t DatagramStats, er
 	return t, err
 }
 
-// receiveDatagrams measures datagrams from the server.
 func (c *client) receiveDatagrams(ctx context.Context, p pace) (t DatagramStats, err error) {
 	u, err := listenUDP(nil)
 	if err != nil {
@@ -169,12 +163,11 @@ func (c *client) receiveDatagrams(ctx context.Context, p pace) (t DatagramStats,
 
 var errInvalidResult = errors.New("the other side sent an invalid result")
 
-// request returns the request for a measurement with this pace.
 func (p pace) request(kind string) request {
 	return request{Kind: kind, Time: p.time, Packets: p.packets, Size: p.size, Burst: p.burst, Rate: p.rate}
 }
 
-// withPort returns addr as host:port, with the default port if addr has none.
+// withPort adds the default port if addr has none.
 func withPort(addr string) string {
 	if _, _, err := net.SplitHostPort(addr); err == nil {
 		return addr

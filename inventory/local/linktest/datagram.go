@@ -35,14 +35,12 @@ const (
 	typeNumbered                 // is counted by the receiver
 )
 
-// header is the content of a datagram's header.
 type header struct {
 	kind          byte
 	token, number uint64
 	arrived, left int64
 }
 
-// marshal writes the header to the start of b.
 func (h header) marshal(b []byte) {
 	copy(b, magic)
 	b[4], b[5], b[6], b[7] = h.kind, 0, 0, 0
@@ -52,7 +50,7 @@ func (h header) marshal(b []byte) {
 	binary.BigEndian.PutUint64(b[32:], uint64(h.left))
 }
 
-// parseHeader reads the header at the start of b, and reports whether there is one.
+// parseHeader reports whether b starts with a header.
 func parseHeader(b []byte) (header, bool) {
 	if len(b) < headerSize || string(b[:4]) != magic {
 		return header{}, false
@@ -72,8 +70,8 @@ type socket struct {
 
 const receiveBuffer = 8 << 20 // bytes
 
-// listenUDP opens a socket with a large buffer. If address is nil, the kernel chooses the
-// port, and the socket receives at all addresses.
+// listenUDP lets the kernel choose the port if address is nil. The socket then receives at
+// all addresses.
 func listenUDP(address *net.UDPAddr) (*socket, error) {
 	c, err := net.ListenUDP("udp", address)
 	if err != nil {
@@ -96,11 +94,9 @@ func listenUDP(address *net.UDPAddr) (*socket, error) {
 	return &socket{UDPConn: c}, nil
 }
 
-// port returns the local port.
 func (s *socket) port() int { return s.LocalAddr().(*net.UDPAddr).Port }
 
-// receive reads one datagram into b, and returns its length and sender. arrival is the time
-// when the kernel received the datagram.
+// receive returns in arrival the time when the kernel received the datagram.
 func (s *socket) receive(b []byte) (n int, from netip.AddrPort, arrival time.Time, err error) {
 	n, oobn, _, from, err := s.ReadMsgUDPAddrPort(b, s.oob[:])
 	return n, from, s.readControl(s.oob[:oobn]), err
@@ -123,7 +119,6 @@ func (s *socket) readControl(oob []byte) time.Time {
 	return at
 }
 
-// withDescriptor calls f with the connection's descriptor.
 func withDescriptor(c syscall.Conn, f func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -150,7 +145,6 @@ func bootID() string {
 // the headers of UDP, IP and Ethernet, but not Ethernet's checksum and gap.
 func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
 
-// ipHeader returns the size of the IP header in packets to an address.
 func ipHeader(a netip.Addr) int {
 	if a.Unmap().Is4() {
 		return 20

@@ -20,8 +20,8 @@ type echoes struct {
 	longest time.Duration // the longest trip, including the server's time to answer
 }
 
-// add records the answer in b, which the kernel received at arrival. It ignores invalid and
-// repeated answers.
+// add ignores invalid and repeated answers. arrival is the time when the kernel received
+// b.
 func (e *echoes) add(b []byte, arrival time.Time) {
 	h, ok := parseHeader(b)
 	if !ok || h.kind != typeAnswer || h.token != e.token || h.number >= uint64(len(e.left)) || e.done[h.number] {
@@ -39,7 +39,6 @@ func (e *echoes) add(b []byte, arrival time.Time) {
 	e.in = append(e.in, arrival.Sub(back))
 }
 
-// Interval and number of echoes.
 const (
 	echoSpace  = 10 * time.Millisecond
 	leastEchos = 20
@@ -47,8 +46,8 @@ const (
 	echoSize   = 64 // bytes
 )
 
-// echo measures the delay of datagrams for about the duration d, with one echo per echoSpace.
-// It first calls learn, because address resolution delays the first datagrams.
+// echo sends one echo per echoSpace, for about the duration d. It first calls learn,
+// because address resolution delays the first datagrams.
 func (c *client) echo(ctx context.Context, d time.Duration) (Delay, error) {
 	s, err := listenUDP(nil)
 	if err != nil {
@@ -130,7 +129,6 @@ func (c *client) learn(s *socket) error {
 	return errors.New("TCP goes through, but no UDP echo comes back")
 }
 
-// spreadOf returns the distribution of delays.
 func spreadOf(all []time.Duration) Spread {
 	if len(all) == 0 {
 		return Spread{}

@@ -42,7 +42,6 @@ func Main(args []string, out io.Writer) error {
 	return run(ctx, args, out)
 }
 
-// run runs the program until it has finished or ctx ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o Options
 	var udp, only string
@@ -93,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return r.Print(out)
 }
 
-// parseRate reads a number of bit/s with k, M or G; "" is 0.
+// parseRate accepts k, M and G; "" is 0. The result is in bit/s.
 func parseRate(s string) (float64, error) {
 	if s == "" {
 		return 0, nil

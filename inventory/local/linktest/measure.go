@@ -69,7 +69,6 @@ type Spread struct {
 
 func (o Options) wants(part string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, part) }
 
-// withDefaults fills in the defaults, and returns an error for an invalid option.
 func (o Options) withDefaults() (Options, error) {
 	for _, p := range o.Only {
 		if !slices.Contains([]string{PartTCP, PartDelay, PartUDP, PartBursts}, p) {
@@ -138,7 +137,6 @@ func Measure(ctx context.Context, addr string, o Options) (Result, error) {
 	return r, nil
 }
 
-// inBothDirections calls measureOut and then measureIn, and returns both results.
 func inBothDirections[A, T any](ctx context.Context, argument A, measureOut, measureIn func(context.Context, A) (T, error)) (*PerDirection[T], error) {
 	var w PerDirection[T]
 	var err error
@@ -151,8 +149,8 @@ func inBothDirections[A, T any](ctx context.Context, argument A, measureOut, mea
 	return &w, nil
 }
 
-// pace returns the pace of datagrams, in bursts of burst packets. If the options set no
-// rate, the rate is 10 Mbit/s, or half of the measured TCP rate if that is lower.
+// pace uses the rate of the options. If they set none, the rate is 10 Mbit/s, or half of
+// the measured TCP rate if that is lower.
 func (c *client) pace(o Options, r *Result, burst int) pace {
 	rate := o.Rate
 	if rate == 0 {

@@ -31,7 +31,6 @@ const (
 	kindDatagram = "datagram" // datagrams to the client
 )
 
-// request is the client's first line.
 type request struct {
 	Kind    string        `json:"kind"`
 	Time    time.Duration `json:"time,omitempty"` // ns
@@ -54,7 +53,6 @@ type answer struct {
 	Sent   int            `json:"sent,omitempty"`
 }
 
-// check returns an error if a request exceeds the limits.
 func (r request) check() error {
 	paced := r.Kind == kindCount || r.Kind == kindDatagram
 	switch {
@@ -70,7 +68,6 @@ func (r request) check() error {
 	return paceOf(r).check()
 }
 
-// writeLine sends a message as one line.
 func writeLine(c net.Conn, message any) error {
 	text, err := json.Marshal(message)
 	if err != nil {
@@ -83,8 +80,7 @@ func writeLine(c net.Conn, message any) error {
 	return err
 }
 
-// readLine reads one line into message. The line must fit into the buffer of r, which has
-// maxLine bytes.
+// readLine requires that the line fits into the buffer of r, which has maxLine bytes.
 func readLine(r *bufio.Reader, message any) error {
 	line, err := r.ReadSlice('\n')
 	switch {

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pace describes how to send datagrams.
 type pace struct {
 	packets int
 	size    int           // of the payload, bytes
@@ -21,12 +20,10 @@ type pace struct {
 	token   uint64
 }
 
-// paceOf returns the pace that a request contains.
 func paceOf(r request) pace {
 	return pace{packets: r.Packets, size: r.Size, burst: max(r.Burst, 1), rate: r.Rate, time: r.Time, token: r.Token}
 }
 
-// check returns an error if a pace exceeds the limits.
 func (p pace) check() error {
 	switch {
 	case p.packets < 1 || p.packets > maxPackets:
@@ -45,8 +42,8 @@ func (p pace) check() error {
 // pause of a busy host, queues on the way would drop the datagrams sent to compensate.
 const lag = 2 * time.Millisecond
 
-// send sends numbered datagrams and returns how many it has sent. It stops when ctx ends,
-// or after twice the planned time.
+// send returns how many datagrams it has sent. It stops when ctx ends, or after twice the
+// planned time.
 func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent int, err error) {
 	if p.burst > 1 {
 		err := withDescriptor(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, p.size) })
@@ -84,8 +81,8 @@ func (p pace) send(ctx context.Context, c *net.UDPConn, to netip.AddrPort) (sent
 	return sent, nil
 }
 
-// sendOne sends a datagram. While the system's queues are full, it retries. After about a
-// second it returns errNoRoom.
+// sendOne retries while the system's queues are full. After about a second it returns
+// errNoRoom.
 func sendOne(c *net.UDPConn, b []byte, to netip.AddrPort) error {
 	for range 1000 {
 		_, err := c.WriteToUDPAddrPort(b, to)

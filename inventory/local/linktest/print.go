@@ -30,7 +30,6 @@ func (r Result) Print(w io.Writer) error {
 	return out.Flush()
 }
 
-// formatRate returns a rate in bit/s with a unit.
 func formatRate(v float64) string {
 	switch {
 	case v >= 1e9:

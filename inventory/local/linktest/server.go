@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// Limits of a server.
 const (
 	maxClients = 32
 	quiet      = 250 * time.Millisecond // if no datagram arrives for this duration, none is still on the way
@@ -90,7 +89,6 @@ func Serve(ctx context.Context, addr string, ready func(net.Addr)) error {
 	}
 }
 
-// serve carries out the request of one connection.
 func (s *server) serve(ctx context.Context, c *net.TCPConn) error {
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (s *server) count(ctx context.Context, c *net.TCPConn, lines *bufio.Reader,
 	return writeLine(c, answer{Tally: &t})
 }
 
-// echo answers the echoes of all clients until the socket is closed.
+// echo returns when the socket is closed.
 func (s *server) echo() {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -206,7 +204,6 @@ func (s *server) echo() {
 	}
 }
 
-// newToken returns a random token, which identifies a measurement.
 func newToken() (uint64, error) {
 	var b [8]byte
 	_, err := rand.Read(b[:])

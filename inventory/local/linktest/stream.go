@@ -18,11 +18,10 @@ type stream struct {
 	Stamps   bool          `json:"stamps"`   // segments have the timestamp option
 }
 
-// rates returns the rate of the payload and the rate on the line, in bit/s. The rate on
-// the line assumes that all segments are full. Like the kernel's queues, it counts the
-// headers of Ethernet, IP and TCP, but not Ethernet's checksum and gap. A lost segment
-// delays the delivery of later segments. So a short measurement of a slow link can show a
-// payload rate that is too low.
+// rates returns bit/s. The rate on the line assumes that all segments are full. Like the
+// kernel's queues, it counts the headers of Ethernet, IP and TCP, but not Ethernet's
+// checksum and gap. A lost segment delays the delivery of later segments. So a short
+// measurement of a slow link can show a payload rate that is too low.
 func (s stream) rates(peer netip.Addr) (goodput, line float64) {
 	if s.Time <= 0 || s.Segment <= 0 {
 		return 0, 0
@@ -45,8 +44,8 @@ func (s stream) check() error {
 
 const streamBuffer = 256 << 10 // bytes
 
-// receiveStream reads from c until d has passed since the first bytes came. The first
-// third of that time does not count, because TCP is still increasing its rate.
+// receiveStream reads until d has passed since the first bytes came. The first third of
+// that time does not count, because TCP is still increasing its rate.
 func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	buffer := make([]byte, streamBuffer)
 	if err := c.SetReadDeadline(time.Now().Add(lineTime)); err != nil {
@@ -84,14 +83,13 @@ func receiveStream(c *net.TCPConn, d time.Duration) (stream, error) {
 	}, nil
 }
 
-// sample is the progress of a stream at one moment.
 type sample struct {
 	at    time.Time
 	bytes int64
 	info  *unix.TCPInfo
 }
 
-// takeSample returns the progress of a stream now, after the given number of received bytes.
+// takeSample takes the number of bytes received so far.
 func takeSample(c *net.TCPConn, bytes int64) (s sample, err error) {
 	s.bytes = bytes
 	err = withDescriptor(c, func(fd int) (err error) {

@@ -19,7 +19,6 @@ type DatagramStats struct {
 	Overflow int     `json:"overflow"` // packets lost in the receiver, which was too slow; the link did not lose them
 }
 
-// counter counts numbered datagrams as they arrive.
 type counter struct {
 	seen     []uint64 // a bit for each datagram that has arrived
 	packets  int      // planned number of datagrams, which are numbered from 0
@@ -32,12 +31,10 @@ type counter struct {
 	skip     time.Duration // datagrams within this time after the first do not count for the rate
 }
 
-// newCounter returns a counter for packets with numbers below n.
 func newCounter(n int, skip time.Duration) *counter {
 	return &counter{seen: make([]uint64, (n+63)/64), packets: n, skip: skip}
 }
 
-// add counts the datagram with this number.
 func (c *counter) add(number uint64, arrival time.Time) {
 	if number >= uint64(c.packets) {
 		return
@@ -58,8 +55,8 @@ func (c *counter) add(number uint64, arrival time.Time) {
 	c.last = arrival
 }
 
-// tally returns the statistics. sent is the number of datagrams that the sender sent, and
-// frame the size of each on the line, in bytes.
+// tally returns the statistics. The parameter sent is the number of datagrams that the
+// sender sent, and frame the size of each on the line, in bytes.
 func (c *counter) tally(sent, frame int) DatagramStats {
 	sent = min(sent, c.packets)
 	t := DatagramStats{Sent: sent, Received: min(c.received, sent), Twice: c.twice}
@@ -81,9 +78,9 @@ func (c *counter) tally(sent, frame int) DatagramStats {
 	return t
 }
 
-// collect counts the datagrams of a measurement that come from the address sender.
-// awaitSender waits until the sender has finished, and returns the number of datagrams sent.
-// Then collect continues until no more datagrams arrive.
+// collect counts the datagrams that come from the address sender. awaitSender waits until
+// the sender has finished, and returns the number of datagrams sent. Then collect
+// continues until no more datagrams arrive.
 func (p pace) collect(u *socket, sender netip.Addr, awaitSender func() (int, error)) (DatagramStats, error) {
 	if err := u.SetReadDeadline(time.Now().Add(2*p.time + 2*lineTime)); err != nil {
 		return DatagramStats{}, err

@@ -88,8 +88,8 @@ func (h *Host) Format(ctx context.Context, size int64) error {
 	return f.Close()
 }
 
-// formattedDisk opens an empty formatted disk of size bytes, which Prepare copies. It formats
-// only one disk of each size, because a copy takes a tenth of the time.
+// formattedDisk formats only one disk of each size, because a copy takes a tenth of the
+// time.
 func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) {
 	name := filepath.Join(disksFolder, strconv.FormatInt(size, 10))
 	h.disks.Lock()
@@ -134,8 +134,8 @@ func (h *Host) sweepDisks() error {
 	return err
 }
 
-// copySparse copies the size and the written parts of a file. If the file system can clone
-// files, both files share the blocks instead.
+// copySparse copies only the written parts of a file. If the file system can clone files,
+// both files share the blocks instead.
 func copySparse(target, source *os.File) error {
 	if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
 		return nil
@@ -164,10 +164,9 @@ func copySparse(target, source *os.File) error {
 	}
 }
 
-// lockDisk waits until no other process uses the disk, and locks the disk. A loop device
-// keeps the open file, and so the lock, until its last unmount. Loop devices of other
-// programs have no lock. So lockDisk also tries a lease, which the kernel refuses while the
-// file is open elsewhere.
+// lockDisk waits until no other process uses the disk. A loop device keeps the open file,
+// and so the lock, until its last unmount. Loop devices of other programs have no lock. So
+// lockDisk also tries a lease, which the kernel refuses while the file is open elsewhere.
 func lockDisk(ctx context.Context, f *os.File) error {
 	fd := f.Fd()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -222,7 +221,7 @@ func repairDisk(ctx context.Context, f *os.File) error {
 // corrected errors.
 const uncorrected = 4
 
-// runFsck runs e2fsck. option is -p for safe repairs, or -y for all repairs. Corrected errors
+// runFsck takes the option -p for safe repairs, or -y for all repairs. Corrected errors
 // count as success.
 func runFsck(ctx context.Context, f *os.File, option string) ([]byte, error) {
 	c := exec.CommandContext(ctx, "e2fsck", option, "-f", "/proc/self/fd/3")

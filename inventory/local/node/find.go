@@ -82,7 +82,6 @@ func (h *Host) CheckAgent(ctx context.Context, id string) error {
 	return nil
 }
 
-// writeRecord records which process is PID 1 of the node.
 func (h *Host) writeRecord(id string, pid int) (Running, error) {
 	started, _, err := ProcessStat(pid)
 	if err != nil {
@@ -130,7 +129,6 @@ func ProcessStat(pid int) (started, state string, err error) {
 	return parseStat(pid, string(b))
 }
 
-// parseStat parses /proc/PID/stat for ProcessStat.
 func parseStat(pid int, text string) (started, state string, err error) {
 	// The second field is the program's name in parentheses, which may contain any character.
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])

@@ -101,7 +101,6 @@ func Open(state, instance string, log *slog.Logger) (*Host, error) {
 	return h, nil
 }
 
-// open creates the folders of State and opens the cgroup parents.
 func (h *Host) open() (err error) {
 	if h.boot, err = bootID(); err != nil {
 		return err
@@ -220,7 +219,6 @@ func (h *Host) Close() error {
 	return err
 }
 
-// closeFolders closes the open folders.
 func (h *Host) closeFolders() {
 	for _, r := range []*os.Root{h.nodes, h.state} {
 		if r != nil {

@@ -102,7 +102,6 @@ func enterRoot(s Spec) error {
 	return os.Chdir("/")
 }
 
-// loopbackUp enables the network device lo.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 // Mounts are created as descriptors and attached by descriptor, so that no symbolic link in an
 // image or on a node's disk redirects them.
 
-// newMount creates a mount of a new file system, not yet attached. An option with an empty
-// value is a flag.
+// newMount creates a mount that is not yet attached. An option with an empty value is a
+// flag.
 func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -39,7 +39,6 @@ func newMount(kind string, attributes int, options ...[2]string) (int, error) {
 	return fd, nil
 }
 
-// cloneMount creates another mount of the file or folder at path.
 func cloneMount(path string, recursive bool) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 	if recursive {
@@ -52,8 +51,8 @@ func cloneMount(path string, recursive bool) (int, error) {
 	return fd, nil
 }
 
-// cloneMountWithin creates another mount of path below the open folder root, without
-// following symbolic links. It returns errors of the system call unchanged.
+// cloneMountWithin does not follow symbolic links. It returns errors of the system call
+// unchanged.
 func cloneMountWithin(root int, path string) (int, error) {
 	at, err := unix.Openat2(root, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
@@ -65,8 +64,8 @@ func cloneMountWithin(root int, path string) (int, error) {
 	return unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 }
 
-// openWithin opens path below the open folder root without following symbolic links. If
-// folder is true, path must be a folder, and openWithin creates a missing one.
+// openWithin does not follow symbolic links. If folder is true, path must be a folder, and
+// openWithin creates a missing one.
 func openWithin(root int, path string, folder bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_CLOEXEC,
@@ -87,15 +86,14 @@ func openWithin(root int, path string, folder bool) (int, error) {
 	return fd, nil
 }
 
-// moveMount attaches a mount to an open file or folder, the target. It closes the descriptor
-// mount, but not target.
+// moveMount closes the descriptor mount, but not target.
 func moveMount(mount, target int) error {
 	defer unix.Close(mount)
 	return unix.MoveMount(mount, "", target, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// moveMountWithin attaches a mount to path below the open folder root, and closes the
-// descriptor mount. folder has the same meaning as in openWithin.
+// moveMountWithin closes the descriptor mount. folder has the same meaning as in
+// openWithin.
 func moveMountWithin(mount, root int, path string, folder bool) error {
 	at, err := openWithin(root, path, folder)
 	if err != nil {

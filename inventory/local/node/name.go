@@ -32,7 +32,6 @@ func isName(s string, limit int) bool {
 	return true
 }
 
-// checkID fails unless id can be the id of a node.
 func checkID(id string) error {
 	if !isName(id, 64) || id == gatewayGroup {
 		return fmt.Errorf("%q cannot be the id of a node: use 1 to 64 characters of a-z, 0-9 and -, but not the word %s", id, gatewayGroup)
@@ -40,7 +39,6 @@ func checkID(id string) error {
 	return nil
 }
 
-// checkInstance fails unless instance can be the name of an instance.
 func checkInstance(instance string) error {
 	if !isName(instance, 16) {
 		return fmt.Errorf("%q cannot be the name of an instance: use 1 to 16 characters of a-z, 0-9 and -", instance)
@@ -48,14 +46,13 @@ func checkInstance(instance string) error {
 	return nil
 }
 
-// nodeIDs returns the valid node ids among names, sorted and without duplicates.
+// nodeIDs returns the valid ids among names, sorted and without duplicates.
 func nodeIDs(names []string) []string {
 	names = slices.DeleteFunc(names, func(s string) bool { return checkID(s) != nil })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Bounds on the limits of a node.
 const (
 	minMemory = 16 << 20
 	minPIDs   = 32 // half of them are for the agent and logins
@@ -70,7 +67,6 @@ const (
 	maxBase = 1<<32 - 1 - idCount
 )
 
-// check fails unless a node can be created from s.
 func (s Spec) check() error {
 	if err := checkID(s.ID); err != nil {
 		return err

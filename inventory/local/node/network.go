@@ -68,7 +68,6 @@ func checkProcess(process, space *os.File, r Running) error {
 	return nil
 }
 
-// openBelow opens the file name in the open folder dir for reading.
 func openBelow(dir *os.File, name string) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,13 +8,11 @@ type nodeLocks struct {
 	nodes map[string]*nodeLock
 }
 
-// nodeLock is the lock of one node.
 type nodeLock struct {
 	sync.Mutex
 	waiting int // goroutines that hold or await it; guarded by nodeLocks.mu
 }
 
-// lock locks the node id until unlock is called.
 func (b *nodeLocks) lock(id string) (unlock func()) {
 	b.mu.Lock()
 	if b.nodes == nil {

@@ -89,7 +89,6 @@ type nextStage struct {
 	input *os.File
 }
 
-// startInner starts the inner stage in its namespaces.
 func startInner(s stage, input stageInput) (nextStage, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -210,8 +209,8 @@ func mountProgram(folder int, users *os.File) error {
 	return nil
 }
 
-// limitMount sets attributes of a mount. If users is not nil, it is a user namespace, and
-// limitMount maps the owners of the mount's files to that namespace.
+// limitMount maps the owners of the mount's files to the user namespace users, unless
+// users is nil.
 func limitMount(mount int, attributes uint64, users *os.File) error {
 	attr := unix.MountAttr{Attr_set: attributes}
 	if users != nil {
@@ -221,7 +220,7 @@ func limitMount(mount int, attributes uint64, users *os.File) error {
 	return unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &attr)
 }
 
-// mountImage mounts a folder of an image at target, read-only and as if the node owned it.
+// mountImage mounts a folder of an image read-only, and as if the node owned it.
 func mountImage(path, target string, users *os.File) error {
 	mount, err := cloneMount(path, false)
 	if err != nil {
@@ -325,9 +324,9 @@ func hideUsrLocal(dir string, base uint32) error {
 	return os.Rename(fresh, dir)
 }
 
-// mountOverlay mounts an overlay at target. Its lower folder is image. Its upper folder and work
-// folder are on the disk; prefix is the prefix of both names. All paths are relative, so that
-// the node's mountinfo shows no path of the host.
+// mountOverlay puts the upper folder and the work folder on the disk; prefix is the prefix
+// of both names. All paths are relative, so that the node's mountinfo shows no path of the
+// host.
 func mountOverlay(image, prefix, target string) error {
 	options := "lowerdir=" + image + ",upperdir=disk/" + prefix + "upper,workdir=disk/" + prefix + "work,index=off,metacopy=off,redirect_dir=nofollow"
 	if err := unix.Mount("overlay", target, "overlay", unix.MS_NODEV, options); err != nil {

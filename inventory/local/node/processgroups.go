@@ -41,7 +41,6 @@ func (h *Host) RemoveVSwitchGroup(slice string) error {
 	return h.processTree.Remove(ctx, vswitchGroup+slice)
 }
 
-// joinGroup creates a cgroup, or updates its limits, and moves the process into it.
 func (h *Host) joinGroup(group string, pid int, l Limits, weight int) error {
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()
@@ -77,7 +76,7 @@ func (h *Host) processGroups() ([]string, error) {
 	return list, err
 }
 
-// removeEmptyGroups removes the cgroups that belong to no node and have no processes.
+// removeEmptyGroups does not remove cgroups of nodes.
 func (h *Host) removeEmptyGroups() {
 	h.groupsMu.Lock()
 	defer h.groupsMu.Unlock()

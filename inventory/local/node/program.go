@@ -19,7 +19,6 @@ const programFile = programFolder + "/patchbay-local"
 // folder. In a node it belongs to the node's root.
 const sudoFile = programFolder + "/" + agent.SudoName
 
-// saveProgram writes the copies for nodes if they differ from this executable.
 func (h *Host) saveProgram() error {
 	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -33,8 +32,7 @@ func (h *Host) saveProgram() error {
 	return nil
 }
 
-// saveCopy writes program, the content of this executable, to the file name in State. It skips
-// the write if the file has the same content already.
+// saveCopy skips the write if the file has the same content already.
 func (h *Host) saveCopy(name string, program []byte, mode fs.FileMode) error {
 	if old, err := h.state.ReadFile(name); err == nil && bytes.Equal(old, program) {
 		return h.state.Chmod(name, mode)

@@ -27,7 +27,7 @@ func (h *Host) Kill(ctx context.Context, id string) error {
 	return h.kill(ctx, id)
 }
 
-// kill does the work of Kill. The caller holds the node's lock.
+// kill requires that the node's lock is held.
 func (h *Host) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -55,7 +55,6 @@ func (h *Host) kill(ctx context.Context, id string) error {
 	return h.waitForDisk(ctx, id)
 }
 
-// waitForDisk waits until the node's disk is unused.
 func (h *Host) waitForDisk(ctx context.Context, id string) error {
 	f, err := h.nodes.OpenFile(filepath.Join(id, diskFile), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,8 +143,7 @@ func (h *Host) emptyTrash() error {
 	return err
 }
 
-// removeFolder removes a folder that contains only files. A node's folder has no subfolders.
-// If there is a subfolder, removeFolder fails and does not remove it.
+// removeFolder fails if there is a subfolder, which a node's folder never has.
 func (h *Host) removeFolder(folder string) error {
 	dir, err := h.state.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

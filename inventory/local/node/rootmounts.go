@@ -18,7 +18,6 @@ const terminals = "256"
 // noPrograms are the attributes of mounts that hold no programs to execute.
 const noPrograms = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// mountSystem mounts /dev, /run, /proc and /sys below the open folder root.
 func mountSystem(root int, s Spec) error {
 	for _, f := range []func(int, Spec) error{mountDev, mountRun, mountProc, mountSys} {
 		if err := f(root, s); err != nil {
@@ -28,7 +27,7 @@ func mountSystem(root int, s Spec) error {
 	return nil
 }
 
-// mountDev mounts /dev: a tmpfs with harmless devices of the host.
+// mountDev mounts a tmpfs with harmless devices of the host.
 func mountDev(root int, s Spec) error {
 	if err := mountAt(root, "dev", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
 		[2]string{"mode", "0755"}, [2]string{"size", "256k"}, [2]string{"nr_inodes", "256"}); err != nil {
@@ -64,7 +63,6 @@ func mountDev(root int, s Spec) error {
 		[2]string{"mode", "1777"}, [2]string{"size", strconv.FormatInt(size, 10)})
 }
 
-// mountRun mounts /run: a tmpfs, with the folder of this executable mounted in it.
 func mountRun(root int, s Spec) error {
 	if err := mountAt(root, "run", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
 		[2]string{"mode", "0755"}, [2]string{"size", "32m"}, [2]string{"nr_inodes", "16k"}); err != nil {
@@ -154,7 +152,6 @@ func keepOnly(root int, folder string, names ...string) error {
 	return nil
 }
 
-// mkdirAll creates a folder and its parents below the open folder root.
 func mkdirAll(root int, name string) error {
 	if dir := path.Dir(name); dir != "." {
 		if err := mkdirAll(root, dir); err != nil {
@@ -218,7 +215,6 @@ func hidePath(target, empty int, placed *bool) error {
 	return moveMount(again, target)
 }
 
-// mountAt mounts a new file system of type kind at path below the open folder root.
 func mountAt(root int, path, kind string, attributes int, options ...[2]string) error {
 	mount, err := newMount(kind, attributes, options...)
 	if err != nil {
@@ -227,8 +223,8 @@ func mountAt(root int, path, kind string, attributes int, options ...[2]string) 
 	return moveMountWithin(mount, root, path, true)
 }
 
-// bindFile creates a file at path below the open folder root. It mounts source, a file of the
-// host, over the new file.
+// bindFile creates a file at path, and mounts source, a file of the host, over the new
+// file.
 func bindFile(root int, path, source string, mode uint32) error {
 	mount, err := cloneMount(source, false)
 	if err != nil {

@@ -23,7 +23,6 @@ const (
 	innerStage = "inner"
 )
 
-// stageInput is the configuration of the stages.
 type stageInput struct {
 	Spec     Spec
 	Disk     string // path on the host
@@ -52,7 +51,6 @@ type stage struct {
 	output    *os.File
 }
 
-// openStage returns the descriptors of this stage, which follow the inherited ones.
 func openStage(inherited int) stage {
 	first := 3 + inherited
 	unix.CloseOnExec(first)
@@ -60,7 +58,6 @@ func openStage(inherited int) stage {
 	return stage{inherited, os.NewFile(uintptr(first), "input"), os.NewFile(uintptr(first+1), "report")}
 }
 
-// files returns the files for the next stage: the inherited ones, its input, and the output.
 func (s stage) files(input *os.File) []*os.File {
 	var files []*os.File
 	for i := range s.inherited {
@@ -69,10 +66,9 @@ func (s stage) files(input *os.File) []*os.File {
 	return append(files, input, s.output)
 }
 
-// sendReport sends a report to Start.
 func (s stage) sendReport(r report) error { return json.NewEncoder(s.output).Encode(r) }
 
-// readInput reads the stage's input. It fails if the parent died before sending it.
+// readInput fails if the parent died before sending the input.
 func (s stage) readInput() (input stageInput, err error) {
 	b, err := io.ReadAll(io.LimitReader(s.input, maxInput))
 	if err != nil {
@@ -84,7 +80,6 @@ func (s stage) readInput() (input stageInput, err error) {
 	return input, json.Unmarshal(b, &input)
 }
 
-// errOrphan is the error of a stage whose parent died before it sent the input.
 var errOrphan = errors.New("the process that started the node has ended")
 
 // Stage runs the stage that the first argument names. It does not return.

@@ -63,7 +63,6 @@ func (h *Host) Start(ctx context.Context, s Spec) (Running, error) {
 	return running, nil
 }
 
-// start creates the cgroups, runs the stages and records PID 1.
 func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	if err := h.tree.Make(s.ID, cgroup.Limits{CPUs: s.Limits.CPUs, Memory: s.Limits.Memory, PIDs: s.Limits.PIDs}); err != nil {
 		return r, err
@@ -86,7 +85,7 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 	return r, h.CheckAgent(ctx, s.ID)
 }
 
-// runStages runs the stages until PID 1 of the node is the agent, and returns its process id.
+// runStages waits until PID 1 of the node is the agent, and returns its process id.
 func (h *Host) runStages(ctx context.Context, input stageInput) (int, error) {
 	id := input.Spec.ID
 	inherited, err := h.inheritedFiles(id)
@@ -151,8 +150,8 @@ func errNoReport(pid int) error {
 	return nil
 }
 
-// readReports reads the reports until both stages have ended or become the agent. It
-// returns the reported id of PID 1, or a reported error.
+// readReports returns when both stages have ended or become the agent. It returns the
+// reported id of PID 1, or a reported error.
 func readReports(f *os.File) (pid int, err error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
 	if err != nil {
@@ -200,14 +199,13 @@ func (h *Host) inheritedFiles(id string) ([]*os.File, error) {
 	return append([]*os.File{f}, jobs...), err
 }
 
-// closeFiles closes files.
 func closeFiles(files []*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
 }
 
-// openLog opens the log of the stages and the agent. It truncates a log that exceeds maxLog.
+// openLog truncates a log that exceeds maxLog.
 func (h *Host) openLog(id string) (*os.File, error) {
 	f, err := h.nodes.OpenFile(filepath.Join(id, logFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {

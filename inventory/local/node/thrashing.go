@@ -22,8 +22,7 @@ const (
 	fewFiles           = 64 << 20 // bytes of cached files
 )
 
-// isThrashing reports whether a node with full memory is thrashing: it has few cached
-// files, and waits for memory a third of the time.
+// isThrashing assumes that the node's memory is full.
 func isThrashing(m cgroup.Memory) bool {
 	return m.Files < min(m.Limit/20, fewFiles) && m.Stalled >= stalledShare
 }
@@ -60,8 +59,8 @@ func (h *Host) KillThrashing(ctx context.Context, report func(id string)) {
 	}
 }
 
-// isThrashing reports whether a node is thrashing. It reads the details only if the node's
-// memory is full. A node that cannot be checked does not count as thrashing.
+// isThrashing reads the details only if the node's memory is full. A node that cannot be
+// checked does not count as thrashing.
 func (h *Host) isThrashing(id string) bool {
 	if full, err := h.tree.IsNearlyFull(id); err != nil || !full {
 		return false
@@ -70,7 +69,6 @@ func (h *Host) isThrashing(id string) bool {
 	return err == nil && isThrashing(m)
 }
 
-// killLargest kills the largest process of a node, and reports whether it did.
 func (h *Host) killLargest(id string) bool {
 	pid, name, err := h.tree.KillLargest(id)
 	switch {

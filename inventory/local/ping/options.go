@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// options are the parsed command line.
 type options struct {
 	count    int           // of requests; 0: until ping is interrupted
 	interval time.Duration // between requests
@@ -30,7 +29,7 @@ var errUsage = errors.New(usage)
 
 const maxSize = 65507
 
-// parse parses the command line. Options may come before and after the host.
+// parse accepts options before and after the host.
 func parse(args []string) (*options, error) {
 	o := &options{interval: time.Second, wait: 10 * time.Second, size: 56}
 	for len(args) > 0 {
@@ -70,7 +69,6 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// flag sets an option without a value.
 func (o *options) flag(c byte) error {
 	switch c {
 	case '4', '6':
@@ -84,7 +82,6 @@ func (o *options) flag(c byte) error {
 	return nil
 }
 
-// value sets an option with a value.
 func (o *options) value(c byte, text string) (err error) {
 	switch c {
 	case 'c':
@@ -105,7 +102,7 @@ func (o *options) value(c byte, text string) (err error) {
 	return err
 }
 
-// number parses a number from lowest to highest. The errors have the words of iputils.
+// number returns errors with the words of iputils.
 func number(text string, lowest, highest int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -117,7 +114,7 @@ func number(text string, lowest, highest int) (int, error) {
 	return n, nil
 }
 
-// seconds parses a duration in seconds. It returns shortest instead of a shorter duration.
+// seconds returns shortest instead of a shorter duration.
 func seconds(text string, shortest time.Duration) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(s) || s < 0 || s > 1e6 {

@@ -43,7 +43,6 @@ func Main(args []string, out, complaints io.Writer) int {
 // such an address is forwarded to the SSH server of the other node; other ports lead nowhere.
 var loginNetwork = netip.MustParsePrefix("127.64.0.0/16")
 
-// resolve finds the address of the host.
 func (o *options) resolve(ctx context.Context) (netip.Addr, error) {
 	network := "ip"
 	if o.family != 0 {
@@ -67,7 +66,6 @@ func (o *options) resolve(ctx context.Context) (netip.Addr, error) {
 	return all[0], nil
 }
 
-// pinger is the state of one run.
 type pinger struct {
 	*options
 	out  io.Writer
@@ -85,8 +83,8 @@ type pinger struct {
 	trips    []float64            // in ms
 }
 
-// run sends requests until the options or ctx end the run. It reports whether enough answers
-// came. With both -c and -w, -c is the number of answers needed. Otherwise one is enough.
+// run reports whether enough answers came. With both -c and -w, -c is the number of
+// answers needed. Otherwise one is enough.
 func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	to, err := o.resolve(ctx)
 	if err != nil {
@@ -118,7 +116,6 @@ func (o *options) run(ctx context.Context, out io.Writer) (bool, error) {
 	return p.received > 0, nil
 }
 
-// loop sends requests and handles answers until the run ends.
 func (p *pinger) loop(ctx context.Context) error {
 	payload, buffer := make([]byte, p.size), make([]byte, 64<<10)
 	for i := range payload {
@@ -171,7 +168,6 @@ func (p *pinger) lastWait() time.Duration {
 	return min(p.wait, max(time.Duration(2*longest*float64(time.Millisecond)), time.Second))
 }
 
-// request sends the next request.
 func (p *pinger) request(payload []byte) error {
 	number := uint16(p.sent + 1)
 	delete(p.done, number)
@@ -188,7 +184,6 @@ func (p *pinger) request(payload []byte) error {
 	return nil
 }
 
-// handle counts and prints an answer. arrival is the time when the answer arrived.
 func (p *pinger) handle(a *answer, arrival time.Time) {
 	left, open := p.left[a.number]
 	if a.wrong != "" {
@@ -228,7 +223,7 @@ func (p *pinger) handle(a *answer, arrival time.Time) {
 	fmt.Fprintf(p.out, "%d bytes from %s: icmp_seq=%d ttl=%d%s%s\n", a.size, p.name, a.number, a.ttl, timing, text)
 }
 
-// milliseconds formats a time with the digits of iputils.
+// milliseconds uses the digits of iputils.
 func milliseconds(ms float64) string {
 	switch {
 	case ms >= 100:
@@ -241,7 +236,6 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.3f", ms)
 }
 
-// statistics prints the summary.
 func (p *pinger) statistics() {
 	fmt.Fprintf(p.out, "\n--- %s ping statistics ---\n%d packets transmitted, %d received", p.host, p.sent, p.received)
 	if p.twice > 0 {

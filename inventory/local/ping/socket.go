@@ -28,7 +28,6 @@ const (
 // headerSize is the size of the header of an ICMP echo message.
 const headerSize = 8
 
-// open opens a socket to an address.
 func open(to netip.Addr, o *options) (*socket, error) {
 	s := &socket{v6: to.Is6()}
 	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
@@ -46,7 +45,6 @@ func open(to netip.Addr, o *options) (*socket, error) {
 	return s, nil
 }
 
-// prepare sets the options of a socket and connects it to an address.
 func (s *socket) prepare(to netip.Addr, o *options) error {
 	level, ttl, errs, hops := unix.IPPROTO_IP, unix.IP_RECVTTL, unix.IP_RECVERR, unix.IP_TTL
 	if s.v6 {
@@ -78,7 +76,6 @@ func errorText(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// sockaddr converts an address for the unix package.
 func sockaddr(a netip.Addr) unix.Sockaddr {
 	if a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4()}
@@ -90,7 +87,6 @@ func sockaddr(a netip.Addr) unix.Sockaddr {
 	return to
 }
 
-// send sends a request.
 func (s *socket) send(number uint16, payload []byte) error {
 	b := make([]byte, headerSize, headerSize+len(payload))
 	b[0] = request4
@@ -111,8 +107,7 @@ type answer struct {
 	wrong  string     // why there is no answer: "Destination Host Unreachable"
 }
 
-// receive waits for an answer until deadline, and skips other messages. It returns nil at the
-// deadline or after a signal.
+// receive skips other messages. It returns nil at the deadline or after a signal.
 func (s *socket) receive(deadline time.Time, b []byte) (*answer, error) {
 	for {
 		left := time.Until(deadline)
@@ -133,8 +128,8 @@ func (s *socket) receive(deadline time.Time, b []byte) (*answer, error) {
 	}
 }
 
-// read reads an answer. If flags is MSG_ERRQUEUE, it reads an ICMP error instead. It returns
-// nil if there is no message, or a message of another kind.
+// read reads an ICMP error if flags is MSG_ERRQUEUE. It returns nil if there is no
+// message, or a message of another kind.
 func (s *socket) read(b []byte, flags int) (*answer, error) {
 	control := make([]byte, 512)
 	n, nc, _, from, err := unix.Recvmsg(s.fd, b, control, flags|unix.MSG_DONTWAIT)
@@ -164,7 +159,6 @@ func (s *socket) read(b []byte, flags int) (*answer, error) {
 	return a, nil
 }
 
-// addrOf converts an address of the unix package.
 func addrOf(from unix.Sockaddr) netip.Addr {
 	switch a := from.(type) {
 	case *unix.SockaddrInet4:
@@ -175,9 +169,9 @@ func addrOf(from unix.Sockaddr) netip.Addr {
 	return netip.Addr{}
 }
 
-// extendedError parses struct sock_extended_err, which has 16 bytes: errno, origin, and the
-// type and code of an ICMP error. The sender's address follows. extendedError returns the
-// error's text and the sender. The sender is invalid if the error comes from this host.
+// extendedError parses struct sock_extended_err, which has 16 bytes: errno, origin, and
+// the type and code of an ICMP error. The sender's address follows. The returned address
+// is invalid if the error comes from this host.
 func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 	if len(b) < 16 {
 		return "", netip.Addr{}
@@ -199,7 +193,7 @@ func extendedError(b []byte, v6 bool) (string, netip.Addr) {
 	return reason(kind, code, v6), by
 }
 
-// reason returns the meaning of an ICMP error in the words of iputils.
+// reason uses the words of iputils.
 func reason(kind, code byte, v6 bool) string {
 	unreachable, exceeded := byte(3), byte(11) // types of ICMP
 	codes := []string{"Destination Net Unreachable", "Destination Host Unreachable", "Destination Protocol Unreachable", "Destination Port Unreachable", "Frag needed and DF set"}

@@ -51,7 +51,6 @@ func allowedHere() []uint32 {
 	}
 }
 
-// forbiddenHere returns the forbidden calls that only this architecture has.
 func forbiddenHere() []uint32 {
 	return []uint32{
 		unix.SYS_IOPERM,
@@ -59,5 +58,4 @@ func forbiddenHere() []uint32 {
 	}
 }
 
-// vswitchAllowedHere returns the calls of this architecture that the vswitch may make.
 func vswitchAllowedHere() []uint32 { return []uint32{unix.SYS_EPOLL_WAIT} }

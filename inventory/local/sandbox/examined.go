@@ -41,8 +41,8 @@ func examined() []rule {
 	}
 }
 
-// netlink allows some netlink protocols, and refuses others with EPROTONOSUPPORT. With this
-// error, libaudit assumes a kernel without audit, and programs continue.
+// netlink refuses some protocols with EPROTONOSUPPORT. With this error, libaudit assumes a
+// kernel without audit, and programs continue.
 func netlink() block {
 	return oneOf([]uint32{
 		unix.NETLINK_ROUTE,
@@ -63,7 +63,6 @@ const (
 	personalityFixed     = 0x0040000 // no address randomization
 )
 
-// nodeFilter returns the filter of nodes.
 func nodeFilter() block {
 	rules := append(rulesFor(allow(), allowed, allowedHere()),
 		rulesFor(refuse(unix.EPERM), forbidden(), forbiddenHere())...)

@@ -59,8 +59,6 @@ func branch(condition uint16, v uint32, match, mismatch block) block {
 	return append(append(b, mismatch...), match...)
 }
 
-// oneOf returns a block that continues with match if the loaded value is one of values, and
-// otherwise with mismatch.
 func oneOf(values []uint32, match, mismatch block) block {
 	b := mismatch
 	for _, v := range values {
@@ -69,13 +67,11 @@ func oneOf(values []uint32, match, mismatch block) block {
 	return b
 }
 
-// A rule is the decision for a call.
 type rule struct {
 	call uint32
 	then block
 }
 
-// rulesFor returns a rule with the same decision for each of the calls.
 func rulesFor(decision block, calls ...[]uint32) []rule {
 	var rules []rule
 	for _, c := range calls {
@@ -86,8 +82,8 @@ func rulesFor(decision block, calls ...[]uint32) []rule {
 	return rules
 }
 
-// filter returns a whole filter. rules may have any order. fallback is the decision for calls
-// without a rule. A call of another architecture kills the process.
+// filter accepts rules in any order. fallback is the decision for calls without a rule. A
+// call of another architecture kills the process.
 func filter(rules []rule, fallback block) block {
 	rules = slices.SortedFunc(slices.Values(rules), func(a, b rule) int { return cmp.Compare(a.call, b.call) })
 	// Neighbouring calls with equal rules become one range.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// install installs the filter b on this thread. flags are SECCOMP_FILTER_FLAG_* values.
+// install installs the filter on this thread. flags are SECCOMP_FILTER_FLAG_* values.
 func install(b block, flags uintptr) error {
 	program := unix.SockFprog{Len: uint16(len(b)), Filter: &b[0]}
 	thread, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program)))

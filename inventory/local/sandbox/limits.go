@@ -8,7 +8,6 @@ import (
 
 const unlimited = unix.RLIM_INFINITY
 
-// limit is one resource limit, see setrlimit(2).
 type limit struct {
 	name       string
 	resource   int

@@ -24,8 +24,8 @@ func Gateway(uid, gid int) error { return restrict("gateway", uid, gid, gatewayF
 // before the call.
 func VSwitch(uid, gid int) error { return restrict("vswitch", uid, gid, vswitchFilter(os.Getpid())) }
 
-// restrict restricts the whole process, with all its threads, as Gateway describes. b is the
-// filter, and name the program's name for errors.
+// restrict does the work of Gateway and VSwitch. The parameter name is the program's name
+// for errors.
 func restrict(name string, uid, gid int, b block) error {
 	if uid <= 0 || gid <= 0 {
 		return fmt.Errorf("the %s cannot run as user %d, group %d: both must be above 0", name, uid, gid)
@@ -61,8 +61,8 @@ func restrict(name string, uid, gid int, b block) error {
 	return nil
 }
 
-// checkNoCapabilities returns an error if the thread still has capabilities. The change
-// of the user id removes them, unless secure bits prevent that.
+// checkNoCapabilities fails if the thread has capabilities. The change of the user id
+// removes them, unless secure bits prevent that.
 func checkNoCapabilities() error {
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0]); err != nil {

@@ -74,14 +74,13 @@ func gatewayAllowed() []uint32 {
 	}
 }
 
-// vswitchAllowed returns the other calls that the vswitch may make with any arguments: to
-// answer its Manager, and to set its timers.
+// vswitchAllowed returns the calls to answer the Manager and to set timers.
 func vswitchAllowed() []uint32 {
 	return []uint32{unix.SYS_SENDMSG, unix.SYS_TIMERFD_SETTIME}
 }
 
-// serverKilled returns calls that kill the gateway or the vswitch. The calls that are
-// forbidden in nodes kill them, too. Only an attacker makes such a call.
+// serverKilled returns calls that only an attacker makes. The calls that are forbidden in
+// nodes kill server processes, too.
 func serverKilled() []uint32 {
 	return []uint32{
 		unix.SYS_CHROOT,
@@ -95,8 +94,6 @@ func serverKilled() []uint32 {
 	}
 }
 
-// gatewayExamined returns the rules for calls that the gateway may make with some arguments
-// only; pid is the gateway's process.
 func gatewayExamined(pid int) []rule {
 	no := refuse(unix.EPERM)
 	only := func(i uint32, values ...uint32) block { return argument(i, oneOf(values, allow(), no)) }
@@ -117,8 +114,6 @@ func gatewayExamined(pid int) []rule {
 	}...)
 }
 
-// ownThreads returns the rules for the Go runtime's calls about threads and memory in a server
-// process; pid is the process.
 func ownThreads(pid int) []rule {
 	no := refuse(unix.EPERM)
 	notExecutable := argument(2, branch(ifAnyBit, unix.PROT_EXEC, no, allow()))
@@ -135,19 +130,15 @@ func ownThreads(pid int) []rule {
 	}
 }
 
-// gatewayFilter returns the filter of the gateway, process pid.
 func gatewayFilter(pid int) block {
 	return serverFilter(gatewayExamined(pid), serverKilled(), serverAllowed(), gatewayAllowed())
 }
 
-// vswitchExamined returns the rules for calls that the vswitch may make with some arguments
-// only; pid is the vswitch's process.
 func vswitchExamined(pid int) []rule {
 	return append(ownThreads(pid), rule{unix.SYS_FCNTL, argument(1, oneOf(
 		[]uint32{unix.F_DUPFD_CLOEXEC, unix.F_GETFL, unix.F_SETFL}, allow(), refuse(unix.EPERM)))})
 }
 
-// vswitchFilter returns the filter of the vswitch, process pid.
 func vswitchFilter(pid int) block {
 	return serverFilter(vswitchExamined(pid), serverKilled(), serverAllowed(), vswitchAllowed(), vswitchAllowedHere())
 }

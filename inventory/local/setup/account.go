@@ -29,9 +29,8 @@ type account struct {
 
 var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
-// lookUpAccount finds an account in a passwd file; an empty name means root. If the file or
-// the account is missing, it returns root with an error. It is no error if the file does not
-// list root.
+// lookUpAccount treats an empty name as root. If the file or the account is missing, it
+// returns root with an error. It is no error if the file does not list root.
 func lookUpAccount(file, name string) (account, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -67,15 +66,14 @@ func lookUpAccount(file, name string) (account, error) {
 	return root, fmt.Errorf("there is no account %s", name)
 }
 
-// environment returns the environment of the account's commands.
 func (a account) environment() []string {
 	return []string{
 		"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell, "PATH=" + searchPath, "LANG=C.UTF-8",
 	}
 }
 
-// actAs switches the effective ids of all threads to the account. The returned function
-// switches back to root, which is possible because the real and saved ids stay root's.
+// actAs switches the effective ids of all threads. The returned function switches back to
+// root, which is possible because the real and saved ids stay root's.
 func (a account) actAs() (restore func(), err error) {
 	if a.uid == 0 {
 		return func() {}, nil

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// kind is the type of an archive entry.
 type kind byte
 
 const (
@@ -21,7 +20,6 @@ const (
 	kindHardLink // hard link
 )
 
-// entry is one entry of an archive.
 type entry struct {
 	kind     kind
 	name     string // as in the archive; cleanName normalizes it
@@ -38,13 +36,12 @@ const (
 	maxTarget = 4095
 )
 
-// refusalf returns an error that refuses the archive because of the entry called name.
 func refusalf(name, format string, args ...any) error {
 	return fmt.Errorf("the archive is refused: %.120q %s", name, fmt.Sprintf(format, args...))
 }
 
-// cleanName returns name as a clean path below the target folder; "." is the folder itself.
-// It refuses absolute, empty and too long names, and names with "..".
+// cleanName returns "." for the target folder itself. It refuses absolute, empty and too
+// long names, and names with "..".
 func cleanName(name string) (string, error) {
 	switch {
 	case name == "":
@@ -96,7 +93,7 @@ func checkTarget(name, target, place string) error {
 	return nil
 }
 
-// eachEntry reads an archive and calls visit for each entry. It stops at the first error.
+// eachEntry stops at the first error.
 func eachEntry(ctx context.Context, f *os.File, as format, visit func(*entry) error) error {
 	if as == formatZip {
 		return eachZipEntry(ctx, f, visit)
@@ -117,7 +114,6 @@ func (t contextReader) Read(b []byte) (int, error) {
 	return t.r.Read(b)
 }
 
-// archiveError adds the format to an error of reading an archive.
 func archiveError(as format, err error) error {
 	if err == nil {
 		return nil
