@@ -163,7 +163,7 @@ func TestBind(t *testing.T) {
 		{"unknown type", nil, []string{"type=vn"}, "a:1 12/0", `node "a": there is no sliver type "vn"; did you mean "vm"?`},
 		{"unknown type, nothing near", nil, []string{"type=quantum"}, "a:1 12/0", "there are raw-pc, vm, big-vm, orphan"},
 		{"type on no component", nil, []string{"type=orphan"}, "a:1 13/0", "no component offers orphan; 3 raw-pcs, 12 vms, 6 big-vms free"},
-		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 does not offer vm, but raw-pc"},
+		{"type not on that component", nil, []string{"on=pc1 type=vm"}, "a:1 13/0", "pc1 does not offer vm; it offers raw-pc"},
 		{"unknown component", nil, []string{"on=pc11"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"component of another authority", nil, []string{"on=urn:publicid:IDN+other.org+node+pc1"}, "a:1 12/0", "did you mean urn:publicid:IDN+example.org+node+pc1?"},
 		{"unknown component, nothing near", nil, []string{"on=zzzzzz"}, "a:1 12/0", "the advertisement lists all components"},

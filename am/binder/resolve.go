@@ -43,7 +43,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 	}
 	switch {
 	case !c.Offers(t):
-		b.refuseFor(n, "sliver_type", am.Unsupported, "%s does not offer %s, but %s", c.Name, t.Name, list(c.SliverTypes, typeName))
+		b.refuseFor(n, "sliver_type", am.Unsupported, "%s does not offer %s; it offers %s", c.Name, t.Name, list(c.SliverTypes, typeName))
 	case n.hardware != "" && !slices.Contains(c.HardwareTypes, n.hardware):
 		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "%s is not a %.80q, but %s", c.Name, n.hardware, list(c.HardwareTypes, identity))
 	default:

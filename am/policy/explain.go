@@ -80,7 +80,7 @@ func (r *Rules) UnmatchedPatterns(authorities []string) []yamlfile.Problem {
 	for _, x := range r.list {
 		for _, p := range slices.Concat(x.who, x.projects) {
 			if !slices.ContainsFunc(authorities, p.mayMatch) && len(all) < maxRemarks {
-				all = append(all, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s matches no user: no trusted certificate is for such names; check the spelling", x.Name, &p)})
+				all = append(all, yamlfile.Problem{File: r.file, Line: x.line, Msg: fmt.Sprintf("rule %q: %s matches no user: no trusted authority can issue such a name; check the spelling", x.Name, &p)})
 			}
 		}
 	}

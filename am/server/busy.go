@@ -61,7 +61,7 @@ func (s *Server) busyText(p *peer, limit string) string {
 	case limit == limitChanges:
 		return fmt.Sprintf("you have made too many calls that change something: %d are allowed at once, and then %d a minute; try again later", s.config.MaxChangesBurst, s.config.MaxChangesPerMinute)
 	case limit == limitAnswers:
-		return "too many answers have not been read yet, by you or by others; try again later"
+		return "the server still has too many answers to send, to you or to others; try again later"
 	case limit == limitBodies:
 		return "too many large calls are being received, from you or from others; try again later"
 	}

@@ -250,7 +250,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 	stall("127.0.0.2", "own")
 	stall("127.0.0.2", "own")
 	soon(t, "the caller's part is used up", func() bool { return strings.Contains(ask(t, p.dial("127.0.0.2"), "call"), "32001") })
-	mustBeBusy(t, ask(t, p.dial("127.0.0.2"), "call"), "answers have not been read")
+	mustBeBusy(t, ask(t, p.dial("127.0.0.2"), "call"), "too many answers to send")
 	if got := ask(t, p.dial("127.0.0.3"), "call"); got != "small" {
 		t.Errorf("another caller got %.200q", got)
 	}

@@ -263,6 +263,6 @@ func (s *Site) unlockRestored(ctx context.Context) {
 // removeRestoreMark must run after all providers have listed their resources.
 func (s *Site) removeRestoreMark() {
 	if err := os.Remove(restoredMark(s.config)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("the mark of a restore cannot be removed, so the next start waits for providers again; remove the file", "error", err)
+		s.log.Warn("cannot remove the file that records the restore, so the next start waits for all providers again; remove the file yourself", "error", err)
 	}
 }

@@ -23,7 +23,7 @@ func TestCallFindsTheOwnSite(t *testing.T) {
 	if code, out := runCommand(t, "call", "status"); code != 1 || !strings.Contains(out, "Status: SEARCHFAILED (12)") {
 		t.Errorf("with a site of their own: %d %s", code, out)
 	}
-	if code, out := runCommand(t, "slices"); code == 0 || !strings.Contains(out, "or for the site that up has created for you: --config "+filepath.Join(state, "patchbay")) {
+	if code, out := runCommand(t, "slices"); code == 0 || !strings.Contains(out, "to use the site that \"patchbay up\" created for you, add --config "+filepath.Join(state, "patchbay")) {
 		t.Errorf("an operator's command: %d %s", code, out)
 	}
 	if code, out := runCommand(t, "call", "--config", t.TempDir(), "GetVersion"); code == 0 {

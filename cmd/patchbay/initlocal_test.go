@@ -135,7 +135,7 @@ func TestInitLocalWithFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"--provider", "local", "--outbound", "maybe"}, "neither yes nor no"},
-		{[]string{"--provider", "simulated", "--outbound", "yes"}, "needs nodes that exist"},
+		{[]string{"--provider", "simulated", "--outbound", "yes"}, "needs real nodes"},
 		{[]string{"--provider", "lokal"}, "init can set up local and simulated"},
 	} {
 		dir := filepath.Join(t.TempDir(), "site")

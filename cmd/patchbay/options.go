@@ -103,7 +103,7 @@ func (f *siteFlag) read() (*site.Config, error) {
 		return c, err
 	}
 	if own, ownErr := findOwnSite(); ownErr == nil && own.exists() {
-		return nil, fmt.Errorf("%w; or for the site that up has created for you: --config %s", err, display.ShellWord(own.dir))
+		return nil, fmt.Errorf("%w; to use the site that \"patchbay up\" created for you, add --config %s", err, display.ShellWord(own.dir))
 	}
 	return nil, err
 }

@@ -57,7 +57,7 @@ func (o *initOptions) Validate(args []string) (err error) {
 	switch {
 	case o.Outbound == "" || o.Outbound == "no" || o.Outbound == "yes" && o.Provider == create.Local:
 	case o.Outbound == "yes":
-		return errors.New("--outbound yes needs nodes that exist; --provider simulated has none")
+		return errors.New("--outbound yes needs real nodes; --provider simulated has none")
 	default:
 		return fmt.Errorf("--outbound %q is neither yes nor no", o.Outbound)
 	}

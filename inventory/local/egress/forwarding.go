@@ -126,7 +126,7 @@ func (e *Router) forward(devices []string) error {
 		if err := setForwarding(device, "1"); err != nil {
 			return err
 		}
-		e.options.Log.Info("forwarding enabled for replies to nodes only; clean undoes it", "set", "net.ipv4.conf."+device+".forwarding=1")
+		e.options.Log.Info("forwarding enabled, for replies to nodes only; patchbay-local clean disables it again", "set", "net.ipv4.conf."+device+".forwarding=1")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func Probe(ctx context.Context) (Features, error) {
 	}
 	f, err := netspace.New()
 	if err != nil {
-		return a, fmt.Errorf("%w; links need root", err)
+		return a, fmt.Errorf("%w; only root can create links", err)
 	}
 	n, err := newNetwork(f)
 	if err != nil {

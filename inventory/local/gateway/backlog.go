@@ -98,7 +98,7 @@ func (b *backlog) add(n int) {
 
 // drop ends the connection and discards undelivered data at once. The lock is held.
 func (b *backlog) drop() {
-	b.c.g.log.Warn("connection closed: too much of its data is not read", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
+	b.c.g.log.Warn("connection closed: the receiver left too much data unread", "node", b.c.node, "user", b.c.user, "bytes", b.bytes)
 	b.add(-b.bytes)
 	b.closed = true
 	go b.c.end()

@@ -79,7 +79,7 @@ func (c *client) checkRedirect(next *http.Request, via []*http.Request) error {
 	case err != nil:
 		return fmt.Errorf("the redirect cannot be followed: %w", err)
 	case from.Scheme == "https" && next.URL.Scheme != "https":
-		return fmt.Errorf("%s redirects to this URL of plain http; request the URL directly if you trust it", displayURL(from.String()))
+		return fmt.Errorf("%s redirects to this URL, which is not encrypted; if you trust it, request this URL directly", displayURL(from.String()))
 	}
 	next.Header.Del("Referer")
 	c.note("%s redirects to %s", displayURL(from.String()), displayURL(next.URL.String()))

@@ -201,7 +201,7 @@ func TestFetchHTTPS(t *testing.T) {
 	if got, err := fetchURL(t, c, s.URL); got != "protected" || err != nil {
 		t.Errorf("a known authority: %q, %v", got, err)
 	}
-	if _, err := fetchURL(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "plain http") {
+	if _, err := fetchURL(t, c, s.URL+"/down"); err == nil || !strings.Contains(err.Error(), "not encrypted") {
 		t.Errorf("a redirect out of protection: %v", err)
 	}
 	before := asked.Load()

@@ -138,7 +138,7 @@ func (nc *nodeController) openPort(rec *record) error {
 	if nc.endpoint.public == nil {
 		listener, port, err := nc.t.openPort(rec.Port, nc.holder())
 		if errors.Is(err, hostalloc.ErrNone) {
-			return &userError{"all ports for logins are taken; remove some nodes first, or wait until unused ports become available again", err, true}
+			return &userError{"all ports for logins are taken; remove nodes, or wait: a released port becomes available after port_rest", err, true}
 		}
 		if err != nil {
 			return asUserError("no port can be opened for its logins", err)
