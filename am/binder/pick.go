@@ -229,5 +229,6 @@ func (b *binding) ownComponents() []int32 {
 // grantsAlone reports whether a slice may have a shared component alone.
 func (b *binding) grantsAlone() bool { return b.x.inv.ExclusiveOnShared == inventory.Grant }
 
-// sharesAll reports whether nodes that request a shared component alone share it anyway.
+// sharesAll reports whether a node that requests exclusive use of a shared component shares it
+// instead.
 func (b *binding) sharesAll() bool { return b.x.inv.ExclusiveOnShared == inventory.Share }

@@ -9,10 +9,10 @@ import (
 )
 
 // Thaw adds to cs the changes that end the shutdown of a slice, and returns the slivers. The
-// slivers stay switched off until their users start them. Their leases apply again. A lease
-// that ends before minEnd gets the end minEnd. The runner's next check releases slivers whose
-// lease is over. Thaw returns store.ErrNotFound for an unknown slice, and an *am.Error for a
-// slice that is not shut down.
+// slivers stay switched off until their users start them. Their leases apply again. If a lease
+// ends before minEnd, Thaw extends it to minEnd. The runner's next check releases slivers
+// whose lease is over. Thaw returns store.ErrNotFound for an unknown slice, and an *am.Error
+// for a slice that is not shut down.
 func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) ([]am.Sliver, error) {
 	rec, _, err := v.Slice(slice)
 	if err != nil {

@@ -65,8 +65,8 @@ func (l *line) leave() {
 	l.turns = append(l.turns, source)
 }
 
-// turnOf returns the network by which a connection takes turns: an IPv4 address, or an
-// IPv6 network of 64 bits.
+// turnOf returns the network of a connection's peer: its IPv4 address, or its IPv6 network of
+// 64 bits. The queue serves networks in turn.
 func turnOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

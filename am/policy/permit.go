@@ -24,7 +24,7 @@ func New(r *Rules) *Policy {
 	return p
 }
 
-// Usage returns the index of the held resources, which the store updates.
+// Usage returns the index of the held resources. The store updates this index.
 func (p *Policy) Usage() *Usage { return p.usage }
 
 // Rules returns the rules in force.
@@ -177,8 +177,8 @@ func (p *Permit) First(now, created, end time.Time) time.Time {
 }
 
 // Latest returns the latest end that a lease can get if it is renewed now: end, or an earlier
-// time if the rule limits the lease. It also returns the text that names the limit: the parameter
-// limit, or a text about the rule.
+// time if the rule limits the lease. It also returns a text that says what limits the lease: a
+// text about the rule, or the argument limit unchanged.
 func (p *Permit) Latest(now, created, end time.Time, limit string) (time.Time, string) {
 	if p == nil {
 		return end, limit

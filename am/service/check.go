@@ -9,8 +9,8 @@ import (
 )
 
 // CheckTargets fails if the slice is shut down, a target does not exist, or the site is locked
-// down. Package api reports such an error instead of an error in the call's options, action or
-// request.
+// down. If the options, the action or the request have an error, too, package api reports the
+// error of CheckTargets.
 //
 // Errors: some of the errors of the method for which g was granted.
 func (s *Service) CheckTargets(g credentials.Grant, t Targets, c Call) error {

@@ -50,7 +50,8 @@ func (l *stderrLog) flush() {
 
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// levelOf returns the level warning for a line without a known level.
+// levelOf returns the level at the beginning of a line, and the rest of the line. Without a
+// known level it returns warning.
 func levelOf(line string) (slog.Level, string) {
 	word, text, ok := strings.Cut(line, ":")
 	level, known := levels[strings.ToLower(word)]

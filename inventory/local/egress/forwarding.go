@@ -85,10 +85,10 @@ func setForwarding(device, value string) error {
 	return nil
 }
 
-// forward switches on forwarding for devices that receive replies from outside. It does
-// not change devices that forward already. Before each change, it records the change and
-// adds the device to the set of guards. A rule drops all packets that are forwarded from
-// guarded devices, except those to nodes.
+// forward switches on forwarding for devices that receive replies from outside. It does not
+// change devices that forward already. Before it changes a device, it records the change and
+// adds the device to the set of guarded devices. A rule drops all packets that are forwarded
+// from guarded devices, except those to nodes.
 func (e *Router) forward(devices []string) error {
 	c, err := readChanges(e.options.Folder)
 	if err != nil {

@@ -97,7 +97,8 @@ func copyGrowing(w io.Writer, r io.Reader) error {
 	}
 }
 
-// closeWrite closes the connection if only both directions can end together.
+// closeWrite ends the sending direction. If nc cannot end one direction alone, closeWrite
+// closes nc.
 func closeWrite(nc net.Conn) {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()

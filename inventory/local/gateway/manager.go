@@ -325,7 +325,7 @@ func (k *Manager) Close() error {
 }
 
 // end kills the gateway process with all its sessions if kill is true. Otherwise it waits
-// at most endTime until the process ends. Further calls are allowed.
+// at most endTime until the process ends. end may be called more than once.
 func (k *Manager) end(kill bool) {
 	k.mu.Lock()
 	if !k.closed {

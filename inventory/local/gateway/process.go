@@ -118,7 +118,7 @@ func (k *Manager) serve(p *process) error {
 	ours.Close()
 	select {
 	case <-k.closing:
-		return ErrClosed // the process ends with its last session, unless end kills it
+		return ErrClosed // the process exits after its last session, unless the function end kills it earlier
 	default:
 	}
 	child.Kill()
@@ -227,8 +227,8 @@ func (p *process) sendEndpoint(d, present *servedEndpoint) *pendingReply {
 }
 
 // sendOrder sends nothing before sendState has begun, because sendState will include the
-// change. The reply then arrives when p is ready. If the order changes endpoints, the
-// caller holds the Manager's lock.
+// change. In that case the returned reply arrives when p is ready. If the order changes
+// endpoints, the caller holds the Manager's lock.
 func (p *process) sendOrder(o order, listeners ...net.Listener) *pendingReply {
 	p.mu.Lock()
 	if p.out == nil {

@@ -219,7 +219,7 @@ func memberAttributes(h *tar.Header) []attribute {
 	for k, v := range h.PAXRecords {
 		name, ok := strings.CutPrefix(k, "SCHILY.xattr.")
 		a := attribute{name, v}
-		// ACLs in tarballs are text, with other names.
+		// Tarballs store ACLs as text, under other names.
 		if !ok || !isKept(a) || strings.HasPrefix(name, "system.") {
 			continue
 		}

@@ -141,8 +141,8 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// frameSize returns the bytes of a datagram on the line. Like the kernel's queues, it counts
-// the headers of UDP, IP and Ethernet, but not Ethernet's checksum and gap.
+// frameSize returns the number of bytes that a datagram takes on the line. Like the kernel's
+// queues, it counts the headers of UDP, IP and Ethernet, but not Ethernet's checksum and gap.
 func frameSize(payload int, to netip.Addr) int { return payload + 8 + ipHeader(to) + 14 }
 
 func ipHeader(a netip.Addr) int {

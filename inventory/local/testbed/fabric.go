@@ -63,7 +63,7 @@ func (t *Testbed) sweepFabric() {
 // cleanFabric requires that the instance does not run.
 func cleanFabric(ctx context.Context, t *Testbed) error {
 	h, err := fabric.Open(fabric.Options{Folder: t.fabricsPath(), Instance: t.settings.Instance, Log: t.log})
-	if err != nil { // a host that cannot make links can still be cleaned; Clean checks for mounts
+	if err != nil { // no error: the rest of the host can still be cleaned, and Clean reports mounts that remain
 		t.log.Warn("cannot open the networks of slices", "error", err)
 		return nil
 	}

@@ -121,7 +121,7 @@ var errNoDisk = refusalf(provider.Full, "the disk of this testbed's host has no 
 
 func (t *Testbed) lacksDiskSpace() bool {
 	left, reserve, err := node.DiskLeft(t.o.State)
-	return err == nil && left < reserve // if unknown, the node fails later
+	return err == nil && left < reserve // if the free space is unknown, a full disk fails the node later
 }
 
 var errFull = refusalf(provider.Full, "the testbed has its maximum of %d nodes", maxNodes)

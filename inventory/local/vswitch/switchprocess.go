@@ -229,7 +229,7 @@ func (r *switchProcess) leastLoaded() *loop {
 	return best
 }
 
-// setLink removes the descriptors that it uses from staged.
+// It removes from staged each descriptor that it uses.
 func (l *loop) setLink(lan *lan, p plan, staged map[string]int) {
 	before := lan.ports
 	lan.configure(p, &l.pool)
