@@ -77,7 +77,8 @@ func deny(r rule.Rule, detail am.Detail, format string, args ...any) *DeniedErro
 	return &DeniedError{Reasons: []Reason{{Detail: detail, Rule: r, Text: fmt.Sprintf(format, args...)}}}
 }
 
-// reasonOf takes the credential's number, or 0 for the caller.
+// reasonOf returns the reason of a refusal. credential is the number of the credential that
+// err is about, or 0 if err is about the caller.
 func reasonOf(credential int, err error) Reason {
 	return Reason{Credential: credential, Detail: detailOf(err), Rule: rule.Of(err), Text: err.Error()}
 }

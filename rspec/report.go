@@ -74,7 +74,7 @@ func (r *report) problems(doc *document) []Problem {
 	return out
 }
 
-// offset counts in the bytes as received.
+// offset returns the position of p in the bytes of the document as received.
 func (d *document) offset(p place) int {
 	at := d.spans[p.e.Index].start
 	if p.attr != "" {

@@ -160,7 +160,8 @@ func property(s quality, names []string) am.Property {
 	return am.Property{To: names, Capacity: s.capacity, Latency: s.latency, Loss: s.loss}
 }
 
-// groups sorts the groups by their first end.
+// groups returns the ends opposite to end n, grouped by the quality of the way to them. The
+// groups are sorted by their first end.
 func (s *qualities) groups(n int) []*group {
 	var all []*group
 	find := map[quality]*group{}

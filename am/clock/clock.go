@@ -75,7 +75,8 @@ type State struct {
 // behind.
 func (s State) Ahead() time.Duration { return s.Host.Sub(s.Site) }
 
-// IsSettling reports whether the doubt will end automatically, soon after a boot.
+// IsSettling reports whether the clock is in doubt only because the host was booted a short
+// time ago. Such a doubt ends automatically.
 func (s State) IsSettling() bool { return s.Doubt == Booted && s.Ahead() >= 0 }
 
 // Reason describes the reason for the doubt.

@@ -116,8 +116,8 @@ func (w *worker) drop(last string) {
 	}
 }
 
-// run ends when ctx ends or the store is closed. A delivery may continue until the context
-// delivering ends.
+// run ends when ctx ends or the store is closed. A delivery that has begun continues after ctx
+// ends, until the second context ends.
 func (w *worker) run(ctx, delivering context.Context) {
 	s := w.r.sender(w.hook)
 	defer s.close()

@@ -140,7 +140,7 @@ func (m *Memory) turnOf(caller string) *turn {
 	return t
 }
 
-// releaseTurn removes the turn after its last user.
+// releaseTurn ends one use of the turn, and deletes the turn after its last use.
 func (m *Memory) releaseTurn(caller string, t *turn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

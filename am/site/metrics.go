@@ -141,7 +141,7 @@ func (s *Site) numbers() []server.Number {
 		{Name: "policy_broken", Help: "1 while the policy cannot be read, so that its previous rules still apply; else 0.", Value: flag(s.policy.isBroken)},
 		{Name: "lockdown", Help: "1 while an operator has locked the site down, so that it takes no new work; else 0.", Value: flag(s.maintenance.locked.Load)},
 		{Name: "maintenance_broken", Help: "1 while the maintenance file cannot be read, so that its last valid content still applies; else 0.", Value: flag(s.maintenance.broken.Load)},
-		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have. A renamed component is in service, so anything but 0 needs an operator.", Value: func() float64 { return float64(s.maintenance.countUnknown()) }},
+		{Name: "maintenance_unknown", Help: "Entries of the maintenance file that name a component which the inventory does not have. Such an entry has no effect: a component that was renamed is in service again.", Value: func() float64 { return float64(s.maintenance.countUnknown()) }},
 		{Name: "store_broken", Help: "1 while the store accepts no changes because of damage or a failed write; else 0.", Value: flag(func() bool {
 			return s.store.Err() != nil
 		})},

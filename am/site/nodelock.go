@@ -87,8 +87,8 @@ func processName(pid string) string {
 	return fmt.Sprintf("(process %s: %.200s)", pid, display.Printable(words))
 }
 
-// StoreHolder describes the process that has locked the store with the number inode. It returns
-// "" if this user can see no such process on this host.
+// StoreHolder describes the process that holds the lock of the store file with the given inode
+// number. It returns "" if this user can see no such process on this host.
 func StoreHolder(inode uint64) string {
 	pid := lockedBy("", inode)
 	if pid == "" {

@@ -31,7 +31,7 @@ func (o *journalOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "journal")
 	fs.Lookup("limit").DefValue, o.filter.Limit = "100", 100
 	o.argument = &o.filter.Slice
-	o.addPattern(fs, &o.filter.Slice, "slice", "the slice, as the argument")
+	o.addPattern(fs, &o.filter.Slice, "slice", "the slice, like the argument")
 	o.addPattern(fs, &o.filter.Sliver, "sliver", "the URN of a sliver")
 	o.addPattern(fs, &o.filter.User, "user", "the user or operator that did it")
 	o.addPattern(fs, &o.filter.State, "event", "the event, such as Allocate or thaw")

@@ -38,7 +38,7 @@ type nodesOptions struct {
 func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "nodes")
 	o.argument = &o.filter.Component
-	o.addPattern(fs, &o.filter.Slice, "slice", "a slice that has slivers on it")
+	o.addPattern(fs, &o.filter.Slice, "slice", "a slice that has slivers on the node")
 	o.addPattern(fs, &o.filter.User, "user", "a user with slivers on it")
 	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.NodeStates)

@@ -22,7 +22,7 @@ type sliversOptions struct{ listOptions }
 func (o *sliversOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "slivers")
 	o.argument = &o.filter.Slice
-	o.addPattern(fs, &o.filter.Slice, "slice", "its slice, as the argument")
+	o.addPattern(fs, &o.filter.Slice, "slice", "its slice, like the argument")
 	o.addPattern(fs, &o.filter.Sliver, "sliver", "its client_id or URN")
 	o.addPattern(fs, &o.filter.User, "user", "the user who reserved it, or the tool that spoke for them")
 	o.addPattern(fs, &o.filter.Component, "component", "the component it is on")

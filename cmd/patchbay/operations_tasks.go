@@ -22,7 +22,7 @@ var taskGoals = []string{
 func (o *tasksOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addFlags(fs, "tasks")
 	o.argument = &o.filter.Slice
-	o.addPattern(fs, &o.filter.Slice, "slice", "the sliver's slice, as the argument")
+	o.addPattern(fs, &o.filter.Slice, "slice", "the sliver's slice, like the argument")
 	o.addPattern(fs, &o.filter.Sliver, "sliver", "the sliver's client_id, or its URN")
 	o.addPattern(fs, &o.filter.User, "user", "the user who reserved the sliver")
 	o.addPattern(fs, &o.filter.Component, "component", "the component it is on")

@@ -27,8 +27,8 @@ type Preference struct {
 	Constraints []Constraint
 }
 
-// New checks constraints and preferences. It fails with a *ConflictError if no value
-// satisfies all required constraints, or all of one preference.
+// New checks constraints and preferences. It fails with a *ConflictError if the required
+// constraints contradict each other, or if those of one preference do.
 func New(require []Constraint, prefer []Preference) (*Requirements, error) {
 	count := len(require)
 	for _, p := range prefer {

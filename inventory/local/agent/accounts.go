@@ -187,7 +187,7 @@ func (files *accountFiles) addEntries(login string, uid uint32) {
 	files.passwd = addLine(files.passwd, strings.Join([]string{login, password, number, gid, "", "/home/" + login, shell()}, ":"))
 }
 
-// addShadowEntry adds an account without a password that is not locked, so that its
+// addShadowEntry adds an account that has no password but is not locked, so that its
 // user can log in with a key.
 func (files *accountFiles) addShadowEntry(login string) {
 	if !files.noShadow && !hasEntry(files.shadow, login) {

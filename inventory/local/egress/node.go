@@ -149,7 +149,7 @@ func setPort(h *netlink.Handle, port string, number int) error {
 }
 
 // Detach disconnects a node and removes its conntrack entries, so that a later node
-// with the same number does not get replies to this node.
+// with the same number does not get replies that were meant for this node.
 func (e *Router) Detach(number int) error {
 	if err := e.deletePort(number); err != nil {
 		return err

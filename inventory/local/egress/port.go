@@ -71,8 +71,8 @@ const (
 	ownSource = unix.NFT_REG_4
 )
 
-// translateNodes adds the rule of the egress namespace that replaces the source of a
-// connection by address, with a port of the node's block. p selects the packets.
+// translateNodes adds the rule of the egress namespace that gives connections of nodes a new
+// source: the given address, and a port of the node's block. p selects the packets.
 func (r *ruleset) translateNodes(c *nftables.Chain, p part, address netip.Addr, uplink uint32) {
 	var firsts, lasts []nftables.SetElement
 	for mark := range marks {

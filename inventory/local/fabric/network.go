@@ -126,8 +126,9 @@ func (n *network) mustDevice(name string) (device, error) {
 	return d, err
 }
 
-// devices removes devices without an alias, which a crash left incomplete. It neither
-// removes nor returns TAPs without an alias.
+// devices returns the devices of the network, by name. It removes devices without an alias,
+// which a crash left incomplete. It skips TAPs without an alias, which a switch process is
+// creating.
 func (n *network) devices() (map[string]device, error) {
 	list, err := n.links()
 	if err != nil {

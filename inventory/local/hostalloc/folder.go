@@ -276,8 +276,8 @@ func (f *Folder) Release(n uint32, holder string) error {
 	})
 }
 
-// free removes a claim. It then marks the number as resting if numbers of this folder
-// rest. If the program is killed in between, the number does not rest.
+// free removes a claim. If the folder delays the reuse of its numbers, it then marks the
+// number. If the program is killed in between, the number can be used again at once.
 func (f *Folder) free(c claim) error {
 	err := os.Remove(f.path(c.n))
 	if err != nil || f.rest <= 0 {
