@@ -28,7 +28,8 @@ type usableCredential struct {
 	*statement
 }
 
-// Caller returns the user for whom a tool speaks, else the connected peer.
+// Caller returns the connected peer. If that is a tool that speaks for a user, it returns the
+// user.
 func (g Grant) Caller() urn.URN { return g.caller }
 
 // Speaker returns the tool that speaks for the caller, or zero if there is none.

@@ -7,7 +7,7 @@
 //	event      written
 //	start      when the site begins to serve; after a start or lost line, all current
 //	           holds lines are written again
-//	told       after these holds lines; a sliver without one of them no longer has addresses
+//	told       after these holds lines: a sliver that has no such line has no addresses
 //	call       before the answer to a call that may change something is sent; refused
 //	           calls without a trusted certificate share one line for each minute and address
 //	act        when an operator does something

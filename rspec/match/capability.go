@@ -82,12 +82,6 @@ func (c Capability) parseRange(feature string, values []string, low, high string
 
 func hasUnit(size string) bool { return strings.ContainsAny(size, "BKMGTPEbkmgtpe") }
 
-// Limit returns c with at most what is free. ok is false if less than its minimum is.
-func (c Capability) Limit(free float64) (limited Capability, ok bool) {
-	c.Max = min(c.Max, free)
-	return c, c.Min <= c.Max
-}
-
 // Values returns the values of c as text: the ends of a range, or each value.
 func (c Capability) Values() []string {
 	if c.Kind == Count || c.Kind == Size {

@@ -51,8 +51,8 @@ func probeLinks([]string) (string, *trouble) {
 
 // probeMechanism returns the probe of a mechanism of links. feature is its name in
 // fabric.Features.Missing. words is the message if the probe succeeds, and module the
-// command that loads the kernel module. consequence is what sites miss without the
-// mechanism.
+// command that loads the kernel module. consequence says what a site cannot do
+// without the mechanism.
 func probeMechanism(feature, words, module, consequence string) func([]string) (string, *trouble) {
 	return func([]string) (string, *trouble) {
 		a, err := fabric.Probe(context.Background())

@@ -11,8 +11,8 @@ type account struct {
 	id   int
 }
 
-// systemAccounts keeps the system accounts (ids below 1000) and nobody of the host's
-// passwd file. The result has no names of people and no home folders that a node lacks.
+// systemAccounts keeps two kinds of accounts of the host's passwd file: those with ids below
+// 1000, and the account "nobody". The result has no names of people and no home folders that a node lacks.
 // Only root has a shell that allows a login. hasShell reports whether a shell exists.
 func systemAccounts(passwd string, hasShell func(string) bool) (text string, accounts []account) {
 	var b strings.Builder

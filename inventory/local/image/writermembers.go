@@ -141,8 +141,9 @@ func (w *writer) hardLink(path, target string) error {
 	return unix.Linkat(fd, "", dir, name, unix.AT_EMPTY_PATH)
 }
 
-// limitOwner replaces a user or group that nodes do not have by nobody. It then also
-// removes set-id bits and attributes, which would give nobody's rights to other users.
+// limitOwner replaces a user or group that nodes do not have with the user or group "nobody".
+// It then also removes set-id bits and attributes, which would give the rights of "nobody" to
+// other users.
 func (w *writer) limitOwner(m *meta) {
 	if m.uid >= 0 && m.uid <= maxID && m.gid >= 0 && m.gid <= maxID {
 		return
