@@ -155,6 +155,11 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		t.Errorf("check by root: %v\n%s", err, out)
 	}
 	must(os.Remove(in("metrics.token")))
+	must(os.Chmod(s.dir, 0o777))
+	if out, _ := exec.Command(filepath.Join(bin, "patchbay"), "check", "--config", s.dir).CombinedOutput(); !strings.Contains(string(out), "all users of this host may write here") {
+		t.Errorf("check of a folder in which all may write: %s", out)
+	}
+	must(os.Chmod(s.dir, 0o755))
 
 	// The site's user continues.
 	s.user = &syscall.Credential{Uid: nobody, Gid: nobody}
