@@ -36,6 +36,9 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrHostKeys:      {"array[string]", "r"},
 	provider.AttrCapabilities:  {"array[string]", "r"},
 	provider.AttrServices:      {"array[string]", "r"},
+	// PROVIDER.md reserves these two; the manager does not set them yet.
+	"setup_stage":   {"string", "rw"},
+	"reload_serial": {"string", "rw"},
 }
 
 // consequences holds, by optional attribute, the functions that are missing without the

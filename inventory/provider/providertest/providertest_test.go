@@ -132,6 +132,10 @@ func TestGoodProviderHasNoFindings(t *testing.T) {
 	if got := Life(t.Context(), installDouble(t, "shapes nothing", "", ""), options); len(got) != 0 {
 		t.Errorf("findings of one that refuses what it cannot make: %v", got)
 	}
+	reserved := installDouble(t, "", "    setup:", "    setup_stage: {}\n    reload_serial: {}\n    setup:")
+	if got := Check(t.Context(), reserved, options); len(got) != 0 {
+		t.Errorf("findings of one that declares reserved attributes: %v", got)
+	}
 }
 
 func TestL10ChangingDryRunIsReported(t *testing.T) {
@@ -166,6 +170,8 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 
 		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean and must be enum[on,off]"},
 		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
+		{"", "    setup:", "    setup_stage: {type: boolean}\n    setup:", ruleAttributes, "setup_stage is boolean and must be string"},
+		{"", "    setup:", "    reload_serial: {kind: r}\n    setup:", ruleAttributes, "reload_serial has kind r and must have rw"},
 		{"", "    component: {}\n", "", ruleAttributes, "component is missing"},
 		{"no port", "", "", ruleAttributes, "login of"},
 		{"open when off", "", "", ruleAttributes, "while the node is switched off"},
