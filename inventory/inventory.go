@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -90,17 +91,32 @@ type Inventory struct {
 	// is only used in messages: with No, experimenters learn which parts of a request
 	// cannot work.
 	OutsideAccess Choice
-	// CleaningTime is the usual time to clean a component after use. It is only used
-	// in messages.
+	// CleaningTime is the usual time to clean a component after use, if its provider
+	// declares no other time; see Cleaning.
 	CleaningTime time.Duration
 
-	byURN    map[string]*Component // by the key of the URN
+	cleaning map[string]time.Duration // by provider
+	byURN    map[string]*Component    // by the key of the URN
 	byName   map[string]*Component
 	byPort   map[string]*Interface // by the key of the URN
 	shared   map[string]*SharedVLAN
 	types    map[string]*SliverType
 	patterns []pattern
 	images   map[string]*Image
+}
+
+// WithCleaning returns a copy of v with the cleaning times that providers declare, by the
+// provider's name.
+func (v *Inventory) WithCleaning(times map[string]time.Duration) *Inventory {
+	c := *v
+	c.cleaning = times
+	return &c
+}
+
+// Cleaning returns the usual time to clean c after use: the time that its provider declares,
+// otherwise CleaningTime. It is only used in messages.
+func (v *Inventory) Cleaning(c *Component) time.Duration {
+	return cmp.Or(v.cleaning[c.Provider], v.CleaningTime)
 }
 
 // Component finds a component by its URN.

@@ -97,6 +97,22 @@ func TestAnyLinkType(t *testing.T) {
 	}
 }
 
+func TestCleaningTimeOfProviderComesFirst(t *testing.T) {
+	plain, err := Parse([]byte(whole), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := plain.WithCleaning(map[string]time.Duration{"rack": 5 * time.Minute, "silent": 0})
+	for name, want := range map[string]time.Duration{"rack": 5 * time.Minute, "silent": 90 * time.Second, "unknown": 90 * time.Second} {
+		if got := v.Cleaning(&Component{Provider: name}); got != want {
+			t.Errorf("a component of %s: %v, want %v", name, got, want)
+		}
+	}
+	if got := plain.Cleaning(&Component{Provider: "rack"}); got != 90*time.Second {
+		t.Errorf("WithCleaning has changed the original: %v", got)
+	}
+}
+
 func TestParse(t *testing.T) {
 	v, err := Parse([]byte(whole), "inventory.yaml", "Example.org")
 	if err != nil {

@@ -128,9 +128,11 @@ func (s *Site) openInventory(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.index = binder.NewIndex(inv)
-	s.providers, err = loadProviders(c.Providers, inv, c.Inventory, s.log)
-	return err
+	if s.providers, err = loadProviders(c.Providers, inv, c.Inventory, s.log); err != nil {
+		return err
+	}
+	s.index = binder.NewIndex(inv.WithCleaning(s.providers.cleaningTimes()))
+	return nil
 }
 
 // openPolicy registers the index of free capacity and the policy's Usage with the store.

@@ -83,6 +83,17 @@ func (s *ProviderSet) require(inv *inventory.Inventory, inventoryFile string) er
 	return errors.Join(append(missing, broken...)...)
 }
 
+// cleaningTimes returns the cleaning times that open providers declare.
+func (s *ProviderSet) cleaningTimes() map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	times := make(map[string]time.Duration)
+	for name, p := range s.Found {
+		times[name] = p.Cleaning
+	}
+	return times
+}
+
 // MissingProviders returns an error for each provider that a component names but that has no
 // file in the folder dir. found holds the providers that were loaded from dir. broken reports
 // whether a named provider has a file there but could not be loaded; provider.Load has returned

@@ -26,6 +26,7 @@ const (
 	maxAttributes = 256
 	maxNameLength = 64
 	maxParallel   = 1024
+	maxCleaning   = 24 * time.Hour
 )
 
 // errNoMetadata means that the text has no top-level key "provider".
@@ -42,6 +43,7 @@ type metadata struct {
 	Parallel   *int                 `yaml:"parallel"`
 	Probe      bool                 `yaml:"probe"`
 	Timeouts   map[string]string    `yaml:"timeouts"`
+	Cleaning   *string              `yaml:"cleaning"`
 	Attributes map[string]attribute `yaml:"attributes"`
 
 	unknown []string // keys that are not listed above
@@ -96,7 +98,7 @@ func parseMetadata(text []byte) (*metadata, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		switch k {
-		case "name", "type", "desc", "invoke", "actions", "suitable", "parallel", "probe", "timeouts", "attributes":
+		case "name", "type", "desc", "invoke", "actions", "suitable", "parallel", "probe", "timeouts", "cleaning", "attributes":
 		default:
 			m.unknown = append(m.unknown, k)
 		}
@@ -241,6 +243,13 @@ func (p *Provider) applyLimits(m *metadata) error {
 		default:
 			return fmt.Errorf("timeouts: %q is neither get nor set", clean(name, 80))
 		}
+	}
+	if m.Cleaning != nil {
+		d, err := time.ParseDuration(*m.Cleaning)
+		if err != nil || d <= 0 || d > maxCleaning {
+			return fmt.Errorf("cleaning is %q; it must be a duration of at most 24h, such as 2m", clean(*m.Cleaning, 80))
+		}
+		p.Cleaning = d
 	}
 	return nil
 }

@@ -41,7 +41,10 @@ type Provider struct {
 	Parallel int
 	// Probe means that the provider requires a dry run (Set with noop) before each
 	// reservation.
-	Probe      bool
+	Probe bool
+	// Cleaning is the usual time until a component is clean after its node was removed. It
+	// is 0 if the metadata do not declare it.
+	Cleaning   time.Duration
 	Attributes map[string]Attribute
 	// Log receives the provider's standard error; nil means slog.Default. It must not be
 	// changed after the first call.

@@ -103,7 +103,7 @@ func TestDescribeOfPageIsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := provider.Open(path, nil)
-	if err != nil || p.Parallel != 4 || !p.Has(provider.AttrState) {
+	if err != nil || p.Parallel != 4 || p.Cleaning != 2*time.Minute || !p.Has(provider.AttrState) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -132,9 +132,13 @@ func TestGoodProviderHasNoFindings(t *testing.T) {
 	if got := Life(t.Context(), installDouble(t, "shapes nothing", "", ""), options); len(got) != 0 {
 		t.Errorf("findings of one that refuses what it cannot make: %v", got)
 	}
-	reserved := installDouble(t, "", "    setup:", "    setup_stage: {}\n    reload_serial: {}\n    setup:")
-	if got := Check(t.Context(), reserved, options); len(got) != 0 {
-		t.Errorf("findings of one that declares reserved attributes: %v", got)
+	for name, fields := range map[string][2]string{
+		"a cleaning time":     {"  parallel: 4\n", "  parallel: 4\n  cleaning: 24h\n"},
+		"reserved attributes": {"    setup:", "    setup_stage: {}\n    reload_serial: {}\n    setup:"},
+	} {
+		if got := Check(t.Context(), installDouble(t, "", fields[0], fields[1]), options); len(got) != 0 {
+			t.Errorf("findings of one that declares %s: %v", name, got)
+		}
 	}
 }
 
