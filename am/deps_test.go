@@ -48,7 +48,7 @@ const allowedImports = `
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
 2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
-2  inventory                        am am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
+2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree

@@ -73,7 +73,7 @@ func TestLoginsOfOneSliceDiffer(t *testing.T) {
 }
 
 func TestFits(t *testing.T) {
-	host := Amount{Cores: 8, Memory: 1000}
+	host := Amount{Cores: 8, GPUs: 2, Memory: 1000}
 	for _, tt := range []struct {
 		used, need Amount
 		want       int64
@@ -82,6 +82,7 @@ func TestFits(t *testing.T) {
 		{Amount{Cores: 7}, Amount{Cores: 2, Memory: 100}, 0},
 		{Amount{Cores: 9}, Amount{Cores: 1}, 0},
 		{Amount{}, Amount{Memory: 400}, 2},
+		{Amount{GPUs: 1}, Amount{GPUs: 1}, 1},
 		{Amount{}, Amount{Slots: 1}, 50},
 	} {
 		if got := Fits(host, tt.used, tt.need, 50); got != tt.want {

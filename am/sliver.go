@@ -164,6 +164,8 @@ type Amount struct {
 	Slots int64 `json:",omitempty" yaml:"slots"`
 	// Cores counts processor cores.
 	Cores int64 `json:",omitempty" yaml:"cores"`
+	// GPUs counts graphics processors.
+	GPUs int64 `json:",omitempty" yaml:"gpus"`
 	// Memory is in MiB.
 	Memory int64 `json:",omitempty" yaml:"memory"`
 	// Disk is in MiB.
@@ -172,12 +174,12 @@ type Amount struct {
 
 // Add returns a + b, field by field.
 func (a Amount) Add(b Amount) Amount {
-	return Amount{a.Slots + b.Slots, a.Cores + b.Cores, a.Memory + b.Memory, a.Disk + b.Disk}
+	return Amount{a.Slots + b.Slots, a.Cores + b.Cores, a.GPUs + b.GPUs, a.Memory + b.Memory, a.Disk + b.Disk}
 }
 
 // Sub returns a - b, field by field.
 func (a Amount) Sub(b Amount) Amount {
-	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.Memory - b.Memory, a.Disk - b.Disk}
+	return Amount{a.Slots - b.Slots, a.Cores - b.Cores, a.GPUs - b.GPUs, a.Memory - b.Memory, a.Disk - b.Disk}
 }
 
 // Fits returns how many times demand fits into capacity minus usage, but at most limit. A zero
@@ -187,6 +189,7 @@ func Fits(capacity, usage, demand Amount, limit int64) int64 {
 	for _, f := range [...][3]int64{
 		{capacity.Slots, usage.Slots, demand.Slots},
 		{capacity.Cores, usage.Cores, demand.Cores},
+		{capacity.GPUs, usage.GPUs, demand.GPUs},
 		{capacity.Memory, usage.Memory, demand.Memory},
 		{capacity.Disk, usage.Disk, demand.Disk},
 	} {

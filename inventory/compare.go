@@ -12,6 +12,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/inventory/nameset"
+	"patchbay/rspec/match"
 )
 
 // Change is a difference between two inventories, for operators.
@@ -61,7 +62,7 @@ func Compare(older, newer *Inventory) []Change {
 	d.components(older, newer)
 	compareNamed(d, "sliver type", older.SliverTypes, newer.SliverTypes, typeName, d.sliverType)
 	compareNamed(d, "image", older.Images, newer.Images, imageName, func(name string, a, b *Image) {
-		if *a != *b {
+		if !reflect.DeepEqual(a, b) {
 			d.add("image", name, "has another description")
 		}
 	})
@@ -226,6 +227,7 @@ func (d *differences) component(a, b *Component) {
 	}
 	texts("sliver types", namesOf(a.SliverTypes, typeName), namesOf(b.SliverTypes, typeName))
 	texts("hardware types", a.HardwareTypes, b.HardwareTypes)
+	d.capabilities("component", b.Name, a.Capabilities, b.Capabilities)
 	if a.Provider != b.Provider {
 		add("its provider was %s and is %s; each sliver keeps the provider that created it", a.Provider, b.Provider)
 	}
@@ -255,6 +257,25 @@ func (d *differences) sliverType(name string, a, b *SliverType) {
 	}
 	if !slices.Equal(a.Aliases, b.Aliases) {
 		add("its aliases have changed")
+	}
+	d.capabilities("sliver type", name, a.Capabilities, b.Capabilities)
+}
+
+// capabilities records each feature that differs.
+func (d *differences) capabilities(kind, name string, a, b map[string]match.Capability) {
+	text := func(all map[string]match.Capability, feature string) string {
+		if offer, ok := all[feature]; ok {
+			return offer.String()
+		}
+		return "none"
+	}
+	features := make(map[string]match.Capability, len(b))
+	maps.Copy(features, a)
+	maps.Copy(features, b)
+	for _, feature := range slices.Sorted(maps.Keys(features)) {
+		if was, now := text(a, feature), text(b, feature); was != now {
+			d.add(kind, name, fmt.Sprintf("its %s was %s and is %s", feature, was, now))
+		}
 	}
 }
 
@@ -312,7 +333,7 @@ func amountText(a am.Amount) string {
 	for _, x := range []struct {
 		n         int64
 		one, many string
-	}{{a.Slots, "slot", "slots"}, {a.Cores, "core", "cores"}, {a.Memory, "MiB of memory", "MiB of memory"}, {a.Disk, "MiB of disk", "MiB of disk"}} {
+	}{{a.Slots, "slot", "slots"}, {a.Cores, "core", "cores"}, {a.GPUs, "GPU", "GPUs"}, {a.Memory, "MiB of memory", "MiB of memory"}, {a.Disk, "MiB of disk", "MiB of disk"}} {
 		switch {
 		case x.n == 1:
 			parts = append(parts, "1 "+x.one)

@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/rspec/match"
 )
 
 // Component is a resource on which slivers can be created.
@@ -24,7 +25,9 @@ type Component struct {
 	SliverTypes []*SliverType
 	// Capacity limits the sum of the slivers' needs. An exclusive component has one slot.
 	Capacity am.Amount
-	Location *Location // nil if unknown
+	// Capabilities are those in the inventory; CapabilitiesOf returns all.
+	Capabilities map[string]match.Capability
+	Location     *Location // nil if unknown
 	// Provider is the name of the provider instance that creates slivers on the
 	// component.
 	Provider string
@@ -37,6 +40,8 @@ type Component struct {
 	Settings map[string]string
 	// Line is the first line of the component's entry in the file.
 	Line int
+
+	country *match.Capability // of Location; nil if unknown
 }
 
 // Offers reports whether slivers of type t can be created on c.

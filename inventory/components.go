@@ -12,6 +12,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/yamlfile"
+	"patchbay/rspec/match"
 )
 
 // maxComponents and maxInterfaces protect the memory from a mistyped range.
@@ -21,7 +22,7 @@ const (
 )
 
 var componentKeys = []string{
-	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "interfaces", "location", "provider", "gateway", "drained", "settings",
+	"name", "names", "component_id", "exclusive", "hardware_types", "sliver_types", "capacity", "capabilities", "interfaces", "location", "provider", "gateway", "drained", "settings",
 }
 
 func (s *site) readComponents(n *yaml.Node) {
@@ -53,6 +54,7 @@ func (s *site) readComponent(item *yaml.Node) {
 	if s.checkEntry(item, e); s.Mistakes() > bad {
 		return
 	}
+	e.limitConsumables()
 	if e.Exclusive {
 		e.Capacity = am.Amount{Slots: 1}
 	} else if !s.checkCapacity(item, e.names[0], &e.Component) {
@@ -84,11 +86,15 @@ func (s *site) readField(e *componentEntry, key string, n *yaml.Node) {
 		s.readTypes(e, key, n)
 	case "capacity":
 		e.Capacity, e.capacity = s.amount(n, key, am.Amount{}), n
+	case "capabilities":
+		e.Capabilities = s.capabilities(n)
 	case "interfaces":
 		e.ports = s.readInterfaces(n)
 	case "location":
 		if e.Location = s.locations[n.Value]; e.Location == nil {
 			s.Unknown(n, "location", namesOf(s.Locations, func(l *Location) string { return l.Name }))
+		} else if offer, err := match.ParseCapability(country, e.Location.Country); err == nil {
+			e.country = &offer
 		}
 	case "provider":
 		e.Provider = s.name(n, key)

@@ -279,7 +279,8 @@ func (m *consequenceBuilder) noteCapacity(x *am.Sliver, c *Component) {
 		return
 	}
 	used := all.amount
-	if exceeds(c.Capacity.Slots, used.Slots) || exceeds(c.Capacity.Cores, used.Cores) || exceeds(c.Capacity.Memory, used.Memory) || exceeds(c.Capacity.Disk, used.Disk) {
+	if exceeds(c.Capacity.Slots, used.Slots) || exceeds(c.Capacity.Cores, used.Cores) || exceeds(c.Capacity.GPUs, used.GPUs) ||
+		exceeds(c.Capacity.Memory, used.Memory) || exceeds(c.Capacity.Disk, used.Disk) {
 		m.note(x, true, c.Name, c.Line, "its slivers use %s of %s, so it accepts no slivers until they fit", amountText(used), amountText(c.Capacity))
 	}
 }

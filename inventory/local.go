@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+
+	"patchbay/rspec/match"
 )
 
 //go:embed local.yaml
@@ -60,9 +62,13 @@ func LocalText(authority string, h Host) []byte {
 	if h.OutsideAccess {
 		outbound = Yes
 	}
+	systemVersion := ""
+	if _, err := match.ParseCapability("disk.0.os.version", h.OSVersion); err == nil {
+		systemVersion = quoteYAML(h.OSVersion)
+	}
 	values := map[string]any{
 		"Outbound":  outbound,
-		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "OS": quoteYAML(h.OSName),
+		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "SystemVersion": systemVersion, "OS": quoteYAML(h.OSName),
 		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),
 	}
 	var b bytes.Buffer

@@ -6,6 +6,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/rspec/match"
 )
 
 // SliverType is a type of sliver: its names, the capacity that it needs, and its
@@ -20,6 +21,9 @@ type SliverType struct {
 	Images []*Image
 	// DefaultImage is nil only if there are no Images.
 	DefaultImage *Image
+	// Capabilities are what the type determines; other features are the component's. See
+	// CapabilitiesOf.
+	Capabilities map[string]match.Capability
 
 	images map[string]*Image
 }
@@ -41,6 +45,8 @@ type Image struct {
 	Description string
 	// URL is where the image can be downloaded; empty if it is not public.
 	URL string
+	// Capabilities describe the image's software.
+	Capabilities map[string]match.Capability
 }
 
 // imageKey uses a URN's key, so that equal URNs have one key.

@@ -13,7 +13,7 @@ func (s *site) readImages(n *yaml.Node) {
 	for _, item := range s.Items(n, "images") {
 		i := &Image{}
 		bad := s.Mistakes()
-		s.Fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url"}, func(key string, n *yaml.Node) {
+		s.Fields(item, "an image", []string{"name", "urn", "os", "version", "description", "url", "capabilities"}, func(key string, n *yaml.Node) {
 			switch key {
 			case "name":
 				i.Name = s.name(n, key)
@@ -27,6 +27,8 @@ func (s *site) readImages(n *yaml.Node) {
 				i.Description = s.Text(n, key)
 			case "url":
 				i.URL = s.Text(n, key)
+			case "capabilities":
+				i.Capabilities = s.imageCapabilities(n)
 			}
 		})
 		if s.Mistakes() > bad {
@@ -103,7 +105,7 @@ func (s *site) readSliverTypes(n *yaml.Node) {
 func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 	t := &SliverType{Needs: am.Amount{Slots: 1}, images: map[string]*Image{}}
 	var defaultImage *yaml.Node
-	s.Fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image"}, func(key string, n *yaml.Node) {
+	s.Fields(item, "a sliver type", []string{"name", "aliases", "needs", "images", "default_image", "capabilities"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			t.Name = s.name(n, "name")
@@ -126,6 +128,8 @@ func (s *site) readSliverType(item *yaml.Node, aliases map[string]*yaml.Node) {
 			}
 		case "default_image":
 			defaultImage = n
+		case "capabilities":
+			t.Capabilities = s.capabilities(n)
 		}
 	})
 	if len(t.Images) > 0 {
@@ -162,12 +166,14 @@ func (s *site) image(n *yaml.Node) *Image {
 
 // amount uses base for missing keys.
 func (s *site) amount(n *yaml.Node, label string, base am.Amount) am.Amount {
-	s.Fields(n, label, []string{"slots", "cores", "memory", "disk"}, func(key string, n *yaml.Node) {
+	s.Fields(n, label, []string{"slots", "cores", "gpus", "memory", "disk"}, func(key string, n *yaml.Node) {
 		switch key {
 		case "slots":
 			base.Slots = s.Whole(n, key)
 		case "cores":
 			base.Cores = s.Whole(n, key)
+		case "gpus":
+			base.GPUs = s.Whole(n, key)
 		case "memory":
 			base.Memory = s.Size(n, key)
 		case "disk":

@@ -89,11 +89,12 @@ type Node struct {
 	Orphans int `json:"orphans,omitempty"`
 }
 
-// Amount is the capacity of a node, or the used part of it: slivers, cores, and MiB of memory
-// and disk. In a capacity an omitted value is unlimited.
+// Amount is the capacity of a node, or the used part of it: slivers, cores, graphics processors,
+// and MiB of memory and disk. In a capacity an omitted value is unlimited.
 type Amount struct {
 	Slots  int64 `json:"slots,omitempty"`
 	Cores  int64 `json:"cores,omitempty"`
+	GPUs   int64 `json:"gpus,omitempty"`
 	Memory int64 `json:"memory,omitempty"`
 	Disk   int64 `json:"disk,omitempty"`
 }

@@ -201,6 +201,7 @@ func (s *Site) storeNumbers() []server.Number {
 	addAmount := func(a operate.Amount, add func(float64, ...string)) {
 		add(float64(a.Slots), "slots")
 		add(float64(a.Cores), "cores")
+		add(float64(a.GPUs), "gpus")
 		add(float64(a.Memory<<20), "memory_bytes")
 		add(float64(a.Disk<<20), "disk_bytes")
 	}

@@ -101,7 +101,7 @@ func takenOf(n *operate.Node, detailed bool) string {
 		unit           string
 		used, capacity int64
 	}{
-		{"slots", n.Used.Slots, n.Capacity.Slots}, {"cores", n.Used.Cores, n.Capacity.Cores},
+		{"slots", n.Used.Slots, n.Capacity.Slots}, {"cores", n.Used.Cores, n.Capacity.Cores}, {"GPUs", n.Used.GPUs, n.Capacity.GPUs},
 		{"MiB", n.Used.Memory, n.Capacity.Memory}, {"MiB disk", n.Used.Disk, n.Capacity.Disk},
 	} {
 		switch {
