@@ -52,9 +52,9 @@ const allowedImports = `
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 3  rspec                            am/urn schemas schemas/xmltree
-3  inventory/provider               am am/executable am/urn go.yaml.in/yaml/v3
+3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
-4  inventory/provider/providertest  am inventory/provider github.com/google/uuid
+4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest

@@ -153,6 +153,8 @@ type Observed struct {
 	MACs map[string]string `json:",omitempty"`
 	// Emulators maps the client_id of an interface to the mechanism that shapes its link.
 	Emulators map[string]string `json:",omitempty"`
+	// Capabilities are items that package match parses, such as "cpu.count=8", sorted.
+	Capabilities []string `json:",omitempty"`
 	// Services are the results of the steps of Setup, in the same order.
 	Services []StepReport `json:",omitempty"`
 }

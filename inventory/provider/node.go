@@ -11,6 +11,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/rspec/match"
 )
 
 // TypeNode is the type of providers that make nodes.
@@ -39,12 +40,12 @@ const (
 	AttrState        = "state" // enum[pending,changing,ready,failed]
 	AttrMessage      = "message"
 	AttrAddresses    = "addresses"
-	AttrOutside      = "outside"   // items: address or address:port-port
-	AttrLogin        = "login"     // items: host:port or user@host:port
-	AttrProxy        = "proxy"     // user@host:port
-	AttrHostKeys     = "host_keys" // items: as in known_hosts, without the host
-	AttrCapabilities = "capabilities"
-	AttrServices     = "services" // items, in the order of setup: {"state":"done","exit":0,"message":…,"output":…}
+	AttrOutside      = "outside"      // items: address or address:port-port
+	AttrLogin        = "login"        // items: host:port or user@host:port
+	AttrProxy        = "proxy"        // user@host:port
+	AttrHostKeys     = "host_keys"    // items: as in known_hosts, without the host
+	AttrCapabilities = "capabilities" // items: feature=value or feature=min..max
+	AttrServices     = "services"     // items, in the order of setup: {"state":"done","exit":0,"message":…,"output":…}
 )
 
 // Values of the attributes "ensure" and "power".
@@ -149,7 +150,7 @@ func PowerOn(r Resource) bool {
 }
 
 // ObservedNode converts r, a node that Get returned. It drops invalid addresses, port ranges,
-// logins, host keys, accounts and MAC addresses. The caller checks whether the interfaces
+// logins, host keys, accounts, capabilities and MAC addresses. The caller checks whether the interfaces
 // belong to the node. A node without the attribute "state" is ready. For a node that does not
 // exist, ObservedNode returns the zero value.
 func ObservedNode(r Resource) am.Observed {
@@ -166,6 +167,7 @@ func ObservedNode(r Resource) am.Observed {
 		Accounts:  accounts(r.List(AttrUsers)),
 		Services:  services(r.List(AttrServices)),
 	}
+	_, o.Capabilities, _ = match.ParseItems(r.List(AttrCapabilities))
 	o.MACs, o.Emulators = macsAndEmulators(r.List(AttrInterfaces))
 	if o.State == "" {
 		o.State = StateReady

@@ -190,6 +190,8 @@ func TestObservedNode(t *testing.T) {
 		"proxy":     "gw@gate.example.org:22",
 		"host_keys": []string{hostKey, hostKey + " comment", "ssh-rsa" + strings.TrimPrefix(hostKey, "ssh-ed25519"), "ssh-ed25519 !", hostKey + "\nx"},
 		"users":     []string{`{"login":"a","keys":["k","","k\nx"]}`, `{"login":"../a"}`, `["x"]`, ``},
+
+		"capabilities": []string{"memory.size=64G", "cpu.count=1..8", "cpu.count=many", "gpu"},
 	}
 	got := ObservedNode(r)
 	if !strings.HasPrefix(got.Message, "disk  full ééé") || len(got.Message) > maxMessage+3 {
@@ -204,6 +206,8 @@ func TestObservedNode(t *testing.T) {
 		Proxy:     "gw@gate.example.org:22",
 		HostKeys:  []string{hostKey, hostKey + " comment"},
 		Accounts:  []am.Account{{Login: "a", Keys: []string{"k"}}},
+
+		Capabilities: []string{"cpu.count=1..8", "memory.size=64G"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ObservedNode (-want +got):\n%s", diff)

@@ -2,8 +2,13 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 )
+
+// MaxItems is the maximum number of items that ParseItems uses.
+const MaxItems = 64
 
 // Capability is what a component, a sliver type or an image offers of one feature.
 type Capability struct {
@@ -49,6 +54,39 @@ func ParseCapability(feature string, values ...string) (Capability, error) {
 		return Capability{}, fmt.Errorf("%s has %d values; give one number", feature, len(values))
 	}
 	return c, nil
+}
+
+// ParseItems reads capabilities as a provider reports them: each item is "feature=value" or
+// "feature=min..max", and a feature with several values has an item for each. ParseItems returns
+// the capabilities by feature, and the items that it has used, sorted and without duplicates.
+// It leaves out malformed items; err describes the first of them.
+func ParseItems(items []string) (all map[string]Capability, used []string, err error) {
+	all = make(map[string]Capability)
+	values := make(map[string][]string)
+	for _, item := range slices.Compact(slices.Sorted(slices.Values(items))) {
+		feature, value, ok := strings.Cut(item, "=")
+		var c Capability
+		var wrong error
+		switch {
+		case !ok:
+			wrong = fmt.Errorf("%.80q is not feature=value or feature=min..max", item)
+		case len(used) == MaxItems:
+			wrong = fmt.Errorf("there are more than %d items", MaxItems)
+		case len(value) > MaxValue || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
+			wrong = fmt.Errorf("%.80q has control characters, or a value of more than %d bytes", item, MaxValue)
+		default:
+			c, wrong = ParseCapability(feature, append(values[feature], value)...)
+		}
+		if wrong != nil {
+			if err == nil {
+				err = wrong
+			}
+			continue
+		}
+		all[feature], values[feature] = c, append(values[feature], value)
+		used = append(used, item)
+	}
+	return all, used, err
 }
 
 func (c Capability) parseRange(feature string, values []string, low, high string, isRange bool) (Capability, error) {

@@ -216,6 +216,39 @@ func TestParseCapability(t *testing.T) {
 	}
 }
 
+func TestParseItems(t *testing.T) {
+	many := make([]string, MaxItems+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("f%02d=1", i)
+	}
+	for _, row := range []struct {
+		rule  string
+		items []string
+		want  string // the capabilities
+		used  string
+		err   string // "" if all items are right
+	}{
+		{"values and ranges", []string{"memory.size=1G..64G", "cpu.count=8", "cpu.arch=x86=64"}, "map[cpu.arch:x86=64 cpu.count:8 memory.size:1G..64G]", "cpu.arch=x86=64 cpu.count=8 memory.size=1G..64G", ""},
+		{"an item for each value", []string{"radio=lora", "cpu.count=8", "radio=ble", "radio=ble"}, "map[cpu.count:8 radio:ble, lora]", "cpu.count=8 radio=ble radio=lora", ""},
+		{"none", nil, "map[]", "", ""},
+		{"no value", []string{"cpu.count", "b=1"}, "map[b:1]", "b=1", `"cpu.count" is not feature=value or feature=min..max`},
+		{"a second number", []string{"cpu.count=8", "cpu.count=9"}, "map[cpu.count:8]", "cpu.count=8", "cpu.count has 2 values"},
+		{"no number", []string{"cpu.count=many"}, "map[]", "", `cpu.count: "many" is not a number`},
+		{"name of a feature", []string{"cpu count=8", "=8"}, "map[]", "", `"" is not the name of a feature`},
+		{"a long value", []string{"a=" + strings.Repeat("0", MaxValue+1)}, "map[]", "", "has control characters, or a value of more than 256 bytes"},
+		{"a control character", []string{"a=x\ny"}, "map[]", "", "has control characters"},
+		{"too many", many, "", strings.Join(many[:MaxItems], " "), "there are more than 64 items"},
+	} {
+		all, used, err := ParseItems(row.items)
+		if got := fmt.Sprint(all); row.want != "" && got != row.want || strings.Join(used, " ") != row.used {
+			t.Errorf("%s: %s of %q; want %s of %q", row.rule, got, used, row.want, row.used)
+		}
+		if (err != nil) != (row.err != "") || err != nil && !strings.Contains(err.Error(), row.err) {
+			t.Errorf("%s: %v, want %q", row.rule, err, row.err)
+		}
+	}
+}
+
 // TestExplain proves that an explanation names the constraint that removed the last
 // candidate, how many each constraint removed, and what would have been nearest.
 func TestExplain(t *testing.T) {

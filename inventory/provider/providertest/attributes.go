@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"patchbay/inventory/provider"
+	"patchbay/rspec/match"
 )
 
 // expectedAttributes holds the type and the kind of each attribute of a node. The kind is rw
@@ -112,6 +113,9 @@ func (s *suite) checkNode(name string, r provider.Resource) {
 		if got := len(r.List(c.attribute)); got != c.used {
 			s.wrong(ruleAttributes, "%s of %s has %d items, but only %d can be used: %q", c.attribute, name, got, c.used, r.List(c.attribute))
 		}
+	}
+	if _, _, err := match.ParseItems(r.List(provider.AttrCapabilities)); err != nil {
+		s.wrong(ruleCapabilities, "capabilities of %s: %v; report each as feature=value, such as cpu.count=8", name, err)
 	}
 	for _, item := range r.List(provider.AttrInterfaces) {
 		var i struct {

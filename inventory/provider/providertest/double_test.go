@@ -54,6 +54,7 @@ provider:
     proxy: {kind: r}
     state: {type: "enum[pending,changing,ready,failed]", kind: r}
     message: {kind: r}
+    capabilities: {type: "array[string]", kind: r}
     setup: {type: "array[string]", kind: w}
     services: {type: "array[string]", kind: r}
 `
@@ -167,6 +168,7 @@ func (d *double) get(input []byte) (object, error) {
 	resources := []object{}
 	for _, n := range d.nodes {
 		n["login"] = []string{}
+		n["capabilities"] = []string{"cpu.count=8", "memory.size=1G..64G"}
 		switch on := n["power"] == "on"; {
 		case d.is("no endpoint"):
 		case on && d.is("no port"):
@@ -184,6 +186,10 @@ func (d *double) get(input []byte) (object, error) {
 			delete(n, "interfaces")
 		case "no emulator":
 			n["interfaces"] = []string{`{"client_id":"node0:if0","link":"link0","slice":"urn:publicid:IDN+example.org+slice+slice0","addresses":["10.128.0.1/24"],"emulator":"a <b>"}`}
+		case "odd capability":
+			n["capabilities"] = []string{"cpu.count=many"}
+		case "bare capability":
+			n["capabilities"] = []string{"cpu.count=8", "fast"}
 		case "no user":
 			n["proxy"] = "gate.example.org:22"
 		case "never ready":

@@ -114,7 +114,7 @@ func TestRulesAreHeadingsOfPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleInterfaces, ruleServices} {
+	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleCapabilities, ruleInterfaces, ruleServices} {
 		if !strings.Contains(string(page), "\n## "+rule+"\n") && !strings.Contains(string(page), "\n### "+rule+"\n") {
 			t.Errorf("PROVIDER.md has no heading %q", rule)
 		}
@@ -181,6 +181,9 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"open when off", "", "", ruleAttributes, "while the node is switched off"},
 		{"no user", "", "", ruleAttributes, "proxy of"},
 		{"no address", "", "", ruleInterfaces, `mac of interface "node0:if0" of`},
+
+		{"odd capability", "", "", ruleCapabilities, `cpu.count: "many" is not a number; report each as feature=value`},
+		{"bare capability", "", "", ruleCapabilities, `"fast" is not feature=value or feature=min..max`},
 
 		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
 		{"refuses properties", "", "", ruleInterfaces, "is refused with the kind failed"},

@@ -74,16 +74,17 @@ func Run(t T, path string, o Options) {
 
 // The headings of PROVIDER.md in findings.
 const (
-	ruleFiles      = "Files"
-	ruleCalls      = "Calls"
-	ruleGet        = "get"
-	ruleSet        = "set"
-	ruleNoop       = "set, dry run"
-	ruleState      = "Slow work"
-	ruleErrors     = "Errors"
-	ruleAttributes = "Attributes of a node"
-	ruleInterfaces = "Interfaces"
-	ruleServices   = "Services"
+	ruleFiles        = "Files"
+	ruleCalls        = "Calls"
+	ruleGet          = "get"
+	ruleSet          = "set"
+	ruleNoop         = "set, dry run"
+	ruleState        = "Slow work"
+	ruleErrors       = "Errors"
+	ruleAttributes   = "Attributes of a node"
+	ruleCapabilities = "Capabilities"
+	ruleInterfaces   = "Interfaces"
+	ruleServices     = "Services"
 )
 
 type suite struct {
