@@ -51,7 +51,7 @@ const allowedImports = `
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
-3  rspec                            am/urn schemas schemas/xmltree
+3  rspec                            am/urn rspec/match schemas schemas/xmltree
 3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
@@ -67,7 +67,7 @@ const allowedImports = `
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec github.com/google/uuid
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec rspec/match github.com/google/uuid
 6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/suggest
 7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto

@@ -58,6 +58,8 @@ type Sliver struct {
 	Exclusive bool
 	// Amount is the part of the component's capacity that the sliver takes.
 	Amount Amount
+	// Features are the values that the node's constraints got.
+	Features []Feature `json:",omitempty"`
 	// Interfaces are in the order of the request.
 	Interfaces []Interface `json:",omitempty"`
 	// Setup lists the steps that set the node up after it was created: installs first,
@@ -158,6 +160,9 @@ type Observed struct {
 	// Services are the results of the steps of Setup, in the same order.
 	Services []StepReport `json:",omitempty"`
 }
+
+// Feature is the value of one feature, such as 4 for cpu.count.
+type Feature struct{ Feature, Value string }
 
 // Amount is a quantity of a component's capacity. A zero field takes nothing. In a component's
 // capacity, a zero field means no limit.

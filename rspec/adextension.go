@@ -24,6 +24,15 @@ type AdMonitoring struct {
 // AdMetric is one measured quantity.
 type AdMetric struct{ ID, Description, Unit string }
 
+// AdCapability is what requests can require of one feature: a range from Min to Max, or Values.
+type AdCapability struct {
+	Feature  string
+	Min, Max string
+	Values   []string
+	// Consumable means that each sliver takes its value from what the node has.
+	Consumable bool
+}
+
 type adExtension struct {
 	space, schema string
 	prefix        string // empty if each element of the extension declares the namespace
@@ -34,6 +43,7 @@ const (
 	emulabPrefix        = "emulab"
 	monitoringPrefix    = "f4f"
 	oldMonitoringPrefix = "monitoring"
+	matchPrefix         = "match"
 )
 
 func extensionsOf(s *Site) []adExtension {
@@ -52,7 +62,26 @@ func extensionsOf(s *Site) []adExtension {
 	if s.Monitoring != nil && len(s.Nodes) > 0 {
 		used = append(used, adExtension{monitoringSpace, monitoringAdSchema, monitoringPrefix}, adExtension{oldMonitoringSpace, oldMonitoringAdSchema, oldMonitoringPrefix})
 	}
+	if slices.ContainsFunc(s.Nodes, func(n AdNode) bool { return n.hasCapabilities() }) {
+		used = append(used, adExtension{matchSpace, matchAdSchema, matchPrefix})
+	}
 	return used
+}
+
+// writeCapabilities writes one element for a range, and one for each of several values.
+func writeCapabilities(b *strings.Builder, list []AdCapability) {
+	for _, c := range list {
+		if c.Min != "" {
+			consumable := ""
+			if c.Consumable {
+				consumable = "true"
+			}
+			writeElement(b, inherited, matchPrefix+":capability", "feature", c.Feature, "min", c.Min, "max", c.Max, "consumable", consumable)
+		}
+		for _, v := range c.Values {
+			writeElement(b, inherited, matchPrefix+":capability", "feature", c.Feature, "value", v)
+		}
+	}
 }
 
 func writeSharedVLANs(b *strings.Builder, vlans []AdSharedVLAN) {

@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ type AdNode struct {
 	Exclusive     bool
 	HardwareTypes []string
 	SliverTypes   []AdSliverType
+	Capabilities  []AdCapability
 	Interfaces    []AdInterface
 	// Location is written only if it has the country, which the schema requires, and the
 	// coordinates, which clients require.
@@ -26,15 +28,17 @@ type AdNode struct {
 
 // AdSliverType is a sliver type and the images that fit it.
 type AdSliverType struct {
-	Name   string
-	Images []AdImage
+	Name         string
+	Images       []AdImage
+	Capabilities []AdCapability
 }
 
 // AdImage is a disk image; empty fields are left out.
 type AdImage struct {
 	Name, OS, Version, Description string
 	// Default marks the image that is used when a request names none.
-	Default bool
+	Default      bool
+	Capabilities []AdCapability
 }
 
 // Location is the place of a component.
@@ -139,8 +143,16 @@ func (n *AdNode) writeTypes(b *strings.Builder) {
 		if i == 0 && len(n.HardwareTypes) == 0 && !n.Exclusive {
 			inner.WriteString(slots)
 		}
+		writeCapabilities(&inner, t.Capabilities)
 		writeAround(b, "sliver_type", inner.String(), "name", t.Name)
 	}
+	writeCapabilities(b, n.Capabilities)
+}
+
+func (n *AdNode) hasCapabilities() bool {
+	return len(n.Capabilities) > 0 || slices.ContainsFunc(n.SliverTypes, func(t AdSliverType) bool {
+		return len(t.Capabilities) > 0 || slices.ContainsFunc(t.Images, func(i AdImage) bool { return len(i.Capabilities) > 0 })
+	})
 }
 
 func (n *AdNode) countsSlots() bool {
@@ -152,7 +164,9 @@ func (i *AdImage) write(b *strings.Builder) {
 	if i.Default {
 		standard = "true"
 	}
-	writeElement(b, inherited, "disk_image", "name", i.Name, "os", i.OS, "version", i.Version, "description", i.Description, "default", standard)
+	var inner strings.Builder
+	writeCapabilities(&inner, i.Capabilities)
+	writeAround(b, "disk_image", inner.String(), "name", i.Name, "os", i.OS, "version", i.Version, "description", i.Description, "default", standard)
 }
 
 func (i *AdInterface) write(b *strings.Builder) {

@@ -24,7 +24,7 @@ func site(n int) Site {
 			{Name: "geni_ready"}, {Name: "geni_failed"},
 		},
 	}}}
-	raw := []AdSliverType{{"raw-pc", []AdImage{{Name: "urn:publicid:IDN+example.org+image+debian", OS: "Linux", Version: "12", Description: "Debian \"12\" é", Default: true}, {Name: "bare"}}}}
+	raw := []AdSliverType{{Name: "raw-pc", Images: []AdImage{{Name: "urn:publicid:IDN+example.org+image+debian", OS: "Linux", Version: "12", Description: "Debian \"12\" é", Default: true}, {Name: "bare"}}}}
 	for i := range n {
 		node := AdNode{
 			ComponentID: urn.MustParse(fmt.Sprintf("urn:publicid:IDN+example.org+node+pc%d", i)), Name: fmt.Sprintf("pc%d", i), Exclusive: true,
@@ -61,6 +61,10 @@ func fullSite() Site {
 		{ComponentID: urn.MustParse("urn:publicid:IDN+example.org+link+elsewhere"), Type: "ethernet", Interfaces: []urn.URN{adInterface(78, 0)}},
 	}
 	s.SharedVLANs = []AdSharedVLAN{{Name: "mesoscale", Tag: 1750, Description: "between all <sites>"}, {Name: "private", Restricted: true}}
+	s.Nodes[0].Capabilities = []AdCapability{{Feature: "cpu.count", Min: "8", Max: "8"}, {Feature: "location.country", Values: []string{"BE"}}}
+	s.Nodes[3].Capabilities = []AdCapability{{Feature: "gpu.count", Min: "0", Max: "2", Consumable: true}}
+	s.Nodes[3].SliverTypes[0].Capabilities = []AdCapability{{Feature: "memory.size", Min: "1G", Max: "8G", Consumable: true}}
+	s.Nodes[3].SliverTypes[0].Images[0].Capabilities = []AdCapability{{Feature: "disk.0.os.flavour", Values: []string{"debian", "linux <&>"}}}
 	s.PublicAddresses = 14
 	s.Monitoring = &AdMonitoring{Type: "oml", Doc: "https://example.org/metrics", Metrics: []AdMetric{{"cpu_load", "load & idle", "%"}, {ID: "free_ram"}}}
 	return s
@@ -183,7 +187,7 @@ func TestAdvertisementOfEverything(t *testing.T) {
 	if a.size < len(rest) {
 		t.Errorf("room for %d bytes is made, but it takes %d", a.size, len(rest))
 	}
-	want := []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace, oldMonitoringSpace}
+	want := []string{opstateSpace, emulabSpace, sharedVLANSpace, monitoringSpace, oldMonitoringSpace, matchSpace}
 	if d := cmp.Diff(want, a.Extensions()); d != "" {
 		t.Error(d)
 	}
@@ -329,11 +333,11 @@ func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
 func TestRequestExtensions(t *testing.T) {
 	s := Site{Manager: us}
 	always := s.RequestExtensions()
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace}, always); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace}, always); d != "" {
 		t.Error(d)
 	}
 	s.SliverInfo = true
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, sliverSpace}, s.RequestExtensions()); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace, sliverSpace}, s.RequestExtensions()); d != "" {
 		t.Errorf("of a site whose manifests have sliver-info: %s", d)
 	}
 	s = fullSite()
@@ -389,7 +393,7 @@ func TestAdvertisementIsASCIIAndWellFormed(t *testing.T) {
 	s.GeneratedBy = nasty
 	n := &s.Nodes[1]
 	n.Name, n.HardwareTypes = nasty, []string{nasty}
-	n.SliverTypes = []AdSliverType{{nasty, []AdImage{{nasty, nasty, nasty, nasty, true}}}}
+	n.SliverTypes = []AdSliverType{{Name: nasty, Images: []AdImage{{Name: nasty, OS: nasty, Version: nasty, Description: nasty, Default: true}}}}
 	n.Location = &Location{nasty, nasty, nasty}
 	s.Machines[0].SliverTypes = []string{nasty}
 	s.Machines[0].States[0] = State{nasty, nasty, []Action{{nasty, nasty, nasty}}, []Wait{{nasty, nasty, nasty}}}

@@ -132,19 +132,21 @@ func isAccount(e *xmltree.Element) bool {
 	return false
 }
 
-// annotateExtensions writes the sliver's times and state and the node's physical identity in
-// place of those of an earlier manifest.
+// annotateExtensions writes the granted values, the sliver's times and state, and the node's
+// physical identity in place of those of an earlier manifest.
 func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *strings.Builder) {
 	sliver, vnode := f.Sliver.complete(), f.VNode != nil && f.VNode.Name != ""
-	if !sliver && !vnode {
-		return
-	}
 	for _, c := range e.Elements() {
 		isSliver := c.Space == sliverSpace && c.Local == "geni_sliver_info"
 		isVNode := c.Space == emulabSpace && c.Local == "vnode"
-		if isSliver && sliver || isVNode && vnode {
+		isGranted := c.Space == matchSpace && c.Local == "granted"
+		if isSliver && sliver || isVNode && vnode || isGranted {
 			s.cut(c)
 		}
+	}
+	for _, g := range f.Granted {
+		s.addExtension(matchSpace, matchSchema)
+		writeElement(added, matchSpace, "granted", "feature", g.Feature, "value", g.Value)
 	}
 	if sliver {
 		s.addExtension(sliverSpace, sliverSchema)

@@ -28,7 +28,13 @@ type NodeFacts struct {
 	// request's element. If one of them is nil, the request's element is copied.
 	Sliver *SliverInfo
 	VNode  *VNode
+	// Granted are the values of the features that the node's constraints name. They replace
+	// those of an earlier manifest.
+	Granted []Granted
 }
+
+// Granted is the value of one feature that a node got.
+type Granted struct{ Feature, Value string }
 
 // InterfaceFacts is the content that a manifest adds to an interface of an own node.
 type InterfaceFacts struct {

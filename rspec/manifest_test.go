@@ -60,6 +60,7 @@ func everything(r *Request) Part {
 		f := p.Nodes[n.ClientID]
 		life := withLife(i)
 		f.Sliver, f.VNode = life.Sliver, life.VNode
+		f.Granted = []Granted{{"cpu.count", "4"}}
 		f.Interfaces = map[string]InterfaceFacts{}
 		for k, in := range n.Interfaces {
 			f.Interfaces[in.ClientID] = InterfaceFacts{

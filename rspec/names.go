@@ -12,6 +12,9 @@ const (
 	ManifestSchema = Namespace + "/manifest.xsd"
 	AdSchema       = Namespace + "/ad.xsd"
 
+	// ExtensionBase begins the namespaces of Patchbay's own extensions.
+	ExtensionBase = schemas.ExtensionBase
+
 	opstateSpace  = schemas.OpState
 	opstateSchema = opstateSpace + "/ad.xsd"
 	emulabSpace   = schemas.Emulab
@@ -24,6 +27,9 @@ const (
 	vnodeSchema   = emulabSpace + "/vtop_extension.xsd"
 	sliverSpace   = schemas.SliverInfo
 	sliverSchema  = sliverSpace + "/sliver_info.xsd?format=raw"
+	matchSpace    = schemas.Match
+	matchSchema   = matchSpace + "/match.xsd"
+	matchAdSchema = matchSpace + "/match-ad.xsd"
 
 	sharedVLANSpace       = schemas.SharedVLAN
 	sharedVLANAdSchema    = sharedVLANSpace + "/ad.xsd"

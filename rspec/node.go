@@ -53,6 +53,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			p.addServices(c, &n, &services)
 		}
 	}
+	p.readConstraints(e, &n)
 	return n
 }
 

@@ -248,6 +248,8 @@ func FuzzCheck(f *testing.F) {
 	in, _ := marked(string(shaped(property(`capacity="?" latency="0.1" packet_loss="0.5"`) + `<link_type name="odd"/>`)))
 	f.Add([]byte("\xef\xbb\xbf\r\n" + in))
 	f.Add(request(`<node client_id="a" exclusive="?"><interface client_id="i" component_id="x"><ip address="10.0.0.0" netmask="24"/></interface></node>` + "\n<node component_manager_id='é'/>"))
+	f.Add(constrained(`<m:require feature="cpu.count" op="?" value="x"/><m:prefer weight="0"/><sliver_type name="x"><m:require feature="a" value="1" b=""/></sliver_type>`))
+	f.Add(constrained(`<m:require feature="cpu.count" op="ge" value="4"/><m:prefer weight="7"><m:require feature="memory.size" op="gt" value="1.5G"/></m:prefer><m:require feature="cpu.count" value="3"/>`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, list := Check(text, ours())
 		o := ours()

@@ -76,6 +76,7 @@ func (d *draw) node() string {
 				d.maybe(d.element("ip", d.attr("address", fmt.Sprintf("172.16.0.%d", 1+d.ids%250))+d.maybe(d.attr("netmask", "255.255.255.0")))), d.some(1, d.odd))
 		}),
 		d.maybe("<i:geni_sliver_info xmlns:i='"+sliverSpace+"' state='old'/>"), d.maybe("<vnode xmlns='"+emulabSpace+"' name='old'>x</vnode>"),
+		d.maybe("<m:require xmlns:m='"+matchSpace+"' feature='cpu.count' value='4'/>"), d.maybe("<m:granted xmlns:m='"+matchSpace+"' feature='cpu.count' value='old'/>"),
 		d.maybe(d.element("services", "", d.some(2, d.odd), d.maybe(d.element("execute", d.attr("command", "a &gt; b&#10;c"))), d.maybe(d.element("login", "")), d.blank(),
 			d.maybe("<u:services_user xmlns:u='"+oldUserSpace+"'><u:public_key/></u:services_user>"))),
 		d.some(1, d.odd))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
+	"patchbay/rspec/match"
 	"patchbay/schemas/xmltree"
 )
 
@@ -107,6 +108,11 @@ type Node struct {
 	DiskImage, DiskImageURL string
 	// HardwareType restricts the choice of a component.
 	HardwareType string
+	// Require and Prefer are the node's constraints, in document order. Match has all of them;
+	// it is nil if there are none.
+	Require []match.Constraint
+	Prefer  []match.Preference
+	Match   *match.Requirements
 	// Colocate is a group name: nodes with the same non-empty value share a host.
 	Colocate   string
 	Interfaces []Interface

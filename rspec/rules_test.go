@@ -65,6 +65,11 @@ var goldens = []manifestGolden{
 	{name: "rule09-services-kept", tell: withAccounts(facts)},
 	{name: "rule10-pasted-manifest", tell: withAccounts(withLife)},
 	{name: "rule10-nothing-to-tell"},
+	{name: "rule10-granted", tell: func(i int) NodeFacts {
+		f := facts(i)
+		f.Granted = []Granted{{"cpu.count", "4"}, {"gpu.count", "1"}}
+		return f
+	}},
 	{name: "rule11-pasted-advertisement", invalid: "available and cloud are for advertisements only"},
 	{name: "rule12-interface", tell: withInterfaces(3)},
 	{name: "rule12-address-assigned", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},

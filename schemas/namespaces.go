@@ -3,12 +3,16 @@ package schemas
 // Namespace is the namespace of GENI RSpec version 3, in documents of all kinds.
 const Namespace = "http://www.geni.net/resources/rspec/3"
 
+// ExtensionBase begins the namespaces of Patchbay's own extensions.
+const ExtensionBase = "http://patchbay.example.org/rspec/ext"
+
 // Namespaces of extensions. Some extensions have two namespaces: Patchbay reads both, and
 // never writes the one with Old in its name.
 const (
 	Delay         = "http://www.protogeni.net/resources/rspec/ext/delay/1"
 	Emulab        = "http://www.protogeni.net/resources/rspec/ext/emulab/1"
 	JFed          = "http://jfed.iminds.be/rspec/ext/jfed/1"
+	Match         = ExtensionBase + "/match/1"
 	Monitoring    = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
 	OldMonitoring = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"
 	OpState       = "http://www.geni.net/resources/rspec/ext/opstate/1"

@@ -58,7 +58,7 @@ func TestTrap05ExtensionsAreAlwaysThere(t *testing.T) {
 	w := newWorld(t)
 	for what, e := range map[string]*onWire{"none": w.who("nobody").read(string(none)), "2": w.play("nobody GetVersion2").answer, "3": w.play("nobody GetVersion").answer} {
 		for list, want := range map[string][]string{
-			"value.geni_request_rspec_versions.0.": {"http://www.geni.net/resources/rspec/ext/user/1", "http://jfed.iminds.be/proxy/1.0", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
+			"value.geni_request_rspec_versions.0.": {"http://www.geni.net/resources/rspec/ext/user/1", "http://jfed.iminds.be/proxy/1.0", "http://www.protogeni.net/resources/rspec/ext/emulab/1", "http://patchbay.example.org/rspec/ext/match/1"},
 			"value.geni_ad_rspec_versions.0.":      {"http://www.geni.net/resources/rspec/ext/opstate/1", "http://www.protogeni.net/resources/rspec/ext/emulab/1"},
 		} {
 			if err := first(e.is(list+"extensions", "array"), e.is(list+"schema", "string"), e.is(list+"namespace", "string", "http://www.geni.net/resources/rspec/3")); err != nil {

@@ -1,12 +1,14 @@
 package service
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"patchbay/am"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/match"
 )
 
 // advertiser writes the advertisement. It prepares the text about the inventory once.
@@ -21,11 +23,14 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Machines: []rspec.Machine{stateMachine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
-	types := map[*inventory.SliverType]rspec.AdSliverType{}
-	for _, t := range v.SliverTypes {
-		types[t] = adSliverType(t)
-	}
+	types := map[typeOnComponent]rspec.AdSliverType{}
 	for i, n := range v.Components {
+		for _, t := range n.SliverTypes {
+			key := typeOnComponent{t, n.Exclusive}
+			if _, done := types[key]; !done {
+				types[key] = adSliverType(n, t)
+			}
+		}
 		site.Nodes[i] = adNode(n, types)
 	}
 	for _, l := range v.Links {
@@ -43,12 +48,19 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
 }
 
+// typeOnComponent selects the text of a sliver type, which depends on whether the component is
+// exclusive.
+type typeOnComponent struct {
+	t         *inventory.SliverType
+	exclusive bool
+}
+
 // adSliverType puts the default image first, because clients use the first image when a user
 // copies an advertised node into a request.
-func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
-	ad := rspec.AdSliverType{Name: t.Name}
+func adSliverType(n *inventory.Component, t *inventory.SliverType) rspec.AdSliverType {
+	ad := rspec.AdSliverType{Name: t.Name, Capabilities: adCapabilities(n, t.Capabilities)}
 	for _, i := range t.Images {
-		image := rspec.AdImage{Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description}
+		image := rspec.AdImage{Name: i.URN.String(), OS: i.OS, Version: i.Version, Description: i.Description, Capabilities: adCapabilities(n, i.Capabilities)}
 		if i == t.DefaultImage {
 			image.Default = true
 			ad.Images = slices.Insert(ad.Images, 0, image)
@@ -59,10 +71,10 @@ func adSliverType(t *inventory.SliverType) rspec.AdSliverType {
 	return ad
 }
 
-func adNode(n *inventory.Component, types map[*inventory.SliverType]rspec.AdSliverType) rspec.AdNode {
-	ad := rspec.AdNode{ComponentID: n.URN, Name: n.Name, Exclusive: n.Exclusive, HardwareTypes: n.HardwareTypes}
+func adNode(n *inventory.Component, types map[typeOnComponent]rspec.AdSliverType) rspec.AdNode {
+	ad := rspec.AdNode{ComponentID: n.URN, Name: n.Name, Exclusive: n.Exclusive, HardwareTypes: n.HardwareTypes, Capabilities: adCapabilities(n, n.Capabilities)}
 	for _, t := range n.SliverTypes {
-		ad.SliverTypes = append(ad.SliverTypes, types[t])
+		ad.SliverTypes = append(ad.SliverTypes, types[typeOnComponent{t, n.Exclusive}])
 	}
 	for _, i := range n.Interfaces {
 		in := rspec.AdInterface{ComponentID: i.URN, Name: i.Name, Role: i.Role, Capacity: i.Capacity}
@@ -75,6 +87,21 @@ func adNode(n *inventory.Component, types map[*inventory.SliverType]rspec.AdSliv
 		ad.Location = &rspec.Location{Country: l.Country, Latitude: l.Latitude, Longitude: l.Longitude}
 	}
 	return ad
+}
+
+// adCapabilities sorts by feature.
+func adCapabilities(n *inventory.Component, all map[string]match.Capability) (list []rspec.AdCapability) {
+	for _, feature := range slices.Sorted(maps.Keys(all)) {
+		offer := all[feature]
+		ad := rspec.AdCapability{Feature: feature, Consumable: n.IsConsumable(feature, offer)}
+		if offer.Kind == match.Count || offer.Kind == match.Size {
+			ad.Min, ad.Max = offer.Ends()
+		} else {
+			ad.Values = offer.Values()
+		}
+		list = append(list, ad)
+	}
+	return list
 }
 
 func adLink(l *inventory.Link) rspec.AdLink {

@@ -39,10 +39,10 @@ link_types: [lan]
 hardware_types: [d430, host]
 images:
   - {name: debian, os: Linux, version: "12", description: "Debian & friends", url: "https://images.example.org/debian"}
-  - {name: small}
+  - {name: small, capabilities: {disk.0.os.flavour: [debian, linux]}}
 sliver_types:
   - {name: raw-pc, images: [small, debian], default_image: debian}
-  - {name: vm, images: [small], needs: {slots: 1, memory: 1G}}
+  - {name: vm, images: [small], needs: {slots: 1, memory: 1G}, capabilities: {cpu.count: 1..4}}
   - {name: container}
 gateways:
   - {name: front, host: gateway.example.org, port: 2222, user: keeper}
@@ -65,6 +65,7 @@ components:
     hardware_types: [d430]
     sliver_types: [raw-pc]
     location: basement
+    capabilities: {cpu.count: 8, price: 1.5, disk.0.os.version: [11, 12.1]}
     gateway: front
     settings: {address: 198.51.100.7, mac: "02:00:00:00:00:07"}
     interfaces:
@@ -76,6 +77,7 @@ components:
     hardware_types: [host]
     sliver_types: [vm, container]
     capacity: {slots: 20, memory: 8G}
+    capabilities: {gpu.count: 0..2, memory.size: 8G}
     location: somewhere
     interfaces: [{name: eth0, role: mixed, link: core, public_ipv4: 192.0.2.99}]
   - {name: host2, exclusive: false, sliver_types: [container], capacity: {slots: 3}}

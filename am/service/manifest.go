@@ -184,6 +184,9 @@ func (s *Service) nodeFacts(inv *inventory.Inventory, x *am.Sliver) rspec.NodeFa
 	for _, i := range x.Interfaces {
 		f.Interfaces[i.ClientID] = rspec.InterfaceFacts{ComponentID: i.Component, MAC: x.Observed.MACs[i.ClientID], Addresses: i.Addresses}
 	}
+	for _, g := range x.Features {
+		f.Granted = append(f.Granted, rspec.Granted(g))
+	}
 	s.addExtensions(&f, x)
 	for _, login := range x.Observed.Logins {
 		user, host, port, ok := splitEndpoint(login)

@@ -158,6 +158,14 @@ func TestFactsOfExtensions(t *testing.T) {
 	}
 }
 
+func TestGrantedFeaturesAreInTheManifest(t *testing.T) {
+	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	f := s.nodeFacts(s.Inventory(), &am.Sliver{Features: []am.Feature{{Feature: "cpu.count", Value: "4"}, {Feature: "location.country", Value: "BE"}}})
+	if d := cmp.Diff([]rspec.Granted{{Feature: "cpu.count", Value: "4"}, {Feature: "location.country", Value: "BE"}}, f.Granted); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestRemarksAreFew holds the answer short however large the request is.
 func TestRemarksAreFew(t *testing.T) {
 	var r remarks

@@ -120,10 +120,15 @@ func (c Capability) parseRange(feature string, values []string, low, high string
 
 func hasUnit(size string) bool { return strings.ContainsAny(size, "BKMGTPEbkmgtpe") }
 
+// Ends returns the ends of a range as text.
+func (c Capability) Ends() (low, high string) {
+	return value{kind: c.Kind, number: c.Min}.String(), value{kind: c.Kind, number: c.Max}.String()
+}
+
 // Values returns the values of c as text: the ends of a range, or each value.
 func (c Capability) Values() []string {
 	if c.Kind == Count || c.Kind == Size {
-		low, high := value{kind: c.Kind, number: c.Min}.String(), value{kind: c.Kind, number: c.Max}.String()
+		low, high := c.Ends()
 		if low == high {
 			return []string{low}
 		}
