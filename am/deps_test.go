@@ -56,7 +56,7 @@ const allowedImports = `
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  rspec/draw                       am/urn rspec schemas schemas/xmltree
+4  rspec/draw                       am/urn rspec rspec/match schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
