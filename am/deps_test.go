@@ -56,14 +56,14 @@ const allowedImports = `
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  rspec/draw                       am/urn rspec rspec/match schemas schemas/xmltree
+4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
-4  am/policy                        am am/display am/store am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
+4  am/policy                        am am/display am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  am/audit                         am am/fileowner am/store am/urn
-4  am/binder                        am am/maintenance am/store am/urn inventory inventory/suggest rspec
+4  am/binder                        am am/maintenance am/urn inventory inventory/suggest rspec rspec/match
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
@@ -75,7 +75,7 @@ const allowedImports = `
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc
 8  am/experiment                     am am/client am/urn rspec rspec/draw schemas/xmltree
-8  am/site                          am am/api am/audit am/binder am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec go.yaml.in/yaml/v3 golang.org/x/sys
+8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec schemas schemas/xmltree go.yaml.in/yaml/v3
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys
 10  cmd/patchbay                     am am/audit am/client am/clock am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys

@@ -43,7 +43,7 @@ func CheckClash(v *Inventory, file string, slivers []am.Sliver) error {
 			if !ok || home == nil || port.Component != home {
 				continue
 			}
-			if at := home.interfaceNamed(in.ComponentName); at != nil && at != port {
+			if at := home.InterfaceNamed(in.ComponentName); at != nil && at != port {
 				wrong(x, "interface", home.Line, in.ComponentName, at.URN.String(), in.Component.String())
 			}
 		}
@@ -67,7 +67,7 @@ func (v *Inventory) HasRenamed(previous *Inventory) bool {
 			return false
 		}
 		return !old.URN.Equal(c.URN) || slices.ContainsFunc(c.Interfaces, func(p *Interface) bool {
-			o := old.interfaceNamed(p.Name)
+			o := old.InterfaceNamed(p.Name)
 			return o != nil && !o.URN.Equal(p.URN)
 		})
 	})

@@ -108,11 +108,12 @@ func (v *Inventory) InterfaceOf(x *am.Sliver, i *am.Interface) (*Interface, bool
 	if !ok || i.ComponentName == "" {
 		return nil, false
 	}
-	p := c.interfaceNamed(i.ComponentName)
+	p := c.InterfaceNamed(i.ComponentName)
 	return p, p != nil
 }
 
-func (c *Component) interfaceNamed(name string) *Interface {
+// InterfaceNamed finds a physical interface of c by its name; nil for none.
+func (c *Component) InterfaceNamed(name string) *Interface {
 	n := slices.IndexFunc(c.Interfaces, func(p *Interface) bool { return p.Name == name })
 	if n < 0 {
 		return nil

@@ -30,8 +30,6 @@
 //
 //   - changed component_id: the component is found by name and provider, so that no machine is
 //     offered twice. Manifests keep the old URN: [Consequences].
-//   - capabilities: the sliver type's come before a shared component's needs, the image's and
-//     the component's, since they are closest to what a node gets: [CapabilitiesOf].
 //   - reserved interface, tag or address that was removed from the inventory: it is not counted
 //     until it is added again; start, check and reload warn: [Consequence].
 package inventory

@@ -3,6 +3,8 @@ package inventory
 import (
 	"cmp"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"patchbay/am/urn"
@@ -123,6 +125,46 @@ func (v *Inventory) Cleaning(c *Component) time.Duration {
 func (v *Inventory) Component(u urn.URN) (*Component, bool) {
 	c, ok := v.byURN[u.Key()]
 	return c, ok
+}
+
+// ComponentWithKey finds a component by the key of its URN.
+func (v *Inventory) ComponentWithKey(key []byte) (*Component, bool) {
+	c, ok := v.byURN[string(key)]
+	return c, ok
+}
+
+// InterfaceWithKey finds a physical interface by the key of its URN.
+func (v *Inventory) InterfaceWithKey(key []byte) (*Interface, bool) {
+	i, ok := v.byPort[string(key)]
+	return i, ok
+}
+
+// RequestLinkTypes returns the types that links of requests may have; nil for any: LinkTypes, and
+// the types of the physical links.
+func (v *Inventory) RequestLinkTypes() []string {
+	if v.LinkTypes == nil {
+		return nil
+	}
+	types := slices.Clone(v.LinkTypes)
+	for _, l := range v.Links {
+		if l.Type != "" && !slices.Contains(types, l.Type) {
+			types = append(types, l.Type)
+		}
+	}
+	return types
+}
+
+// LinksOfType returns the physical links of a type that is not one of LinkTypes; nil for none.
+func (v *Inventory) LinksOfType(name string) (all []*Link) {
+	if name == "" || slices.ContainsFunc(v.LinkTypes, func(t string) bool { return strings.EqualFold(t, name) }) {
+		return nil
+	}
+	for _, l := range v.Links {
+		if strings.EqualFold(l.Type, name) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // ComponentNamed finds a component by its short name.

@@ -11,6 +11,12 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
+// opWords are the comparisons as words, because < and > need escapes in XML.
+var opWords = map[string]match.Op{
+	"eq": match.Equal, "lt": match.Less, "le": match.AtMost, "gt": match.Greater, "ge": match.AtLeast,
+	"=": match.Equal, "<": match.Less, "<=": match.AtMost, ">": match.Greater, ">=": match.AtLeast, "contains": match.Contains,
+}
+
 // constraintReader reads the constraints of an own node.
 type constraintReader struct {
 	*requestParser
@@ -118,7 +124,7 @@ func (r *constraintReader) readRequire(e *xmltree.Element) match.Constraint {
 	op, given := e.Attr("", "op")
 	known := true
 	if given {
-		c.Op, known = match.ParseOp(strings.TrimSpace(op))
+		c.Op, known = opWords[strings.TrimSpace(op)]
 	}
 	switch {
 	case c.Feature == "":

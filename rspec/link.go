@@ -53,7 +53,7 @@ func partsOf(e *xmltree.Element) (l linkParts) {
 func (p *requestParser) readLink(e *xmltree.Element) {
 	id := value(e, "client_id")
 	parts := partsOf(e)
-	link := Link{ClientID: id, Line: e.Line, Column: e.Column}
+	link := Link{ClientID: id, ComponentID: trimmed(e, "component_id"), Line: e.Line, Column: e.Column}
 	own := ownLink{element: e.Index}
 	var dangling []*xmltree.Element
 	foreign := 0

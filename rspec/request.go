@@ -161,6 +161,8 @@ type Link struct {
 	ClientID string
 	// Type is the requested type; empty if the request states none.
 	Type string
+	// ComponentID names a physical link, as written; empty for any.
+	ComponentID string
 	// Interfaces are the client_ids of the link's ends; at least one.
 	Interfaces []string
 	// Properties are the properties that request something, at most one for each

@@ -63,7 +63,10 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	if f.free {
 		p = &a.preparedFree[f.encoding]
 	}
-	version := a.agg.AdvertisementVersion()
+	version, err := a.agg.AdvertisementVersion()
+	if err != nil {
+		return nil, err
+	}
 	if b := p.now.Load(); b != nil && b.version >= version {
 		return b.body, nil
 	}
@@ -74,8 +77,13 @@ func (a *API) advertisement(f form) ([]byte, error) {
 	}
 	// The version is read before the content: a change in between makes the body newer
 	// than its version, never older.
-	version = a.agg.AdvertisementVersion()
-	text := a.agg.AppendAdvertisement(nil, f.free)
+	if version, err = a.agg.AdvertisementVersion(); err != nil {
+		return nil, err
+	}
+	text, err := a.agg.AppendAdvertisement(nil, f.free)
+	if err != nil {
+		return nil, err
+	}
 	value := string(text)
 	if f.encoding == encodeCompressed {
 		value = compress(text)

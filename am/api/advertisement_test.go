@@ -16,13 +16,13 @@ type changing struct {
 	version uint64
 }
 
-func (c *changing) AdvertisementVersion() uint64 {
+func (c *changing) AdvertisementVersion() (uint64, error) {
 	c.version++
-	return c.version
+	return c.version, nil
 }
 
-func (c *changing) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	return c.ads.Append(b, rspec.Availability{Generated: time.Unix(2e9, 0).UTC(), Free: func(i int) int { return i % 3 }, OnlyFree: onlyFree})
+func (c *changing) AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error) {
+	return c.ads.Append(b, rspec.Availability{Generated: time.Unix(2e9, 0).UTC(), Free: func(i int) int { return i % 3 }, OnlyFree: onlyFree}), nil
 }
 
 func (c *changing) RSpecExtensions() (requests, advertisements []string) { return nil, nil }

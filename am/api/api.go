@@ -31,8 +31,8 @@ type Aggregate interface {
 	CheckTargets(credentials.Grant, service.Targets, service.Call) error
 	Hold(credentials.Grant, service.Targets) (release func(), err error)
 	Memory() *service.Memory
-	AdvertisementVersion() uint64
-	AppendAdvertisement(b []byte, onlyFree bool) []byte
+	AdvertisementVersion() (uint64, error)
+	AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error)
 	Lockdown() string
 	RSpecExtensions() (requests, advertisements []string)
 }

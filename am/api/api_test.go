@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/lease"
 	"patchbay/am/service"
 	"patchbay/am/store"
@@ -101,13 +101,6 @@ type setting struct {
 	settled func() store.Rev
 }
 
-// writes lets writes of the store fail.
-type writes struct{ *disk.Writes }
-
-func (w writes) Stage(store.ChangeSet) { w.Begin() }
-func (w writes) Publish()              { w.End() }
-func (w writes) Rollback()             { w.End() }
-
 func newSite(t testing.TB) *site { return setting{}.site(t) }
 
 func (o setting) site(t testing.TB) *site {
@@ -138,22 +131,22 @@ func (o setting) site(t testing.TB) *site {
 	inv, err := inventory.Parse([]byte(text), "inventory.yaml", authority)
 	must(err)
 	s.inventory = inv
-	s.store, err = store.Open(filepath.Join(dir, "store"), store.Options{Now: s.clock})
-	must(err)
+	options := store.Options{Now: s.clock}
 	if o.fault != nil {
-		must(s.store.Observe(writes{&disk.Writes{Path: filepath.Join(dir, "store"), Fail: o.fault}}))
+		options.Write = (&disk.Writes{Path: filepath.Join(dir, "store"), Fail: o.fault}).Wrap
 	}
+	s.store, err = store.Open(filepath.Join(dir, "store"), options)
+	must(err)
 	t.Cleanup(func() { s.store.Close() })
-	index := binder.NewIndex(inv)
-	must(s.store.Observe(index))
+	var current atomic.Pointer[inventory.Inventory]
+	current.Store(inv)
 	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, CheckSchemas: true, Limits: o.limits}
 	rules := o.rules(t, dir, inv)
-	must(s.store.Observe(rules.Usage()))
 	var endLeases func(context.Context) error
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Index: index, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

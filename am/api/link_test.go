@@ -3,10 +3,12 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/binder"
 	"patchbay/am/service"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"
 )
@@ -45,16 +47,15 @@ func TestLinksAreAccounted(t *testing.T) {
 		settle
 		alice Describe s1 -> 'vlantag="100"' 'address="10.5.0.1"'
 	`)
-	// What a new start would know is in the records.
-	restarted := binder.NewIndex(w.inventory)
-	if err := w.store.Observe(restarted); err != nil {
-		t.Fatal(err)
-	}
 	req, err := rspec.ParseRequest([]byte(across("500000")), rspec.ReadOptions{Managers: []urn.URN{w.inventory.Manager}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := binder.Bind(req, restarted, w.inventory.Manager); err == nil || !strings.Contains(err.Error(), "400000 of 1000000 left") {
+	err = w.store.Read(func(v *store.View) error {
+		_, err := binder.Bind(&binder.Request{Request: req, Slice: w.inventory.Manager}, v.Now(), time.Time{}, &binder.View{Inventory: w.inventory, Calendar: v.Calendar, Now: v.Now()})
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "400000 of 1000000 left") {
 		t.Errorf("after a restart: %v", err)
 	}
 	w.play(`

@@ -251,23 +251,32 @@ func (s *site) withProviders(t *testing.T) {
 	}
 }
 
-// holdsAsOneMadeAnew holds that what is advertised is what an index made anew knows.
+// holdsAsOneMadeAnew proves that the advertisement shows what the slivers' records leave free.
 func (s *site) holdsAsOneMadeAnew(t *testing.T) {
 	t.Helper()
 	agg := s.api.agg.(*service.Service)
 	inv := agg.Inventory()
-	anew := binder.NewIndex(inv)
 	all, err := s.store.Slivers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cs store.ChangeSet
-	for _, x := range all {
-		cs.PutSliver(x)
+	records := binder.View{Inventory: inv, Now: s.store.Now(), Calendar: func(f func(*am.Hold) bool) error {
+		for _, x := range all {
+			if h := am.HoldOf(&x); !f(&h) {
+				break
+			}
+		}
+		return nil
+	}}
+	anew, err := records.Availability()
+	if err != nil {
+		t.Fatal(err)
 	}
-	anew.Stage(cs)
-	anew.Publish()
-	ad := string(agg.AppendAdvertisement(nil, false))
+	text, err := agg.AppendAdvertisement(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ad := string(text)
 	for _, c := range inv.Components {
 		_, rest, ok := strings.Cut(ad, `component_id="`+c.URN.String()+`"`)
 		rest, _, _ = strings.Cut(rest, "</node>")

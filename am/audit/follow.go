@@ -8,33 +8,24 @@ import (
 	"patchbay/am/store"
 )
 
-// follower observes the store and writes a line for each journal entry. The line of a call's
-// entry waits until the call is answered; all others are written immediately.
-type follower struct {
-	log    *Log
-	staged []am.JournalEntry // only the committer uses it
-}
-
-func (f *follower) Stage(cs store.ChangeSet) {
-	for _, r := range cs.Put {
-		if e, ok := r.Value.(am.JournalEntry); ok {
-			f.staged = append(f.staged, e)
+// follow writes the lines of the journal entries in written. The line of a
+// call's entry waits until Log.Call; all others are written immediately.
+func (l *Log) follow(written []store.ChangeSet) {
+	var entries []am.JournalEntry
+	for _, cs := range written {
+		for _, r := range cs.Put {
+			if e, ok := r.Value.(am.JournalEntry); ok {
+				entries = append(entries, e)
+			}
 		}
 	}
-}
-
-func (f *follower) Rollback() { f.staged = f.staged[:0] }
-
-// Publish writes the lines of the collected entries. Log.Call writes the lines of calls.
-func (f *follower) Publish() {
-	if len(f.staged) == 0 {
+	if len(entries) == 0 {
 		return
 	}
-	l := f.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var now []am.JournalEntry
-	for _, e := range f.staged {
+	for _, e := range entries {
 		rev, _ := store.JournalRev(e.ID)
 		l.seen = max(l.seen, rev)
 		l.pending[e.ID] = rev
@@ -47,7 +38,6 @@ func (f *follower) Publish() {
 	for _, e := range now {
 		l.write(entryLine(e))
 	}
-	f.staged = f.staged[:0]
 }
 
 // Start writes a start line, and then a holds line for each sliver that holds something.
@@ -59,7 +49,7 @@ func (l *Log) Start(site string) error {
 	l.write(x)
 	l.mu.Unlock()
 	h := &holdings{log: l, held: map[string]recordedState{}, again: true}
-	if err := l.store.Observe(h); err != nil {
+	if err := l.store.Watch(h.written); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -82,7 +72,7 @@ func (l *Log) recordAgain(ctx context.Context) {
 	if !due {
 		return
 	}
-	if err := l.store.Commit(ctx, h.readAll); err != nil {
+	if err := l.store.Commit(ctx, h.recordAll); err != nil {
 		l.mu.Lock()
 		l.mustRecordAgain = true
 		l.mu.Unlock()

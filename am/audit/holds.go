@@ -13,13 +13,12 @@ import (
 // holdings writes a line when the holding of a sliver changes. A holding consists of
 // addresses, endpoints and outside ports. Only the committer calls the methods.
 type holdings struct {
-	log    *Log
-	staged []held
+	log *Log
 	// held maps the key of each sliver's record to the state last written for it.
 	held map[string]recordedState
 	// again means that the next lines may repeat earlier ones.
 	again bool
-	// recordingAll means that all slivers are staged, to be written again.
+	// recordingAll means that the lines of all slivers must be written again.
 	recordingAll bool
 }
 
@@ -38,42 +37,46 @@ type held struct {
 	again bool
 }
 
-// readAll stages the holdings of all slivers, so that Publish writes their lines again. It is
-// a decision for Store.Commit that changes nothing.
-func (h *holdings) readAll(v *store.View) (none store.ChangeSet, err error) {
-	var all store.ChangeSet
-	if err := v.Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true }); err != nil {
-		return none, err
-	}
-	n := len(h.staged)
-	h.Stage(all)
-	for i := range h.staged[n:] {
-		h.staged[n+i].again = true
-	}
+// recordAll makes the next call of written write the lines of all slivers again. It is a decision
+// for Store.Commit that changes nothing.
+func (h *holdings) recordAll(*store.View) (none store.ChangeSet, err error) {
 	h.recordingAll = true
 	return none, nil
 }
 
-func (h *holdings) Stage(cs store.ChangeSet) {
+// heldIn returns the holdings of the slivers in a change set.
+func heldIn(cs store.ChangeSet) (list []held) {
 	for _, k := range cs.Delete { // a store deletes before it puts
 		if k.Kind == store.Slivers {
-			h.staged = append(h.staged, held{key: k.ID})
+			list = append(list, held{key: k.ID})
 		}
 	}
 	for _, r := range cs.Put {
 		if s, ok := r.Value.(am.Sliver); ok {
-			h.staged = append(h.staged, held{key: r.Key.ID, urn: s.URN.String(), line: holdsLine(&s)})
+			list = append(list, held{key: r.Key.ID, urn: s.URN.String(), line: holdsLine(&s)})
 		}
 	}
+	return list
 }
 
-func (h *holdings) Rollback() { h.staged, h.recordingAll = h.staged[:0], false }
-
-// Publish writes the lines of the collected holdings that have changed or must be repeated.
-func (h *holdings) Publish() {
+// written writes the lines of the holdings that have changed or must be repeated.
+func (h *holdings) written(sets []store.ChangeSet) {
 	again, recordingAll := h.again, h.recordingAll
 	h.again, h.recordingAll = false, false
-	if len(h.staged) == 0 && !recordingAll {
+	var list []held
+	for _, cs := range sets {
+		list = append(list, heldIn(cs)...)
+	}
+	if recordingAll {
+		slivers, err := h.log.store.Slivers()
+		if err != nil { // the store is broken, and so accepts no more changes
+			h.recordingAll, recordingAll = true, false
+		}
+		for _, s := range slivers {
+			list = append(list, held{s.URN.Key(), s.URN.String(), holdsLine(&s), true})
+		}
+	}
+	if len(list) == 0 && !recordingAll {
 		return
 	}
 	l := h.log
@@ -81,9 +84,9 @@ func (h *holdings) Publish() {
 	defer l.mu.Unlock()
 	at := l.line(eventGone).At
 	var lines []*Line
-	for i, x := range h.staged {
+	for i, x := range list {
 		if x := h.change(x, at, again); x != nil {
-			x.At, x.Again = at, again || h.staged[i].again
+			x.At, x.Again = at, again || list[i].again
 			lines = append(lines, x)
 		}
 	}
@@ -93,8 +96,6 @@ func (h *holdings) Publish() {
 	if len(lines) > 0 {
 		l.write(lines...)
 	}
-	clear(h.staged)
-	h.staged = h.staged[:0]
 }
 
 // change returns the line for the holding x, holds or gone. It returns nil if the last line

@@ -88,7 +88,7 @@ func Open(path string, s *store.Store, o Options) (*Log, error) {
 		l.file.Close()
 		return nil, fmt.Errorf("cannot complete the audit %s: %w", path, err)
 	}
-	if err := s.Observe(&follower{log: l}); err != nil {
+	if err := s.Watch(l.follow); err != nil {
 		l.file.Close()
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // assignTags gives a free VLAN tag to each link that uses a physical link. A link that joins
 // a shared VLAN gets the tag of that VLAN.
 func (b *binding) assignTags() {
-	pool, from := &b.x.network.tags, 0
+	pool := &b.x.network.tags
 	asked := 0
 	for i := range b.wires {
 		if w := &b.wires[i]; w.shared == nil && w.routed {
@@ -26,12 +26,11 @@ func (b *binding) assignTags() {
 		case w.shared != nil:
 			tag, shared = w.shared.Tag, w.shared.Name
 		case w.routed && len(pool.names) > 0:
-			at := pool.free.next(from, 1)
-			if at < 0 {
+			var ok bool
+			if tag, ok = pool.take(); !ok {
 				b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "%s; put its nodes on one component or into fewer links%s", pool.shortageText("VLANs", asked), pool.retryHint(asked))
 				continue
 			}
-			tag, from = pool.names[at], at+1
 		}
 		for _, e := range w.ends {
 			in := &b.nodes[e.node].Interfaces[e.number]
@@ -41,7 +40,7 @@ func (b *binding) assignTags() {
 }
 
 func (b *binding) assignPublic() {
-	pool, from := &b.x.network.public, 0
+	pool := &b.x.network.public
 	asked := 0
 	for i := range b.nodes {
 		if b.nodes[i].Node.RoutableIP {
@@ -53,12 +52,10 @@ func (b *binding) assignPublic() {
 		if !n.Node.RoutableIP || len(pool.names) == 0 {
 			continue
 		}
-		at := pool.free.next(from, 1)
-		if at < 0 {
+		var ok bool
+		if n.PublicAddress, ok = pool.take(); !ok {
 			b.refuse(n, am.TooBig, "%s; leave routable_control_ip out%s", pool.shortageText("public addresses", asked), pool.retryHint(asked))
-			continue
 		}
-		n.PublicAddress, from = pool.names[at], at+1
 	}
 }
 
@@ -130,8 +127,8 @@ func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 }
 
 func (b *binding) requestedAddresses() (all []netip.Prefix) {
-	for i := range b.request.Nodes {
-		for _, in := range b.request.Nodes[i].Interfaces {
+	for i := range b.Nodes {
+		for _, in := range b.Nodes[i].Interfaces {
 			all = append(all, in.Addresses...)
 		}
 	}

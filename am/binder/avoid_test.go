@@ -35,7 +35,7 @@ func TestComponentsThatAreAvoided(t *testing.T) {
 				}
 				avoid = append(avoid, c)
 			}
-			b, err := BindAvoiding(avoid, request(tt.nodes...), NewIndex(v), slice("mine"))
+			b, err := bindFor(&Request{Request: request(tt.nodes...), Slice: slice("mine"), Avoid: avoid}, newHoldings(v))
 			if got := result(b, err); got != tt.want {
 				t.Errorf("got %s, want %s (%v)", got, tt.want, err)
 			}

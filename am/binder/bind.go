@@ -3,12 +3,12 @@ package binder
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"patchbay/am"
-	"patchbay/am/maintenance"
-	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/match"
 )
 
 // Binding is the result of Bind: the nodes of the request, in its order, with their
@@ -28,6 +28,8 @@ type Bound struct {
 	// Shared means that the node shares a component that the request wants exclusively
 	// (inventory.Share).
 	Shared bool
+	// Granted has the values of the features that the node requires or prefers.
+	Granted []match.Granted
 	// Amount is the amount of the component's resources that the sliver takes.
 	Amount am.Amount
 	// Interfaces are the network resources of the node's interfaces, in the same order.
@@ -39,32 +41,23 @@ type Bound struct {
 	Asked bool
 }
 
-// Bind chooses components for all nodes of the request r, and network resources for its
-// links. existing contains the addresses that the slice already has, with their networks.
-// Bind fails with an *UnsatisfiedError. It reserves nothing: only stored slivers hold
-// resources. So call Bind inside the decision of Store.Commit that stores the slivers.
-func Bind(r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
-	return BindAvoiding(nil, r, x, slice, existing...)
-}
-
-// BindAvoiding does what Bind does, but chooses none of the components in avoid, whose providers have
-// refused slivers. A node that names such a component still gets it.
-func BindAvoiding(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
-	return Permit{}.Bind(avoid, r, x, slice, existing...)
-}
-
-// Bind does what BindAvoiding does, with only the components and sliver types that p permits.
-func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, slice urn.URN, existing ...netip.Prefix) (Binding, error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	b := newBinding(r, x, slice, p, avoid)
+// Bind chooses components for all nodes of the request r, and network resources for its links, from
+// the time from up to until. A zero until means that no end is known. Bind fails with an
+// *UnsatisfiedError, or with the error of the calendar. It reserves nothing: only stored slivers
+// hold resources. So call Bind inside the decision of Store.Commit that stores the slivers.
+func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
+	x, err := v.occupy(from, until, am.HashOf(r.Slice))
+	if err != nil {
+		return Binding{}, err
+	}
+	b := newBinding(r, x)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
 		b = b.tryOtherLinks()
 	}
 	if len(b.reasons) == 0 {
 		b.assignTags()
-		b.assignAddresses(existing)
+		b.assignAddresses(r.Addresses)
 		b.assignProperties()
 		b.assignPublic()
 	}
@@ -79,21 +72,24 @@ func (p Permit) Bind(avoid []*inventory.Component, r *rspec.Request, x *Index, s
 	return out, nil
 }
 
-func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*inventory.Component) *binding {
+func newBinding(r *Request, x *occupancy) *binding {
+	if r.inventory != x.inv {
+		r.inventory, r.kinds, r.matchings = x.inv, nil, map[matchingKey]*matching{}
+		r.texts = map[*match.Requirements]string{}
+	}
 	return &binding{
-		permit:    p,
-		avoid:     avoid,
-		x:         x,
-		request:   r,
-		slice:     slice,
-		mine:      x.slices[slice.Key()],
-		nodes:     make([]node, len(r.Nodes)),
-		claims:    map[int32]claim{},
-		ports:     map[int32]port{},
-		cursors:   map[search]int{},
-		freeTexts: map[*inventory.SliverType]string{},
-
-		awayCache: map[*class]*maintenance.Window{},
+		Request:    r,
+		x:          x,
+		nodes:      make([]node, len(r.Nodes)),
+		claims:     make([]claim, len(x.inv.Components)),
+		ports:      map[int32]port{},
+		candidates: map[demand]*candidates{},
+		bases:      map[baseKey]*base{},
+		groups:     map[groupKey]*candidates{},
+		classes:    map[classKey]*class{},
+		existing:   map[classKey]bool{},
+		linkSlots:  map[classKey][]int{},
+		freeTexts:  map[*inventory.SliverType]string{},
 	}
 }
 
@@ -101,9 +97,9 @@ func newBinding(r *rspec.Request, x *Index, slice urn.URN, p Permit, avoid []*in
 // a link. requiredLinks maps the number of a node to the physical link that its component
 // must be on. Other nodes may be anywhere.
 func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
-	for i := range b.request.Nodes {
+	for i := range b.Nodes {
 		n := &b.nodes[i]
-		n.Node = &b.request.Nodes[i]
+		n.Node = &b.Nodes[i]
 		n.makeInterfaces()
 		b.resolve(n)
 	}
@@ -126,26 +122,26 @@ func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 }
 
 type binding struct {
-	x       *Index
-	request *rspec.Request
-	slice   urn.URN
-	permit  Permit
-	avoid   []*inventory.Component
-	mine    map[int32]share // the slivers that the slice already has, by component
-	own     []int32         // result of ownComponents
+	*Request
+	x       *occupancy
 	nodes   []node
 	wires   []wire
-	claims  map[int32]claim // the capacity that this request has taken, by component
-	ports   map[int32]port  // the capacity that this request has taken, by physical interface
-	cursors map[search]int  // where each search continues
-	barred  map[search]bool // results of forbidden
+	claims  []claim        // the capacity that this request has taken, by component
+	ports   map[int32]port // the capacity that this request has taken, by physical interface
 	reasons []Reason
 	flawed  bool // the request has a mistake in a link
 
+	candidates map[demand]*candidates
+	bases      map[baseKey]*base
+	groups     map[groupKey]*candidates
+	steps      int // of placement.move in this request
+
 	searches  int                              // the number of calls of suggestName
 	freeTexts map[*inventory.SliverType]string // results of freeText
-	awayCache map[*class]*maintenance.Window   // results of maintenanceOf
-	closed    map[*class][]string              // results of closedIn
+	classes   map[classKey]*class
+	existing  map[classKey]bool     // results of exists
+	linkSlots map[classKey][]int    // results of slotsOnLinks
+	closed    map[classKey][]string // results of closedIn
 }
 
 // claim counts the capacity of a component that the request has taken so far.
@@ -162,6 +158,8 @@ type node struct {
 	bound      bool   // the request determines its component
 	done       bool   // has a component, or is refused
 	refused    bool
+	matching   *matching              // of its constraints; nil for none
+	fixed      bool                   // its component must not change any more
 	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
 	within     *inventory.Link        // physical link that the node must use; nil for any
 	traffic    traffic                // the capacity that the node takes of that link
@@ -188,11 +186,25 @@ type want struct {
 	traffic
 }
 
-// want returns the needs of n alone, without the other nodes of its group.
-func (n *node) want() want { return want{n.Amount, 1, n.alone, n.within, n.traffic} }
+// want returns the needs of n alone on component i, without the other nodes of its group.
+func (n *node) want(c *inventory.Component) want {
+	return want{n.amountOn(c), 1, n.alone, n.within, n.traffic}
+}
+
+// amountOn returns the amount that n takes on c, which must satisfy its constraints.
+func (n *node) amountOn(c *inventory.Component) am.Amount {
+	if n.matching == nil {
+		return n.SliverType.Needs
+	}
+	return n.matching.of(c).amount
+}
 
 func (b *binding) assign(n *node, i int32) {
 	n.Component = b.x.inv.Components[i]
+	n.Amount = n.amountOn(n.Component)
+	if n.matching != nil {
+		n.Granted = n.matching.of(n.Component).grant.Values
+	}
 	n.Shared = n.alone && !n.Component.Exclusive && b.sharesAll()
 	n.Exclusive = n.Component.Exclusive || n.alone && !n.Shared
 	n.done = true
@@ -201,6 +213,18 @@ func (b *binding) assign(n *node, i int32) {
 	c.slivers++
 	c.traffic = c.traffic.add(n.traffic.total)
 	b.claims[i] = c
+}
+
+// unassign undoes assign.
+func (b *binding) unassign(n *node) {
+	i := int32(n.Component.Index)
+	c := b.claims[i]
+	c.amount = c.amount.Sub(n.Amount)
+	c.slivers--
+	c.traffic.out -= n.traffic.total.out
+	c.traffic.in -= n.traffic.total.in
+	b.claims[i] = c
+	n.Component, n.done = nil, false
 }
 
 // bindNamed binds the nodes that name a component or a physical interface, and the nodes that
@@ -237,11 +261,15 @@ func (b *binding) bindNamed() {
 }
 
 func (b *binding) bindTo(n *node, c *inventory.Component) {
-	if !b.permit.component(int32(c.Index)) {
-		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.permit.NoComponent)
+	if !b.Permit.component(int32(c.Index)) {
+		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.Permit.NoComponent)
 		return
 	}
-	if v := b.check(int32(c.Index), n.want()); v != fits {
+	if !n.matching.admits(c) {
+		b.refuseMismatch(n, c)
+		return
+	}
+	if v := b.check(int32(c.Index), n.want(c)); v != fits {
 		b.refuseNamed(n, c, v)
 		return
 	}
@@ -265,30 +293,4 @@ func (b *binding) bindGroups() {
 			b.bindGroup(g, members)
 		}
 	}
-}
-
-// bindFree binds the nodes with the most requirements first.
-func (b *binding) bindFree() {
-	for rank := range 3 {
-		for i := range b.nodes {
-			n := &b.nodes[i]
-			if n.done || n.rank() != rank {
-				continue
-			}
-			if i := b.pick(n); i >= 0 {
-				b.assign(n, i)
-			}
-		}
-	}
-}
-
-// rank orders nodes for bindFree: lower ranks have more requirements.
-func (n *node) rank() int {
-	switch {
-	case n.hardware != "":
-		return 0
-	case n.alone:
-		return 1
-	}
-	return 2
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -72,16 +71,13 @@ func sliver(v *inventory.Inventory, id, of, on, kind string) am.Sliver {
 	return s
 }
 
-// holding makes an index where each of held, "SLICE COMPONENT KIND", is a sliver.
-func holding(v *inventory.Inventory, held ...string) *Index {
-	x := NewIndex(v)
-	var cs store.ChangeSet
+// holding returns holdings in which each of held, "SLICE COMPONENT KIND", is a sliver.
+func holding(v *inventory.Inventory, held ...string) *holdings {
+	x := newHoldings(v)
 	for i, h := range held {
 		f := strings.Fields(h)
-		cs.PutSliver(sliver(v, fmt.Sprint("held", i), f[0], f[1], f[2]))
+		x.put(sliver(v, fmt.Sprint("held", i), f[0], f[1], f[2]))
 	}
-	x.Stage(cs)
-	x.Publish()
 	return x
 }
 
@@ -242,7 +238,7 @@ func TestBind(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			x := holding(site(t, testbed), tt.held...)
-			b, err := Bind(request(tt.nodes...), x, slice("mine"))
+			b, err := bind(request(tt.nodes...), x, slice("mine"))
 			if diff := cmp.Diff(tt.want, result(b, err)); diff != "" {
 				t.Errorf("%s\n%v", diff, err)
 			}
@@ -269,22 +265,19 @@ sliver_types: [{name: container, aliases: [raw-pc]}]
 components: [{name: host, exclusive: false, sliver_types: [container], capacity: {slots: 60}}]
 `
 	v := site(t, classroom)
-	x := NewIndex(v)
+	x := newHoldings(v)
 	for i := range 30 {
 		student := fmt.Sprint("student", i)
-		b, err := Bind(request("type=raw-pc exclusive="+fmt.Sprint(i%2 == 0), "type=raw-pc"), x, slice(student))
+		b, err := bind(request("type=raw-pc exclusive="+fmt.Sprint(i%2 == 0), "type=raw-pc"), x, slice(student))
 		if err != nil {
 			t.Fatalf("%s: %v", student, err)
 		}
-		var cs store.ChangeSet
 		for j, n := range b.Nodes {
 			if n.Exclusive || n.Shared != (i%2 == 0 && j == 0) {
 				t.Errorf("%s: node %d has the host alone: %v; is told that it shares it: %v", student, j, n.Exclusive, n.Shared)
 			}
-			cs.PutSliver(sliver(v, fmt.Sprint(student, "-", j), student, "host", "container"))
+			x.put(sliver(v, fmt.Sprint(student, "-", j), student, "host", "container"))
 		}
-		x.Stage(cs)
-		x.Publish()
 	}
 }
 
@@ -311,7 +304,7 @@ func TestBindPolicies(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			text := strings.Replace(testbed, tt.old, tt.new, 1)
-			b, err := Bind(request(tt.nodes...), NewIndex(site(t, text)), slice("mine"))
+			b, err := bind(request(tt.nodes...), newHoldings(site(t, text)), slice("mine"))
 			if diff := cmp.Diff(tt.want, result(b, err)); diff != "" {
 				t.Errorf("%s\n%v", diff, err)
 			}
@@ -337,7 +330,7 @@ func TestErrorIsShort(t *testing.T) {
 			`from line 1: nodes "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" and 10 more: no component offers orphan; 12 vms, 6 big-vms free`},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			_, err := Bind(request(tt.nodes...), holding(site(t, testbed), held...), slice("mine"))
+			_, err := bind(request(tt.nodes...), holding(site(t, testbed), held...), slice("mine"))
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("the error is\n%v\nwant\n%s", err, tt.want)
 			}
@@ -370,7 +363,7 @@ func TestErrorHasAtMostFiveReasons(t *testing.T) {
 	for i := range 20 {
 		nodes = append(nodes, fmt.Sprint("type=quantum", i))
 	}
-	_, err := Bind(request(nodes...), NewIndex(site(t, testbed)), slice("mine"))
+	_, err := bind(request(nodes...), newHoldings(site(t, testbed)), slice("mine"))
 	if e, ok := errors.AsType[*UnsatisfiedError](err); !ok || len(e.Reasons) != 20 {
 		t.Fatalf("%v", err)
 	}
@@ -380,7 +373,7 @@ func TestErrorHasAtMostFiveReasons(t *testing.T) {
 }
 
 func TestAmountIsWhatTheTypeNeeds(t *testing.T) {
-	b, err := Bind(request("type=big-vm"), NewIndex(site(t, testbed)), slice("mine"))
+	b, err := bind(request("type=big-vm"), newHoldings(site(t, testbed)), slice("mine"))
 	if err != nil || b.Nodes[0].Amount != (am.Amount{Slots: 1, Cores: 2, Memory: 4096}) {
 		t.Errorf("%+v, %v", b, err)
 	}

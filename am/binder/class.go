@@ -6,51 +6,90 @@ import (
 	"patchbay/inventory"
 )
 
-// classKey identifies the components that offer a sliver type, have a hardware type
-// (unless it is empty) and can use a physical link (unless it is nil).
+// classKey identifies the components that offer a sliver type, have a hardware type (unless it is
+// empty), satisfy constraints (unless they are nil) and can use a physical link (unless it is nil).
 type classKey struct {
 	sliverType *inventory.SliverType
 	hardware   string
+	matching   *matching
 	link       *inventory.Link
 }
 
-// class holds the components of one classKey in the order of the inventory, and the
-// number of slivers of the type that still fit on each.
-type class struct {
-	sliverType *inventory.SliverType
-	members    []int32 // indexes of components, ascending
-	exclusive  int     // the number of members that are exclusive components
+// has reports whether component c belongs to the class of k.
+func (k classKey) has(c *inventory.Component) bool {
+	return c.Offers(k.sliverType) && (k.hardware == "" || slices.Contains(c.HardwareTypes, k.hardware)) &&
+		(k.link == nil || onLink(c.Interfaces, k.link)) && k.matching.admits(c)
+}
 
-	lone  tree // exclusive components
-	open  tree // shared components that hold slivers and are not closed
-	empty tree // shared components that hold none
+// class describes the components of one classKey, and the slivers of the type that fit on them
+// before the request.
+type class struct {
+	members   []int32 // indexes of components, ascending
+	exclusive int     // the number of members that are exclusive components
 
 	// Counts: members in service, slivers that still fit, members in service whose
 	// slivers are all being cleaned, and members under maintenance.
 	serving, slots, cleaning, away int
 }
 
-func (c *class) makeTrees() {
-	n := len(c.members)
-	c.lone, c.open, c.empty = newTree(n), newTree(n), newTree(n)
-}
-
-// set stores n in the tree target, and 0 in the other two trees.
-func (c *class) set(index int, target *tree, n int32) {
-	was := c.lone.at(index) + c.open.at(index) + c.empty.at(index) // at most one is not 0
-	for _, t := range []*tree{&c.lone, &c.open, &c.empty} {
-		v := int32(0)
-		if t == target {
-			v = n
+// class computes the class of k once for each request. Its cost is linear in the inventory.
+func (b *binding) class(k classKey) *class {
+	if c := b.classes[k]; c != nil {
+		return c
+	}
+	c := &class{}
+	for i, m := range b.x.inv.Components {
+		if !k.has(m) {
+			continue
 		}
-		if t.at(index) != v {
-			t.set(index, v)
+		i := int32(i)
+		c.members = append(c.members, i)
+		if m.Exclusive {
+			c.exclusive++
+		}
+		c.slots += b.x.slotsFor(i, k.sliverType)
+		if b.x.serves(i) {
+			c.serving++
+			if u := &b.x.usage[i]; u.slivers > 0 && u.slivers == u.cleaning {
+				c.cleaning++
+			}
+		} else if !b.x.drained(i) {
+			c.away++
 		}
 	}
-	c.slots += int(n) - int(was)
+	b.classes[k] = c
+	return c
 }
 
-func (c *class) has(i int32) bool {
-	_, ok := slices.BinarySearch(c.members, i)
-	return ok
+// exists reports whether the class of k has a member. It is quicker than class.
+func (b *binding) exists(k classKey) bool {
+	known, ok := b.existing[k]
+	if !ok {
+		known = slices.ContainsFunc(b.x.inv.Components, k.has)
+		b.existing[k] = known
+	}
+	return known
+}
+
+// slotsOnLinks returns how many slivers of the class of k fit on the components of each physical
+// link, by the index of the link.
+func (b *binding) slotsOnLinks(k classKey) []int {
+	k.link = nil
+	if all, ok := b.linkSlots[k]; ok {
+		return all
+	}
+	all := make([]int, len(b.x.inv.Links))
+	for i, c := range b.x.inv.Components {
+		if !k.has(c) {
+			continue
+		}
+		n := b.x.slotsFor(int32(i), k.sliverType)
+		for j, p := range c.Interfaces {
+			if n > 0 && p.CarriesLinks() && !onLink(c.Interfaces[:j], p.Link) {
+				all[p.Link.Index] += n
+			}
+		}
+	}
+	b.linkSlots[k] = all
+	return all
 }

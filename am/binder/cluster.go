@@ -12,7 +12,7 @@ import (
 // tried on other physical links. If links of the request connect such nodes, each try places
 // these nodes on one physical link.
 const (
-	maxTries      = 8
+	maxTries      = 16
 	maxTriedNodes = 20_000 // nodes in all tries together; two tries are always allowed
 )
 
@@ -81,7 +81,8 @@ func (b *binding) tryOtherLinks() *binding {
 				within[n] = c.on
 			}
 		}
-		at = newBinding(b.request, b.x, b.slice, b.permit, b.avoid)
+		at = newBinding(b.Request, b.x)
+		at.linkSlots = b.linkSlots
 		at.choose(within)
 		if len(at.reasons) == 0 {
 			return at
@@ -121,7 +122,7 @@ func (r *retry) move(c *cluster) bool {
 func (r *retry) hasRoom(c *cluster, booked map[classKey]int) bool {
 	for k, n := range c.needs {
 		k.link = c.on
-		if class := r.x.classes[k]; class == nil || class.slots-booked[k] < n {
+		if r.slotsOnLinks(k)[c.on.Index]-booked[k] < n {
 			return false
 		}
 	}
@@ -225,7 +226,7 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
 	for _, i := range c.nodes {
-		s.class = classKey{sliverType: r.nodes[i].SliverType, hardware: r.nodes[i].hardware}
+		s.class = classKey{sliverType: r.nodes[i].SliverType, hardware: r.nodes[i].hardware, matching: r.nodes[i].matching}
 		c.needs[s.class]++
 	}
 	s.nodes = len(c.nodes)
@@ -247,18 +248,18 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 		}
 	}
 	links, known := r.fitting[s]
-	if !known || len(c.needs) > 1 {
+	if !known || len(c.needs) > 1 || c.isRestricted() {
 		links = []*inventory.Link{}
 		for _, l := range r.x.inv.Links {
 			if r.scanned++; r.scanned > maxScans {
 				break
 			}
-			if c.on = l; s.most <= r.x.network.widest[l.Index] && r.hasRoom(c, nil) {
+			if c.on = l; c.allows(l) && s.most <= widest(l) && r.hasRoom(c, nil) {
 				links = append(links, l)
 			}
 		}
 		c.on = nil
-		if len(c.needs) == 1 {
+		if len(c.needs) == 1 && !c.isRestricted() {
 			r.fitting[s] = links
 		}
 	}
@@ -268,6 +269,25 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 		slices.SortStableFunc(links, func(x, y *inventory.Link) int { return cmp.Compare(bound[y], bound[x]) })
 	}
 	return links
+}
+
+// isRestricted reports whether a wire of c allows only some physical links.
+func (c *cluster) isRestricted() bool {
+	return slices.ContainsFunc(c.wires, func(w *wire) bool { return w.only != nil })
+}
+
+func (c *cluster) allows(l *inventory.Link) bool {
+	return !slices.ContainsFunc(c.wires, func(w *wire) bool { return !w.allows(l) })
+}
+
+// widest returns the largest capacity of an interface on l in kbit/s.
+func widest(l *inventory.Link) (most int64) {
+	for _, p := range l.Interfaces {
+		if p.CarriesLinks() {
+			most = max(most, capacity(p))
+		}
+	}
+	return most
 }
 
 // traffic is the capacity that a node takes of the physical link that it must use: the total

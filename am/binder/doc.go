@@ -1,17 +1,17 @@
 // Package binder chooses components for the nodes of a request, or explains why
-// none fits. The choice is pure: it depends only on the request, the slice, the
-// inventory and the existing slivers. Its cost grows with the request, not with the
-// inventory. It also assigns network resources to links: physical interfaces, VLANs
-// and addresses.
+// none fits. The choice depends only on the request, the interval, the inventory, the
+// operators' plan, and what slivers hold in the interval. Its cost grows with the inventory, with
+// the number of slivers, and with the request. It also assigns network resources to links:
+// physical interfaces, VLANs and addresses.
 //
-//	inventory.Inventory ──> Index <── Stage, Publish, Rollback ── store
-//	                          │
-//	rspec.Request ──────────> Bind ──> Binding, or *UnsatisfiedError
+//	inventory, plan, calendar of the store ──> View ──> Availability
+//	                                             │
+//	Request, interval ─────────────────────────> Bind ──> Binding, or *UnsatisfiedError
 //
-// The Index sorts components into classes, one for each sliver type and one
-// for each sliver type on each hardware type, and keeps in trees how many
-// slivers fit on each. Bind picks components from the trees, counts its own picks, and
-// changes nothing in the index; the store notifies the index when the slivers exist.
+// Bind reads the whole calendar, and adds up what slivers hold in the interval. Of a shared
+// component or a physical interface it then takes the most that is held at one time. It sorts the
+// components on which a node fits, counts its own choices, and changes nothing. The store's
+// calendar has the new slivers when they are stored.
 //
 // The rules, in the order of Bind:
 //
@@ -28,13 +28,18 @@
 //   - Any other node gets a shared component first: one that only its own slice
 //     uses, then any in use, then an empty one; then an exclusive component. So
 //     hosts fill up before others are opened.
-//   - Among equals the first in the inventory is taken.
+//   - For a node with constraints, the components with the highest score come first, whatever
+//     their kind. Among equals, the one that exceeds the constraints least is taken, then the
+//     first in the inventory.
+//   - If no component is left for a node, nodes that name none move to other components. Then
+//     each of them gets its best component that leaves room for all others.
+//   - A sliver whose lease has ended holds its component until its record is deleted.
 //   - A released sliver holds its component until it is clean. A node that names the
 //     component is refused with BUSY; other nodes skip it.
 //   - Components that the Permit of a caller excludes are skipped. A request that names
 //     one, or for which only these have room, is refused with the text of the Permit.
-//   - A drained component takes no new slivers, nor does one under maintenance (SetPlan,
-//     Advance). A node that names it is refused, with the end of the maintenance; other
+//   - A drained component takes no new slivers, nor does one that is under maintenance when the
+//     interval begins. A node that names it is refused, with the end of the maintenance; other
 //     nodes skip it.
 //
 // The rules for links, if the inventory lists physical interfaces for all chosen components:
@@ -57,23 +62,34 @@
 //     that its slice does not use.
 //   - A released sliver also holds its network resources until it is clean.
 //
-// The index may change to another inventory (Prepare): slivers keep the component of
-// their URN, or else the one with the same name at their provider. Their amounts then
-// count against the new capacities.
+// If the inventory has changed since a sliver was reserved, the sliver holds the component of its
+// URN, or else the one with the same name at its provider. Its amounts count against the present
+// capacity.
 //
-// The package never reads the store, a clock or a provider; callers pass the time
-// (Advance).
+// The package never reads the store, a clock or a provider. Callers pass the calendar and the time
+// in the View.
 //
 // # Decisions
 //
+//   - no index: Bind reads what slivers hold from the calendar of the store. An index in memory
+//     would have to follow each change of the store, the inventory and the plan: [View].
+//   - future slivers: what is held is the most at any time in the interval. The sum of all slivers
+//     would refuse requests for which there is room: [peaks].
+//   - tags and public addresses: one is free only if no sliver holds it at any time in the
+//     interval, because a link or node keeps its own for the whole lease: [pool].
+//   - nodes without room: other nodes move, so that a request is not refused only because of its
+//     order. The number of steps is limited, because requests may be hostile: [placement],
+//     [maxSteps].
+//   - constraints: they are compared once for each kind of component, before the decision, for
+//     which other callers wait: [Request.Prepare].
 //   - order of nodes: bound, colocated, with a hardware type, alone, all others. The most
 //     constrained nodes choose first: [Bind].
 //   - order of hosts: those that the slice uses, then other used ones, then empty ones. So empty
 //     hosts remain for exclusive nodes: [ownHosts].
-//   - links that do not fit: Bind tries up to 8 other placements of the nodes that name no
+//   - links that do not fit: Bind tries up to 16 other placements of the nodes that name no
 //     component, and 2 for requests of 10,000 nodes, to limit the time: [maxTries].
 //   - capacity of a link: the records of the slivers at its ends hold it, because a record of the
-//     link could disagree with them: [portHold].
+//     link could disagree with them: [patchbay/am.InterfaceHold].
 //   - property between an interface and all others of its link: it takes capacity of that
 //     interface only, because the shares of the others are unknown: [qualities].
 //   - choice of a physical link: it must join all wired ends. Interfaces with the fewest links

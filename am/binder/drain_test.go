@@ -18,9 +18,9 @@ func TestDrainByPlan(t *testing.T) {
 				some = []string{held}
 			}
 			x, like, before := holding(site(t, testbed), some...), holding(site(t, inInventory), some...), holding(site(t, testbed), some...)
-			x.SetPlan(planned(t, drained), hour(0))
-			bind := func(x *Index) string {
-				got, err := Bind(request(strings.Split(asked, ",")...), x, slice("mine"))
+			x.plan, x.now = planned(t, drained), hour(0)
+			bind := func(x *holdings) string {
+				got, err := bind(request(strings.Split(asked, ",")...), x, slice("mine"))
 				if err != nil {
 					return err.(*UnsatisfiedError).Reasons[0].Code.String() + " " + err.Error()
 				}
@@ -29,16 +29,16 @@ func TestDrainByPlan(t *testing.T) {
 			if got, want := bind(x), bind(like); got != want {
 				t.Errorf("%q beside %q: %s, in the inventory %s", asked, held, got, want)
 			}
-			for i := range x.Inventory().Components {
-				if x.Free(i) != like.Free(i) {
-					t.Errorf("beside %q: %d fit on %s, %d if the inventory drains it", held, x.Free(i), x.Inventory().Components[i].Name, like.Free(i))
+			for i := range x.inv.Components {
+				if x.free(i) != like.free(i) {
+					t.Errorf("beside %q: %d fit on %s, %d if the inventory drains it", held, x.free(i), x.inv.Components[i].Name, like.free(i))
 				}
 			}
-			x.SetInventory(site(t, testbed)) // keeps it
+			x.inv = site(t, testbed) // keeps it
 			if got, want := bind(x), bind(like); got != want {
 				t.Errorf("%q beside %q with a new inventory: %s, want %s", asked, held, got, want)
 			}
-			x.SetPlan(planned(t, ""), hour(1))
+			x.plan, x.now = planned(t, ""), hour(1)
 			if got, want := bind(x), bind(before); got != want {
 				t.Errorf("%q beside %q when it is taken back: %s, want %s", asked, held, got, want)
 			}
@@ -47,18 +47,17 @@ func TestDrainByPlan(t *testing.T) {
 }
 
 func TestDrainShows(t *testing.T) {
-	x := NewIndex(site(t, testbed))
-	before := x.Version()
-	x.SetPlan(planned(t, "drained: [{components: [pc1]}]\n"), hour(0))
-	if x.Version() == before || x.Free(0) != 0 || x.Free(1) != 1 {
-		t.Errorf("drained: %d and %d fit", x.Free(0), x.Free(1))
+	x := newHoldings(site(t, testbed))
+	x.plan, x.now = planned(t, "drained: [{components: [pc1]}]\n"), hour(0)
+	if x.free(0) != 0 || x.free(1) != 1 {
+		t.Errorf("drained: %d and %d fit", x.free(0), x.free(1))
 	}
-	x.Advance(hour(9)) // no time ends it
-	if x.Free(0) != 0 {
+	x.now = hour(9) // no time ends it
+	if x.free(0) != 0 {
 		t.Error("it has ended by itself")
 	}
-	x.SetPlan(nil, hour(9))
-	if x.Free(0) != 1 {
+	x.plan, x.now = nil, hour(9)
+	if x.free(0) != 1 {
 		t.Error("what was taken back is still drained")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"patchbay/am/maintenance"
 	"patchbay/inventory"
 	"patchbay/inventory/suggest"
+	"patchbay/rspec/match"
 )
 
 func (b *binding) refuse(n *node, c am.Code, format string, args ...any) {
@@ -94,11 +95,18 @@ func (b *binding) refuseUnjoined(w *wire) {
 		}
 		where = append(where, fmt.Sprintf("node %.80q is on %s (%s)", n.Node.ClientID, n.Component.Name, list(links, identity)))
 	}
+	if len(w.only) > 0 {
+		first = w.only[0]
+	}
 	var others []string
 	for _, p := range first.Interfaces[:min(len(first.Interfaces), maxSearched)] {
 		if len(others) <= 10 && p.CarriesLinks() && !slices.Contains(others, p.Component.Name) {
 			others = append(others, p.Component.Name)
 		}
+	}
+	if len(w.only) > 0 {
+		b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link that it allows (%s) joins its nodes: %s; take components that are on one, such as %s", list(w.only, linkName), strings.Join(where, ", "), list(others, identity))
+		return
 	}
 	b.refuseLink(w, am.Unsupported, am.NoDetail, "no physical link joins its nodes: %s; take components that are on one, such as %s, which joins %s", strings.Join(where, ", "), first.Name, list(others, identity))
 }
@@ -126,10 +134,10 @@ func (b *binding) refuseNamed(n *node, c *inventory.Component, v verdict) {
 	case closed:
 		b.refuseFor(n, id, am.TooBig, `another slice has the whole of %s by exclusive="true"; try again when that slice has ended, or take another component; %s`, c.Name, b.freeText(n.SliverType))
 	case full:
-		left := am.Fits(c.Capacity, b.x.usage[c.Index].used, n.Amount, atEnd)
+		left := am.Fits(c.Capacity, b.x.usage[c.Index].used, n.amountOn(c), atEnd)
 		b.refuseFor(n, id, am.TooBig, "%s has room for %d %s, fewer than the request asks for; %s", c.Name, left, n.SliverType.Name, b.freeText(n.SliverType))
 	case cleaning:
-		b.refuseFor(n, id, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.CleaningTime)
+		b.refuseFor(n, id, am.Busy, "%s is being cleaned after its last use, which usually takes up to %s; try again then", c.Name, b.x.inv.Cleaning(c))
 	case taken:
 		b.refuseFor(n, id, am.BadArgs, "%s is exclusive, and another node of the request is on it; place only one node there", c.Name)
 	case occupied:
@@ -155,20 +163,23 @@ func (b *binding) maintenanceOf(c *class) *maintenance.Window {
 	if c.serving > 0 || c.away == 0 {
 		return nil
 	}
-	if b.awayCache[c] == nil {
-		for _, i := range c.members {
-			if w := b.x.maintenanceOf(i); w != nil && !b.x.drained(i) {
-				b.awayCache[c] = w
-				break
-			}
+	for _, i := range c.members {
+		if w := b.x.maintenanceOf(i); w != nil && !b.x.drained(i) {
+			return w
 		}
 	}
-	return b.awayCache[c]
+	return nil
 }
 
-func (b *binding) refuseUnbound(n *node, c *class) {
+func (b *binding) refuseUnbound(n *node) {
 	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
+	k := n.class()
+	c := b.class(k)
+	if len(c.members) == 0 {
+		b.refuseUnmatched(n)
 		return
 	}
 	what := n.SliverType.Name
@@ -179,10 +190,11 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	if n.hardware == "" {
 		others = b.freeText(nil)
 	}
+	others = b.removals(n) + others
 	if c.away > 0 {
 		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
 	}
-	switch away, closed := b.maintenanceOf(c), b.closedIn(c); {
+	switch away, closed := b.maintenanceOf(c), b.closedIn(k); {
 	case away != nil:
 		b.refuseMaintained(n, "every "+what, away, b.freeText(n.SliverType))
 	case c.serving == 0:
@@ -190,7 +202,7 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
 		b.refuseFor(n, exclusive, am.Refused, `components with %s are shared, and no slice can have one alone; drop exclusive="true" to share one`, what)
 	case c.slots == 0 && closed > 0 && closed+c.cleaning == c.serving:
-		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedList(c), others)
+		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedList(k), others)
 	case c.slots == 0 && closed > 0:
 		b.refuse(n, am.TooBig, `no %s is free: %d of %d are held, %d of these whole by exclusive="true" of other slices; %s`, what, c.serving-c.cleaning, c.serving, closed, others)
 	case c.slots == 0 && c.cleaning > 0:
@@ -204,7 +216,8 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 		}
 		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.freeText(n.SliverType))
 	default:
-		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(c)
+		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(k)
+		text += strings.TrimSuffix("; "+b.removals(n), "; ")
 		if free := b.free(n.SliverType); free != "" {
 			text += "; " + free
 		}
@@ -212,44 +225,106 @@ func (b *binding) refuseUnbound(n *node, c *class) {
 	}
 }
 
+// refuseMismatch refuses a node that names a component that does not satisfy its constraints.
+func (b *binding) refuseMismatch(n *node, c *inventory.Component) {
+	e := n.matching.explain([]*inventory.Component{c})
+	b.refuseFor(n, "require", am.Unsupported, "%s does not satisfy %s; %s", c.Name, e.Removals[0].Constraint, remedyOf(e))
+}
+
+// refuseUnmatched refuses a node whose constraints no component satisfies.
+func (b *binding) refuseUnmatched(n *node) {
+	k := n.class()
+	k.matching = nil
+	var all []*inventory.Component
+	for _, i := range b.class(k).members {
+		all = append(all, b.x.inv.Components[i])
+	}
+	e := n.matching.explain(all) // all offer the type, so constraints remove them
+	b.refuseFor(n, "require", am.Unsupported, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, e.Removals[len(e.Removals)-1].Constraint)
+}
+
+func remedyOf(e *match.NoneError) string {
+	if len(e.Nearest) == 0 {
+		return "nothing is known about that feature there; name another component, or none"
+	}
+	return fmt.Sprintf("it has %s; name another component, or none", strings.Join(e.Nearest, ", "))
+}
+
+// removals returns a text about how many candidates each constraint of n removes, with a
+// separator at its end. It returns "" if the constraints remove none.
+func (b *binding) removals(n *node) string {
+	if n.matching == nil {
+		return ""
+	}
+	k := n.class()
+	k.matching = nil
+	var all []*inventory.Component
+	for _, i := range b.class(k).members {
+		all = append(all, b.x.inv.Components[i])
+	}
+	removals, _, _ := n.matching.requirements.Removals(n.matching.candidates(all))
+	if len(removals) == 0 {
+		return ""
+	}
+	var texts []string
+	for _, r := range removals {
+		texts = append(texts, fmt.Sprintf("%s removes %d", r.Constraint, r.Removed))
+	}
+	return fmt.Sprintf("of %d candidates, %s; ", len(all), strings.Join(texts, ", "))
+}
+
+// explain returns why none of the components satisfies the constraints.
+func (m *matching) explain(all []*inventory.Component) *match.NoneError {
+	return m.requirements.Explain(m.candidates(all))
+}
+
+func (m *matching) candidates(all []*inventory.Component) []match.Candidates {
+	list := make([]match.Candidates, len(all))
+	for i, c := range all {
+		list[i] = match.Candidates{Offers: inventory.CapabilitiesOf(c, m.sliverType, m.image), Number: 1}
+	}
+	return list
+}
+
 func (b *binding) requested(n *node) (all int) {
 	for i := range b.nodes {
-		if b.nodes[i].SliverType == n.SliverType && b.nodes[i].hardware == n.hardware {
+		if o := &b.nodes[i]; o.SliverType == n.SliverType && o.hardware == n.hardware && o.matching == n.matching {
 			all++
 		}
 	}
 	return all
 }
 
-// closedIn counts the shared components of class c that other slices hold exclusively.
-func (b *binding) closedIn(c *class) int {
-	if all, known := b.closed[c]; known {
+// closedIn counts the shared components of the class of k that other slices hold exclusively.
+func (b *binding) closedIn(k classKey) int {
+	if all, known := b.closed[k]; known {
 		return len(all)
 	}
 	var all []string
-	for _, i := range c.members {
-		if !b.x.inv.Components[i].Exclusive && b.x.usage[i].exclusive > b.mine[i].exclusive {
+	for _, i := range b.class(k).members {
+		if !b.x.inv.Components[i].Exclusive && b.x.usage[i].othersExclusive > 0 {
 			all = append(all, b.x.inv.Components[i].Name)
 		}
 	}
 	if b.closed == nil {
-		b.closed = map[*class][]string{}
+		b.closed = map[classKey][]string{}
 	}
-	b.closed[c] = all
+	b.closed[k] = all
 	return len(all)
 }
 
 // closedList requires an earlier call of closedIn.
-func (b *binding) closedList(c *class) string { return list(b.closed[c], identity) }
+func (b *binding) closedList(k classKey) string { return list(b.closed[k], identity) }
 
 // limitOf returns a text about the resource that limits how many slivers of a class fit. It
 // returns "" if the slots are the limit, if no single resource is the limit, or if the class
 // is too large to check.
-func (b *binding) limitOf(c *class) string {
+func (b *binding) limitOf(k classKey) string {
+	c := b.class(k)
 	if len(c.members) > maxSearched {
 		return ""
 	}
-	need := c.sliverType.Needs
+	need := k.sliverType.Needs
 	fits := func(need am.Amount) (sum int64) {
 		for _, i := range c.members {
 			if !b.x.drained(i) && b.x.maintenanceOf(i) == nil {
@@ -276,9 +351,14 @@ func (b *binding) limitOf(c *class) string {
 	return ""
 }
 
-func (b *binding) refuseGroup(n *node, name string, size int, c *class) {
+func (b *binding) refuseGroup(n *node, name string, size int) {
 	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
+	c := b.class(n.class())
+	if len(c.members) == 0 {
+		b.refuseUnmatched(n)
 		return
 	}
 	if away := b.maintenanceOf(c); away != nil {
@@ -316,7 +396,7 @@ func (b *binding) free(t *inventory.SliverType) string {
 func (b *binding) freeOf(leading *inventory.SliverType, others ...*inventory.SliverType) string {
 	var all []string
 	add := func(t *inventory.SliverType) {
-		if c := b.x.classes[classKey{sliverType: t}]; c != nil && c.slots > 0 && len(all) < 3 {
+		if c := b.class(classKey{sliverType: t}); c.slots > 0 && len(all) < 3 {
 			all = append(all, plural(c.slots, t.Name))
 		}
 	}
@@ -395,6 +475,7 @@ func list[T any](all []T, name func(T) string) string {
 	return strings.Join(names, ", ")
 }
 
+func linkName(l *inventory.Link) string       { return l.Name }
 func identity(s string) string                { return s }
 func typeName(t *inventory.SliverType) string { return t.Name }
 func imageName(i *inventory.Image) string     { return i.Name }

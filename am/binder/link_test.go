@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"
 )
@@ -143,9 +142,9 @@ func record(id, of string, b Bound) am.Sliver {
 }
 
 // allocate binds a request and publishes its slivers, named NAME-0, NAME-1, ….
-func allocate(t *testing.T, x *Index, name, of string, r *rspec.Request) []am.Sliver {
+func allocate(t *testing.T, x *holdings, name, of string, r *rspec.Request) []am.Sliver {
 	t.Helper()
-	b, err := Bind(r, x, slice(of))
+	b, err := bind(r, x, slice(of))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +152,7 @@ func allocate(t *testing.T, x *Index, name, of string, r *rspec.Request) []am.Sl
 	for i, n := range b.Nodes {
 		all = append(all, record(fmt.Sprint(name, "-", i), of, n))
 	}
-	stage(x, all...)
-	x.Publish()
+	x.put(all...)
 	return all
 }
 
@@ -276,8 +274,8 @@ func TestBindLinks(t *testing.T) {
 		{"more links than networks", []string{vm, vm}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3", "p a:4 b:4"}, "p:104 6/0", ""},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
-			x := NewIndex(site(t, switched))
-			b, err := Bind(linked(request(tt.nodes...), tt.links...), x, slice("mine"))
+			x := newHoldings(site(t, switched))
+			b, err := bind(linked(request(tt.nodes...), tt.links...), x, slice("mine"))
 			if diff := cmp.Diff(tt.want, wiring(b, err)); diff != "" {
 				t.Errorf("%s\n%v", diff, err)
 			}
@@ -321,7 +319,7 @@ func TestPropertiesOfALANTakeTheLargest(t *testing.T) {
 		for i := range r.Nodes {
 			r.Nodes[i].HardwareType = "fast"
 		}
-		return Bind(r, NewIndex(site(t, text)), slice("mine"))
+		return bind(r, newHoldings(site(t, text)), slice("mine"))
 	}
 	b, err := bind(10_000_000)
 	if err != nil {
@@ -342,46 +340,44 @@ func TestPropertiesOfALANTakeTheLargest(t *testing.T) {
 func TestAssignedAddressesAreNewToTheSlice(t *testing.T) {
 	used := []netip.Prefix{netip.MustParsePrefix("10.128.0.1/24"), netip.MustParsePrefix("10.128.0.2/24")}
 	r := linked(request("type=vm", "type=vm"), "l a:0,10.128.0.9/24 b:0")
-	b, err := Bind(r, NewIndex(site(t, switched)), slice("mine"), used...)
+	b, err := bind(r, newHoldings(site(t, switched)), slice("mine"), used...)
 	if got := wiring(b, err); got != "a:0=h1 10.128.0.9/24; b:0=h1 10.128.0.3/24" {
 		t.Error(got, err)
 	}
 }
 
 func TestPublicAddresses(t *testing.T) {
-	x := NewIndex(site(t, switched))
+	x := newHoldings(site(t, switched))
 	r := request("", "", "")
 	r.Nodes[0].RoutableIP, r.Nodes[2].RoutableIP = true, true
 	held := allocate(t, x, "x", "s", r)
-	if x.FreePublicAddresses() != 0 {
-		t.Errorf("%d public addresses are left", x.FreePublicAddresses())
+	if x.freePublicAddresses() != 0 {
+		t.Errorf("%d public addresses are left", x.freePublicAddresses())
 	}
 	if held[0].PublicAddress.String() != "192.0.2.10" || held[1].PublicAddress.IsValid() || held[2].PublicAddress.String() != "192.0.2.11" {
 		t.Errorf("%v, %v, %v", held[0].PublicAddress, held[1].PublicAddress, held[2].PublicAddress)
 	}
 	one := request("")
 	one.Nodes[0].RoutableIP = true
-	_, err := Bind(one, x, slice("mine"))
+	_, err := bind(one, x, slice("mine"))
 	if got := result(Binding{}, err); got != "a:1 6/26" || !strings.Contains(err.Error(), "none of the 2 public addresses of this aggregate is free") {
 		t.Errorf("%s: %v", got, err)
 	}
-	_, err = Bind(r, NewIndex(site(t, strings.Replace(switched, "..192.0.2.11", "..192.0.2.10", 1))), slice("mine"))
+	_, err = bind(r, newHoldings(site(t, strings.Replace(switched, "..192.0.2.11", "..192.0.2.10", 1))), slice("mine"))
 	if want := "the request asks for 2 public addresses; this aggregate has 1, of which 1 free; leave routable_control_ip out"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("asking for more than there are: %v", err)
 	}
 	held[0].Status.Allocation = am.Unallocated
-	stage(x, held[0])
-	x.Publish()
-	if _, err := Bind(one, x, slice("mine")); err == nil {
+	x.put(held[0])
+	if _, err := bind(one, x, slice("mine")); err == nil {
 		t.Error("an address is given again before its sliver is gone")
 	}
-	x.Stage(store.ChangeSet{Delete: []store.Key{store.SliverKey(held[0].URN)}})
-	x.Publish()
-	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.String() != "192.0.2.10" || x.FreePublicAddresses() != 1 {
+	x.remove(held[0])
+	if b, err := bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.String() != "192.0.2.10" || x.freePublicAddresses() != 1 {
 		t.Errorf("%v, %v", b, err)
 	}
-	x = NewIndex(site(t, testbed))
-	if b, err := Bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.IsValid() {
+	x = newHoldings(site(t, testbed))
+	if b, err := bind(one, x, slice("mine")); err != nil || b.Nodes[0].PublicAddress.IsValid() {
 		t.Errorf("without a pool: %v, %v", b, err)
 	}
 }
@@ -389,66 +385,54 @@ func TestPublicAddresses(t *testing.T) {
 // TestLinksHoldUntilTheirRecordsAreDeleted takes all of an interface and waits
 // for it.
 func TestLinksHoldUntilTheirRecordsAreDeleted(t *testing.T) {
-	x := NewIndex(site(t, switched))
+	x := newHoldings(site(t, switched))
 	full := func() *rspec.Request {
 		return linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=600000")
 	}
 	held := allocate(t, x, "x", "s", full())
 	refused := func(when string) {
 		t.Helper()
-		if got := wiring(Bind(full(), x, slice("mine"))); got != "l:100 6/25" {
+		if got := wiring(bind(full(), x, slice("mine"))); got != "l:100 6/25" {
 			t.Errorf("%s: %s", when, got)
 		}
 	}
 	refused("while it is held")
-	if got := wiring(Bind(linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=400000"), x, slice("mine"))); !strings.Contains(got, "#101") {
+	if got := wiring(bind(linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=400000"), x, slice("mine"))); !strings.Contains(got, "#101") {
 		t.Errorf("what is left with a tag of its own: %s", got)
 	}
 	for i := range held {
 		held[i].Status.Allocation = am.Unallocated
 	}
-	stage(x, held...)
-	x.Publish()
+	x.put(held...)
 	refused("while it is being cleaned")
-	x.SetInventory(site(t, strings.Replace(switched, "[100..102]", "[101..103]", 1)))
+	x.inv = site(t, strings.Replace(switched, "[100..102]", "[101..103]", 1))
 	refused("after the inventory was read again")
-	var gone store.ChangeSet
 	for _, s := range held {
-		gone.Remove(store.SliverKey(s.URN))
+		x.remove(s)
 	}
-	x.Stage(gone)
-	x.Rollback()
-	refused("after a rollback")
-	x.Stage(gone)
-	x.Publish()
-	if got := wiring(Bind(full(), x, slice("mine"))); !strings.Contains(got, "a:0=h1:nic >600000 <0 #101") {
+	if got := wiring(bind(full(), x, slice("mine"))); !strings.Contains(got, "a:0=h1:nic >600000 <0 #101") {
 		t.Errorf("after it is gone: %s", got)
-	}
-	for i, p := range x.network.ports {
-		if p != (port{}) {
-			t.Errorf("something is left on %s: %+v", x.inv.Interfaces[i].URN, p)
-		}
 	}
 }
 
 func TestAddressesOfTheSliceAreNotUsedAgain(t *testing.T) {
-	x := NewIndex(site(t, switched))
+	x := newHoldings(site(t, switched))
 	r := linked(request("type=vm"), "l a:0")
 	used := []netip.Prefix{netip.MustParsePrefix("10.128.0.7/24"), netip.MustParsePrefix("10.128.2.1/23"), netip.MustParsePrefix("fd00::1/64")}
-	if got := wiring(Bind(r, x, slice("mine"), used...)); got != "a:0=h1 10.128.1.1/24" {
+	if got := wiring(bind(r, x, slice("mine"), used...)); got != "a:0=h1 10.128.1.1/24" {
 		t.Error(got)
 	}
 	used = append(used, netip.MustParsePrefix("10.128.1.200/25"))
-	if got := wiring(Bind(r, x, slice("mine"), used...)); got != "l:100 6/0" {
+	if got := wiring(bind(r, x, slice("mine"), used...)); got != "l:100 6/0" {
 		t.Error(got)
 	}
 }
 
 func TestLargeLANGetsALargeNetwork(t *testing.T) {
 	for n, want := range map[int]string{254: "10.128.0.254/24", 255: "10.128.0.255/23", 1022: "10.128.3.254/22", 1023: ""} {
-		x := NewIndex(site(t, strings.Replace(switched, "slots: 4", "slots: 2000", 1)))
+		x := newHoldings(site(t, strings.Replace(switched, "slots: 4", "slots: 2000", 1)))
 		r := lan(n, "vm", 0)
-		b, err := Bind(r, x, slice("mine"))
+		b, err := bind(r, x, slice("mine"))
 		if (err == nil) != (want != "") || err == nil && b.Nodes[n-1].Interfaces[0].Addresses[0].String() != want {
 			t.Errorf("%d interfaces: %v, want the last to be %s", n, err, want)
 		}
@@ -462,31 +446,26 @@ func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
 	shared := func() *rspec.Request { return linked(request("on=h1", "on=h2"), "l a:0 b:0 shared=exchange") }
 	swapped := strings.NewReplacer("[100..102]", "[1750]", "tag: 1750", "tag: 100").Replace(switched)
 
-	x := NewIndex(site(t, switched))
+	x := newHoldings(site(t, switched))
 	held := allocate(t, x, "x", "s", alone())
-	x.SetInventory(site(t, swapped))
-	if got := wiring(Bind(shared(), x, slice("mine"))); got != "l:100 24/24" {
+	x.inv = site(t, swapped)
+	if got := wiring(bind(shared(), x, slice("mine"))); got != "l:100 24/24" {
 		t.Errorf("a shared VLAN with the tag of a link: %s", got)
 	}
-	stage(x, held...)
-	x.Rollback()
-	var gone store.ChangeSet
 	for _, s := range held {
-		gone.Remove(store.SliverKey(s.URN))
+		x.remove(s)
 	}
-	x.Stage(gone)
-	x.Publish()
-	if got := wiring(Bind(shared(), x, slice("mine"))); !strings.Contains(got, "#100") {
+	if got := wiring(bind(shared(), x, slice("mine"))); !strings.Contains(got, "#100") {
 		t.Errorf("when the link is gone: %s", got)
 	}
 
-	x = NewIndex(site(t, switched))
+	x = newHoldings(site(t, switched))
 	allocate(t, x, "x", "s", shared())
-	if got := wiring(Bind(shared(), x, slice("mine"))); !strings.Contains(got, "#1750") {
+	if got := wiring(bind(shared(), x, slice("mine"))); !strings.Contains(got, "#1750") {
 		t.Errorf("two slices on a shared VLAN: %s", got)
 	}
-	x.SetInventory(site(t, swapped))
-	if got := wiring(Bind(alone(), x, slice("mine"))); got != "l:100 24/24" {
+	x.inv = site(t, swapped)
+	if got := wiring(bind(alone(), x, slice("mine"))); got != "l:100 24/24" {
 		t.Errorf("a link with the tag of a shared VLAN: %s", got)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -27,7 +26,7 @@ type linkModel struct {
 
 // held is what slivers hold of an interface.
 func (m *linkModel) held(u urn.URN) (p port) {
-	for _, s := range m.slivers {
+	for _, s := range m.x.slivers {
 		for _, i := range s.Interfaces {
 			if i.Component == u {
 				p.out, p.in, p.users = p.out+i.Out, p.in+i.In, p.users+1
@@ -38,21 +37,21 @@ func (m *linkModel) held(u urn.URN) (p port) {
 }
 
 // check holds the slivers against every promise that links make.
-func (m *linkModel) check(t *rapid.T, x *Index) {
+func (m *linkModel) check(t *rapid.T, x *holdings) {
 	for i, p := range m.v.Interfaces {
 		held := m.held(p.URN)
 		if p.Capacity > 0 && (held.out > p.Capacity || held.in > p.Capacity) {
 			t.Fatalf("%s carries %d: %+v are booked", p.URN, p.Capacity, held)
 		}
-		if held != x.network.ports[i] {
-			t.Fatalf("%s: the index counts %+v, there are %+v", p.URN, x.network.ports[i], held)
+		if now := x.occupied().network.ports[i]; held != now {
+			t.Fatalf("%s: the index counts %+v, there are %+v", p.URN, now, held)
 		}
 	}
 	tags := map[int]string{}
 	public := map[netip.Addr]string{}
 	onLink := map[string]netip.Addr{}
 	networks := map[string]map[netip.Prefix]string{} // of live slivers: slice → network → link
-	for key, s := range m.slivers {
+	for key, s := range m.x.slivers {
 		if a := s.PublicAddress; a.IsValid() {
 			if public[a] != "" {
 				t.Fatalf("%s has two slivers, %s and %s", a, public[a], key)
@@ -95,12 +94,12 @@ func (m *linkModel) check(t *rapid.T, x *Index) {
 		}
 	}
 	for _, tag := range m.v.VLANs {
-		if free := x.network.tags.free.at(x.network.tags.place[tag]) == 1; free != (tags[tag] == "") {
+		if free := !x.occupied().network.tags.held[tag]; free != (tags[tag] == "") {
 			t.Fatalf("tag %d: free is %v, it is held by %q", tag, free, tags[tag])
 		}
 	}
-	if x.network.public.held != len(public) {
-		t.Fatalf("%d public addresses are held by the index, %d there are", x.network.public.held, len(public))
+	if n := len(x.occupied().network.public.held); n != len(public) {
+		t.Fatalf("%d public addresses are held by the index, %d there are", n, len(public))
 	}
 }
 
@@ -264,7 +263,7 @@ func TestLinkModel(t *testing.T) {
 		x := m.x
 		serial := 0
 		addresses := func(of string) (all []netip.Prefix) {
-			for _, s := range m.slivers {
+			for _, s := range m.x.slivers {
 				if s.Slice == slice(of) && s.Status.Allocation != am.Unallocated {
 					for _, i := range s.Interfaces {
 						all = append(all, i.Addresses...)
@@ -277,8 +276,8 @@ func TestLinkModel(t *testing.T) {
 			"allocate": func(t *rapid.T) {
 				of := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "slice")
 				r := drawLinks(t, m.v)
-				b, err := Bind(r, x, slice(of), addresses(of)...)
-				if again, err2 := Bind(r, x, slice(of), addresses(of)...); fmt.Sprint(wiring(b, err), err) != fmt.Sprint(wiring(again, err2), err2) {
+				b, err := bind(r, x, slice(of), addresses(of)...)
+				if again, err2 := bind(r, x, slice(of), addresses(of)...); fmt.Sprint(wiring(b, err), err) != fmt.Sprint(wiring(again, err2), err2) {
 					t.Fatalf("two answers: %s, %v; %s, %v", wiring(b, err), err, wiring(again, err2), err2)
 				}
 				if err != nil {
@@ -302,9 +301,8 @@ func TestLinkModel(t *testing.T) {
 				}
 				for i, n := range b.Nodes {
 					s := record(fmt.Sprint(serial, "-", i), of, n)
-					k := store.SliverKey(s.URN).ID
-					m.slivers[k], m.of[k] = s, serial
-					stage(x, s)
+					m.of[s.URN.Key()] = serial
+					x.put(s)
 				}
 			},
 			"one link": func(t *rapid.T) {
@@ -318,7 +316,7 @@ func TestLinkModel(t *testing.T) {
 					id := []string{"a", "b"}[i]
 					r.Nodes = append(r.Nodes, rspec.Node{ClientID: id, ComponentID: c.URN.String(), Interfaces: []rspec.Interface{{ClientID: id + ":0"}}})
 				}
-				_, err := Bind(r, x, slice("z"))
+				_, err := bind(r, x, slice("z"))
 				got := ""
 				if e, ok := errors.AsType[*UnsatisfiedError](err); ok {
 					if e.Reasons[0].Kind == "node" || e.Reasons[0].Code == am.NoVLAN {

@@ -10,18 +10,14 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/maintenance"
-	"patchbay/am/store"
 	"patchbay/inventory"
 )
 
-// lives are slivers as a plain map, beside an index that learns of the same.
+// lives are slivers, with maintenance at a site.
 type lives struct {
-	x         *Index
-	v         *inventory.Inventory
-	slivers   map[string]am.Sliver // by key
-	published map[string]am.Sliver
-	moment           // of maintenance
-	shown     moment // as Free tells it
+	x *holdings
+	v *inventory.Inventory
+	moment
 }
 
 // moment is a plan at a time.
@@ -34,30 +30,15 @@ func (m moment) serves(c *inventory.Component) bool {
 	return !c.Drained && m.plan.WindowAt(c.Name, m.now) == nil
 }
 
-func newLives(v *inventory.Inventory) *lives {
-	return &lives{x: NewIndex(v), v: v, slivers: map[string]am.Sliver{}, published: map[string]am.Sliver{}}
-}
+func newLives(v *inventory.Inventory) *lives { return &lives{x: newHoldings(v), v: v} }
 
 // pick is one of the slivers, if there are any.
 func (l *lives) pick(t *rapid.T) (am.Sliver, bool) {
-	ids := slices.Sorted(maps.Keys(l.slivers))
+	ids := slices.Sorted(maps.Keys(l.x.slivers))
 	if len(ids) == 0 {
 		return am.Sliver{}, false
 	}
-	return l.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
-}
-
-// publish makes what was staged lasting.
-func (l *lives) publish() {
-	l.x.Publish()
-	l.published, l.shown = maps.Clone(l.slivers), l.moment
-}
-
-// began notes that maintenance has changed: it shows with what is staged.
-func (l *lives) began() {
-	if len(l.x.undo) == 0 {
-		l.shown = l.moment
-	}
+	return l.x.slivers[rapid.SampledFrom(ids).Draw(t, "sliver")], true
 }
 
 // drawPlan makes a plan of a few hours.
@@ -86,36 +67,25 @@ func (l *lives) steps(sites []*inventory.Inventory, actions map[string]func(*rap
 		"release": func(t *rapid.T) {
 			if s, ok := l.pick(t); ok {
 				s.Status.Allocation = am.Unallocated
-				l.slivers[store.SliverKey(s.URN).ID] = s
-				stage(l.x, s)
+				l.x.put(s)
 			}
 		},
 		"forget": func(t *rapid.T) {
 			if s, ok := l.pick(t); ok {
-				k := store.SliverKey(s.URN)
-				delete(l.slivers, k.ID)
-				l.x.Stage(store.ChangeSet{Delete: []store.Key{k}})
+				l.x.remove(s)
 			}
 		},
-		"publish": func(*rapid.T) { l.publish() },
-		"rollback": func(*rapid.T) {
-			l.x.Rollback()
-			l.slivers, l.shown = maps.Clone(l.published), l.moment
-		},
-		"heed": func(t *rapid.T) {
+		"plan": func(t *rapid.T) {
 			l.plan = drawPlan(t, l.v)
-			l.x.SetPlan(l.plan, l.now)
-			l.began()
+			l.x.plan = l.plan
 		},
 		"pass the time": func(t *rapid.T) { // or set the clock
 			l.now = time.Date(2030, 1, 1, 0, rapid.IntRange(0, 12*60).Draw(t, "minute"), 0, 0, time.UTC)
-			l.x.Advance(l.now)
-			l.began()
+			l.x.now = l.now
 		},
 		"reload": func(t *rapid.T) {
-			l.publish()
 			l.v = rapid.SampledFrom(sites).Draw(t, "site")
-			l.x.SetInventory(l.v)
+			l.x.inv = l.v
 		},
 	}
 	maps.Copy(all, actions)

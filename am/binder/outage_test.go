@@ -3,7 +3,6 @@ package binder
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -53,9 +52,9 @@ func TestMaintenance(t *testing.T) {
 		{"what is not there is no matter", window("other"), "", nil, 9, "a=pc1"},
 	} {
 		x := holding(site(t, testbed), tt.held...)
-		x.SetPlan(planned(t, "planned:\n"+tt.windows), hour(0))
-		x.Advance(hour(tt.hour))
-		got, err := Bind(request(strings.Split(tt.request, ",")...), x, slice("mine"))
+		x.plan, x.now = planned(t, "planned:\n"+tt.windows), hour(0)
+		x.now = hour(tt.hour)
+		got, err := bind(request(strings.Split(tt.request, ",")...), x, slice("mine"))
 		said := result(got, err)
 		if err != nil {
 			said = err.(*UnsatisfiedError).Reasons[0].Code.String() + " " + err.Error()
@@ -66,103 +65,33 @@ func TestMaintenance(t *testing.T) {
 	}
 }
 
-// TestMaintenanceShows holds that what is free, and the number of its state,
-// change at the moments of the plan and at no other.
+// TestMaintenanceShows proves that the free capacity changes at the times of the plan.
 func TestMaintenanceShows(t *testing.T) {
-	x := NewIndex(site(t, testbed))
-	before := x.Version()
-	x.SetPlan(planned(t, "lockdown: {text: closed}\nplanned:\n"+window("pc1, h1")), hour(0))
-	if x.Version() == before {
-		t.Error("a new plan does not show")
-	}
-	free := func() string { return fmt.Sprint(x.Free(0), x.Free(1), x.Free(3)) }
+	x := newHoldings(site(t, testbed))
+	x.plan, x.now = planned(t, "lockdown: {text: closed}\nplanned:\n"+window("pc1, h1")), hour(0)
+	free := func() string { return fmt.Sprint(x.free(0), x.free(1), x.free(3)) }
 	for _, step := range []struct {
-		at      time.Time
-		want    string
-		changes bool
+		at   time.Time
+		want string
 	}{
-		{hour(8).Add(-time.Nanosecond), "1 1 4", false},
-		{hour(8), "0 1 0", true},
-		{hour(9), "0 1 0", false},
-		{hour(10), "1 1 4", true},
-		{hour(20), "1 1 4", false},
-		{hour(9), "0 1 0", true}, // the clock was set back
+		{hour(8).Add(-time.Nanosecond), "1 1 4"},
+		{hour(8), "0 1 0"},
+		{hour(9), "0 1 0"},
+		{hour(10), "1 1 4"},
+		{hour(20), "1 1 4"},
+		{hour(9), "0 1 0"}, // the clock was set back
 	} {
-		before := x.Version()
-		x.Advance(step.at)
-		if got := free(); got != step.want || (x.Version() != before) != step.changes {
-			t.Errorf("at %v: free %s, want %s; changed %v", step.at, got, step.want, x.Version() != before)
+		x.now = step.at
+		if got := free(); got != step.want {
+			t.Errorf("at %v: free %s, want %s", step.at, got, step.want)
 		}
 	}
-	x.SetInventory(site(t, testbed))
+	x.inv = site(t, testbed)
 	if got := free(); got != "0 1 0" {
 		t.Errorf("after a new inventory: free %s", got)
 	}
-	x.SetPlan(nil, hour(9))
+	x.plan, x.now = nil, hour(9)
 	if got := free(); got != "1 1 4" {
 		t.Errorf("without a plan: free %s", got)
 	}
-}
-
-// TestMaintenanceBesidesWhatIsStaged begins maintenance between a decision and
-// its write: what is only staged is not shown by it.
-func TestMaintenanceBesidesWhatIsStaged(t *testing.T) {
-	v := site(t, testbed)
-	x := NewIndex(v)
-	x.SetPlan(planned(t, "planned:\n"+window("pc1")), hour(0))
-	stage(x, sliver(v, "1", "s", "pc2", "raw-pc"))
-	x.Advance(hour(8))
-	if x.Free(1) != 1 {
-		t.Error("what is staged shows")
-	}
-	if got := result(Bind(request(""), x, slice("mine"))); !strings.HasPrefix(got, "a=pc3") {
-		t.Errorf("bound %s", got)
-	}
-	x.Rollback()
-	if x.Free(0) != 0 || x.Free(1) != 1 {
-		t.Errorf("after the rollback %d and %d are free", x.Free(0), x.Free(1))
-	}
-}
-
-func TestAdvanceFromEverywhere(t *testing.T) {
-	v := site(t, testbed)
-	x := NewIndex(v)
-	x.SetPlan(planned(t, "planned:\n"+window("pc1")), hour(0))
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			for n := range 200 {
-				x.Advance(hour((n + i) % 12))
-				x.Free(0)
-				Bind(request(""), x, slice("mine"))
-			}
-		})
-	}
-	for n := range 100 {
-		stage(x, sliver(v, fmt.Sprint(n%3), "s", "pc2", []string{"raw-pc", "raw-pc~"}[n%2]))
-		x.Publish()
-	}
-	wg.Wait()
-}
-
-// BenchmarkAdvance begins and ends maintenance on a large site; "nothing" is
-// what each look at it costs.
-func BenchmarkAdvance(b *testing.B) {
-	for _, tt := range []struct{ name, components string }{{"one component", "pc1"}, {"the whole site", ""}} {
-		b.Run(tt.name+" of 100000", func(b *testing.B) {
-			x := fill(rack(b, 100_000), 0.3)
-			x.SetPlan(planned(b, "planned:\n"+window(tt.components)), hour(0))
-			for b.Loop() {
-				x.Advance(hour(9))
-				x.Advance(hour(11))
-			}
-		})
-	}
-	b.Run("nothing", func(b *testing.B) {
-		x := fill(rack(b, 100_000), 0.3)
-		x.SetPlan(planned(b, "planned:\n"+window("pc1")), hour(0))
-		for b.Loop() {
-			x.Advance(hour(7))
-		}
-	})
 }

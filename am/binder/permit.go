@@ -2,7 +2,6 @@ package binder
 
 import (
 	"slices"
-	"sort"
 
 	"patchbay/inventory"
 )
@@ -41,36 +40,4 @@ func (p *Permit) firstAllowed(types []*inventory.SliverType) *inventory.SliverTy
 		}
 	}
 	return types[0]
-}
-
-// nextAllowed returns the next place at which a search may find a permitted component. The
-// given place has component i, which is not permitted. The cost of a search grows only with
-// the free or the permitted components, whichever are fewer.
-func (p *Permit) nextAllowed(c *class, kind, place int, i int32) int {
-	if kind == ownHosts {
-		return place + 1
-	}
-	k, _ := slices.BinarySearch(p.Components, i)
-	if k == len(p.Components) {
-		return len(c.members)
-	}
-	rest := c.members[place:]
-	return place + sort.Search(len(rest), func(j int) bool { return rest[j] >= p.Components[k] })
-}
-
-func (p *Permit) permitsAny(c *class) bool {
-	members, permitted := c.members, p.Components
-	for len(members) > 0 && len(permitted) > 0 {
-		switch m, q := members[0], permitted[0]; {
-		case m == q:
-			return true
-		case m < q:
-			j, _ := slices.BinarySearch(members, q)
-			members = members[j:]
-		default:
-			j, _ := slices.BinarySearch(permitted, m)
-			permitted = permitted[j:]
-		}
-	}
-	return false
 }

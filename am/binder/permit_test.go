@@ -8,8 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"patchbay/am/store"
-	"patchbay/am/urn"
 	"patchbay/inventory"
 )
 
@@ -63,14 +61,11 @@ func TestOnlyWhatIsPermittedIsTaken(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			v := site(t, testbed)
-			x := NewIndex(v)
-			var cs store.ChangeSet
+			x := newHoldings(v)
 			for name := range strings.FieldsSeq(tt.held) {
-				cs.PutSliver(sliver(v, name, "other", name, "raw-pc"))
+				x.put(sliver(v, name, "other", name, "raw-pc"))
 			}
-			x.Stage(cs)
-			x.Publish()
-			b, err := permit(t, v, tt.permitted).Bind(nil, request(tt.nodes...), x, slice("mine"))
+			b, err := bindFor(&Request{Request: request(tt.nodes...), Slice: slice("mine"), Permit: permit(t, v, tt.permitted)}, x)
 			if got := result(b, err); got != tt.want {
 				t.Errorf("got %s, want %s (%v)", got, tt.want, err)
 			}
@@ -106,17 +101,14 @@ func TestPermittedIsAsIfNothingElseWere(t *testing.T) {
 		if p.Components == nil {
 			p.Components = []int32{}
 		}
-		x := NewIndex(v)
+		x := newHoldings(v)
 		for i := range rapid.IntRange(0, 8).Draw(r, "held") {
 			name := fmt.Sprint("c", rapid.IntRange(0, n-1).Draw(r, "component"))
 			c, _ := v.Component(component(name))
-			if x.Free(c.Index) == 0 {
+			if x.free(c.Index) == 0 {
 				continue
 			}
-			var cs store.ChangeSet
-			cs.PutSliver(sliver(v, fmt.Sprint("s", i), rapid.SampledFrom([]string{"mine", "other"}).Draw(r, "slice"), name, c.SliverTypes[0].Name))
-			x.Stage(cs)
-			x.Publish()
+			x.put(sliver(v, fmt.Sprint("s", i), rapid.SampledFrom([]string{"mine", "other"}).Draw(r, "slice"), name, c.SliverTypes[0].Name))
 		}
 		var nodes []string
 		for range rapid.IntRange(1, 4).Draw(r, "nodes") {
@@ -128,27 +120,12 @@ func TestPermittedIsAsIfNothingElseWere(t *testing.T) {
 				return // nothing offers it
 			}
 		}
-		b1, err1 := p.Bind(nil, request(nodes...), x, slice("mine"))
-		b2, err2 := Bind(request(nodes...), copyIndex(alone, x), slice("mine"))
+		b1, err1 := bindFor(&Request{Request: request(nodes...), Slice: slice("mine"), Permit: p}, x)
+		b2, err2 := bind(request(nodes...), &holdings{inv: alone, slivers: x.slivers}, slice("mine"))
 		if (err1 == nil) != (err2 == nil) || err1 == nil && result(b1, nil) != result(b2, nil) {
 			r.Fatalf("permitted %v: %s (%v), alone: %s (%v)", names, result(b1, err1), err1, result(b2, err2), err2)
 		}
 	})
-}
-
-// copyIndex is an index of another inventory with the same slivers.
-func copyIndex(w *inventory.Inventory, x *Index) *Index {
-	y := NewIndex(w)
-	var cs store.ChangeSet
-	for id, h := range x.holds {
-		u := urn.MustParse(id)
-		s := sliver(w, u.Name, "", h.component.Name, w.Components[h.at].SliverTypes[0].Name)
-		s.Slice = urn.MustParse(h.slice)
-		cs.PutSliver(s)
-	}
-	y.Stage(cs)
-	y.Publish()
-	return y
 }
 
 // BenchmarkBindPermitted binds ten nodes where a tenth of the components, or
@@ -159,24 +136,21 @@ func BenchmarkBindPermitted(b *testing.B) {
 		v := rack(b, components)
 		for _, every := range []int{1, 2, 10} {
 			b.Run(fmt.Sprintf("each %d. of %d", every, components), func(b *testing.B) {
-				x := NewIndex(v)
+				x := newHoldings(v)
 				p := Permit{Components: []int32{}}
-				var cs store.ChangeSet
 				for _, c := range v.Components {
 					if c.Index%every != 0 {
 						continue
 					}
 					p.Components = append(p.Components, int32(c.Index))
 					if c.Exclusive && c.HardwareTypes[0] == "small" && c.Index < components/2-20*every {
-						cs.PutSliver(sliver(v, c.Name, "other", c.Name, "raw-pc"))
+						x.put(sliver(v, c.Name, "other", c.Name, "raw-pc"))
 					}
 				}
-				x.Stage(cs)
-				x.Publish()
 				r := request(slices.Repeat([]string{"type=raw-pc hw=small"}, 10)...)
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := p.Bind(nil, r, x, slice("mine")); err != nil {
+					if _, err := bindFor(&Request{Request: r, Slice: slice("mine"), Permit: p}, x); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -53,6 +53,14 @@ func (b *binding) portAsked(e end) *inventory.Interface {
 	return nil
 }
 
+// capacity returns the kbit/s in each direction.
+func capacity(p *inventory.Interface) int64 {
+	if p.Capacity == 0 {
+		return unlimited
+	}
+	return p.Capacity
+}
+
 func (b *binding) remainingCapacity(p *inventory.Interface) amount {
 	if p.Capacity == 0 {
 		return amount{unlimited, unlimited}
@@ -172,6 +180,8 @@ func (b *binding) connect(w *wire) {
 		b.connectShared(w, amounts)
 	case leaves && wired > 1:
 		b.connectOver(w, amounts)
+	case w.only != nil:
+		b.refuseLink(w, am.Unsupported, am.NoDetail, "it asks for a physical link (%s), but its nodes are on one component, or on components without one; leave component_id and link_type out, or name components of the nodes", list(w.only, linkName))
 	default: // on one component, or the provider decides
 		for i, e := range w.ends {
 			p := b.portAsked(e)
@@ -221,7 +231,7 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 	var bestRoute route
 	var short *shortage
 	for i, p := range first.Interfaces {
-		if !p.CarriesLinks() || onLink(first.Interfaces[:i], p.Link) {
+		if !p.CarriesLinks() || onLink(first.Interfaces[:i], p.Link) || !w.allows(p.Link) {
 			continue
 		}
 		r, s, ok := b.try(w, p.Link, amounts)

@@ -38,7 +38,7 @@ func leaving(t *testing.T, shared bool, ends string, wishes ...rspec.Property) [
 	nodes := make([]string, len(strings.Fields(ends)))
 	r := linked(request(nodes...), link)
 	r.Links[0].Properties = wishes
-	b, err := Bind(r, holding(site(t, oneHost)), slice("s"))
+	b, err := bind(r, holding(site(t, oneHost)), slice("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestPacketLossKeepsItsDigits(t *testing.T) {
 }
 
 func TestASharedVLANNeedsNoPhysicalLink(t *testing.T) {
-	b, err := Bind(linked(request("", ""), "lan a:0 b:0 shared=exchange"), holding(site(t, oneHost)), slice("s"))
+	b, err := bind(linked(request("", ""), "lan a:0 b:0 shared=exchange"), holding(site(t, oneHost)), slice("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestOneEndOfASharedVLANIsShaped(t *testing.T) {
 	r.Links[0].SharedVLAN = "exchange"
 	own := r.Links[0].Interfaces[0]
 	r.Links[0].Properties = []rspec.Property{{Source: own, Capacity: 1000}, {Dest: own, Latency: time.Millisecond}}
-	b, err := Bind(r, holding(site(t, oneHost)), slice("s"))
+	b, err := bind(r, holding(site(t, oneHost)), slice("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestTooManyDifferentProperties(t *testing.T) {
 		{"each as it arrives, and too much for one", toLAN(maxProperties + 2), "too many different properties"},
 		{"the square of many", toLAN(600), "its properties differ at 600"},
 	} {
-		_, err := Bind(tt.r, x, slice("s"))
+		_, err := bind(tt.r, x, slice("s"))
 		var e *UnsatisfiedError
 		switch {
 		case tt.text == "" && err != nil:
@@ -207,7 +207,7 @@ func TestPropertiesModel(t *testing.T) {
 			asked[d] = q
 			l.Properties = append(l.Properties, rspec.Property{Source: d[0], Dest: d[1], Capacity: q.capacity, Latency: q.latency, Loss: q.loss / 100})
 		}
-		b, err := Bind(r, x, slice("s"))
+		b, err := bind(r, x, slice("s"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,7 +39,7 @@ func (b *binding) setTypeAndImage(n *node, c *inventory.Component) {
 		return
 	}
 	if n.Node.SliverType == "" && !c.Offers(t) {
-		t = b.permit.firstAllowed(c.SliverTypes)
+		t = b.Permit.firstAllowed(c.SliverTypes)
 	}
 	switch {
 	case !c.Offers(t):
@@ -56,18 +56,18 @@ func (b *binding) setTypeAndImageUnbound(n *node) {
 	if !ok {
 		return
 	}
-	if b.x.classes[classKey{sliverType: t, hardware: n.hardware}] == nil && n.Node.SliverType == "" {
+	if !b.exists(classKey{sliverType: t, hardware: n.hardware}) && n.Node.SliverType == "" {
 		for _, other := range b.x.inv.SliverTypes {
-			if b.x.classes[classKey{sliverType: other, hardware: n.hardware}] != nil && b.permit.sliverType(other) {
+			if b.exists(classKey{sliverType: other, hardware: n.hardware}) && b.Permit.sliverType(other) {
 				t = other
 				break
 			}
 		}
 	}
 	switch {
-	case b.x.classes[classKey{sliverType: t, hardware: n.hardware}] != nil:
+	case b.exists(classKey{sliverType: t, hardware: n.hardware}):
 		b.setSliverType(n, t)
-	case b.x.classes[classKey{sliverType: t}] == nil:
+	case !b.exists(classKey{sliverType: t}):
 		b.refuseFor(n, "sliver_type", am.Unsupported, "no component offers %s; %s", t.Name, b.freeText(nil))
 	default:
 		b.refuseFor(n, "hardware_type", b.hardwareCode(n), "no component that offers %s is a %.80q%s", t.Name, n.hardware, b.hint(n.hardware, b.x.inv.HardwareTypes))
@@ -81,8 +81,8 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	name := n.Node.SliverType
 	if name == "" {
 		t := b.x.inv.DefaultSliverType
-		if !b.permit.sliverType(t) {
-			t = b.permit.firstAllowed(b.x.inv.SliverTypes)
+		if !b.Permit.sliverType(t) {
+			t = b.Permit.firstAllowed(b.x.inv.SliverTypes)
 		}
 		return t, true
 	}
@@ -106,12 +106,20 @@ func (b *binding) hardwareCode(n *node) am.Code {
 	return am.SearchFailed
 }
 
+// setSliverType also sets the image and the components that satisfy the node's constraints.
 func (b *binding) setSliverType(n *node, t *inventory.SliverType) {
-	if !b.permit.sliverType(t) {
-		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.permit.NoSliverType)
+	b.setImage(n, t)
+	if !n.done {
+		n.matching = b.matchingOf(n)
+	}
+}
+
+func (b *binding) setImage(n *node, t *inventory.SliverType) {
+	if !b.Permit.sliverType(t) {
+		b.refuseFor(n, "sliver_type", am.Refused, "%s is not available: %s", t.Name, b.Permit.NoSliverType)
 		return
 	}
-	n.SliverType, n.Amount, n.Image = t, t.Needs, ""
+	n.SliverType, n.Image = t, ""
 	if t.DefaultImage != nil {
 		n.Image = t.DefaultImage.Name
 	}

@@ -1,6 +1,9 @@
 package binder
 
-import "patchbay/am"
+import (
+	"patchbay/am"
+	"patchbay/inventory"
+)
 
 // verdict says whether a need fits on a component, or why it does not fit.
 type verdict int
@@ -19,9 +22,10 @@ const (
 	narrow             // its physical interfaces have too little capacity left
 )
 
-// check has all the rules; the trees only find components that are worth checking.
+// check returns whether w fits on component i beside what is held there and what this request has
+// taken there.
 func (b *binding) check(i int32, w want) verdict {
-	c, u, mine, claim := b.x.inv.Components[i], &b.x.usage[i], b.mine[i], b.claims[i]
+	c, u, claim := b.x.inv.Components[i], &b.x.usage[i], b.claims[i]
 	if b.x.drained(i) {
 		return drained
 	}
@@ -33,7 +37,7 @@ func (b *binding) check(i int32, w want) verdict {
 	}
 	if c.Exclusive {
 		switch {
-		case u.slivers > 0 && u.slivers == u.cleaning.slivers:
+		case u.slivers > 0 && u.slivers == u.cleaning:
 			return cleaning
 		case u.slivers > 0:
 			return held
@@ -42,31 +46,32 @@ func (b *binding) check(i int32, w want) verdict {
 		}
 		return fits
 	}
-	// others counts the slivers of other slices here; closing counts those that close the
-	// component. othersCleaning and closingCleaning count those that are only being cleaned.
-	others := u.slivers - mine.slivers
-	othersCleaning := u.cleaning.slivers - mine.cleaning
-	closing := u.exclusive - mine.exclusive
-	closingCleaning := u.cleaning.exclusive - mine.cleaningExclusive
-	w.alone = w.alone && !b.sharesAll()
+	alone := w.alone && !b.sharesAll()
 	switch {
-	case closing > 0 && closing == closingCleaning:
+	case u.othersExclusive > 0 && u.othersExclusive == u.othersCleaningExclusive:
 		return cleaning
-	case closing > 0:
+	case u.othersExclusive > 0:
 		return closed
-	case w.alone && !b.grantsAlone():
+	case alone && !b.grantsAlone():
 		return refused
-	case w.alone && others > 0 && others == othersCleaning:
+	case alone && u.others > 0 && u.others == u.othersCleaning:
 		return cleaning
-	case w.alone && others > 0:
+	case alone && u.others > 0:
 		return occupied
 	}
 	used := u.used.Add(claim.amount)
 	switch {
 	case am.Fits(c.Capacity, used, w.amount, 1) == 1:
 		return fits
-	case am.Fits(c.Capacity, used.Sub(u.cleaning.amount), w.amount, 1) == 1:
+	case am.Fits(c.Capacity, used.Sub(u.cleaningUsed), w.amount, 1) == 1:
 		return cleaning
 	}
 	return full
 }
+
+// grantsAlone reports whether a slice may have a shared component alone.
+func (b *binding) grantsAlone() bool { return b.x.inv.ExclusiveOnShared == inventory.Grant }
+
+// sharesAll reports whether a node that requests exclusive use of a shared component shares it
+// instead.
+func (b *binding) sharesAll() bool { return b.x.inv.ExclusiveOnShared == inventory.Share }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"patchbay/am"
+	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
 )
@@ -18,6 +19,8 @@ type wire struct {
 	// shared is the VLAN that the link joins; nil for none. A tunnel uses no physical links.
 	shared *inventory.SharedVLAN
 	tunnel bool
+	// only has the physical links that the request allows; nil for any.
+	only   []*inventory.Link
 	routed bool // it runs over a physical link
 	failed bool // refused with a reason
 }
@@ -53,7 +56,7 @@ func (a amount) within(b amount) bool { return a.out <= b.out && a.in <= b.in }
 
 // readWires records mistakes in the links as reasons.
 func (b *binding) readWires() {
-	r := b.request
+	r := b.Request.Request
 	if len(r.Links) == 0 {
 		return
 	}
@@ -98,10 +101,37 @@ func (b *binding) readWires() {
 			}
 		}
 		b.readSharedVLAN(&w)
+		b.readPhysicalLink(&w)
 		b.wires = append(b.wires, w)
 	}
 	b.flawed = len(b.reasons) > before
 }
+
+// readPhysicalLink reads the component_id of a link, which names a physical link, and a type of
+// physical links.
+func (b *binding) readPhysicalLink(w *wire) {
+	if w.tunnel {
+		return
+	}
+	w.only = b.x.inv.LinksOfType(w.Type)
+	if w.ComponentID == "" {
+		return
+	}
+	u, err := urn.Parse(w.ComponentID)
+	n := slices.IndexFunc(b.x.inv.Links, func(l *inventory.Link) bool { return l.URN.Equal(u) })
+	switch {
+	case err != nil:
+		b.refuseLink(w, am.BadArgs, am.NoDetail, "its component_id is not a URN: %.200q; copy one from the advertisement, or leave it out", w.ComponentID)
+	case n < 0:
+		b.refuseLink(w, am.SearchFailed, am.NoDetail, "there is no physical link %s; there are %s", u, list(b.x.inv.Links, linkName))
+	case w.only != nil && !slices.Contains(w.only, b.x.inv.Links[n]):
+		b.refuseLink(w, am.Unsupported, am.NoDetail, "the physical link %s is %s, not %.80q; leave link_type out, or name another link", b.x.inv.Links[n].Name, b.x.inv.Links[n].Type, w.Type)
+	default:
+		w.only = b.x.inv.Links[n : n+1]
+	}
+}
+
+func (w *wire) allows(l *inventory.Link) bool { return w.only == nil || slices.Contains(w.only, l) }
 
 func (b *binding) readSharedVLAN(w *wire) {
 	if w.SharedVLAN == "" {
@@ -122,7 +152,7 @@ func (b *binding) readSharedVLAN(w *wire) {
 		b.refuseLink(w, am.Refused, am.NoDetail, "the shared VLAN %s is restricted; ask the operators of this aggregate for it", v.Name)
 	case tag != "" && tag != strconv.Itoa(v.Tag):
 		b.refuseLink(w, am.BadArgs, am.NoDetail, "the shared VLAN %s has the tag %d, not %.40q; leave vlantag out", v.Name, v.Tag, tag)
-	case b.x.network.alone[v.Tag] > 0: // the inventory has changed meanwhile
+	case b.x.network.alone[v.Tag]: // the inventory has changed meanwhile
 		b.refuseLink(w, am.NoVLAN, am.VLANUnavailable, "an earlier link still uses the tag %d of the shared VLAN %s; try again later", v.Tag, v.Name)
 	default:
 		w.shared = v

@@ -11,12 +11,12 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/binder"
 	"patchbay/am/dryrun"
 	"patchbay/am/service"
 	"patchbay/am/store"
@@ -123,8 +123,8 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	s.store, err = store.Open(filepath.Join(t.TempDir(), "store"), store.Options{})
 	must(err)
 	t.Cleanup(func() { s.store.Close() })
-	index := binder.NewIndex(s.inventory)
-	must(s.store.Observe(index))
+	inForce := &atomic.Pointer[inventory.Inventory]{}
+	inForce.Store(s.inventory)
 	components := func(u urn.URN) (string, string, bool) {
 		c, ok := s.inventory.Component(u)
 		if !ok {
@@ -142,7 +142,7 @@ func newImpatientSite(t *testing.T, limit time.Duration) *site {
 	go func() { ended <- runner.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	svc := service.New(service.Config{
-		Store: s.store, Index: index, GeneratedBy: "patchbay", Wake: runner.Wake,
+		Store: s.store, Inventory: inForce, GeneratedBy: "patchbay", Wake: runner.Wake,
 		Prober: dryrun.New(dryrun.Config{
 			Components: components, Log: log, Limit: limit,
 			Providers: func(name string) (dryrun.Provider, bool) { p := found[name]; return p, p.Probe },

@@ -3,6 +3,7 @@ package hook
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,8 @@ type Runner struct {
 	waiting, lost atomic.Int64 // events
 }
 
-// New returns a Runner, which observes the store. A store may have only one Runner. New fails
-// with the error of the store's Observe.
+// New returns a Runner, which watches the store. A store may have only one Runner. New fails
+// with the error of the store's Watch.
 func New(c Config) (*Runner, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -44,7 +45,7 @@ func New(c Config) (*Runner, error) {
 		h := &c.Hooks[i]
 		r.workers = append(r.workers, &worker{r: r, hook: h, wake: make(chan struct{}, 1), waiting: map[string]*backlog{}, state: State{Name: h.Name}})
 	}
-	return r, c.Store.Observe(&watcher{runner: r})
+	return r, c.Store.Watch(r.wakeReader)
 }
 
 // Waiting returns the number of events that some hook has yet to take.
@@ -113,24 +114,11 @@ func (r *Runner) deliver(ctx context.Context) error {
 	return err
 }
 
-// watcher observes the store and wakes the reader after each change with messages.
-type watcher struct {
-	runner *Runner
-	staged bool // there are staged messages; only the committer uses it
-}
-
-// Stage records whether a change set has messages.
-func (w *watcher) Stage(cs store.ChangeSet) {
-	for _, x := range cs.Put {
-		w.staged = w.staged || x.Key.Kind == store.Events
+// wakeReader wakes the reader if a change has messages.
+func (r *Runner) wakeReader(written []store.ChangeSet) {
+	for _, cs := range written {
+		if slices.ContainsFunc(cs.Put, func(x store.Record) bool { return x.Key.Kind == store.Events }) {
+			wake(r.posted)
+		}
 	}
 }
-
-func (w *watcher) Publish() {
-	if w.staged {
-		wake(w.runner.posted)
-	}
-	w.staged = false
-}
-
-func (w *watcher) Rollback() { w.staged = false }

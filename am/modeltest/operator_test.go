@@ -104,7 +104,7 @@ func (l *run) reload() {
 		l.fail("cannot set another inventory: %v", err)
 	}
 	if err != nil && !l.site.isDead() {
-		l.inv = l.site.index.Inventory() // the previous one
+		l.inv = l.site.inventory.Load() // the previous one
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/api"
-	"patchbay/am/binder"
 	"patchbay/am/clock"
 	"patchbay/am/dryrun"
 	"patchbay/am/operate"
@@ -102,7 +101,7 @@ type environment struct {
 	// how far the site's time must be ahead of it.
 	ahead, trustedAhead time.Duration
 	calls               int
-	writes              int // how many there were, by all processes
+	written             int // the number of writes by all processes
 	// before is called before write number n; if it returns an error, the write fails. after
 	// is called when the write is done, before any caller gets an answer. Both may end the
 	// process with die.
@@ -114,7 +113,8 @@ type environment struct {
 type site struct {
 	*environment
 	store      *store.Store
-	index      *binder.Index
+	writes     disk.Writes
+	inventory  atomic.Pointer[inventory.Inventory]
 	svc        *service.Service
 	api        *api.API
 	runner     *work.Runner
@@ -222,17 +222,15 @@ func (w *environment) open() *site {
 	must(err)
 	// Each write has one decision. With more, the committer would wait for further commits,
 	// which do not arrive while time stands still in a bubble.
-	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority}
+	s.writes = disk.Writes{Path: w.file, Fail: s.beforeWrite}
+	options := store.Options{Now: s.clock.Now, MaxGroup: 1, Site: authority, Write: s.publish}
 	if w.groupWrites {
 		options.MaxGroup = 0
 	}
 	s.store, err = store.Open(w.file, options)
 	must(err)
-	s.index = binder.NewIndex(w.inv)
+	s.inventory.Store(w.inv)
 	rules := policy.New(nil)
-	for _, o := range []store.Observer{s.index, rules.Usage(), &publication{s: s, writes: disk.Writes{Path: w.file, Fail: s.write}}} {
-		must(s.store.Observe(o))
-	}
 	s.runner = work.New(work.Config{
 		Store: s.store, Components: s.component, Log: w.log, Limits: w.limits,
 		ProviderNames: func() []string { return []string{"metal", "cloud"} }, RemoveOrphans: true,
@@ -247,11 +245,11 @@ func (w *environment) open() *site {
 			Providers: func(name string) (dryrun.Provider, bool) { return w.providers[name], w.probed[name] }})
 	}
 	s.svc = service.New(service.Config{
-		Store: s.store, Index: s.index, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
+		Store: s.store, Inventory: &s.inventory, Policy: rules, Leases: w.leases, GeneratedBy: "patchbay", Reading: again, Wake: s.runner.Wake, EndLeases: s.runner.EndLeases,
 		Prober: prober,
 	})
 	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.index.Inventory, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
+		Store: s.store, Inventory: s.inventory.Load, Wake: s.runner.Wake, Manifest: s.svc.Inspect,
 		AllocatedMax: w.leases.AllocatedMax, ProvisionedMax: w.leases.ProvisionedMax,
 	})
 	s.api = api.New(s.svc, credentials.New(w.sharedUsers.anchors, credentials.Config{}), api.Config{
@@ -266,21 +264,21 @@ func (w *environment) open() *site {
 }
 
 func (s *site) component(u urn.URN) (string, string, bool) {
-	c, ok := s.index.Inventory().Component(u)
+	c, ok := s.inventory.Load().Component(u)
 	if !ok {
 		return "", "", false
 	}
 	return c.Name, c.Provider, true
 }
 
-// write counts the writes of the store and makes some fail.
-func (s *site) write() error {
+// beforeWrite counts the writes of the store and makes some fail.
+func (s *site) beforeWrite() error {
 	if s.isDead() {
 		return errDead
 	}
 	s.mu.Lock()
-	s.writes++
-	n, before := s.writes, s.before
+	s.written++
+	n, before := s.written, s.before
 	s.mu.Unlock()
 	var err error
 	if before != nil {
@@ -292,31 +290,22 @@ func (s *site) write() error {
 	return err
 }
 
-// publication notifies the environment when a write begins, and when it is done, before
-// any caller gets an answer.
-type publication struct {
-	s        *site
-	writes   disk.Writes
-	attached bool
-}
-
-func (p *publication) Stage(store.ChangeSet) {
-	if p.attached {
-		p.writes.Begin()
+// publish is the store's Options.Write. It makes some writes fail, and calls after when a write is
+// done, before any caller gets an answer. The writes of store.Open do not count.
+func (s *site) publish(write func() error) error {
+	if s.store == nil {
+		return write()
 	}
-}
-
-func (p *publication) Rollback() { p.writes.End() }
-
-func (p *publication) Publish() {
-	p.writes.End()
-	p.attached = true
-	p.s.mu.Lock()
-	n, after := p.s.writes, p.s.after
-	p.s.mu.Unlock()
-	if after != nil && n > 0 {
+	if err := s.writes.Wrap(write); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	n, after := s.written, s.after
+	s.mu.Unlock()
+	if after != nil {
 		after(n)
 	}
+	return nil
 }
 
 // die ends the process here: nothing more is written or answered. Call kill to clean

@@ -2,12 +2,11 @@
 // An operator writes a list of rules (policy.yaml). The first rule whose users and
 // projects match decides; later rules are ignored.
 //
-//	policy.yaml ── Load ──> Rules ──┐
-//	                                Policy ── For(user, slice) ──> Permit
-//	store ── Stage, Publish … ──> Usage ┘
+//	policy.yaml ── Load ──> Rules ──> Policy ── For(user, slice) ──> Permit ── Within ──> refusal or nil
+//	store ── View.Calendar ──> Calendar ── Held(user, slice) ──> Held ──────────┘
 //
-// A Permit applies one rule to one user in one slice, with the amounts held at that
-// moment. It is used inside the decision that makes a reservation, so that of two
+// A Permit applies one rule to one user in one slice. Its limits are for the most that is held at
+// one time. It is used inside the decision that makes a reservation, so that of two
 // concurrent calls the second sees the reservation of the first.
 //
 // The user of a call is the user who holds the right, never the tool that speaks for them.
@@ -26,8 +25,8 @@
 //
 //   - user of a rule: the user, also if a tool speaks for them. The project is the authority of
 //     the slice: [Policy.For].
-//   - held resources: slivers count from the reservation to the release, in an index that every
-//     decision reads: [Usage].
+//   - held resources: slivers count from the reservation to the release, and each decision
+//     reads them from the store's calendar: [Calendar.Held].
 //   - leases: a rule limits them in addition to the site's limits, and never refuses a shorter
 //     lease: [Permit.Latest].
 package policy

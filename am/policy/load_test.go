@@ -235,7 +235,7 @@ func FuzzParse(f *testing.F) {
 		}
 		p := New(r).For(userURN("alice"), sliceURN("course-net", "s"))
 		p.Begin()
-		p.Within(Amount{Nodes: 1, Cores: 1})
+		p.Within(Amount{Nodes: 1, Cores: 1}, heldBy())
 		for _, s := range r.Sentences() {
 			if strings.ContainsAny(s, "\n\r\x00") {
 				t.Fatalf("a sentence of several lines: %q", s)

@@ -10,22 +10,16 @@ import (
 	"patchbay/am/urn"
 )
 
-// Policy holds the rules in force and an index of the held resources. All methods may be called
-// concurrently. A nil Policy allows everything.
-type Policy struct {
-	rules atomic.Pointer[Rules]
-	usage *Usage
-}
+// Policy holds the rules in force. All methods may be called concurrently. A nil Policy allows
+// everything.
+type Policy struct{ rules atomic.Pointer[Rules] }
 
-// New returns a policy with the rules r, which may be nil. Register its Usage with the store.
+// New returns a policy with the rules r, which may be nil.
 func New(r *Rules) *Policy {
-	p := &Policy{usage: NewUsage()}
+	p := &Policy{}
 	p.rules.Store(r)
 	return p
 }
-
-// Usage returns the index of the held resources. The store updates this index.
-func (p *Policy) Usage() *Usage { return p.usage }
 
 // Rules returns the rules in force.
 func (p *Policy) Rules() *Rules { return p.rules.Load() }
@@ -42,13 +36,12 @@ func (p *Policy) For(user, slice urn.URN) *Permit {
 	if x == nil {
 		return nil
 	}
-	return &Permit{rule: x, usage: p.usage, user: user, slice: slice}
+	return &Permit{rule: x, user: user, slice: slice}
 }
 
 // Permit applies a rule to one user in one slice. A nil Permit allows everything.
 type Permit struct {
 	rule        *Rule
-	usage       *Usage
 	user, slice urn.URN
 }
 
@@ -105,16 +98,19 @@ func (p *Permit) Begin() error {
 	return nil
 }
 
-// Within returns an *am.Error with code Refused if the sum of added and the amounts held now
-// exceeds a limit of the rule.
-func (p *Permit) Within(added Amount) error {
+// Within returns an *am.Error with code Refused if the sum of added and the held amounts exceeds a
+// limit of the rule. It calls held only if the rule has limits, and returns its error.
+func (p *Permit) Within(added Amount, held func(user, slice urn.URN) (Held, error)) error {
 	if p == nil || p.rule.limits == noLimits {
 		return nil
 	}
-	held := p.usage.Held(p.user, p.slice)
+	current, err := held(p.user, p.slice)
+	if err != nil {
+		return err
+	}
 	for i, c := range counted {
 		if n := c.of(added); n > 0 {
-			if err := p.checkLimit(held, i, p.rule.limits[i], n); err != nil {
+			if err := p.checkLimit(current, i, p.rule.limits[i], n); err != nil {
 				return err
 			}
 		}

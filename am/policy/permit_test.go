@@ -1,27 +1,34 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 )
 
-// hold puts n slivers of a user into a slice.
-func (u *Usage) hold(user, slice urn.URN, n int, cores int64) {
-	var cs store.ChangeSet
-	for i := range n {
-		cs.PutSliver(am.Sliver{
+// holding returns n slivers of a user in a slice.
+func holding(user, slice urn.URN, n int, cores int64) []am.Sliver {
+	all := make([]am.Sliver, n)
+	for i := range all {
+		all[i] = am.Sliver{
 			URN:   urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(user.Name, slice.Key(), i)},
 			Slice: slice, Creator: user, Amount: am.Amount{Cores: cores}, Status: am.Status{Allocation: am.Allocated},
-		})
+		}
 	}
-	u.Stage(cs)
-	u.Publish()
+	return all
+}
+
+// heldBy returns what users and slices hold of these slivers.
+func heldBy(slivers ...am.Sliver) func(user, slice urn.URN) (Held, error) {
+	return func(user, slice urn.URN) (Held, error) {
+		now := time.Now()
+		return calendarOf(slivers...).Held(user, slice, now, time.Time{}, now)
+	}
 }
 
 func student(name string) urn.URN {
@@ -68,8 +75,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	alice, bob := student("alice"), student("bob")
 	a, b := sliceURN("course-net", "a"), sliceURN("course-net", "b")
 	p := New(load(t, `rules: [{name: few, nodes: {user: 6, slice: 5, project: 8}, cores: {user: 10}, says: Sorry.}]`, ""))
-	p.Usage().hold(alice, a, 4, 2)
-	p.Usage().hold(bob, b, 2, 1)
+	held := heldBy(append(holding(alice, a, 4, 2), holding(bob, b, 2, 1)...)...)
 	for _, tt := range []struct {
 		rule  string
 		user  urn.URN
@@ -89,7 +95,7 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			x := p.For(tt.user, tt.slice)
-			err := x.Within(Amount{Nodes: tt.nodes, Cores: tt.cores})
+			err := x.Within(Amount{Nodes: tt.nodes, Cores: tt.cores}, held)
 			if tt.want == "" && err == nil {
 				return
 			}
@@ -99,8 +105,19 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 		})
 	}
 	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
-	if err := none.For(alice, a).Within(Amount{Nodes: 1}); err == nil || !strings.Contains(err.Error(), "it allows none") {
+	if err := none.For(alice, a).Within(Amount{Nodes: 1}, held); err == nil || !strings.Contains(err.Error(), "it allows none") {
 		t.Errorf("a limit of nothing: %v", err)
+	}
+}
+
+func TestWithinReadsWhatIsHeldOnlyForLimits(t *testing.T) {
+	damaged := errors.New("damaged")
+	held := func(urn.URN, urn.URN) (Held, error) { return Held{}, damaged }
+	for rules, want := range map[string]error{"": nil, ", nodes: {user: 6}": damaged} {
+		p := New(load(t, "rules: [{name: few"+rules+"}]", ""))
+		if err := p.For(student("alice"), sliceURN("x", "y")).Within(Amount{Nodes: 1}, held); err != want {
+			t.Errorf("few%s: got %v, want %v", rules, err, want)
+		}
 	}
 }
 
@@ -108,17 +125,15 @@ func TestDiskIsCountedInItsSizes(t *testing.T) {
 	alice, a := student("alice"), sliceURN("course-net", "a")
 	r := load(t, `rules: [{name: room, disk: {user: 20G}}]`, "")
 	p := New(r)
-	var cs store.ChangeSet
-	cs.PutSliver(am.Sliver{URN: a, Slice: a, Creator: alice, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
-	p.Usage().Stage(cs)
-	if err := p.For(alice, a).Within(Amount{Disk: 8 << 10}); err != nil {
+	held := heldBy(am.Sliver{URN: a, Slice: a, Creator: alice, Amount: am.Amount{Disk: 12 << 10}, Status: am.Status{Allocation: am.Allocated}})
+	if err := p.For(alice, a).Within(Amount{Disk: 8 << 10}, held); err != nil {
 		t.Errorf("up to the limit: %v", err)
 	}
-	if err := p.For(student("bob"), a).Within(Amount{Disk: 20 << 10}); err != nil {
+	if err := p.For(student("bob"), a).Within(Amount{Disk: 20 << 10}, held); err != nil {
 		t.Errorf("another user: %v", err)
 	}
 	const want = "at most 20G of disk for user alice at one time; 9217M more, with 12G already held, are too many: request at most 8G"
-	if err := p.For(alice, a).Within(Amount{Disk: 9<<10 + 1}); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
+	if err := p.For(alice, a).Within(Amount{Disk: 9<<10 + 1}, held); am.CodeOf(err) != am.Refused || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if text := strings.Join(r.Sentences(), "\n"); !strings.Contains(text, "at most 20G of disk a user") {
@@ -245,12 +260,12 @@ func BenchmarkAdmit(b *testing.B) {
 			}
 			p := New(load(b, text.String(), ""))
 			user, slice := urn.URN{Authority: fmt.Sprint("example.org:course-", n-1), Type: urn.User, Name: "alice"}, sliceURN("x", "y")
-			p.Usage().hold(user, slice, 4, 2)
+			held := heldBy(holding(user, slice, 4, 2)...)
 			now := time.Now()
 			b.ReportAllocs()
 			for b.Loop() {
 				x := p.For(user, slice)
-				if x == nil || x.Begin() != nil || x.Within(Amount{Nodes: 1, Cores: 1}) != nil {
+				if x == nil || x.Begin() != nil || x.Within(Amount{Nodes: 1, Cores: 1}, held) != nil {
 					b.Fatal("not admitted by the rule")
 				}
 				x.Components()

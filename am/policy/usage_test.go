@@ -1,14 +1,14 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"patchbay/am"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 )
 
@@ -20,74 +20,96 @@ func sliceURN(project, name string) urn.URN {
 	return urn.URN{Authority: "example.org:" + project, Type: urn.Slice, Name: name}
 }
 
-// TestUsageIsAPlainCount stages, publishes and takes back random changes, and
-// holds what is counted against all slivers counted anew.
-func TestUsageIsAPlainCount(t *testing.T) {
+// calendarOf returns a calendar of what slivers hold.
+func calendarOf(slivers ...am.Sliver) Calendar {
+	return func(f func(*am.Hold) bool) error {
+		for i := range slivers {
+			h := am.HoldOf(&slivers[i])
+			if h.From = slivers[i].Created; !f(&h) {
+				break
+			}
+		}
+		return nil
+	}
+}
+
+// mostAtAnyHour counts the slivers anew at each hour. It returns the most for a user, a slice and
+// its project.
+func mostAtAnyHour(slivers []am.Sliver, user, slice urn.URN, hours []time.Time, now time.Time) (most Held) {
+	for _, at := range hours {
+		var sum Held
+		for _, x := range slivers {
+			over := !x.Expires.IsZero() && !x.Expires.After(now) && !x.Frozen // it holds until its record is deleted
+			open := x.Frozen || x.Expires.IsZero()
+			if x.Status.Allocation == am.Unallocated || at.Before(x.Created) || !over && !open && !at.Before(x.Expires) {
+				continue
+			}
+			add := func(a *Amount) { *a = Amount{a.Nodes + 1, a.Cores + x.Amount.Cores, a.Disk + x.Amount.Disk} }
+			if x.Creator.Equal(user) {
+				add(&sum.User)
+			}
+			if x.Slice.Equal(slice) {
+				add(&sum.Slice)
+			}
+			if urn.Lower(x.Slice.Authority) == urn.Lower(slice.Authority) {
+				add(&sum.Project)
+			}
+		}
+		most = Held{most.User.max(sum.User), most.Slice.max(sum.Slice), most.Project.max(sum.Project)}
+	}
+	return most
+}
+
+// TestHeldIsTheMostAtAnyTime compares Held with a count at every hour. Some slivers begin later,
+// and URNs differ in case.
+func TestHeldIsTheMostAtAnyTime(t *testing.T) {
+	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	const last = 13 // all slivers begin and end before this hour
+	hour := func(n int) time.Time { return start.Add(time.Duration(n) * time.Hour) }
+	users, projects := []string{"alice", "Alice", "bob"}, []string{"x", "X", "y"}
 	rapid.Check(t, func(t *rapid.T) {
-		u := NewUsage()
-		published := map[string]am.Sliver{}
-		staged := maps.Clone(published)
-		users, projects := []string{"alice", "Alice", "bob"}, []string{"x", "X", "y"}
-		t.Repeat(map[string]func(*rapid.T){
-			"stage": func(t *rapid.T) {
-				var cs store.ChangeSet
-				for range rapid.IntRange(1, 3).Draw(t, "changes") {
-					id := urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "sliver"))}
-					if rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-						cs = store.ChangeSet{}
-						cs.Remove(store.SliverKey(id))
-						delete(staged, id.Key())
-						u.Stage(cs)
-						continue
-					}
-					x, ok := staged[id.Key()]
-					if !ok {
-						x = am.Sliver{URN: id, Creator: userURN(rapid.SampledFrom(users).Draw(t, "user")),
-							Slice: sliceURN(rapid.SampledFrom(projects).Draw(t, "project"), rapid.SampledFrom(users).Draw(t, "slice"))}
-					}
-					x.Status.Allocation = rapid.SampledFrom([]am.AllocationState{am.Allocated, am.Provisioned, am.Unallocated}).Draw(t, "state")
-					x.Amount.Cores = rapid.Int64Range(0, 2).Draw(t, "cores")
-					x.Amount.Disk = rapid.Int64Range(0, 2).Draw(t, "disk")
-					cs = store.ChangeSet{}
-					cs.PutSliver(x)
-					staged[id.Key()] = x
-					u.Stage(cs)
-				}
-			},
-			"publish":  func(*rapid.T) { u.Publish(); published = maps.Clone(staged) },
-			"rollback": func(*rapid.T) { u.Rollback(); staged = maps.Clone(published) },
-			"": func(t *rapid.T) {
-				tallies := map[string]bool{}
-				for _, user := range users {
-					for _, project := range projects {
-						for _, name := range users {
-							slice, want := sliceURN(project, name), Held{}
-							for _, x := range staged {
-								if x.Status.Allocation == am.Unallocated {
-									continue
-								}
-								one := func(a *Amount) { a.Nodes++; a.Cores += x.Amount.Cores; a.Disk += x.Amount.Disk }
-								tallies["u"+x.Creator.Key()], tallies["s"+x.Slice.Key()], tallies["p"+lower(x.Slice.Authority)] = true, true, true
-								if x.Creator.Equal(userURN(user)) {
-									one(&want.User)
-								}
-								if x.Slice.Equal(slice) {
-									one(&want.Slice)
-								}
-								if lower(x.Slice.Authority) == lower(slice.Authority) {
-									one(&want.Project)
-								}
-							}
-							if got := u.Held(userURN(user), slice); got != want {
-								t.Fatalf("%s in %s: got %+v, want %+v", user, slice, got, want)
-							}
-						}
+		slivers := make([]am.Sliver, rapid.IntRange(0, 8).Draw(t, "slivers"))
+		for i := range slivers {
+			begin := rapid.IntRange(0, 8).Draw(t, "begin")
+			slivers[i] = am.Sliver{
+				URN:     urn.URN{Authority: "example.org", Type: urn.Sliver, Name: fmt.Sprint(i)},
+				Creator: userURN(rapid.SampledFrom(users).Draw(t, "user")),
+				Slice:   sliceURN(rapid.SampledFrom(projects).Draw(t, "project"), rapid.SampledFrom(users).Draw(t, "slice")),
+				Created: hour(begin), Expires: hour(begin + rapid.IntRange(1, 4).Draw(t, "length")),
+				Amount: am.Amount{Cores: rapid.Int64Range(0, 2).Draw(t, "cores"), Disk: rapid.Int64Range(0, 2).Draw(t, "disk")},
+				Status: am.Status{Allocation: rapid.SampledFrom([]am.AllocationState{am.Allocated, am.Provisioned, am.Unallocated}).Draw(t, "state")},
+				Frozen: rapid.IntRange(0, 4).Draw(t, "frozen") == 0,
+			}
+		}
+		now := rapid.IntRange(0, 8).Draw(t, "now")
+		from := rapid.IntRange(now, 10).Draw(t, "from")
+		end := rapid.IntRange(from+1, last).Draw(t, "until")
+		until := hour(end)
+		if rapid.Bool().Draw(t, "open") {
+			end, until = last, time.Time{}
+		}
+		var hours []time.Time
+		for n := from; n < end; n++ {
+			hours = append(hours, hour(n))
+		}
+		for _, user := range users {
+			for _, project := range projects {
+				for _, name := range users {
+					slice := sliceURN(project, name)
+					got, err := calendarOf(slivers...).Held(userURN(user), slice, hour(from), until, hour(now))
+					if want := mostAtAnyHour(slivers, userURN(user), slice, hours, hour(now)); err != nil || got != want {
+						t.Fatalf("%s in %s: got %+v, %v, want %+v", user, slice, got, err, want)
 					}
 				}
-				if n := len(u.users) + len(u.slices) + len(u.projects); n != len(tallies) {
-					t.Fatalf("%d tallies are kept, %d count anything", n, len(tallies))
-				}
-			},
-		})
+			}
+		}
 	})
+}
+
+func TestHeldFailsWithTheCalendar(t *testing.T) {
+	damaged := errors.New("damaged")
+	c := Calendar(func(func(*am.Hold) bool) error { return damaged })
+	if _, err := c.Held(userURN("alice"), sliceURN("x", "y"), time.Now(), time.Time{}, time.Now()); !errors.Is(err, damaged) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -4,8 +4,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/maintenance"
+	"patchbay/am/store"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/match"
@@ -137,30 +141,88 @@ func stateMachine(v *inventory.Inventory) rspec.Machine {
 	return m
 }
 
-// AdvertisementVersion returns a number that grows when the advertisement may have
-// changed.
-func (s *Service) AdvertisementVersion() uint64 {
-	s.cfg.Index.Advance(s.cfg.Store.Now()) // maintenance begins and ends without a commit
-	return s.cfg.Index.Version()
+// availability is the free capacity of an inventory under a plan, at one revision of the store.
+type availability struct {
+	ads      *advertiser
+	plan     *maintenance.Plan
+	revision store.Rev
+	from     time.Time // the plan changes nothing from here up to until
+	until    time.Time // zero for no end
+	free     *binder.Availability
+	version  uint64 // see AdvertisementVersion
+}
+
+func (a *availability) isCurrent(s *Service, now time.Time) bool {
+	return a != nil && a.revision == s.cfg.Store.Revision() && a.plan == s.plan.Load() && a.ads.inventory == s.Inventory() &&
+		!now.Before(a.from) && (a.until.IsZero() || now.Before(a.until))
+}
+
+// available reads the free capacity from the store if something has changed since the last call.
+// It fails with the error of store.Read.
+func (s *Service) available() (*availability, error) {
+	now := s.cfg.Store.Now()
+	if a := s.shown.Load(); a.isCurrent(s, now) {
+		return a, nil
+	}
+	s.showing.Lock()
+	defer s.showing.Unlock()
+	was := s.shown.Load()
+	now = s.cfg.Store.Now() // it may have waited
+	if was.isCurrent(s, now) {
+		return was, nil
+	}
+	a := &availability{ads: s.advertiser(), plan: s.plan.Load()}
+	a.from, a.until = a.plan.StablePeriod(now)
+	err := s.cfg.Store.Read(func(v *store.View) (err error) {
+		a.revision = v.Revision()
+		view := binder.View{Inventory: a.ads.inventory, Plan: a.plan, Calendar: v.Calendar, Now: now}
+		a.free, err = view.Availability()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if was != nil {
+		a.version = was.version
+		if a.ads != was.ads || a.plan != was.plan || !a.free.Equal(was.free) {
+			a.version++
+		}
+	}
+	s.shown.Store(a)
+	return a, nil
+}
+
+// AdvertisementVersion returns a number that grows when the advertisement may have changed. It
+// fails if the store cannot be read.
+func (s *Service) AdvertisementVersion() (uint64, error) {
+	a, err := s.available()
+	if err != nil {
+		return 0, err
+	}
+	return a.version, nil
 }
 
 // AppendAdvertisement appends the current advertisement to b (AM API v3, ListResources). If
-// onlyFree is true, it lists only available nodes. During a lockdown no node is available.
-func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) []byte {
-	ads, free := s.current()
+// onlyFree is true, it lists only available nodes. During a lockdown no node is available. It fails
+// if the store cannot be read.
+func (s *Service) AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error) {
+	now, err := s.available()
+	if err != nil {
+		return nil, err
+	}
 	a := rspec.Availability{
-		Generated: s.cfg.Store.Now(), Free: free.Free, PublicAddresses: free.FreePublicAddresses(), OnlyFree: onlyFree,
+		Generated: s.cfg.Store.Now(), Free: now.free.Free, PublicAddresses: now.free.FreePublicAddresses(), OnlyFree: onlyFree,
 	}
 	if s.Lockdown() != "" {
 		a.Free, a.PublicAddresses = func(int) int { return 0 }, 0
 	}
-	return ads.site.Append(b, a)
+	return now.ads.site.Append(b, a), nil
 }
 
 // RSpecExtensions returns namespaces of RSpec extensions (AM API v3, GetVersion). requests are
 // the extensions that the site understands in requests and uses in manifests. advertisements are
 // those that its advertisements use.
 func (s *Service) RSpecExtensions() (requests, advertisements []string) {
-	a, _ := s.current()
+	a := s.advertiser()
 	return slices.Clone(a.requests), a.site.Extensions()
 }

@@ -25,7 +25,11 @@ import (
 var update = flag.Bool("update", false, "write the advertisements in testdata anew")
 
 // advertise is the advertisement of an inventory as of a fixed time.
-func advertise(v *inventory.Inventory, x *binder.Index, onlyFree bool) string {
+func advertise(t interface{ Fatal(...any) }, v *inventory.Inventory, onlyFree bool) string {
+	x, err := (&binder.View{Inventory: v}).Availability()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ads := newAdvertiser(v, &Config{GeneratedBy: "patchbay"})
 	return string(ads.site.Append(nil, rspec.Availability{
 		Generated: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Free: x.Free, PublicAddresses: x.FreePublicAddresses(), OnlyFree: onlyFree,
@@ -102,7 +106,7 @@ func TestAdvertisedInventories(t *testing.T) {
 		{"equipped", parseInventory(t, equipped), false},
 		{"equipped-free", parseInventory(t, equipped), true},
 	} {
-		got := advertise(tt.v, binder.NewIndex(tt.v), tt.onlyFree)
+		got := advertise(t, tt.v, tt.onlyFree)
 		file := "testdata/" + tt.file + ".ad.xml"
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -133,8 +137,8 @@ func judge(t interface{ Fatal(...any) }, ad string) {
 }
 
 func TestAdvertisedExtensions(t *testing.T) {
-	simulated := New(Config{Index: binder.NewIndex(testInventory(t))})
-	full := New(Config{Index: binder.NewIndex(parseInventory(t, equipped))})
+	simulated := New(Config{Inventory: inForce(testInventory(t))})
+	full := New(Config{Inventory: inForce(parseInventory(t, equipped))})
 	few, fewAds := simulated.RSpecExtensions()
 	all, allAds := full.RSpecExtensions()
 	has := func(list []string, words string) bool {
@@ -207,6 +211,11 @@ func pasted(ad string, nodes ...string) string {
 	return root + links + "</rspec>"
 }
 
+// bindFree binds a request in an inventory of which nothing is held.
+func bindFree(r *rspec.Request, v *inventory.Inventory, slice urn.URN) (binder.Binding, error) {
+	return binder.Bind(&binder.Request{Request: r, Slice: slice}, time.Time{}, time.Time{}, &binder.View{Inventory: v})
+}
+
 // TestWhatIsAdvertisedCanBeRequested holds for any inventory that a node pasted
 // from the advertisement is bound to that very component, and its links to the
 // very interfaces, if it was advertised as available, and else refused for want
@@ -215,8 +224,7 @@ func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 	slice := urn.MustParse("urn:publicid:IDN+example.org+slice+s")
 	rapid.Check(t, func(t *rapid.T) {
 		v := parseInventory(t, randomInventory(t))
-		x := binder.NewIndex(v)
-		ad := advertise(v, x, false)
+		ad := advertise(t, v, false)
 		judge(t, ad)
 		nodes := nodeText.FindAllString(ad, -1)
 		if len(nodes) != len(v.Components) {
@@ -228,7 +236,7 @@ func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			bound, err := binder.Bind(r, x, slice)
+			bound, err := bindFree(r, v, slice)
 			switch want := v.Components[i]; {
 			case strings.Contains(n, `<available now="true"/>`):
 				if err != nil || len(bound.Nodes) != 1 || bound.Nodes[0].Component != want || bound.Nodes[0].SliverType != want.SliverTypes[0] {
@@ -254,15 +262,14 @@ func TestWhatIsAdvertisedCanBeRequested(t *testing.T) {
 // TestPastedNodesGetAManifest follows nodes from the advertisement to the manifest.
 func TestPastedNodesGetAManifest(t *testing.T) {
 	v := parseInventory(t, equipped)
-	x := binder.NewIndex(v)
-	s := &Service{cfg: Config{Index: binder.NewIndex(v)}}
-	ad := advertise(v, x, true)
+	s := &Service{cfg: Config{Inventory: inForce(v)}}
+	ad := advertise(t, v, true)
 	text := pasted(ad, nodeText.FindAllString(ad, -1)...)
 	r, err := rspec.ParseRequest([]byte(text), rspec.ReadOptions{Managers: []urn.URN{v.Manager}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound, err := binder.Bind(r, x, urn.MustParse("urn:publicid:IDN+example.org+slice+s"))
+	bound, err := bindFree(r, v, urn.MustParse("urn:publicid:IDN+example.org+slice+s"))
 	if err != nil {
 		t.Fatal(err)
 	}

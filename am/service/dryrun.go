@@ -214,7 +214,7 @@ func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.
 			avoid = append(avoid, x.node.Component)
 		}
 		var err error
-		if b, err = binder.BindAvoiding(avoid, req, binder.NewIndex(inv), slice); err != nil || n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
+		if b, err = binder.Bind(&binder.Request{Request: req, Slice: slice, Avoid: avoid}, time.Time{}, time.Time{}, &binder.View{Inventory: inv}); err != nil || n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
 			return reasons(req, refused)
 		}
 	}

@@ -7,14 +7,13 @@ import (
 	"fmt"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
 
-// offer holds the advertisers of both inventories while SetInventory runs, since the binder's
-// index may then have the old or the new one.
+// offer holds the advertisers of both inventories while SetInventory runs, since the site may
+// then have the old or the new one.
 type offer struct {
 	*advertiser
 	before *advertiser // nil unless SetInventory runs
@@ -31,19 +30,18 @@ func (s *Service) advertiserOf(v *inventory.Inventory) *advertiser {
 	return nil
 }
 
-// current returns the advertiser and the free resources of the same inventory.
-func (s *Service) current() (*advertiser, *binder.Availability) {
+// advertiser returns the advertiser of the current inventory.
+func (s *Service) advertiser() *advertiser {
 	for {
-		free := s.cfg.Index.Availability()
-		if a := s.advertiserOf(free.Inventory()); a != nil {
-			return a, free
+		if a := s.advertiserOf(s.Inventory()); a != nil {
+			return a
 		}
 	}
 }
 
 // Inventory returns the current inventory. During a decision it always returns the same
 // inventory. Code outside of decisions must call it only once to work with a single inventory.
-func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Index.Inventory() }
+func (s *Service) Inventory() *inventory.Inventory { return s.cfg.Inventory.Load() }
 
 // SetInventory replaces the inventory by another one of the same authority. In the same decision
 // it calls update, which must update the data that depend on the inventory. Slivers keep
@@ -58,7 +56,6 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, upda
 		return err
 	}
 	ads, was := newAdvertiser(v, &s.cfg), s.offer.Load().advertiser
-	set, drop := s.cfg.Index.Prepare(v)
 	s.offer.Store(&offer{ads, was})
 	isSet, isDone, renames := false, false, v.HasRenamed(s.Inventory())
 	err := s.cfg.Store.Commit(ctx, func(view *store.View) (cs store.ChangeSet, err error) {
@@ -69,14 +66,13 @@ func (s *Service) SetInventory(ctx context.Context, v *inventory.Inventory, upda
 				return cs, err
 			}
 		}
-		set()
+		s.cfg.Inventory.Store(v)
 		isSet = true
 		update()
 		isDone = true
 		return cs, nil
 	})
 	if !isSet {
-		drop()
 		s.offer.Store(&offer{was, nil})
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/inventory"
 )
@@ -25,11 +24,7 @@ func TestSetInventoryTellsOfAPanic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	index := binder.NewIndex(parse("pc1"))
-	if err := st.Observe(index); err != nil {
-		t.Fatal(err)
-	}
-	s := New(Config{Store: st, Index: index})
+	s := New(Config{Store: st, Inventory: inForce(parse("pc1"))})
 	for _, tt := range []struct {
 		name string
 		with func()
@@ -43,7 +38,11 @@ func TestSetInventoryTellsOfAPanic(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "half of it")) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
-		if ad := string(s.AppendAdvertisement(nil, false)); s.Inventory().Components[0].Name != tt.name || !strings.Contains(ad, `component_name="`+tt.name+`"`) {
+		ad, err := s.AppendAdvertisement(nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Inventory().Components[0].Name != tt.name || !strings.Contains(string(ad), `component_name="`+tt.name+`"`) {
 			t.Errorf("%s is in force, advertised is %s", s.Inventory().Components[0].Name, ad)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 // Errors: those of store.Commit; later decisions use p nevertheless.
 func (s *Service) SetPlan(ctx context.Context, p *maintenance.Plan) error {
 	s.plan.Store(p)
-	s.cfg.Index.SetPlan(p, s.cfg.Store.Now())
 	// Decisions run one after the other. When this empty decision has run, all decisions that may
 	// have read the old plan are done.
 	return s.cfg.Store.Commit(ctx, func(*store.View) (store.ChangeSet, error) { return store.ChangeSet{}, nil })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -53,9 +53,16 @@ func testInventory(t *testing.T) *inventory.Inventory {
 	return inv
 }
 
+// inForce returns the value of Config.Inventory.
+func inForce(v *inventory.Inventory) *atomic.Pointer[inventory.Inventory] {
+	p := &atomic.Pointer[inventory.Inventory]{}
+	p.Store(v)
+	return p
+}
+
 // TestFactsOfLogins holds which logins, accounts and gateways a manifest tells.
 func TestFactsOfLogins(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	alice := am.Account{Login: "alice", User: urn.MustParse("urn:publicid:IDN+example.org+user+alice"), Keys: []string{"k"}}
 	bob := am.Account{Login: "bob", User: urn.MustParse("urn:publicid:IDN+example.org+user+bob"), Keys: []string{"l"}}
 	for _, tt := range []struct {
@@ -94,7 +101,7 @@ func TestFactsOfLogins(t *testing.T) {
 }
 
 func TestFactsOfHosts(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	f := s.nodeFacts(s.Inventory(), &am.Sliver{Hostname: "n", Observed: am.Observed{Addresses: []string{"192.0.2.1", "2001:db8::1", "nonsense"}}})
 	if d := cmp.Diff([]rspec.Host{{Name: "n", IPv4: "192.0.2.1"}}, f.Hosts); d != "" {
 		t.Error(d)
@@ -104,7 +111,7 @@ func TestFactsOfHosts(t *testing.T) {
 // TestFactsOfInterfaces holds what a manifest tells of interfaces, and of a
 // public address, which is told alone: it is the way to the node.
 func TestFactsOfInterfaces(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	nic := urn.MustParse("urn:publicid:IDN+example.org+interface+pc1:eth1")
 	x := am.Sliver{
 		Hostname:      "n",
@@ -134,7 +141,7 @@ func TestFactsOfInterfaces(t *testing.T) {
 // TestSliverInfoSaysReadyAsExoGENIDoes: GENI's readyToLogin.py --readyonly shows a node
 // only if its state is the word "ready".
 func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t)), ManifestExtensions: []string{SliverInfo}}}
 	for operational, want := range map[am.OperationalState]string{am.Ready: "ready", am.NotReady: "notready", am.PendingAllocation: "pending_allocation", am.Failed: "failed"} {
 		if f := s.nodeFacts(s.Inventory(), &am.Sliver{Status: am.Status{Allocation: am.Provisioned, Operational: operational}}); f.Sliver.State != want {
 			t.Errorf("%s is told as %q, want %q", operational, f.Sliver.State, want)
@@ -143,7 +150,7 @@ func TestSliverInfoSaysReadyAsExoGENIDoes(t *testing.T) {
 }
 
 func TestFactsOfExtensions(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t)), ManifestExtensions: []string{SliverInfo, VNode}}}
 	made := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	alice := urn.MustParse("urn:publicid:IDN+example.org+user+alice")
 	f := s.nodeFacts(s.Inventory(), &am.Sliver{
@@ -159,7 +166,7 @@ func TestFactsOfExtensions(t *testing.T) {
 }
 
 func TestGrantedFeaturesAreInTheManifest(t *testing.T) {
-	s := &Service{cfg: Config{Index: binder.NewIndex(testInventory(t))}}
+	s := &Service{cfg: Config{Inventory: inForce(testInventory(t))}}
 	f := s.nodeFacts(s.Inventory(), &am.Sliver{Features: []am.Feature{{Feature: "cpu.count", Value: "4"}, {Feature: "location.country", Value: "BE"}}})
 	if d := cmp.Diff([]rspec.Granted{{Feature: "cpu.count", Value: "4"}, {Feature: "location.country", Value: "BE"}}, f.Granted); d != "" {
 		t.Error(d)
@@ -209,7 +216,7 @@ func TestFactsOfTheComponentsGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Service{cfg: Config{Index: binder.NewIndex(inv)}}
+		s := &Service{cfg: Config{Inventory: inForce(inv)}}
 		f := s.nodeFacts(s.Inventory(), &am.Sliver{
 			Component: inv.Components[0].URN,
 			Desired:   am.Desired{Accounts: []am.Account{{Login: "alice"}, {Login: "bob"}}},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/rspec"
@@ -24,7 +23,7 @@ func TestManifestOfASliver(t *testing.T) {
 	}
 	defer st.Close()
 	inv := testInventory(t)
-	s := New(Config{Store: st, Index: binder.NewIndex(inv), Reading: rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, Stored: true}})
+	s := New(Config{Store: st, Inventory: inForce(inv), Reading: rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, Stored: true}})
 	named := func(kind, name string) urn.URN {
 		return urn.MustParse("urn:publicid:IDN+example.org+" + kind + "+" + name)
 	}

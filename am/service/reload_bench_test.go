@@ -49,20 +49,16 @@ func BenchmarkSetInventory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	index := binder.NewIndex(v)
-	if err := st.Observe(index); err != nil {
-		b.Fatal(err)
-	}
-	s := New(Config{Store: st, Index: index})
+	s := New(Config{Store: st, Inventory: inForce(v)})
 	ctx, cancel := context.WithCancel(context.Background())
 	longest := make(chan time.Duration)
 	go func() {
 		var most time.Duration
-		request, slice := &rspec.Request{Nodes: []rspec.Node{{ClientID: "a"}}}, urn.URN{Authority: "example.org", Type: urn.Slice, Name: "mine"}
+		request := &binder.Request{Request: &rspec.Request{Nodes: []rspec.Node{{ClientID: "a"}}}, Slice: urn.URN{Authority: "example.org", Type: urn.Slice, Name: "mine"}}
 		for ctx.Err() == nil {
 			begun := time.Now()
-			err := st.Commit(ctx, func(*store.View) (cs store.ChangeSet, err error) {
-				_, err = binder.Bind(request, index, slice)
+			err := st.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+				_, err = binder.Bind(request, v.Now(), time.Time{}, &binder.View{Inventory: s.Inventory(), Calendar: v.Calendar, Now: v.Now()})
 				return cs, err
 			})
 			if most = max(most, time.Since(begun)); err != nil && ctx.Err() == nil {

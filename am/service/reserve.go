@@ -57,6 +57,8 @@ type reservation struct {
 	// avoid lists the components that a dry run refused.
 	avoid     []urn.URN
 	clientIDs clientIDs
+	// bindable is the request in the form for the binder.
+	bindable *binder.Request
 }
 
 type conditions struct {
@@ -79,6 +81,8 @@ type reserved struct {
 // reserve commits all or nothing: in one decision, or in two with a dry run between them.
 func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	r.clientIDs = clientIDsOf(r.request)
+	r.bindable = &binder.Request{Request: r.request, Slice: r.slice, Permit: binderPermit(s.cfg.Policy.For(r.grant.Caller(), r.slice))}
+	r.bindable.Prepare(s.Inventory()) // outside of the decision, for which others wait
 	t, err := s.bindSlivers(ctx, r)
 	if err == nil && t.mustProbe {
 		t, err = s.probeProviders(ctx, r, t)
@@ -231,26 +235,28 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes))}); err != nil {
+	all := policy.Calendar(v.Calendar)
+	inUse := func(user, slice urn.URN) (policy.Held, error) { return all.Held(user, slice, now, time.Time{}, now) }
+	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes))}, inUse); err != nil {
 		return nil, none, err
 	}
-	s.cfg.Index.Advance(now)
 	inv := s.Inventory()
-	var avoid []*inventory.Component // the components of r.avoid that the inventory still has
+	r.bindable.Permit, r.bindable.Addresses, r.bindable.Avoid = binderPermit(by.permit), held.addresses, nil
 	for _, u := range r.avoid {
-		if c, ok := inv.Component(u); ok {
-			avoid = append(avoid, c)
+		if c, ok := inv.Component(u); ok { // the inventory still has it
+			r.bindable.Avoid = append(r.bindable.Avoid, c)
 		}
 	}
-	binding, err := binderPermit(by.permit).Bind(avoid, r.request, s.cfg.Index, r.slice, held.addresses...)
+	// The lease can be renewed, so the end of the interval is open.
+	binding, err := binder.Bind(r.bindable, now, time.Time{}, &binder.View{Inventory: inv, Plan: s.plan.Load(), Calendar: v.Calendar, Now: now})
 	if err != nil {
 		return nil, none, err
 	}
-	var all am.Amount
+	var added am.Amount
 	for _, b := range binding.Nodes {
-		all = all.Add(b.Amount)
+		added = added.Add(b.Amount)
 	}
-	if err := by.permit.Within(policy.Amount{Cores: all.Cores, Disk: all.Disk}); err != nil {
+	if err := by.permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
 		return nil, none, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
@@ -299,6 +305,9 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 		Exclusive: b.Exclusive, Amount: b.Amount,
 		Interfaces: nameInterfaces(inv, b.Interfaces), Setup: setup(b.Node), PublicAddress: b.PublicAddress,
 		Generation: 1,
+	}
+	for _, g := range b.Granted {
+		x.Features = append(x.Features, am.Feature{Feature: g.Feature, Value: g.Value})
 	}
 	fillIn(inv, &x)
 	return x

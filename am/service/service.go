@@ -3,16 +3,17 @@ package service
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/maintenance"
 	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/credentials"
+	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -43,9 +44,9 @@ var DefaultLeases = Leases{
 // Config holds the parts and settings of a Service.
 type Config struct {
 	Store *store.Store
-	// Index has the current inventory and its free capacity. See SetInventory.
-	Index  *binder.Index
-	Leases Leases
+	// Inventory is the current inventory. See SetInventory.
+	Inventory *atomic.Pointer[inventory.Inventory]
+	Leases    Leases
 	// Policy limits the resources of users; nil for no limits.
 	Policy *policy.Policy
 	// GeneratedBy is the attribute generated_by of the documents that the service writes.
@@ -91,10 +92,12 @@ type Service struct {
 	memory  *Memory
 	offer   atomic.Pointer[offer]
 	plan    atomic.Pointer[maintenance.Plan] // see SetPlan
+	shown   atomic.Pointer[availability]
+	showing sync.Mutex // held while shown is replaced
 	endings endings
 }
 
-// New returns a Service for the opened store and index of c.
+// New returns a Service for the opened store and the inventory of c.
 func New(c Config) *Service {
 	if c.Leases == (Leases{}) {
 		c.Leases = DefaultLeases
@@ -104,7 +107,7 @@ func New(c Config) *Service {
 	}
 	c.Reading.Stored, c.Reading.CheckSchemas = true, false // an accepted request must stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
-	s.offer.Store(&offer{newAdvertiser(c.Index.Inventory(), &c), nil})
+	s.offer.Store(&offer{newAdvertiser(c.Inventory.Load(), &c), nil})
 	return s
 }
 

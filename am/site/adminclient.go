@@ -15,11 +15,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"patchbay/am/audit"
-	"patchbay/am/binder"
 	"patchbay/am/display"
 	"patchbay/am/hook"
 	"patchbay/am/maintenance"
@@ -187,8 +187,10 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 		Store: st, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax,
 		Manifest: func(slice urn.URN) ([]byte, error) {
+			var current atomic.Pointer[inventory.Inventory]
+			current.Store(inv)
 			return service.New(service.Config{
-				Store: st, Index: binder.NewIndex(inv), GeneratedBy: "patchbay " + SoftwareVersion(),
+				Store: st, Inventory: &current, GeneratedBy: "patchbay " + SoftwareVersion(),
 				ASCIIManifests: c.ASCIIManifests, ManifestExtensions: c.ManifestExtensions, Reading: c.ReadOptions(inv),
 			}).Inspect(slice)
 		},

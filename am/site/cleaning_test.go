@@ -37,7 +37,7 @@ func TestInventoryHasCleaningTimesOfProviders(t *testing.T) {
 	defer s.Close()
 	check := func(when string) {
 		t.Helper()
-		inv := s.index.Inventory()
+		inv := s.inventory.Load()
 		if got := inv.Cleaning(inv.Components[0]); got != 7*time.Minute {
 			t.Errorf("%s: %v, want 7m", when, got)
 		}

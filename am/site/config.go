@@ -235,7 +235,7 @@ func (c *Config) resolve(dir string) {
 // ReadOptions returns the options with which the site reads requests.
 func (c *Config) ReadOptions(inv *inventory.Inventory) rspec.ReadOptions {
 	o := rspec.ReadOptions{
-		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.LinkTypes,
+		Managers: append([]urn.URN{inv.Manager}, inv.Managers...), LinkTypes: inv.RequestLinkTypes(),
 		CopyCrossLinks: inv.CrossLinks == inventory.Copy, Limits: c.Limits.RSpec, CheckSchemas: true,
 	}
 	if inv.LossUnit == inventory.AsFraction {

@@ -236,7 +236,7 @@ func (s *Site) listOrphans(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	for _, u := range s.runner.Orphans() {
-		_, holds := blockedComponent(&u, s.index.Inventory())
+		_, holds := blockedComponent(&u, s.inventory.Load())
 		if out.Encode(OrphanRow{u.Provider, u.Name, u.Component, u.Sliver, u.Since, u.Released, holds, u.RemovalRequested}) != nil {
 			return // the client has closed the connection
 		}

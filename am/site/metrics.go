@@ -76,7 +76,7 @@ var goals = []am.Goal{am.GoalMake, am.GoalStart, am.GoalStop, am.GoalRestart, am
 
 func (s *Site) countStore() *storeCounts {
 	n := &storeCounts{at: time.Now(), slivers: map[[2]string]int{}, degraded: map[string]int{}, tasks: map[[2]string]int{}, components: map[string]int{}}
-	for name := range providersOf(s.index.Inventory()) {
+	for name := range providersOf(s.inventory.Load()) {
 		n.degraded[name] = 0
 		for _, state := range operate.SliverStates {
 			n.slivers[[2]string{state, name}] = 0

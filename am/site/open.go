@@ -16,14 +16,12 @@ import (
 	"patchbay/am"
 	"patchbay/am/api"
 	"patchbay/am/audit"
-	"patchbay/am/binder"
 	"patchbay/am/dryrun"
 	"patchbay/am/maintenance"
 	"patchbay/am/operate"
 	"patchbay/am/policy"
 	"patchbay/am/server"
 	"patchbay/am/service"
-	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"
@@ -74,8 +72,8 @@ func (s *Site) openRunner(context.Context) error {
 	}
 	s.runner = work.New(work.Config{
 		Store:      s.store,
-		Components: Components(s.index.Inventory),
-		Interfaces: Interfaces(s.index.Inventory),
+		Components: Components(s.inventory.Load),
+		Interfaces: Interfaces(s.inventory.Load),
 		Providers:  s.testbeds.whileLocked(s.providers.get),
 		Await: func(ctx context.Context) {
 			s.testbeds.start(ctx) // before the first calls of providers, which would fail
@@ -84,7 +82,7 @@ func (s *Site) openRunner(context.Context) error {
 		Log: s.log,
 
 		ServicesMustSucceed: c.ServicesFailure == servicesFail,
-		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.index.Inventory()))) },
+		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.inventory.Load()))) },
 		RemoveOrphans:       c.Orphans == orphansRemove,
 		OrphansListed:       s.drainOrphaned,
 		Limits:              work.Limits{OrphansAfter: c.OrphansAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
@@ -96,21 +94,21 @@ func (s *Site) openAggregate(context.Context) error {
 	c := s.config
 	s.aggregate = service.New(service.Config{
 		Store:                 s.store,
-		Index:                 s.index,
+		Inventory:             &s.inventory,
 		Leases:                service.Leases(c.Leases),
 		Policy:                s.policy.policy,
 		GeneratedBy:           "patchbay " + SoftwareVersion(),
 		EmptyDescribeNotFound: c.EmptyDescribe == "not-found",
 		ASCIIManifests:        c.ASCIIManifests,
 		ManifestExtensions:    c.ManifestExtensions,
-		Reading:               c.ReadOptions(s.index.Inventory()),
+		Reading:               c.ReadOptions(s.inventory.Load()),
 		Wake:                  s.runner.Wake,
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
 		Silent:                s.runner.Silent,
 		Prober: dryrun.New(dryrun.Config{
-			Components: Components(s.index.Inventory),
-			Interfaces: Interfaces(s.index.Inventory),
+			Components: Components(s.inventory.Load),
+			Interfaces: Interfaces(s.inventory.Load),
 			Providers:  s.testbeds.awaitStart(s.providers.DryRunProvider),
 			Log:        s.log,
 		}),
@@ -131,23 +129,14 @@ func (s *Site) openInventory(context.Context) error {
 	if s.providers, err = loadProviders(c.Providers, inv, c.Inventory, s.log); err != nil {
 		return err
 	}
-	s.index = binder.NewIndex(inv.WithCleaning(s.providers.cleaningTimes()))
+	s.inventory.Store(inv.WithCleaning(s.providers.cleaningTimes()))
 	return nil
 }
 
-// openPolicy registers the index of free capacity and the policy's Usage with the store.
 func (s *Site) openPolicy(context.Context) error {
-	c, inv := s.config, s.index.Inventory()
+	c, inv := s.config, s.inventory.Load()
 	s.policy = &policyFile{file: c.Policy, site: PolicySite(inv), log: s.log, policy: policy.New(nil)}
-	if err := s.policy.apply(func() (*policy.Rules, error) { return c.LoadPolicy(inv) }); err != nil {
-		return err
-	}
-	for _, o := range []store.Observer{s.index, s.policy.policy.Usage()} {
-		if err := s.store.Observe(o); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.policy.apply(func() (*policy.Rules, error) { return c.LoadPolicy(inv) })
 }
 
 func (s *Site) openRecords(context.Context) (err error) {
@@ -167,7 +156,7 @@ func (s *Site) logBroken(reason error) {
 
 // openMaintenance locks the site down if the site is read-only or has just been restored.
 func (s *Site) openMaintenance(ctx context.Context) error {
-	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.index.Inventory, s.store, s.aggregate, s.log)
+	s.maintenance = newMaintenanceFile(s.config.Maintenance, s.inventory.Load, s.store, s.aggregate, s.log)
 	if s.config.readOnly {
 		s.maintenance.extra.lockdown = &maintenance.Lockdown{Text: errReadOnly.Error()}
 	}
@@ -247,14 +236,14 @@ func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.index.Inventory, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
+		Store: s.store, Inventory: s.inventory.Load, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: s.runner.Silent,
 	})
 	var admit func() error
 	if c.AuditRequired {
 		admit = s.audit.Admit
 	}
-	inv := s.index.Inventory()
+	inv := s.inventory.Load()
 	s.api = api.New(s.aggregate, s.auth, api.Config{
 		Admit:           admit,
 		Now:             s.clock.Now,
@@ -274,7 +263,7 @@ func (s *Site) openServer(context.Context) error {
 		AllowsRemote:   s.remote.admits,
 		Manifest:       s.manifest,
 		Maintenance:    s.maintenance.stateJSON,
-		Held:           s.policy.heldAnswer,
+		Held:           s.heldAnswer,
 		SocketHandlers: s.endpoints(),
 		Numbers:        s.numbers(),
 		Durations:      []*server.Durations{s.providers.calls},

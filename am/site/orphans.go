@@ -106,7 +106,7 @@ func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 		names []string
 		since time.Time
 	}
-	on, inv := map[string]*found{}, s.index.Inventory()
+	on, inv := map[string]*found{}, s.inventory.Load()
 	for _, o := range s.runner.Orphans() {
 		c, ok := blockedComponent(&o, inv)
 		if !ok {
@@ -134,7 +134,7 @@ func (s *Site) orphanDrains() (drains []*maintenance.Drain) {
 
 func (s *Site) allListed() bool {
 	listed := s.runner.CountOrphans()
-	for name := range providersOf(s.index.Inventory()) {
+	for name := range providersOf(s.inventory.Load()) {
 		if _, ok := listed[name]; !ok {
 			return false
 		}

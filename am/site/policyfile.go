@@ -15,6 +15,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/policy"
+	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 )
@@ -156,7 +157,7 @@ func (p *policyFile) logRules(rules *policy.Rules) {
 }
 
 // heldAnswer returns JSON. slice may be "" for none.
-func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
+func (s *Site) heldAnswer(user, slice string) ([]byte, error) {
 	u, err := urn.Parse(user)
 	var in urn.URN
 	if err == nil && slice != "" {
@@ -165,7 +166,11 @@ func (p *policyFile) heldAnswer(user, slice string) ([]byte, error) {
 	if err != nil {
 		return nil, am.Errorf(am.BadArgs, "%v", err)
 	}
-	return json.Marshal(p.policy.Usage().Held(u, in))
+	h, err := held(s.store, u, in)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(h)
 }
 
 func (p *policyFile) watch(ctx context.Context) {
@@ -199,7 +204,14 @@ func (c *Config) Held(ctx context.Context, user, slice urn.URN) (h policy.Held, 
 	if err != nil {
 		return h, err
 	}
-	u := policy.NewUsage()
-	err = s.Observe(u)
-	return u.Held(user, slice), errors.Join(err, s.Close())
+	h, err = held(s, user, slice)
+	return h, errors.Join(err, s.Close())
+}
+
+func held(s *store.Store, user, slice urn.URN) (h policy.Held, err error) {
+	err = s.Read(func(v *store.View) (err error) {
+		h, err = policy.Calendar(v.Calendar).Held(user, slice, v.Now(), time.Time{}, v.Now())
+		return err
+	})
+	return h, err
 }

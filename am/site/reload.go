@@ -126,10 +126,10 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	if err != nil {
 		return r, nil, err
 	}
-	if err := s.checkMaintenanceNames(s.index.Inventory(), inv); err != nil {
+	if err := s.checkMaintenanceNames(s.inventory.Load(), inv); err != nil {
 		return r, nil, err
 	}
-	r.compare(s.index.Inventory(), inv)
+	r.compare(s.inventory.Load(), inv)
 	return r, inv, nil
 }
 
@@ -160,7 +160,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 	if err != nil {
 		return r, err
 	}
-	was := s.index.Inventory()
+	was := s.inventory.Load()
 	err = s.policy.reloadFor(inv, func(rules func()) error {
 		s.testbeds.add(findTestbeds(s.config.Providers, providersOf(inv)))
 		return s.aggregate.SetInventory(ctx, inv, func() {
@@ -195,7 +195,7 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 func (s *Site) reportInventory(ctx context.Context) error {
 	slivers, err := s.store.Slivers()
 	if err == nil {
-		err = inventory.CheckClash(s.index.Inventory(), s.config.Inventory, slivers)
+		err = inventory.CheckClash(s.inventory.Load(), s.config.Inventory, slivers)
 	}
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 		}
 	}
 	r := &ReloadReport{File: s.config.Inventory}
-	inv := s.index.Inventory()
+	inv := s.inventory.Load()
 	if err := r.compareSlivers(nil, inv, s.store, s.providers.checkUsable); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (s *Site) reportInventory(ctx context.Context) error {
 
 // usedProviders returns the providers that the current inventory or a sliver names.
 func (s *Site) usedProviders() (map[string]bool, error) {
-	used := providersOf(s.index.Inventory())
+	used := providersOf(s.inventory.Load())
 	err := s.store.Read(func(v *store.View) error {
 		return v.Slivers(func(x am.Sliver) bool { used[x.Provider] = true; return true })
 	})

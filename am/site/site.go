@@ -11,7 +11,6 @@ import (
 
 	"patchbay/am/api"
 	"patchbay/am/audit"
-	"patchbay/am/binder"
 	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/hook"
@@ -23,6 +22,7 @@ import (
 	"patchbay/am/work"
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
+	"patchbay/inventory"
 )
 
 // Site is a served site: all its parts, opened and connected.
@@ -47,7 +47,7 @@ type Site struct {
 	operations  *operate.Operations
 	policy      *policyFile
 	providers   *ProviderSet
-	index       *binder.Index // also holds the current inventory
+	inventory   atomic.Pointer[inventory.Inventory]
 	aggregate   *service.Service
 	api         *api.API
 	reloading   sync.Mutex // held during a reload of the inventory

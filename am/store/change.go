@@ -117,13 +117,3 @@ func (c *ChangeSet) Remove(k ...Key) { c.Delete = append(c.Delete, k...) }
 
 // Empty reports whether the change set changes nothing.
 func (c *ChangeSet) Empty() bool { return len(c.Put) == 0 && len(c.Delete) == 0 }
-
-// Observer keeps an index up to date with the store. The committer calls its methods from one
-// goroutine. It calls Stage for each accepted change set, in order; the journal entries have
-// their ids. Then it calls Publish when all staged sets are durable, or Rollback if none was
-// stored.
-type Observer interface {
-	Stage(ChangeSet)
-	Publish()
-	Rollback()
-}

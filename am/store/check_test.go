@@ -97,6 +97,8 @@ func TestCheckFinds(t *testing.T) {
 	first, second := x.slivers[1], x.slivers[2] // of different slices
 	other := func(f func(*am.Sliver)) op { s := second; f(&s); return record(SliverKey(s.URN), s) }
 	index := sliceIndexKey(first.Slice.Key(), first.URN.Key())
+	hold := am.HoldOf(&first)
+	key := calendarKey(&hold)
 	for _, tt := range []struct {
 		rule   string
 		ops    []op
@@ -125,6 +127,9 @@ func TestCheckFinds(t *testing.T) {
 		{"an index too few", []op{{bySlice, index, nil}}, bySlice, "missing"},
 		{"an end too many", []op{{byExpiry, expiryKey(noon, "x"), []byte{}}}, byExpiry, "no record"},
 		{"an end too few", []op{{byExpiry, expiryKey(first.Expires, first.URN.Key()), nil}}, byExpiry, "missing"},
+		{"a hold too many", []op{{calendarBucket, []byte("x"), []byte{}}}, calendarBucket, "no sliver"},
+		{"a hold too few", []op{{calendarBucket, key, nil}}, calendarBucket, "missing"},
+		{"a hold that differs", []op{{calendarBucket, key, calendarValue(key, &am.Hold{})}}, calendarBucket, "differs"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			path := filled(t)

@@ -16,6 +16,8 @@ type checker struct {
 	v *View
 	// indexed contains the index entries that the records need.
 	indexed map[string]bool
+	// entries contains the entries of the calendar that the slivers need.
+	entries map[string]string
 	// holders maps each held component to its holder.
 	holders map[string]holder
 }
@@ -48,6 +50,9 @@ func (x *checker) sliver(id string, s *am.Sliver) {
 	if mayExpire(s) {
 		x.indexed[byExpiry+"\x00"+string(expiryKey(s.Expires, id))] = true
 	}
+	hold := am.HoldOf(s)
+	key := calendarKey(&hold)
+	x.entries[string(key)] = string(calendarValue(key, &hold))
 	component, slice := s.Component.Key(), s.Slice.Key()
 	h, held := x.holders[component]
 	switch {
@@ -84,6 +89,7 @@ func (x *checker) entry(id string, e *am.JournalEntry) {
 // indexes adds a problem for each index entry that no record needs, and for each needed entry
 // that is missing.
 func (x *checker) indexes() {
+	x.calendar()
 	for _, bucket := range []string{bySlice, byExpiry} {
 		x.v.r.scan(bucket, nil, nil, func(k, _ []byte) bool {
 			id := bucket + "\x00" + string(k)
@@ -100,9 +106,33 @@ func (x *checker) indexes() {
 	}
 }
 
+// calendar adds a problem for each difference between the calendar and the slivers. A file of an
+// older schema has no calendar yet.
+func (x *checker) calendar() {
+	if x.Schema < calendarSchema {
+		return
+	}
+	x.v.r.scan(calendarBucket, nil, nil, func(k, v []byte) bool {
+		switch needed, ok := x.entries[string(k)]; {
+		case !ok:
+			x.add(calendarBucket, readable(calendarBucket, k), "no sliver needs it")
+		case needed != string(v):
+			x.add(calendarBucket, readable(calendarBucket, k), "it differs from what its sliver holds")
+		}
+		delete(x.entries, string(k))
+		return true
+	})
+	for _, k := range slices.Sorted(maps.Keys(x.entries)) {
+		x.add(calendarBucket, readable(calendarBucket, []byte(k)), "it is missing")
+	}
+}
+
 func readable(bucket string, k []byte) string {
 	if bucket == byExpiry && len(k) >= 8 {
 		return time.Unix(0, int64(binary.BigEndian.Uint64(k))).UTC().Format(time.RFC3339) + " " + string(k[8:])
+	}
+	if component, rest, ok := bytes.Cut(k, []byte{0}); bucket == calendarBucket && ok && len(rest) >= 8 {
+		return string(component) + " " + timeOf(binary.BigEndian.Uint64(rest)).Format(time.RFC3339) + " " + string(rest[8:])
 	}
 	return string(bytes.ReplaceAll(k, []byte{0}, []byte(" ")))
 }

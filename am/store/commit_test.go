@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.etcd.io/bbolt"
 
 	"patchbay/am"
 	"patchbay/am/testkit/require"
@@ -31,17 +30,28 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	disk := errors.New("no space left")
 	var failing atomic.Bool
 	var writes atomic.Int32
-	s := open(t, Options{commit: commitAfter(func() error {
+	var s *Store
+	var before []am.Hold
+	unchanged := func() {
+		t.Helper()
+		if diff := cmp.Diff([]string{"old"}, names(t, s)); diff != "" {
+			t.Errorf("readers see other slivers: %s", diff)
+		}
+		if diff := cmp.Diff(before, calendar(t, s), sameHolds); diff != "" {
+			t.Errorf("readers see another calendar: %s", diff)
+		}
+	}
+	s = open(t, Options{Write: commitAfter(func() error {
 		writes.Add(1)
 		if failing.Load() {
+			unchanged()
 			return disk
 		}
 		return nil
 	})})
-	w := newWatch()
 	commit(t, s, put(sliver("old", "s", 1)))
-	if err := s.Observe(w); err != nil || len(w.published) != 1 {
-		t.Fatalf("a new observer sees %v, %v", w.published, err)
+	if before = calendar(t, s); len(before) != 1 {
+		t.Fatalf("the calendar is %v", before)
 	}
 	failing.Store(true)
 	writes.Store(0)
@@ -60,18 +70,18 @@ func TestFailedWriteUndoesItsGroup(t *testing.T) {
 	if writes.Load() != 1 {
 		t.Errorf("%d writes of one group", writes.Load())
 	}
-	old := SliverKey(sliverURN("old"))
-	if len(w.published) != 1 || w.staged[old].(am.Sliver).Slice != sliceURN("s") || w.rollbacks != 1 {
-		t.Errorf("the observer has %v after %d rollbacks", w.staged, w.rollbacks)
-	}
+	unchanged()
 	failing.Store(false)
 	var seen []string
 	commit(t, s, func(v *View) (ChangeSet, error) {
-		err := v.Slivers(func(x am.Sliver) bool { seen = append(seen, x.URN.Name); return true })
+		err := v.Slivers(func(x am.Sliver) bool { seen = append(seen, x.URN.Name+" of "+x.Slice.Name); return true })
+		if held, _ := holds(v); !cmp.Equal(before, held, sameHolds) {
+			t.Errorf("the next decision saw the calendar %v", held)
+		}
 		cs, _ := put(sliver("next", "s", 1))(v)
 		return cs, err
 	})
-	if diff := cmp.Diff([]string{"old"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"old of s"}, seen); diff != "" {
 		t.Errorf("the next decision saw what was undone: %s", diff)
 	}
 	if diff := cmp.Diff([]string{"next", "old"}, names(t, s)); diff != "" {
@@ -128,9 +138,6 @@ func TestClose(t *testing.T) {
 	if err := s.Read(func(*View) error { return nil }); !errors.Is(err, ErrClosed) {
 		t.Errorf("Read after Close: %v", err)
 	}
-	if err := s.Observe(newWatch()); !errors.Is(err, ErrClosed) {
-		t.Errorf("Observe after Close: %v", err)
-	}
 	close(release)
 	if err := <-closed; err != nil {
 		t.Error(err)
@@ -150,16 +157,12 @@ func TestClose(t *testing.T) {
 // decision is refused and writes fail now and then.
 func TestRace(t *testing.T) {
 	var writes atomic.Int32
-	s := open(t, Options{commit: commitAfter(func() error {
+	s := open(t, Options{Write: commitAfter(func() error {
 		if writes.Add(1)%5 == 0 {
 			return errNo
 		}
 		return nil
 	})})
-	w := newWatch()
-	if err := s.Observe(w); err != nil {
-		t.Fatal(err)
-	}
 	const callers, slots, turns = 64, 10, 20
 	var mu sync.Mutex
 	owners := map[string]string{}
@@ -183,6 +186,10 @@ func TestRace(t *testing.T) {
 					return cs, nil
 				})
 				if err == nil {
+					// The caller sees the change as soon as Commit has returned.
+					if err := s.Read(func(v *View) error { _, _, err := v.Sliver(sliverURN(slot)); return err }); err != nil {
+						t.Errorf("slot %s after Commit: %v", slot, err)
+					}
 					mu.Lock()
 					if other := owners[slot]; other != "" {
 						t.Errorf("slot %s has two owners: %s and %s", slot, other, mine)
@@ -221,8 +228,8 @@ func TestRace(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if len(w.published) != slots || len(w.staged) != slots {
-		t.Errorf("the observer has %d slivers", len(w.published))
+	if held := calendar(t, s); len(held) != slots {
+		t.Errorf("the calendar has %d entries", len(held))
 	}
 	consistent(t, s)
 }
@@ -246,17 +253,14 @@ func TestLoneCallerIsNotDelayed(t *testing.T) {
 // not be there after the next start, so nothing is built on it.
 func TestDoubtfulWriteEndsPromises(t *testing.T) {
 	var fails atomic.Bool
-	s := open(t, Options{commit: func(tx *bbolt.Tx) error {
-		err := tx.Commit()
+	s := open(t, Options{Write: func(write func() error) error {
+		err := write()
 		if err == nil && fails.Load() {
 			err = errors.New("input/output error")
 		}
 		return err
 	}})
-	w := newWatch()
-	if err := errors.Join(s.Observe(w), s.Commit(t.Context(), put(sliver("a", "s", 1)))); err != nil {
-		t.Fatal(err)
-	}
+	commit(t, s, put(sliver("a", "s", 1)))
 	fails.Store(true)
 	if err := s.Commit(t.Context(), put(sliver("b", "s", 1))); !errors.Is(err, ErrNotCommitted) || !errors.Is(err, ErrInDoubt) {
 		t.Errorf("the doubtful write: %v", err)
@@ -265,8 +269,8 @@ func TestDoubtfulWriteEndsPromises(t *testing.T) {
 	if err := s.Commit(t.Context(), put(sliver("c", "s", 1))); !errors.Is(err, ErrNotCommitted) || errors.Is(err, ErrInDoubt) || !strings.Contains(err.Error(), "is unknown whether") {
 		t.Errorf("after the doubtful write: %v", err)
 	}
-	if len(w.published) != 1 {
-		t.Errorf("the observer has %v", w.published)
+	if diff := cmp.Diff([]string{"a", "b"}, names(t, s)); diff != "" {
+		t.Errorf("readers do not see what the file has: %s", diff)
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 
 // committer turns groups of decisions into transactions. Only one goroutine uses it.
 type committer struct {
-	db        *database
-	now       func() time.Time
-	revision  Rev // the last written revision
-	observers []Observer
-	outbox    func(Change) []Message
-	readOnly  error // the error for each change; nil if changes are accepted
+	db       *database
+	now      func() time.Time
+	revision Rev // the last written revision
+	outbox   func(Change) []Message
+	watchers []func([]ChangeSet) // see Store.Watch
+	readOnly error               // the error for each change; nil if changes are accepted
 	// failure is set when damage is found. It is also set when a write fails after its revision
 	// has reached the file, because such a write may or may not be durable. After that, no
 	// change is accepted until the next start.
@@ -26,12 +26,14 @@ type committer struct {
 	// remaining decisions move to the next group, so that they do not delay the answers to the
 	// others.
 	groupTime time.Duration
+	// published is the last revision that readers see.
+	published *atomic.Uint64
 	// longest is the duration of the longest decision so far, in nanoseconds.
 	longest *atomic.Int64
 }
 
-// commit commits the group in one transaction, notifies the observers and answers the callers. It
-// returns the commits that the group had no time for; their callers have no answer yet.
+// commit commits the group in one transaction and answers the callers. It returns the commits that
+// the group had no time for; their callers have no answer yet.
 func (c *committer) commit(group []*pending) (rest []*pending) {
 	if why := c.failure.err(); why != nil {
 		for _, p := range group {
@@ -50,12 +52,11 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 	}
 	if c.failure.note(err) == nil {
 		c.revision = g.revision
+		c.published.Store(uint64(c.revision))
 	}
-	for _, x := range c.observers {
-		if err == nil {
-			x.Publish()
-		} else {
-			x.Rollback()
+	if err == nil {
+		for _, f := range c.watchers {
+			f(g.written)
 		}
 	}
 	for i, p := range group {
@@ -64,7 +65,7 @@ func (c *committer) commit(group []*pending) (rest []*pending) {
 		}
 		// A decision that may have read a failed change gets this error, too, in place of its
 		// own.
-		if err != nil && (g.answers[i] == nil && (p.attach == nil || !g.attached) || g.depends[i]) {
+		if err != nil && p.watch == nil && (g.answers[i] == nil || g.depends[i]) {
 			g.answers[i] = fmt.Errorf("%w: %w", ErrNotCommitted, err)
 		}
 		p.answer <- g.answers[i]
@@ -78,9 +79,9 @@ type groupRun struct {
 	// depends marks the decisions that ran after a change by another decision of the group, and
 	// may have read that change.
 	depends  []bool
-	attached bool       // the new observers have received all existing slivers
 	revision Rev        // the last revision in the transaction
 	rest     []*pending // commits for which no time was left
+	written  []ChangeSet
 }
 
 var errUnchanged = errors.New("the group changes nothing")
@@ -90,15 +91,14 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 		return damage(fmt.Sprintf("its revision is %d, but the last one written was %d", now, c.revision))
 	}
 	for i, p := range g.group {
-		if p.attach != nil {
-			g.answers[i] = c.attach(r, p.attach)
+		if p.watch != nil {
+			g.answers[i] = c.beginWatch(r, p.watch)
 		}
 	}
-	g.attached = true
 	began := time.Now()
 	for i, p := range g.group {
 		switch {
-		case p.attach != nil:
+		case p.watch != nil: // done already
 		case i > 0 && time.Since(began) > c.groupTime:
 			g.rest = append(g.rest, p)
 		case p.ctx.Err() != nil:
@@ -109,11 +109,9 @@ func (c *committer) decideAll(r reader, g *groupRun) error {
 			cs, ops, err := c.decide(r, p.decide, g.revision+1)
 			if g.answers[i] = err; err == nil && len(ops) > 0 {
 				g.revision++
+				g.written = append(g.written, cs)
 				if err := r.apply(ops...); err != nil {
 					return err
-				}
-				for _, x := range c.observers {
-					x.Stage(cs)
 				}
 			}
 			c.longest.Store(max(c.longest.Load(), int64(time.Since(start))))
@@ -135,15 +133,12 @@ func (c *committer) hasRevision(revision Rev) bool {
 	return err != nil || now == revision
 }
 
-// decide returns the decision's change set, and the operations that store the change set as
-// revision rev. An empty change set needs no operations.
+// decide returns the decision's change set, and the operations that store it as revision rev. An
+// empty change set needs no operations.
 func (c *committer) decide(r reader, d Decision, rev Rev) (cs ChangeSet, ops []op, err error) {
 	v := &View{r: r, now: c.now(), cache: map[Key]any{}}
-	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil {
+	if err = recoverPanic("a decision", func() error { cs, err = d(v); return err }); err != nil || cs.Empty() {
 		return cs, nil, err
-	}
-	if cs.Empty() {
-		return cs, nil, nil
 	}
 	if c.readOnly != nil {
 		return cs, nil, c.readOnly
@@ -158,66 +153,68 @@ func (c *committer) decide(r reader, d Decision, rev Rev) (cs ChangeSet, ops []o
 	return cs, ops, err
 }
 
-// attach stages and publishes all slivers for a new observer, before the group's changes.
-func (c *committer) attach(r reader, x Observer) error {
+// beginWatch calls f with all slivers before the group's changes, and with all later changes.
+func (c *committer) beginWatch(r reader, f func([]ChangeSet)) error {
 	var all ChangeSet
 	err := (&View{r: r}).Slivers(func(s am.Sliver) bool { all.PutSliver(s); return true })
 	if err != nil {
 		return err
 	}
-	x.Stage(all)
-	x.Publish()
-	c.observers = append(c.observers, x)
+	f([]ChangeSet{all})
+	c.watchers = append(c.watchers, f)
 	return nil
 }
 
 func operations(v *View, cs ChangeSet, rev Rev) ([]op, error) {
 	var ops []op
-	unindex := func(k Key) error {
-		if k.Kind != Slivers {
-			return nil
-		}
-		old, err := before[am.Sliver](v, k)
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+	// index replaces the index entries of a sliver's record; a nil sliver has none.
+	index := func(k Key, s *am.Sliver) error {
+		var old *am.Sliver
+		switch x, err := before[am.Sliver](v, k); {
+		case err == nil:
+			old = &x
+			ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
+			if mayExpire(old) {
+				ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
+			}
+		case !errors.Is(err, ErrNotFound):
 			return err
 		}
-		ops = append(ops, op{bySlice, sliceIndexKey(old.Slice.Key(), k.ID), nil})
-		if mayExpire(&old) {
-			ops = append(ops, op{byExpiry, expiryKey(old.Expires, k.ID), nil})
+		ops = append(ops, calendarOps(v.r, old, s)...)
+		if s != nil {
+			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), k.ID), []byte{}})
+			if mayExpire(s) {
+				ops = append(ops, op{byExpiry, expiryKey(s.Expires, k.ID), []byte{}})
+			}
 		}
 		return nil
-	}
-	for _, k := range cs.Delete {
-		if err := unindex(k); err != nil {
-			return nil, err
-		}
-		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
 	}
 	last := make(map[Key]int, len(cs.Put)) // if a record is put twice, only the last value is stored
 	for i, p := range cs.Put {
 		last[p.Key] = i
 	}
+	for _, k := range cs.Delete {
+		if _, put := last[k]; k.Kind == Slivers && !put {
+			if err := index(k, nil); err != nil {
+				return nil, err
+			}
+		}
+		ops = append(ops, op{string(k.Kind), []byte(k.ID), nil})
+	}
 	for i, p := range cs.Put {
 		if p.Key.Kind != Journal && last[p.Key] != i {
 			continue
 		}
-		if err := unindex(p.Key); err != nil {
-			return nil, err
+		if s, ok := p.Value.(am.Sliver); ok {
+			if err := index(p.Key, &s); err != nil {
+				return nil, err
+			}
 		}
 		b, err := encode(rev, p.Value)
 		if err != nil {
 			return nil, err
 		}
 		ops = append(ops, op{string(p.Key.Kind), []byte(p.Key.ID), b})
-		if s, ok := p.Value.(am.Sliver); ok {
-			ops = append(ops, op{bySlice, sliceIndexKey(s.Slice.Key(), p.Key.ID), []byte{}})
-			if mayExpire(&s) {
-				ops = append(ops, op{byExpiry, expiryKey(s.Expires, p.Key.ID), []byte{}})
-			}
-		}
 	}
 	return ops, nil
 }

@@ -219,12 +219,13 @@ func TestOpenRefuses(t *testing.T) {
 		}, "bbolt file of another program"},
 		{"a newer schema", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Put([]byte(schemaName), binary.BigEndian.AppendUint64(nil, schemaVersion+1))
-		}), "it has schema 3 and this program knows 2"},
+		}), "it has schema 4 and this program knows 3"},
 		{"no schema number", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Delete([]byte(schemaName))
 		}), "its schema number is missing"},
 		{"no meta bucket", change(func(tx *bbolt.Tx) error { return tx.Bucket(root).DeleteBucket([]byte(metaBucket)) }), "missing"},
 		{"a bucket missing", change(func(tx *bbolt.Tx) error { return tx.Bucket(root).DeleteBucket([]byte(Tasks)) }), "missing"},
+		{"no calendar", change(func(tx *bbolt.Tx) error { return tx.Bucket(root).DeleteBucket([]byte(calendarBucket)) }), "missing"},
 		{"a damaged revision", change(func(tx *bbolt.Tx) error {
 			return tx.Bucket(root).Bucket([]byte(metaBucket)).Put([]byte(revisionName), []byte("x"))
 		}), "its revision is not a number"},

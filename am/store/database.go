@@ -28,7 +28,7 @@ type database struct {
 	db   *bbolt.DB
 	file *os.File // the file that bbolt has open
 	path string
-	// commit commits a write transaction; tests replace it (Options.commit).
+	// commit commits a write transaction; see Options.Write.
 	commit func(*bbolt.Tx) error
 	// beginning is held while a transaction begins.
 	beginning sync.Mutex

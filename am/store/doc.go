@@ -8,10 +8,10 @@
 // fails, nothing has changed, and each caller gets ErrNotCommitted. If only one
 // caller commits, its decision is written at once.
 //
-//	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction, Observer.Stage
+//	Commit(decision) ─┐  group   ┌─ decide ─> ChangeSet ─> transaction
 //	Commit(decision) ─┼────────> ┤   …
-//	Commit(decision) ─┘          └─ commit ─> Observer.Publish ─> answers
-//	                                  └ failed ─> Observer.Rollback ─> ErrNotCommitted
+//	Commit(decision) ─┘          └─ commit ─> answers
+//	                                  └ failed ─> ErrNotCommitted
 //
 // Calls go one way: Store (store.go) → committer (committer.go, queue.go) → database
 // (database.go) → reader (reader.go), file.go and pages.go. No transaction of bbolt
@@ -24,6 +24,7 @@
 //	v1/tasks       sliver URN            → am.Task
 //	v1/journal     revision              → am.JournalEntry
 //	v1/events      revision              → Message, until all its receivers have taken it; since schema 2
+//	v1/calendar    component, start, sliver → am.Hold; since schema 3
 //	v1/by_slice    slice URN, sliver URN → nothing
 //	v1/by_expiry   time, sliver URN      → nothing; only slivers with a running lease
 //

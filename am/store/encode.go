@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"time"
 
 	"patchbay/am"
@@ -113,14 +112,7 @@ func sliceIndexKey(slice, sliver string) []byte {
 // expiryKey returns a key that sorts by time, then sliver. Times before 1970 sort first,
 // and times after 2261 sort last.
 func expiryKey(t time.Time, sliver string) []byte {
-	n := max(0, t.UnixNano())
-	switch {
-	case t.Year() < 1970:
-		n = 0
-	case t.Year() > 2261:
-		n = math.MaxInt64
-	}
-	return append(binary.BigEndian.AppendUint64(nil, uint64(n)), sliver...)
+	return append(binary.BigEndian.AppendUint64(nil, nanoseconds(t)), sliver...)
 }
 
 func readExpiryKey(k []byte) (at time.Time, sliver string, err error) {

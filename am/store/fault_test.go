@@ -91,7 +91,7 @@ var books = []book{
 			t.Errorf("of 50 slivers %d are left", n)
 		}
 	}},
-	{"a file of an older schema", func(t *testing.T, path string) []byte { return old(t, 1, path) }, func(t *testing.T, s *Store) {
+	{"a file of an older schema", func(t *testing.T, path string) []byte { return old(t, schemaVersion-1, path) }, func(t *testing.T, s *Store) {
 		err := s.Read(func(v *View) error {
 			for _, x := range sampleRecords().slivers {
 				if _, _, err := v.Sliver(x.URN); err != nil {

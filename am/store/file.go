@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"patchbay/am/durable"
 
@@ -143,14 +144,15 @@ func checkIsStore(tx *bbolt.Tx) error {
 		return damaged(errNoSchema)
 	}
 	r := reader{top}
-	switch _, err := schemaOf(r); {
+	schema, err := schemaOf(r)
+	switch {
 	case errors.Is(err, errNoSchema):
 		return damaged(errNoSchema)
 	case err != nil:
 		return err
 	}
-	for _, b := range buckets {
-		if r.bucket(b) == nil {
+	for _, b := range append(slices.Clip(buckets), calendarBucket) {
+		if r.bucket(b) == nil && (b != calendarBucket || schema >= calendarSchema) {
 			return damaged(fmt.Errorf("the bucket %s is missing", b))
 		}
 	}
@@ -165,7 +167,7 @@ func prepare(tx *bbolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range buckets {
+	for _, b := range append(slices.Clip(buckets), calendarBucket) {
 		if _, err := top.CreateBucket([]byte(b)); err != nil {
 			return err
 		}

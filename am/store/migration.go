@@ -11,8 +11,11 @@ import (
 )
 
 // schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
-// and no checksums of records. Files of each schema are in testdata.
-const schemaVersion = 2
+// and no checksums of records, and schema 2 had no calendar. Files of each schema are in testdata.
+const schemaVersion = 3
+
+// calendarSchema is the first schema with a calendar.
+const calendarSchema = 3
 
 // NewestSchema is the schema to which Open migrates a store.
 const NewestSchema uint64 = schemaVersion
@@ -60,7 +63,18 @@ func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 		}
 	}
 	err = d.update(func(r reader) error {
-		return r.apply(append(extra, schemaOp(schemaVersion))...)
+		ops := append(extra, schemaOp(schemaVersion))
+		if from < calendarSchema {
+			if _, err := r.top.CreateBucket([]byte(calendarBucket)); err != nil { // also without slivers
+				return err
+			}
+			entries, err := fillCalendar(&View{r: r})
+			if err != nil {
+				return err
+			}
+			ops = append(ops, entries...)
+		}
+		return r.apply(ops...)
 	})
 	if err != nil && from < schemaVersion {
 		err = fmt.Errorf("it cannot be migrated from schema %d to %d: %w; it still has schema %d", from, schemaVersion, err, from)

@@ -170,32 +170,55 @@ func TestRefusedIsNotMigrated(t *testing.T) {
 	}
 }
 
-// TestFailedMigrationChangesNothing fails each write of a migration: then the
-// store is refused, and is what it was; the next start brings it on.
+// TestFailedMigrationChangesNothing fails each write of a migration. Then Open refuses the store,
+// whose file stays as it was. The next Open migrates it.
 func TestFailedMigrationChangesNothing(t *testing.T) {
+	for schema := 1; schema < schemaVersion; schema++ {
+		path := filepath.Join(t.TempDir(), "store.db")
+		old(t, schema, path)
+		for writes := 0; ; writes++ {
+			n := 0
+			s, err := Open(path, Options{Now: at, Site: sampleSite, Move: true, Write: commitAfter(func() error {
+				if n++; n > writes {
+					return errNo
+				}
+				return nil
+			})})
+			if err == nil {
+				consistent(t, s)
+				sampleRecords().compare(t, s)
+				s.Close()
+				if writes != 1 {
+					t.Errorf("schema %d: it took %d writes", schema, writes)
+				}
+				break
+			}
+			if !errors.Is(err, errNo) || !strings.Contains(err.Error(), path) {
+				t.Errorf("schema %d, after %d writes: %v", schema, writes, err)
+			}
+			if is, err := Check(path); err != nil || is.Err() != nil || is.Schema != uint64(schema) {
+				t.Errorf("schema %d: after %d writes it is %+v, %v", schema, writes, is, err)
+			}
+		}
+	}
+}
+
+// TestMigrationWithoutSlivers migrates a store that has no entry for the calendar.
+func TestMigrationWithoutSlivers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	old(t, 1, path)
-	for writes := 0; ; writes++ {
-		n := 0
-		s, err := Open(path, Options{Now: at, Site: sampleSite, commit: commitAfter(func() error {
-			if n++; n > writes {
-				return errNo
-			}
-			return nil
-		})})
-		if err == nil {
-			sampleRecords().compare(t, s)
-			s.Close()
-			if writes != 1 {
-				t.Errorf("it took %d writes", writes)
-			}
-			break
-		}
-		if !errors.Is(err, errNo) || !strings.Contains(err.Error(), path) {
-			t.Errorf("after %d writes: %v", writes, err)
-		}
-		if is, err := Check(path); err != nil || is.Schema != 1 {
-			t.Errorf("after %d writes it is %+v, %v", writes, is, err)
+	s, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.db.update(func(r reader) error {
+		return errors.Join(r.top.DeleteBucket([]byte(calendarBucket)), r.apply(schemaOp(calendarSchema-1)))
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := opened(path, Options{}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func waiting(t testing.TB, s *Store) (ids, texts []string) {
 
 func TestMessagesShareTheFateOfTheirChange(t *testing.T) {
 	var failing atomic.Bool
-	s := open(t, Options{Outbox: tellAll, commit: commitAfter(func() error {
+	s := open(t, Options{Outbox: tellAll, Write: commitAfter(func() error {
 		if failing.Load() {
 			return errNo
 		}

@@ -14,7 +14,7 @@ import (
 // TestPruneJournal: what is old and settled goes, oldest first, a batch at a time.
 func TestPruneJournal(t *testing.T) {
 	fault := error(nil)
-	s := open(t, Options{commit: commitAfter(func() error { return fault })})
+	s := open(t, Options{Write: commitAfter(func() error { return fault })})
 	for i := range 10 { // revision i+1, i hours after noon; the clock was set back once
 		hours := time.Duration(i)
 		if i == 7 {

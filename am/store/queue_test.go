@@ -51,7 +51,7 @@ func TestLongGroupIsDivided(t *testing.T) {
 		writes int32
 	}{{"quick decisions", time.Hour, 1}, {"slow decisions", time.Nanosecond, 4}} {
 		var writes atomic.Int32
-		s := open(t, Options{GroupTime: c.time, commit: commitAfter(func() error { writes.Add(1); return nil })})
+		s := open(t, Options{GroupTime: c.time, Write: commitAfter(func() error { writes.Add(1); return nil })})
 		answers := together(t, s, context.Background(), put(sliver("a", "s", 1)), put(sliver("b", "s", 1)), put(sliver("c", "s", 1)), put(sliver("d", "s", 1)))
 		for i, err := range answers {
 			if err != nil {

@@ -10,19 +10,21 @@ import (
 // root is the bucket that contains all others.
 var root = []byte("v1")
 
-// metaBucket and the two indexes bySlice and byExpiry are buckets that hold no records. The
-// other names are keys in metaBucket.
+// metaBucket, the calendar and the two indexes bySlice and byExpiry are buckets that hold no
+// records. The other names are keys in metaBucket.
 const (
-	metaBucket   = "meta"
-	bySlice      = "by_slice"
-	byExpiry     = "by_expiry"
-	revisionName = "revision"
-	schemaName   = "schema"
-	siteName     = "site"
-	identityName = "identity"
+	metaBucket     = "meta"
+	calendarBucket = "calendar"
+	bySlice        = "by_slice"
+	byExpiry       = "by_expiry"
+	revisionName   = "revision"
+	schemaName     = "schema"
+	siteName       = "site"
+	identityName   = "identity"
 )
 
-// buckets are the buckets that every schema has.
+// buckets are the buckets that every schema has. Since schema 3 the calendar is required too. The
+// bucket of the events may be missing.
 var buckets = []string{metaBucket, string(Slices), string(Slivers), string(Documents), string(Tasks), string(Journal), bySlice, byExpiry}
 
 const maxKey = bbolt.MaxKeySize

@@ -1,16 +1,21 @@
 package store
 
 import (
-	"cmp"
+	"bytes"
+	ordered "cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am"
 	"patchbay/am/urn"
@@ -49,7 +54,7 @@ func open(t testing.TB, o Options) *Store {
 	if o.Now == nil {
 		o.Now = at
 	}
-	o.GroupTime = cmp.Or(o.GroupTime, time.Hour) // groups are what a test makes them
+	o.GroupTime = ordered.Or(o.GroupTime, time.Hour) // groups are what a test makes them
 	s, err := Open(filepath.Join(t.TempDir(), "store.db"), o)
 	if err != nil {
 		t.Fatal(err)
@@ -65,13 +70,14 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// commitAfter has f asked before each commit of a transaction; its error is the commit's.
-func commitAfter(f func() error) func(*bbolt.Tx) error {
-	return func(tx *bbolt.Tx) error {
+// commitAfter returns an Options.Write that calls f before each write. If f returns an error,
+// nothing is written.
+func commitAfter(f func() error) func(write func() error) error {
+	return func(write func() error) error {
 		if err := f(); err != nil {
-			return errors.Join(err, tx.Rollback())
+			return err
 		}
-		return tx.Commit()
+		return write()
 	}
 }
 
@@ -134,47 +140,37 @@ func together(t testing.TB, s *Store, ctx context.Context, decisions ...Decision
 
 var errNo = errors.New("no")
 
-// watch is an observer that keeps what it is told.
-type watch struct {
-	mu                sync.Mutex
-	staged, published map[Key]any
-	publishes         int
-	rollbacks         int
+// holds returns the calendar.
+func holds(v *View) (list []am.Hold, err error) {
+	err = v.Calendar(func(h *am.Hold) bool { list = append(list, copyOf(h)); return true })
+	return list, err
 }
 
-func newWatch() *watch { return &watch{staged: map[Key]any{}, published: map[Key]any{}} }
-
-func (w *watch) Stage(cs ChangeSet) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, k := range cs.Delete {
-		delete(w.staged, k)
+// copyOf returns a copy of h that stays valid after the view.
+func copyOf(h *am.Hold) am.Hold {
+	c := *h
+	for _, s := range []*[]byte{&c.Sliver, &c.Component, &c.ComponentName, &c.Provider} {
+		*s = bytes.Clone(*s)
 	}
-	for _, r := range cs.Put {
-		if r.Key.Kind == Slivers {
-			w.staged[r.Key] = r.Value
-		}
+	c.Interfaces = slices.Clone(c.Interfaces)
+	for i := range c.Interfaces {
+		x := &c.Interfaces[i]
+		x.Component, x.ComponentName = bytes.Clone(x.Component), bytes.Clone(x.ComponentName)
 	}
+	return c
 }
 
-func (w *watch) Publish() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.publishes++
-	w.published = map[Key]any{}
-	for k, v := range w.staged {
-		w.published[k] = v
-	}
-}
+// sameHolds are the options for the comparison of holds by value.
+var sameHolds = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Addr{})}
 
-func (w *watch) Rollback() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rollbacks++
-	w.staged = map[Key]any{}
-	for k, v := range w.published {
-		w.staged[k] = v
+// calendar returns the calendar as readers see it.
+func calendar(t testing.TB, s *Store) (list []am.Hold) {
+	t.Helper()
+	err := s.Read(func(v *View) (err error) { list, err = holds(v); return err })
+	if err != nil {
+		t.Fatal(err)
 	}
+	return list
 }
 
 func consistent(t testing.TB, s *Store) {
@@ -184,10 +180,11 @@ func consistent(t testing.TB, s *Store) {
 	}
 }
 
-// inconsistency compares the indexes of a store with its records.
+// inconsistency compares the indexes and the calendar of a store with its records.
 func inconsistency(s *Store) error {
 	return s.db.read(func(r reader) error {
 		want := map[string]bool{}
+		var held []am.Hold
 		v := &View{r: r}
 		err := v.Slivers(func(x am.Sliver) bool {
 			id := x.URN.Key()
@@ -195,10 +192,25 @@ func inconsistency(s *Store) error {
 			if mayExpire(&x) {
 				want[byExpiry+string(expiryKey(x.Expires, id))] = true
 			}
+			h := am.HoldOf(&x)
+			if h.Until.Year() > 2261 { // the calendar stores no later times
+				h.Until = time.Unix(0, math.MaxInt64)
+			}
+			held = append(held, h)
 			return true
 		})
 		if err != nil {
 			return err
+		}
+		list, err := holds(v)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(held, func(a, b am.Hold) int {
+			return ordered.Or(bytes.Compare(a.Component, b.Component), a.From.Compare(b.From), bytes.Compare(a.Sliver, b.Sliver))
+		})
+		if diff := cmp.Diff(held, list, sameHolds); diff != "" {
+			err = fmt.Errorf("the calendar differs from the slivers: -slivers +calendar\n%s", diff)
 		}
 		for _, bucket := range []string{bySlice, byExpiry} {
 			r.scan(bucket, nil, nil, func(k, _ []byte) bool {

@@ -61,9 +61,10 @@ type Options struct {
 	// Broken, if not nil, is called once when the store stops accepting changes, with
 	// the reason that Err returns. It must be quick and must not use the store.
 	Broken func(error)
-
-	// commit replaces the commit of bbolt in tests.
-	commit func(*bbolt.Tx) error
+	// Write, if not nil, is called for each write and returns the error of the write. It calls
+	// write once, or not at all: then it must return an error, and nothing is written. Tests use
+	// it to make writes fail.
+	Write func(write func() error) error
 }
 
 // Store keeps the records of a site. Its methods may be called concurrently.
@@ -73,20 +74,22 @@ type Store struct {
 	// failure is the reason why no more changes are accepted, if there is one.
 	failure *failure
 	queue   *queue
-	longest atomic.Int64  // see LongestDecision
-	done    chan struct{} // closed when the committer has ended
+	longest atomic.Int64 // see LongestDecision
+	// revision is the last published revision.
+	revision atomic.Uint64
+	done     chan struct{} // closed when the committer has ended
 
 	mu      sync.Mutex // guards closed, so that no read begins after it is set
 	closed  bool
 	readers sync.WaitGroup
 }
 
-// pending is a commit that waits for its answer. Either decide or attach is set.
+// pending is a commit that waits for its answer.
 type pending struct {
 	ctx    context.Context
 	caller string // see CommitFor
 	decide Decision
-	attach Observer
+	watch  func([]ChangeSet) // see Watch; nil for a decision
 	answer chan error
 }
 
@@ -105,8 +108,14 @@ func openStore(path string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if db.ahead = o.Ahead; o.commit != nil {
-		db.commit = o.commit
+	if db.ahead = o.Ahead; o.Write != nil {
+		db.commit = func(tx *bbolt.Tx) error {
+			err := o.Write(tx.Commit)
+			if err != nil {
+				_ = tx.Rollback() // if Write has not called write
+			}
+			return err
+		}
 	}
 	db.preallocate()
 	// Check the site first: another site's store must not be migrated.
@@ -128,10 +137,11 @@ func start(db *database, o Options) (*Store, error) {
 	o.MaxGroup = cmp.Or(o.MaxGroup, 256)
 	o.GroupTime = cmp.Or(o.GroupTime, 20*time.Millisecond)
 	s := &Store{db: db, opt: o, failure: &failure{notify: o.Broken}, queue: newQueue(), done: make(chan struct{})}
-	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest}
+	c := &committer{db: db, now: o.Now, outbox: o.Outbox, groupTime: o.GroupTime, readOnly: o.ReadOnly, failure: s.failure, longest: &s.longest, published: &s.revision}
 	if err := db.read(func(r reader) error { c.revision = (&View{r: r}).Revision(); return nil }); err != nil {
 		return nil, errors.Join(err, db.close())
 	}
+	s.revision.Store(uint64(c.revision))
 	go s.run(c)
 	return s, nil
 }
@@ -159,7 +169,7 @@ func (s *Store) run(c *committer) {
 	}
 }
 
-// Commit runs the decision and returns nil when its changes are durable and published.
+// Commit runs the decision and returns nil when its changes are durable.
 // Otherwise it returns the decision's own error, ErrClosed, an error that wraps
 // ErrNotCommitted, or the error of ctx if ctx ended before the decision's turn.
 func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitFor(ctx, "", d) }
@@ -167,24 +177,29 @@ func (s *Store) Commit(ctx context.Context, d Decision) error { return s.CommitF
 // CommitFor does what Commit does, on behalf of the named caller. Decisions of different callers take turns.
 // Commit uses the name "", which stands for the site itself.
 func (s *Store) CommitFor(ctx context.Context, caller string, d Decision) error {
-	return s.submit(&pending{ctx: ctx, caller: caller, decide: d, answer: make(chan error, 1)})
+	return s.submit(&pending{ctx: ctx, caller: caller, decide: d})
 }
 
-// LongestDecision returns the duration of the longest decision since the store was opened.
-func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
-
-// Observe registers o. The committer first stages and publishes all existing slivers to o, and
-// then every change, in order.
-func (s *Store) Observe(o Observer) error {
-	return s.submit(&pending{ctx: context.Background(), attach: o, answer: make(chan error, 1)})
+// Watch calls f with a change set of all slivers, and then, after each write, with the change sets
+// that are now durable, in order. It calls f from one goroutine, before the callers of Commit get
+// their answers. Journal entries have their ids. The list is empty if decisions changed nothing.
+func (s *Store) Watch(f func([]ChangeSet)) error {
+	return s.submit(&pending{ctx: context.Background(), watch: f})
 }
 
 func (s *Store) submit(p *pending) error {
+	p.answer = make(chan error, 1)
 	if !s.queue.push(p) {
 		return ErrClosed
 	}
 	return <-p.answer
 }
+
+// Revision returns the revision of the last change. It is quicker than View.Revision.
+func (s *Store) Revision() Rev { return Rev(s.revision.Load()) }
+
+// LongestDecision returns the duration of the longest decision since the store was opened.
+func (s *Store) LongestDecision() time.Duration { return time.Duration(s.longest.Load()) }
 
 // Read calls f with a view of the published state. f may call Read.
 func (s *Store) Read(f func(*View) error) error {

@@ -43,13 +43,14 @@ func TestInitLocalSharesTheHost(t *testing.T) {
 	alice := urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+user+alice")
 	permit := policy.New(rules).For(alice, urn.MustParse("urn:publicid:IDN+Testbed-of-Ours.example.org+slice+first"))
 	all, one := inv.Components[0].Capacity, inv.Components[0].SliverTypes[0].Needs
-	if err := permit.Within(policy.Amount{Nodes: 10, Disk: 10 * one.Disk}); err != nil {
+	nothing := func(user, slice urn.URN) (policy.Held, error) { return policy.Held{}, nil }
+	if err := permit.Within(policy.Amount{Nodes: 10, Disk: 10 * one.Disk}, nothing); err != nil {
 		t.Errorf("ten nodes: %v", err)
 	}
-	if permit.Within(policy.Amount{Nodes: all.Slots/2 + 1}) == nil {
+	if permit.Within(policy.Amount{Nodes: all.Slots/2 + 1}, nothing) == nil {
 		t.Errorf("one user may have more than half of %d places", all.Slots)
 	}
-	if permit.Within(policy.Amount{Disk: max(all.Disk, 10*one.Disk) + 1}) == nil {
+	if permit.Within(policy.Amount{Disk: max(all.Disk, 10*one.Disk) + 1}, nothing) == nil {
 		t.Errorf("one user may have %dM of disk", all.Disk+1)
 	}
 	// The rules in comments come before the active one, once they are uncommented.

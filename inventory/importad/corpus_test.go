@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"patchbay/am/binder"
 	"patchbay/am/service"
@@ -98,8 +100,13 @@ func advertise(t *testing.T, inv *inventory.Inventory) []byte {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	aggregate := service.New(service.Config{Store: st, Index: binder.NewIndex(inv), Leases: service.DefaultLeases})
-	return aggregate.AppendAdvertisement(nil, false)
+	inForce := &atomic.Pointer[inventory.Inventory]{}
+	inForce.Store(inv)
+	ad, err := service.New(service.Config{Store: st, Inventory: inForce, Leases: service.DefaultLeases}).AppendAdvertisement(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ad
 }
 
 // advertised are the keys of the component_ids that a site of inv advertises.
@@ -144,7 +151,7 @@ func TestCorpusRequestsStillBind(t *testing.T) {
 				continue
 			}
 			pairs++
-			what, err := binder.Bind(r, binder.NewIndex(x.inv), urn.MustParse("urn:publicid:IDN+example.org+slice+s"))
+			what, err := binder.Bind(&binder.Request{Request: r, Slice: urn.MustParse("urn:publicid:IDN+example.org+slice+s")}, time.Time{}, time.Time{}, &binder.View{Inventory: x.inv})
 			if err != nil {
 				refused = append(refused, filepath.Base(file)+" on "+x.file+": "+err.Error())
 				continue

@@ -87,14 +87,6 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	v.state = conditionOf(n.State)
 	v.add(n.name(), nameFont, false)
 	v.add(b.kindOfNode(n), detailFont, true)
-	if fewBoxes {
-		for _, c := range first(n.constraints(), maxConstraints) {
-			v.add(cleaned(c), labelFont, true)
-		}
-		if more := len(n.Requires) + len(n.Prefers) - maxConstraints; more > 0 {
-			v.add("and "+count(more, "more constraint"), labelFont, true)
-		}
-	}
 	if b.scene.picture.Kind == Advertisement {
 		v.add(availability(n), detailFont, false)
 	} else {
@@ -136,20 +128,6 @@ func (n *Node) publicAddresses() []string {
 	}
 	return list
 }
-
-// constraints returns texts such as "requires cpu.count >= 4", one for each line.
-func (n *Node) constraints() (list []string) {
-	for _, c := range n.Requires {
-		list = append(list, "requires "+c)
-	}
-	for _, c := range n.Prefers {
-		list = append(list, "prefers "+c)
-	}
-	return list
-}
-
-// maxConstraints is the maximal number of constraints drawn for a node.
-const maxConstraints = 4
 
 // maxAddresses is the maximal number of public addresses drawn for a node.
 const maxAddresses = 4
@@ -225,9 +203,6 @@ func nodeTitle(n *Node) string {
 	t.add("sliver type", strings.Join(first(n.SliverTypes, 8), ", "))
 	t.add("hardware", n.HardwareType)
 	t.add("image", n.Image)
-	for _, c := range first(n.constraints(), 16) {
-		t = append(t, cleaned(c))
-	}
 	t.add("use", n.use())
 	t.add("component", n.Component)
 	t.add("state", n.State)

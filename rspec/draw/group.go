@@ -48,7 +48,7 @@ func groupKey(p *Picture, i, level int, peers [][]string) string {
 	case 1:
 		return groupKey(p, i, 2, peers) + fmt.Sprintf("\x00%q", peers[i])
 	case 2:
-		return fmt.Sprintf("%d\x00%q\x00%q\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.Requires, n.Prefers, n.use())
+		return fmt.Sprintf("%d\x00%q\x00%q\x00%s", n.Manager, n.SliverTypes, n.HardwareType, n.use())
 	case 3:
 		return fmt.Sprint(n.Manager)
 	}

@@ -53,8 +53,6 @@ type Node struct {
 	SliverTypes  []string
 	Image        string
 	HardwareType string
-	// Requires and Prefers are the node's constraints on its component, as text.
-	Requires, Prefers []string
 	// Exclusive is nil if the document does not state it.
 	Exclusive *bool
 	// Component is the name of the component that the node is bound to.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"patchbay/am/urn"
-	"patchbay/rspec/match"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -38,8 +37,6 @@ func (r *reader) readNode(e *xmltree.Element) {
 			}
 		}
 	}
-	r.readConstraints(&n, e)
-	r.readConstraints(&n, r.firstChild(e, "sliver_type"))
 	n.Available = boolValue(r.firstChild(e, "available"), "now")
 	for _, h := range r.children(e, "host") {
 		n.Hosts = append(n.Hosts, Host{value(h, "name"), value(h, "ipv4")})
@@ -63,27 +60,6 @@ func (r *reader) readNode(e *xmltree.Element) {
 		n.Interfaces = append(n.Interfaces, r.readInterface(i, interfaceIndex{len(r.p.Nodes), len(n.Interfaces)}))
 	}
 	r.p.Nodes = append(r.p.Nodes, n)
-}
-
-// readConstraints reads the constraints in e, a node or a sliver type; e may be nil.
-func (r *reader) readConstraints(n *Node, e *xmltree.Element) {
-	if e == nil {
-		return
-	}
-	n.Requires = first(append(n.Requires, constraintsIn(e)...), match.MaxConstraints)
-	for _, p := range childrenOf(e, "prefer", schemas.Match) {
-		if len(n.Prefers) < match.MaxConstraints {
-			n.Prefers = append(n.Prefers, strings.Join(constraintsIn(p), " and "))
-		}
-	}
-}
-
-func constraintsIn(e *xmltree.Element) (list []string) {
-	for _, c := range first(childrenOf(e, "require", schemas.Match), match.MaxConstraints) {
-		op, _ := match.ParseOp(cmp.Or(value(c, "op"), string(match.Equal)))
-		list = append(list, match.Constraint{Feature: value(c, "feature"), Op: op, Value: value(c, "value")}.String())
-	}
-	return list
 }
 
 // readInterface records, for readLink, the names by which links refer to the interface.

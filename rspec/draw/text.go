@@ -175,7 +175,7 @@ func (t *textWriter) writeColumns(indent string, words []string) {
 func (t *textWriter) writeNodes(groups []group) {
 	tab := t.table("node", "type", "image", "use", "component", "state", "address", "reach it")
 	tab.wrapFrom = 7
-	var failing, constrained grouping[string, string] // names by error, and by constraints
+	var failing grouping[string, string] // names by error
 	for _, g := range groups {
 		n := &t.p.Nodes[g.nodes[0]]
 		if len(g.nodes) > 1 {
@@ -195,9 +195,6 @@ func (t *textWriter) writeNodes(groups []group) {
 		if n.Error != "" {
 			failing.add(clean(n.Error, maxReason), n.name())
 		}
-		if all := joined("; ", prefixed("requires ", strings.Join(n.Requires, ", ")), prefixed("prefers ", strings.Join(n.Prefers, ", "))); all != "" {
-			constrained.add(clean(all, maxReason), n.name())
-		}
 		tab.add(n.name(), cleaned(typesOf(n)), cleaned(n.Image), use, cleaned(n.Component), state, cleaned(strings.Join(n.publicAddresses(), " ")), t.loginCommand(n))
 	}
 	if common := tab.takeCommon(1, 2, 3, 4); len(common) > 0 {
@@ -212,9 +209,6 @@ func (t *textWriter) writeNodes(groups []group) {
 		return ""
 	}
 	tab.write()
-	for _, all := range first(constrained.keys, maxLinkLines) {
-		t.writeWrapped("  ", "    ", several(constrained.of[all])+": "+all)
-	}
 	for _, reason := range first(failing.keys, maxLinkLines) {
 		t.writeWrapped("  ", "    ", several(failing.of[reason])+": "+reason)
 	}

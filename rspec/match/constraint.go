@@ -23,17 +23,6 @@ const (
 // Ops lists all comparisons.
 var Ops = []Op{Equal, Less, AtMost, Greater, AtLeast, Contains}
 
-var opWords = map[string]Op{"eq": Equal, "lt": Less, "le": AtMost, "gt": Greater, "ge": AtLeast}
-
-// ParseOp reads a comparison. It also accepts the words eq, lt, le, gt and ge, because < and >
-// need escapes in XML. ok is false for any other text.
-func ParseOp(text string) (op Op, ok bool) {
-	if op, ok = opWords[text]; ok {
-		return op, true
-	}
-	return Op(text), slices.Contains(Ops, Op(text))
-}
-
 // Limits of constraints, since hostile requests have them too.
 const (
 	MaxConstraints = 64  // of one node, with those of its preferences

@@ -48,35 +48,52 @@ func (e *NoneError) Error() string {
 
 const maxNearest = 3
 
-// Explain returns why no candidate satisfies the required constraints, or nil if one does.
-func (r *Requirements) Explain(list []Candidates) *NoneError {
-	e := &NoneError{}
-	for _, c := range list {
-		e.Candidates += c.Number
-	}
-	left := list
-	var all demands
+// Removals returns how many candidates each required constraint removes, and those that satisfy
+// all. It stops at a constraint that removes the last one; then left has the candidates before it.
+func (r *Requirements) Removals(list []Candidates) (all []Removal, left []Candidates, none bool) {
+	left = list
+	var required demands
 	for _, t := range r.tests {
-		all, _ = all.and([]test{t}) // New has checked that they do not conflict
+		required, _ = required.and([]test{t}) // New has checked that they do not conflict
 		var kept []Candidates
 		removed := 0
 		for _, c := range left {
-			if _, ok := all.match(c.Offers); ok {
+			if _, ok := required.match(c.Offers); ok {
 				kept = append(kept, c)
 			} else {
 				removed += c.Number
 			}
 		}
 		if removed > 0 {
-			e.Removals = append(e.Removals, Removal{t.Constraint, removed})
+			all = append(all, Removal{t.Constraint, removed})
 		}
 		if len(kept) == 0 {
-			e.Nearest = nearest(t, left)
-			return e
+			return all, left, true
 		}
 		left = kept
 	}
-	return nil
+	return all, left, false
+}
+
+// Explain returns why no candidate satisfies the required constraints, or nil if one does.
+func (r *Requirements) Explain(list []Candidates) *NoneError {
+	removals, left, none := r.Removals(list)
+	if !none {
+		return nil
+	}
+	e := &NoneError{Removals: removals}
+	for _, c := range list {
+		e.Candidates += c.Number
+	}
+	if len(removals) > 0 {
+		for _, t := range r.tests {
+			if t.Constraint == removals[len(removals)-1].Constraint {
+				e.Nearest = nearest(t, left)
+				break
+			}
+		}
+	}
+	return e
 }
 
 // nearest returns the candidates' values that come nearest to satisfying the test. Texts have

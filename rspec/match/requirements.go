@@ -98,8 +98,9 @@ type Capabilities func(feature string) (c Capability, ok bool)
 // Granted is the value of a feature that a node gets.
 type Granted struct {
 	Feature, Value string
-	// Number is the value of a count, or of a size in bytes.
-	Number float64
+	// Number is the value of a count, or of a size in bytes. Over is by how much a number exceeds
+	// the least value that satisfies the constraints.
+	Number, Over float64
 }
 
 // Grant is the result of a match.
@@ -145,7 +146,10 @@ func (d demands) match(offers Capabilities) ([]Granted, bool) {
 		if !ok {
 			return nil, false
 		}
-		values[i] = Granted{d[i].feature, v.String(), v.number}
+		values[i] = Granted{d[i].feature, v.String(), v.number, v.number}
+		if low := d[i].low; low != nil {
+			values[i].Over -= low.value.number
+		}
 	}
 	return values, true
 }

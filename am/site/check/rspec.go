@@ -119,9 +119,8 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 		r.add(diagnostic{0, 0, !req.IsEmpty(), req.NoNodesReason(inv.Manager)})
 		return b, false
 	}
-	index := binder.NewIndex(inv)
-	index.SetPlan(plan, time.Now())
-	b, err := allowed.Bind(nil, req, index, checkSlice(inv))
+	now := time.Now()
+	b, err := binder.Bind(&binder.Request{Request: req, Slice: checkSlice(inv), Permit: allowed}, now, time.Time{}, &binder.View{Inventory: inv, Plan: plan, Now: now})
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 		r.addNotices(req, noticesOf(unsatisfied.Reasons, true))
 		return b, false

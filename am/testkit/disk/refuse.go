@@ -34,43 +34,25 @@ func Refuse(path string) (restore func() error, err error) {
 	return restore, nil
 }
 
-// Writes makes writes of this process to the file Path fail. A test calls Begin before a write
-// and End after it, for example in a store's Observer: Begin in Stage, and End in Publish and
-// Rollback.
+// Writes makes writes of this process to the file Path fail. Its method Wrap is for Options.Write of
+// a store.
 type Writes struct {
 	Path string
 	// Fail is called before each write. If it returns an error, the write fails.
 	Fail func() error
-
-	begun   bool
-	restore func() error
 }
 
-// Begin must be called before a write. Further calls before End have no effect.
-func (w *Writes) Begin() {
-	if w.begun {
-		return
-	}
-	w.begun = true
+// Wrap calls Fail, and then write. It returns the error of write. If Fail has returned an error, each
+// write to the file fails meanwhile.
+func (w *Writes) Wrap(write func() error) error {
 	if w.Fail() == nil {
-		return
+		return write()
 	}
-	var err error
-	if w.restore, err = Refuse(w.Path); err != nil {
+	restore, err := Refuse(w.Path)
+	if err != nil {
 		panic(err)
 	}
-}
-
-// End must be called after a write.
-func (w *Writes) End() {
-	w.begun = false
-	if w.restore == nil {
-		return
-	}
-	if err := w.restore(); err != nil {
-		panic(err)
-	}
-	w.restore = nil
+	return errors.Join(write(), restore())
 }
 
 // writable fails unless this process has exactly one descriptor with which it can write to the

@@ -1,0 +1,173 @@
+package binder
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/maintenance"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// holdings are slivers as a plain map, which serves as the calendar of a View.
+type holdings struct {
+	inv     *inventory.Inventory
+	plan    *maintenance.Plan
+	now     time.Time
+	slivers map[string]am.Sliver // by key
+	from    map[string]time.Time // the start of those that begin later
+}
+
+func newHoldings(v *inventory.Inventory) *holdings {
+	return &holdings{inv: v, slivers: map[string]am.Sliver{}, from: map[string]time.Time{}}
+}
+
+func (x *holdings) put(slivers ...am.Sliver) {
+	for _, s := range slivers {
+		x.slivers[s.URN.Key()] = s
+	}
+}
+
+func (x *holdings) remove(s am.Sliver) { delete(x.slivers, s.URN.Key()) }
+
+func (x *holdings) view() *View {
+	return &View{Inventory: x.inv, Plan: x.plan, Now: x.now, Calendar: func(f func(*am.Hold) bool) error {
+		for _, s := range x.slivers {
+			h := am.HoldOf(&s)
+			h.From = x.from[string(h.Sliver)]
+			if !f(&h) {
+				break
+			}
+		}
+		return nil
+	}}
+}
+
+func (x *holdings) free(i int) int {
+	a, err := x.view().Availability()
+	if err != nil {
+		panic(err)
+	}
+	return a.Free(i)
+}
+
+func (x *holdings) freePublicAddresses() int {
+	a, err := x.view().Availability()
+	if err != nil {
+		panic(err)
+	}
+	return a.FreePublicAddresses()
+}
+
+// occupied is what bind reads now.
+func (x *holdings) occupied() *occupancy {
+	o, err := x.view().occupy(x.now, time.Time{}, am.Hash{})
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// bind binds from now on, without an end.
+func bind(r *rspec.Request, x *holdings, of urn.URN, existing ...netip.Prefix) (Binding, error) {
+	return bindFor(&Request{Request: r, Slice: of, Addresses: existing}, x)
+}
+
+func bindFor(r *Request, x *holdings) (Binding, error) {
+	return Bind(r, x.now, time.Time{}, x.view())
+}
+
+func TestFree(t *testing.T) {
+	for _, tt := range []struct {
+		rule, component string
+		held            []string
+		want            int
+	}{
+		{"exclusive and free", "pc1", nil, 1},
+		{"exclusive and held", "pc1", []string{"s pc1 raw-pc"}, 0},
+		{"exclusive and being cleaned", "pc1", []string{"s pc1 raw-pc~"}, 0},
+		{"shared and empty", "h1", nil, 4},
+		{"shared, less what is held", "h1", []string{"s h1 vm", "s h1 big-vm"}, 1},
+		{"shared, less what is being cleaned", "h1", []string{"s h1 vm~"}, 3},
+		{"shared and closed", "h1", []string{"s h1 vm!"}, 0},
+		{"shared and overfull", "h1", []string{"s h1 big-vm", "s h1 big-vm", "s h1 big-vm"}, 0},
+	} {
+		v := site(t, testbed)
+		c, _ := v.ComponentNamed(tt.component)
+		if got := holding(v, tt.held...).free(c.Index); got != tt.want {
+			t.Errorf("%s: Free is %d, want %d", tt.rule, got, tt.want)
+		}
+	}
+	x := newHoldings(site(t, strings.Replace(testbed, "names: pc1..pc2,", "names: pc1..pc2, drained: true,", 1)))
+	if x.free(0) != 0 || x.free(2) != 1 || x.free(-1) != 0 || x.free(1000) != 0 {
+		t.Error("drained or absent components are free")
+	}
+}
+
+// TestSliversKeepTheirComponentsInAnotherInventory changes the inventory below slivers.
+func TestSliversKeepTheirComponentsInAnotherInventory(t *testing.T) {
+	x := holding(site(t, testbed), "s pc1 raw-pc", "s h1 vm", "s pc3 raw-pc")
+	// pc1 is gone, h1 is now exclusive, pc3 is not where it was.
+	x.inv = site(t, `
+provider: rack
+sliver_types: [{name: raw-pc}]
+components:
+  - {name: pc3, exclusive: true}
+  - {name: h1, exclusive: true}
+  - {name: pc4, exclusive: true}
+`)
+	for i, want := range []int{0, 0, 1, 0} {
+		if x.free(i) != want {
+			t.Errorf("component %d: %d free, want %d", i, x.free(i), want)
+		}
+	}
+	x.remove(sliver(x.inv, "held0", "s", "pc1", "raw-pc"))
+	x.inv = site(t, testbed)
+	for i, want := range []int{1, 1, 0, 3, 4, 4} {
+		if x.free(i) != want {
+			t.Errorf("back again, component %d: %d free, want %d", i, x.free(i), want)
+		}
+	}
+}
+
+// TestAComponentIsHeldUnderAnotherURN holds that a machine is not given twice because its
+// component_id was changed.
+func TestAComponentIsHeldUnderAnotherURN(t *testing.T) {
+	v := site(t, testbed)
+	x := newHoldings(v)
+	s := sliver(v, "1", "s", "pc1", "raw-pc")
+	s.ComponentName, s.Provider = "pc1", v.Components[0].Provider
+	x.put(s)
+	x.inv = site(t, strings.Replace(testbed, "names: pc1..pc2,", "name: pc1, component_id: 'urn:publicid:IDN+example.org+node+rack-1',", 1))
+	if c, _ := x.inv.ComponentNamed("pc1"); x.free(c.Index) != 0 {
+		t.Error("it is free under its new URN while a sliver holds it")
+	}
+}
+
+func TestFreePublicAddresses(t *testing.T) {
+	v := site(t, testbed+"public_addresses: [192.0.2.10..192.0.2.12]\n")
+	x := newHoldings(v)
+	want := func(free int) {
+		t.Helper()
+		if got := x.freePublicAddresses(); got != free {
+			t.Errorf("%d addresses are free, want %d", got, free)
+		}
+	}
+	want(3)
+	s := sliver(v, "1", "s", "pc1", "raw-pc")
+	s.PublicAddress = v.PublicAddresses[1]
+	other := s
+	other.URN.Name, other.Component.Name = "2", "gone" // two with one address: it counts once
+	x.put(s, other)
+	want(2)
+	x.inv = site(t, testbed+"public_addresses: [192.0.2.11]\n")
+	want(0)
+	x.remove(s)
+	want(0)
+	x.remove(other)
+	want(1)
+}

@@ -1,0 +1,180 @@
+package binder
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"patchbay/am"
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/rspec/match"
+)
+
+// Request is a request with what Bind must know about its caller.
+type Request struct {
+	*rspec.Request
+	// Slice is the slice of the request. Addresses are those that it already has, with their
+	// networks.
+	Slice     urn.URN
+	Addresses []netip.Prefix
+	Permit    Permit
+	// Avoid lists components whose providers have refused slivers of this request. Only a node
+	// that names such a component gets it.
+	Avoid []*inventory.Component
+
+	inventory *inventory.Inventory // of the fields below
+	kinds     []int32              // see kindsOf
+	kindCount int
+	matchings map[matchingKey]*matching
+	texts     map[*match.Requirements]string // results of constraintText
+}
+
+type matchingKey struct {
+	text       string // of the constraints
+	sliverType *inventory.SliverType
+	image      string
+}
+
+// matching says which components satisfy the constraints of one or more nodes. A nil matching
+// admits all components.
+type matching struct {
+	requirements *match.Requirements
+	sliverType   *inventory.SliverType
+	image        *inventory.Image
+	kinds        []int32  // of the components; see kindsOf
+	grades       []*grade // by kind
+}
+
+// grade is the result for all components of one kind.
+type grade struct {
+	grant  match.Grant
+	ok     bool
+	amount am.Amount // that a sliver takes
+	slack  []float64 // by which the granted values exceed what is required, in the order of the request
+	rank   int       // of slack among all grades of a matching: a lower rank leaves less over
+}
+
+// maxGrades limits how many kinds of components are compared with different sets of constraints,
+// since each comparison takes about half a microsecond.
+const maxGrades = 2_000_000
+
+// Prepare compares the constraints of the request with the capabilities of the inventory v. It
+// depends on nothing else. Bind does the same if it was not done before, but its caller may hold
+// a lock that others wait for.
+func (r *Request) Prepare(v *inventory.Inventory) {
+	b := newBinding(r, &occupancy{inv: v, usage: make([]usage, len(v.Components))})
+	for i := range r.Nodes {
+		b.nodes[i].Node = &r.Nodes[i]
+		b.resolve(&b.nodes[i])
+	}
+	b.bindNamed()
+}
+
+// matchingOf returns nil for a node without constraints, and for a node that it refuses.
+func (b *binding) matchingOf(n *node) *matching {
+	if n.Node.Match == nil {
+		return nil
+	}
+	text, known := b.texts[n.Node.Match]
+	if !known {
+		text = constraintText(n.Node)
+		b.texts[n.Node.Match] = text
+	}
+	k := matchingKey{text, n.SliverType, n.Image}
+	m := b.matchings[k]
+	if m == nil {
+		kinds, count := b.kindsOf()
+		if most := max(1, maxGrades/count); len(b.matchings) >= most {
+			b.refuseFor(n, "require", am.TooBig, "the request has more than %d different sets of constraints, which is the limit for %d kinds of components; use equal constraints for more nodes", most, count)
+			return nil
+		}
+		m = newMatching(b.x.inv, n, kinds, count)
+		b.matchings[k] = m
+	}
+	return m
+}
+
+// kindsOf returns the kind of each component, a number below count. Components of one kind have
+// equal capabilities.
+func (r *Request) kindsOf() (kinds []int32, count int) {
+	if r.kinds == nil {
+		type kind struct {
+			capabilities uintptr
+			exclusive    bool
+			location     *inventory.Location
+		}
+		numbers := map[kind]int32{}
+		r.kinds = make([]int32, len(r.inventory.Components))
+		for i, c := range r.inventory.Components {
+			k := kind{reflect.ValueOf(c.Capabilities).Pointer(), c.Exclusive, c.Location}
+			n, known := numbers[k]
+			if !known {
+				n = int32(len(numbers))
+				numbers[k] = n
+			}
+			r.kinds[i] = n
+		}
+		r.kindCount = len(numbers)
+	}
+	return r.kinds, r.kindCount
+}
+
+// constraintText is equal for nodes with equal constraints.
+func constraintText(n *rspec.Node) string {
+	var text strings.Builder
+	for _, c := range n.Require {
+		fmt.Fprintf(&text, "%q%s%q;", c.Feature, c.Op, c.Value)
+	}
+	for _, p := range n.Prefer {
+		fmt.Fprintf(&text, "%d:", p.Weight)
+		for _, c := range p.Constraints {
+			fmt.Fprintf(&text, "%q%s%q;", c.Feature, c.Op, c.Value)
+		}
+	}
+	return text.String()
+}
+
+func newMatching(v *inventory.Inventory, n *node, kinds []int32, count int) *matching {
+	m := &matching{requirements: n.Node.Match, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, count)}
+	m.image, _ = n.SliverType.Image(n.Image)
+	var admitted []*grade
+	for i, c := range v.Components {
+		if m.grades[kinds[i]] != nil {
+			continue
+		}
+		g := m.grade(c)
+		if m.grades[kinds[i]] = g; g.ok {
+			admitted = append(admitted, g)
+		}
+	}
+	slices.SortStableFunc(admitted, func(a, b *grade) int { return slices.Compare(a.slack, b.slack) })
+	for i, g := range admitted {
+		if i > 0 {
+			g.rank = admitted[i-1].rank
+			if slices.Compare(g.slack, admitted[i-1].slack) > 0 {
+				g.rank++
+			}
+		}
+	}
+	return m
+}
+
+func (m *matching) grade(c *inventory.Component) *grade {
+	g := &grade{}
+	if g.grant, g.ok = m.requirements.Match(inventory.CapabilitiesOf(c, m.sliverType, m.image)); !g.ok {
+		return g
+	}
+	g.amount = m.sliverType.AmountFor(c, g.grant)
+	for _, v := range g.grant.Values {
+		g.slack = append(g.slack, v.Over)
+	}
+	return g
+}
+
+func (m *matching) of(c *inventory.Component) *grade { return m.grades[m.kinds[c.Index]] }
+
+func (m *matching) admits(c *inventory.Component) bool { return m == nil || m.of(c).ok }

@@ -1,0 +1,97 @@
+package binder
+
+import (
+	"slices"
+	"time"
+
+	"patchbay/am"
+	"patchbay/inventory"
+)
+
+// peaks finds the most that slivers hold at one time of shared components and of physical
+// interfaces. The sum of all holds in an interval is more if some of them begin later, since
+// others may have ended by then.
+type peaks struct {
+	from time.Time
+	// components and ports are those with a hold that begins later.
+	components map[*inventory.Component][]am.Hold
+	ports      map[*inventory.Interface][]am.Hold
+}
+
+func newPeaks(from time.Time) *peaks {
+	return &peaks{from, map[*inventory.Component][]am.Hold{}, map[*inventory.Interface][]am.Hold{}}
+}
+
+func (p *peaks) noteComponent(c *inventory.Component, h *am.Hold) {
+	if !c.Exclusive && h.From.After(p.from) {
+		p.components[c] = nil
+	}
+}
+
+func (p *peaks) notePort(i *inventory.Interface, h *am.Hold) {
+	if h.From.After(p.from) {
+		p.ports[i] = nil
+	}
+}
+
+func (p *peaks) isEmpty() bool { return len(p.components)+len(p.ports) == 0 }
+
+// lowerToPeaks replaces the sums for the resources in p by the most that is held at one time.
+func (x *occupancy) lowerToPeaks(p *peaks, v *View, until time.Time, mine am.Hash) error {
+	err := v.Calendar(func(h *am.Hold) bool {
+		if !h.Overlaps(p.from, until, v.Now) {
+			return true
+		}
+		kept := *h
+		kept.Interfaces = slices.Clone(h.Interfaces)
+		c := x.componentOf(h)
+		if list, ok := p.components[c]; ok {
+			p.components[c] = append(list, kept)
+		}
+		for i := range h.Interfaces {
+			port := x.interfaceOf(&h.Interfaces[i], c)
+			if list, ok := p.ports[port]; ok {
+				one := kept
+				one.Interfaces = kept.Interfaces[i : i+1]
+				p.ports[port] = append(list, one)
+			}
+		}
+		return true
+	})
+	for c, list := range p.components {
+		var most usage
+		am.EachStart(list, p.from, v.Now, func(held []*am.Hold) {
+			var u usage
+			for _, h := range held {
+				u.add(h, h.Slice == mine)
+			}
+			most = most.max(&u)
+		})
+		x.usage[c.Index] = most
+	}
+	for i, list := range p.ports {
+		var most port
+		am.EachStart(list, p.from, v.Now, func(held []*am.Hold) {
+			var sum port
+			for _, h := range held {
+				sum = port{sum.out + h.Interfaces[0].Out, sum.in + h.Interfaces[0].In, sum.users + 1}
+			}
+			most = port{max(most.out, sum.out), max(most.in, sum.in), max(most.users, sum.users)}
+		})
+		x.network.ports[i.Index] = most
+	}
+	return err
+}
+
+func (u usage) max(o *usage) usage {
+	most := func(a, b am.Amount) am.Amount {
+		return am.Amount{Slots: max(a.Slots, b.Slots), Cores: max(a.Cores, b.Cores), GPUs: max(a.GPUs, b.GPUs), Memory: max(a.Memory, b.Memory), Disk: max(a.Disk, b.Disk)}
+	}
+	return usage{
+		most(u.used, o.used), most(u.cleaningUsed, o.cleaningUsed),
+		max(u.slivers, o.slivers), max(u.cleaning, o.cleaning),
+		max(u.exclusive, o.exclusive), max(u.cleaningExclusive, o.cleaningExclusive),
+		max(u.others, o.others), max(u.othersCleaning, o.othersCleaning),
+		max(u.othersExclusive, o.othersExclusive), max(u.othersCleaningExclusive, o.othersCleaningExclusive),
+	}
+}
