@@ -164,6 +164,14 @@ type Observed struct {
 // Feature is the value of one feature, such as 4 for cpu.count.
 type Feature struct{ Feature, Value string }
 
+// FoundComponent is what the nodes on a component have reported about the component.
+type FoundComponent struct {
+	URN            urn.URN
+	Name, Provider string // the names when it was found
+	// Capabilities are those of the last node that reported any; see Observed.
+	Capabilities []string
+}
+
 // Amount is a quantity of a component's capacity. A zero field takes nothing. In a component's
 // capacity, a zero field means no limit.
 type Amount struct {

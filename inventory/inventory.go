@@ -98,6 +98,7 @@ type Inventory struct {
 	CleaningTime time.Duration
 
 	cleaning map[string]time.Duration // by provider
+	file     *Inventory               // the inventory before WithFound; nil if it was not called
 	byURN    map[string]*Component    // by the key of the URN
 	byName   map[string]*Component
 	byPort   map[string]*Interface // by the key of the URN

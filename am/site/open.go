@@ -31,13 +31,14 @@ import (
 // all parts and returns an error that names the file and the remedy.
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	c.LogWarnings(log)
-	s := &Site{config: c, log: log}
+	s := &Site{config: c, log: log, found: make(chan struct{}, 1)}
 	for _, open := range []func(context.Context) error{
 		s.openInventory, // components and providers
 		s.openTrust,     // clock, trust anchors, TLS
 		s.listen,        // before the site is changed, since the port may be in use
 		s.listenMetrics,
 		s.openRecords, // store, audit, hooks
+		s.openFound,
 		s.openPolicy,
 		s.openRunner,
 		s.openAggregate,
@@ -85,6 +86,7 @@ func (s *Site) openRunner(context.Context) error {
 		ProviderNames:       func() []string { return slices.Collect(maps.Keys(providersOf(s.inventory.Load()))) },
 		RemoveOrphans:       c.Orphans == orphansRemove,
 		OrphansListed:       s.drainOrphaned,
+		Found:               s.reportFound,
 		Limits:              work.Limits{OrphansAfter: c.OrphansAfter, Poll: c.PollProviders, Silent: 3 * c.PollProviders},
 	})
 	return nil

@@ -118,7 +118,9 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	if err := s.providers.require(inv, s.config.Inventory); err != nil {
 		return r, nil, err
 	}
-	inv = inv.WithCleaning(s.providers.cleaningTimes())
+	if inv, err = s.withFound(inv.WithCleaning(s.providers.cleaningTimes())); err != nil {
+		return r, nil, err
+	}
 	slivers, err := s.store.Slivers()
 	if err == nil {
 		err = inventory.CheckClash(inv, s.config.Inventory, slivers)

@@ -50,7 +50,8 @@ type Site struct {
 	inventory   atomic.Pointer[inventory.Inventory]
 	aggregate   *service.Service
 	api         *api.API
-	reloading   sync.Mutex // held during a reload of the inventory
+	reloading   sync.Mutex    // held during a reload of the inventory
+	found       chan struct{} // has a value while found capabilities may be unused
 	server      *server.Server
 	listener    net.Listener   // accepts TCP connections; tls adds TLS
 	admin       net.Listener   // nil for none

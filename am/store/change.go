@@ -21,6 +21,9 @@ const (
 	Tasks     Kind = "tasks"
 	Journal   Kind = "journal"
 	Events    Kind = "events"
+
+	// Components are what providers found out about components.
+	Components Kind = "components"
 )
 
 // Key names one record. ID is a URN's Key, or the id of a document, journal entry or message.
@@ -34,7 +37,7 @@ type Key struct {
 type Rev uint64
 
 // Record is a value to store under its key: an am.Slice, am.Sliver, am.Document,
-// am.Task, am.JournalEntry or Message.
+// am.Task, am.JournalEntry, am.FoundComponent or Message.
 type Record struct {
 	Key   Key
 	Value any
@@ -58,6 +61,9 @@ func TaskKey(sliver urn.URN) Key { return Key{Tasks, sliver.Key()} }
 // DocumentKey returns the key of a request document.
 func DocumentKey(id string) Key { return Key{Documents, id} }
 
+// ComponentKey returns the key of a component's record.
+func ComponentKey(u urn.URN) Key { return Key{Components, u.Key()} }
+
 // PutSlice adds a slice's record.
 func (c *ChangeSet) PutSlice(s am.Slice) {
 	c.Put = append(c.Put, Record{SliceKey(s.URN), s})
@@ -71,6 +77,11 @@ func (c *ChangeSet) PutSliver(s am.Sliver) {
 // PutTask adds a task, which replaces an older task of the same sliver.
 func (c *ChangeSet) PutTask(t am.Task) {
 	c.Put = append(c.Put, Record{TaskKey(t.Sliver), t})
+}
+
+// PutComponent adds what a provider found out about a component.
+func (c *ChangeSet) PutComponent(f am.FoundComponent) {
+	c.Put = append(c.Put, Record{ComponentKey(f.URN), f})
 }
 
 // PutDocument adds a request document.

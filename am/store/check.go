@@ -125,6 +125,7 @@ func (r *Report) checkAll(rd reader) (err error) {
 	records(x, Slivers, x.sliver)
 	records(x, Tasks, x.task)
 	records(x, Journal, x.entry)
+	records(x, Components, func(id string, c *am.FoundComponent) { x.checkName(Components, id, c.URN.Key()) })
 	records(x, Events, func(string, *any) {})
 	x.indexes()
 	return nil

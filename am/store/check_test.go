@@ -121,6 +121,7 @@ func TestCheckFinds(t *testing.T) {
 		{"a task without a sliver", []op{record(TaskKey(sliverURN("none")), am.Task{Sliver: sliverURN("none")})}, "tasks", "its sliver"},
 		{"a task of a later generation", []op{record(TaskKey(first.URN), am.Task{Sliver: first.URN, Generation: first.Generation + 1})}, "tasks", "generation"},
 		{"a task of another", []op{record(TaskKey(second.URN), am.Task{Sliver: first.URN})}, "tasks", "record of"},
+		{"a component under another name", []op{record(Key{Components, "x"}, am.FoundComponent{URN: first.Component})}, "components", "record of"},
 		{"a journal entry of no number", []op{record(Key{Journal, "x"}, am.JournalEntry{ID: "x"})}, "journal", "not the number"},
 		{"a journal entry to come", []op{record(Key{Journal, journalID(99999, 0)}, am.JournalEntry{ID: journalID(99999, 0)})}, "journal", "not the number"},
 		{"an index too many", []op{{bySlice, []byte("x\x00y"), []byte{}}}, bySlice, "no record"},

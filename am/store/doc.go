@@ -25,6 +25,7 @@
 //	v1/journal     revision              → am.JournalEntry
 //	v1/events      revision              → Message, until all its receivers have taken it; since schema 2
 //	v1/calendar    component, start, sliver → am.Hold; since schema 3
+//	v1/components  component URN         → am.FoundComponent; since schema 3
 //	v1/by_slice    slice URN, sliver URN → nothing
 //	v1/by_expiry   time, sliver URN      → nothing; only slivers with a running lease
 //

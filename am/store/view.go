@@ -75,6 +75,11 @@ func (v *View) DocumentHead(id string) (am.Document, error) {
 // Task reads the task of a sliver, or returns ErrNotFound.
 func (v *View) Task(sliver urn.URN) (am.Task, Rev, error) { return get[am.Task](v, TaskKey(sliver)) }
 
+// Component reads what a provider found out about a component, or returns ErrNotFound.
+func (v *View) Component(u urn.URN) (am.FoundComponent, Rev, error) {
+	return get[am.FoundComponent](v, ComponentKey(u))
+}
+
 // Rev returns the revision of a record, or 0 if the record does not exist.
 func (v *View) Rev(k Key) Rev {
 	return revisionOf(v.r.get(string(k.Kind), []byte(k.ID)))
@@ -145,6 +150,9 @@ func (v *View) Slices(f func(am.Slice) bool) error { return each(v, Slices, nil,
 
 // Tasks calls f with every task, ordered by sliver, until f returns false.
 func (v *View) Tasks(f func(am.Task) bool) error { return each(v, Tasks, nil, f) }
+
+// Components calls f with the record of every component, ordered by URN, until f returns false.
+func (v *View) Components(f func(am.FoundComponent) bool) error { return each(v, Components, nil, f) }
 
 // Journal calls f with every entry, oldest first, until f returns false.
 func (v *View) Journal(f func(am.JournalEntry) bool) error { return each(v, Journal, nil, f) }

@@ -49,6 +49,8 @@
 //     [patchbay/am.GoalUndo].
 //   - drift of power or users: after two equal reads it is repaired, at most once an hour, and
 //     journalled: [driftEvent].
+//   - capabilities of a node that holds its component exclusively: they belong to the component,
+//     and stay after the node is gone: [recordFound].
 //   - provider of a sliver: the one in its record, because inventories change:
 //     [Runner.recordPlaces].
 package work

@@ -59,6 +59,7 @@ type env struct {
 	log           *slog.Logger
 	orphansListed func(context.Context)
 	await         func(context.Context)
+	found         func()
 
 	r    *Runner
 	stop func() error
@@ -109,6 +110,7 @@ func (e *env) start() {
 		ProviderNames:       func() []string { return []string{"double"} },
 		RemoveOrphans:       e.remove,
 		OrphansListed:       e.orphansListed,
+		Found:               e.found,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -20,8 +20,10 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	if !changed {
 		return nil
 	}
+	foundNew := false
 	err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
 		var left []am.Sliver
+		foundNew = false
 		for n, i := range items {
 			s, t, err := current(v, i.task)
 			switch {
@@ -35,6 +37,11 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 					s.Error = ""
 				}
 				applyOutcome(v, &cs, s, t, outcomes[n])
+				isNew, err := recordFound(v, &cs, &s, outcomes[n].observed.Capabilities)
+				if err != nil {
+					return cs, err
+				}
+				foundNew = foundNew || isNew
 			}
 		}
 		return cs, lease.Forget(v, &cs, left)
@@ -43,8 +50,30 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 		for n, i := range items {
 			r.logOutcome(i, outcomes[n])
 		}
+		r.reportFound(foundNew)
 	}
 	return err
+}
+
+// recordFound records the capabilities that a node reports for its component. It returns
+// false if the record has them already, and for a node that may share its component.
+func recordFound(v *store.View, cs *store.ChangeSet, s *am.Sliver, capabilities []string) (isNew bool, err error) {
+	if !s.Exclusive || s.Provider == "" || len(capabilities) == 0 {
+		return false, nil
+	}
+	now := am.FoundComponent{URN: s.Component, Name: s.ComponentName, Provider: s.Provider, Capabilities: capabilities}
+	was, _, err := v.Component(s.Component)
+	if err != nil && !errors.Is(err, store.ErrNotFound) || reflect.DeepEqual(was, now) {
+		return false, err
+	}
+	cs.PutComponent(now)
+	return true, nil
+}
+
+func (r *Runner) reportFound(isNew bool) {
+	if isNew && r.cfg.Found != nil {
+		r.cfg.Found()
+	}
 }
 
 func changesRecord(i *item, o outcome) bool {

@@ -49,6 +49,9 @@ type Config struct {
 	// result of Orphans may have changed. It may be called from several goroutines; it may
 	// be nil.
 	OrphansListed func(ctx context.Context)
+	// Found is called after the runner has recorded new capabilities of a component. It must
+	// not block, and may be called concurrently; it may be nil.
+	Found func()
 	// Log gets a line for each task that has ended or failed, and lines about providers and
 	// orphans; nil is slog.Default.
 	Log    *slog.Logger

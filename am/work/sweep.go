@@ -177,7 +177,9 @@ func lossOf(res provider.Result) string {
 // recordObserved keeps the last recorded state while a resource is changing, for example during a
 // restart by the provider.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
+	foundNew := false
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
+		foundNew = false
 		for _, x := range batch {
 			res, ok := found[x.urn.Name]
 			s, _, err := v.Sliver(x.urn)
@@ -199,6 +201,11 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 			}
 			if !reflect.DeepEqual(was, s) {
 				cs.PutSliver(s)
+				isNew, err := recordFound(v, &cs, &s, s.Observed.Capabilities)
+				if err != nil {
+					return cs, err
+				}
+				foundNew = foundNew || isNew
 			}
 		}
 		return cs, nil
@@ -213,6 +220,7 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 	if err != nil {
 		return err
 	}
+	r.reportFound(foundNew)
 	for _, put := range cs.Put {
 		s, ok := put.Value.(am.Sliver)
 		switch {
