@@ -75,7 +75,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
 		r.inventory, r.kinds, r.matchings = x.inv, nil, map[matchingKey]*matching{}
-		r.texts = map[*match.Requirements]string{}
+		r.texts = map[*rspec.Node]string{}
 	}
 	return &binding{
 		Request:    r,
@@ -269,7 +269,12 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 		b.refuseMismatch(n, c)
 		return
 	}
-	if v := b.check(int32(c.Index), n.want(c)); v != fits {
+	v := b.check(int32(c.Index), n.want(c))
+	if v == full && len(n.Node.Prefer) > 0 {
+		n.matching = b.requiredOnly(n)
+		v = b.check(int32(c.Index), n.want(c))
+	}
+	if v != fits {
 		b.refuseNamed(n, c, v)
 		return
 	}

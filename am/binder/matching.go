@@ -30,7 +30,7 @@ type Request struct {
 	kinds     []int32              // see kindsOf
 	kindCount int
 	matchings map[matchingKey]*matching
-	texts     map[*match.Requirements]string // results of constraintText
+	texts     map[*rspec.Node]string // results of constraintText
 }
 
 type matchingKey struct {
@@ -79,11 +79,32 @@ func (b *binding) matchingOf(n *node) *matching {
 	if n.Node.Match == nil {
 		return nil
 	}
-	text, known := b.texts[n.Node.Match]
+	text, known := b.texts[n.Node]
 	if !known {
 		text = constraintText(n.Node)
-		b.texts[n.Node.Match] = text
+		b.texts[n.Node] = text
 	}
+	return b.matchingFor(n, text, n.Node.Match)
+}
+
+// requiredOnly returns the matching of a node without its preferences.
+func (b *binding) requiredOnly(n *node) *matching {
+	if len(n.Node.Prefer) == 0 {
+		return n.matching
+	}
+	required := rspec.Node{Require: n.Node.Require}
+	r, err := match.New(required.Require, nil)
+	if err != nil { // the whole matching would have failed too
+		return n.matching
+	}
+	if m := b.matchingFor(n, constraintText(&required), r); m != nil {
+		return m
+	}
+	return n.matching
+}
+
+// matchingFor returns nil if it refuses n.
+func (b *binding) matchingFor(n *node, text string, r *match.Requirements) *matching {
 	k := matchingKey{text, n.SliverType, n.Image}
 	m := b.matchings[k]
 	if m == nil {
@@ -92,7 +113,7 @@ func (b *binding) matchingOf(n *node) *matching {
 			b.refuseFor(n, "require", am.TooBig, "the request has more than %d different sets of constraints, which is the limit for %d kinds of components; use equal constraints for more nodes", most, count)
 			return nil
 		}
-		m = newMatching(b.x.inv, n, kinds, count)
+		m = newMatching(b.x.inv, n, r, kinds, count)
 		b.matchings[k] = m
 	}
 	return m
@@ -138,8 +159,8 @@ func constraintText(n *rspec.Node) string {
 	return text.String()
 }
 
-func newMatching(v *inventory.Inventory, n *node, kinds []int32, count int) *matching {
-	m := &matching{requirements: n.Node.Match, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, count)}
+func newMatching(v *inventory.Inventory, n *node, r *match.Requirements, kinds []int32, count int) *matching {
+	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, count)}
 	m.image, _ = n.SliverType.Image(n.Image)
 	var admitted []*grade
 	for i, c := range v.Components {

@@ -93,13 +93,19 @@ func TestConstraints(t *testing.T) {
 			`6 line 1: node "a": no raw-pc is free: 2 of 2 are held; of 6 candidates, gpu.count >= 2 removes 4; `},
 		{"a shared host is counted down", "vm", []string{"cpu.count >= 10", "cpu.count >= 10"}, nil, "h1 h2"},
 		{"… until it is full", "vm", []string{"cpu.count >= 10", "cpu.count >= 10", "cpu.count >= 10"}, nil, `6 line 3: node "c": `},
+		{"preferences wait until all fit", "vm", []string{"cpu.count >= 8; 5: cpu.count >= 16", "cpu.count >= 8; 5: cpu.count >= 16", "cpu.count >= 8"}, nil, "h1:16 h2:8 h2:8"},
+		{"a preference takes what is left", "vm", []string{"cpu.count >= 4; 5: cpu.count >= 8", "cpu.count >= 16"}, nil, "h1:8 h2:16"},
 		{"… of each feature", "vm", []string{"gpu.count >= 2", "gpu.count >= 1", "cpu.count >= 1"}, nil, "h1 h2 h1"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			b, err := bind(constrained(t, tt.kind, tt.constraints...), holding(site(t, capable), tt.held...), slice("mine"))
 			var got []string
 			for _, n := range b.Nodes {
-				got = append(got, n.Component.Name)
+				name := n.Component.Name
+				if strings.Contains(tt.want, ":") && len(n.Granted) > 0 {
+					name += ":" + n.Granted[0].Value
+				}
+				got = append(got, name)
 			}
 			text := strings.Join(got, " ")
 			if e, ok := errors.AsType[*UnsatisfiedError](err); ok {

@@ -230,30 +230,32 @@ func sortRuns(all []run) (lists [][]int32) {
 
 // bindFree binds the nodes that name no component and share no host, in the order of their ranks
 // and of the request. Each gets its first candidate with room. If a node finds none, others move
-// to further candidates. So all nodes are bound if that is possible on exclusive components.
-// Finally each node gets the best candidate that leaves a component for all later ones.
+// to further candidates. So all nodes are bound if that is possible on exclusive components. If
+// preferences take too much of shared components, they wait until all nodes are bound. Finally
+// each node gets the best candidate that leaves a component for all later ones.
 func (b *binding) bindFree() {
 	var all []*node
 	for rank := range 3 {
 		for i := range b.nodes {
 			if n := &b.nodes[i]; !n.done && n.rank() == rank {
 				all = append(all, n)
-				b.candidatesOf(n) // before nodes take them
 			}
 		}
 	}
 	p := placement{b, map[int32][]*node{}}
-	moved := false
-	for _, n := range all {
-		if p.placeFree(n) {
-			continue
-		}
-		if moved = true; !p.move(n, map[int32]bool{}) && !b.forbidden(n) {
+	failed, moved := p.place(all)
+	wanted := map[*node]*matching{}
+	if len(failed) > 0 && p.relax(all, wanted) {
+		moved = true
+		failed, _ = p.place(all)
+	}
+	for _, n := range failed {
+		if !b.forbidden(n) {
 			b.refuseUnbound(n)
 		}
 	}
-	if moved && len(b.reasons) == 0 {
-		p.improve(all)
+	if moved && len(failed) == 0 {
+		p.improve(all, wanted)
 	}
 }
 
@@ -292,6 +294,54 @@ func (p *placement) take(n *node) (i int32) {
 
 func (p *placement) fits(n *node, i int32) bool {
 	return p.check(i, n.want(p.x.inv.Components[i])) == fits
+}
+
+// place puts each node on a candidate. It returns the nodes for which there is none, and whether
+// nodes had to move.
+func (p *placement) place(all []*node) (failed []*node, moved bool) {
+	for _, n := range all {
+		p.candidatesOf(n) // before nodes take them
+	}
+	for _, n := range all {
+		if p.placeFree(n) {
+			continue
+		}
+		if moved = true; !p.move(n, map[int32]bool{}) {
+			failed = append(failed, n)
+		}
+	}
+	return failed, moved
+}
+
+// relax removes all nodes from their components, and leaves out the preferences of those that may
+// use shared components. wanted receives the matchings with the preferences. If there are none,
+// relax changes nothing and returns false.
+func (p *placement) relax(all []*node, wanted map[*node]*matching) bool {
+	for _, n := range all {
+		if n.matching != nil && len(n.Node.Prefer) > 0 && len(p.baseOf(n.demand()).shared) > 0 {
+			wanted[n] = n.matching
+		}
+	}
+	if len(wanted) == 0 {
+		return false
+	}
+	for _, n := range all {
+		if n.Component != nil {
+			p.take(n)
+		}
+		if wanted[n] != nil {
+			n.matching = p.requiredOnly(n)
+		}
+	}
+	p.resetCursors()
+	return true
+}
+
+// resetCursors must be called when components may be free again.
+func (p *placement) resetCursors() {
+	for _, c := range p.candidates {
+		c.run, c.next = 0, 0
+	}
 }
 
 // placeFree puts n on its first candidate with room. It returns false if there is none.
@@ -344,29 +394,36 @@ func (p *placement) displace(n *node, i int32, visited map[int32]bool) bool {
 }
 
 // improve gives each node, in order, the best candidate that leaves a component for all others.
-func (p *placement) improve(all []*node) {
+// wanted has the matchings of the nodes whose preferences were left out.
+func (p *placement) improve(all []*node, wanted map[*node]*matching) {
 	for _, n := range all {
-		at := int32(n.Component.Index)
-		for i := range p.candidatesOf(n).all() {
-			if p.steps++; i == at || p.steps > maxSteps {
-				break
-			}
-			p.take(n)
-			for _, c := range p.candidates { // components may be free again
-				c.run, c.next = 0, 0
-			}
-			n.fixed = true
-			if p.fits(n, i) {
-				p.put(n, i)
-				break
-			}
-			if p.displace(n, i, map[int32]bool{i: true}) {
-				break
-			}
+		at, was := p.take(n), n.matching
+		if m := wanted[n]; m != nil {
+			n.matching = m
+		}
+		p.resetCursors()
+		if n.fixed = true; !p.placeBest(n) {
+			n.matching = was
 			p.put(n, at)
 		}
-		n.fixed = true
 	}
+}
+
+// placeBest puts n on its best candidate that is free or that another node can leave.
+func (p *placement) placeBest(n *node) bool {
+	for i := range p.candidatesOf(n).all() {
+		if p.steps++; p.steps > maxSteps {
+			return false
+		}
+		if p.fits(n, i) {
+			p.put(n, i)
+			return true
+		}
+		if p.displace(n, i, map[int32]bool{i: true}) {
+			return true
+		}
+	}
+	return false
 }
 
 // forbidden refuses n and returns true if only the Permit prevents the binding of n: no component
@@ -424,6 +481,26 @@ func (b *binding) bindGroup(name string, members []*node) {
 		}
 		return w
 	}
+	i, ok := b.hostFor(members, suits, needs)
+	if !ok && slices.ContainsFunc(members, func(n *node) bool { return len(n.Node.Prefer) > 0 }) {
+		for _, n := range members {
+			n.matching = b.requiredOnly(n)
+		}
+		i, ok = b.hostFor(members, suits, needs)
+	}
+	for _, n := range members {
+		switch {
+		case ok:
+			b.assign(n, i)
+		case !b.onlyPermitPrevents(n, first.class(), needs, suits):
+			b.refuseGroup(n, name, len(members))
+		}
+	}
+}
+
+// hostFor returns the best shared component on which the members of a group fit together.
+func (b *binding) hostFor(members []*node, suits func(*inventory.Component) bool, needs func(*inventory.Component) want) (i int32, ok bool) {
+	first := members[0]
 	k := groupKey{first.demand(), len(members)}
 	alike := !slices.ContainsFunc(members, func(n *node) bool { return n.demand() != k.demand })
 	hosts := b.groups[k]
@@ -433,15 +510,7 @@ func (b *binding) bindGroup(name string, members []*node) {
 			b.groups[k] = hosts
 		}
 	}
-	i, ok := hosts.first(func(i int32) bool { return b.check(i, needs(b.x.inv.Components[i])) == fits })
-	for _, n := range members {
-		switch {
-		case ok:
-			b.assign(n, i)
-		case !b.onlyPermitPrevents(n, first.class(), needs, suits):
-			b.refuseGroup(n, name, len(members))
-		}
-	}
+	return hosts.first(func(i int32) bool { return b.check(i, needs(b.x.inv.Components[i])) == fits })
 }
 
 // hostsOf returns the shared components on which the members of a group fit together.
