@@ -333,7 +333,7 @@ func (b *binding) carries(c *inventory.Component, w want) bool {
 	for _, p := range c.Interfaces {
 		if p.CarriesLinks() && p.Link == w.within {
 			l := b.remainingCapacity(p)
-			left = left.add(amount{max(l.out, 0), max(l.in, 0)})
+			left = left.add(l)
 			out, in = out || w.most.out <= l.out, in || w.most.in <= l.in
 		}
 	}

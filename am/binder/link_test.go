@@ -469,3 +469,20 @@ func TestTagsStayWhatTheyWereWhenTheInventoryChanges(t *testing.T) {
 		t.Errorf("a link with the tag of a shared VLAN: %s", got)
 	}
 }
+
+// TestOverBookedInterfaceCarriesWhatTakesNothing lowers the capacity of an interface below what is
+// held.
+func TestOverBookedInterfaceCarriesWhatTakesNothing(t *testing.T) {
+	x := newHoldings(site(t, switched))
+	allocate(t, x, "x", "s", linked(request("on=h1", "on=h2"), "l a:0 b:0 a:0>b:0=600000"))
+	x.inv = site(t, strings.Replace(switched, "capacity: 1G", "capacity: 500M", 1))
+	for link, want := range map[string]string{
+		"m a:0 b:0":             "a:0=h1:nic #101 10.128.0.1/24; b:0=h2:nic #101 10.128.0.2/24",
+		"m a:0 b:0 b:0>a:0=9":   "a:0=h1:nic >0 <9 #101 10.128.0.1/24; b:0=h2:nic >9 <0 #101 10.128.0.2/24",
+		"m a:0 b:0 a:0>b:0=100": "m:100 6/25",
+	} {
+		if got := wiring(bind(linked(request("on=h1", "on=h2"), link), x, slice("mine"))); got != want {
+			t.Errorf("%s: %s, want %s", link, got, want)
+		}
+	}
+}

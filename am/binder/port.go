@@ -61,12 +61,14 @@ func capacity(p *inventory.Interface) int64 {
 	return p.Capacity
 }
 
+// remainingCapacity returns at least 0 in each direction, because an interface may be over-booked
+// after a change of the inventory.
 func (b *binding) remainingCapacity(p *inventory.Interface) amount {
 	if p.Capacity == 0 {
 		return amount{unlimited, unlimited}
 	}
 	held, claimed := b.x.network.ports[p.Index], b.ports[int32(p.Index)]
-	return amount{p.Capacity - held.out - claimed.out, p.Capacity - held.in - claimed.in}
+	return amount{max(0, p.Capacity-held.out-claimed.out), max(0, p.Capacity-held.in-claimed.in)}
 }
 
 func (b *binding) users(p *inventory.Interface) int32 {
