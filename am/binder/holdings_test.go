@@ -108,6 +108,38 @@ func TestFree(t *testing.T) {
 	}
 }
 
+// TestAvailabilityIsOfThePresent proves that a sliver which begins later does not change what is
+// free now, but excludes a request without an end.
+func TestAvailabilityIsOfThePresent(t *testing.T) {
+	v := site(t, testbed+"public_addresses: [192.0.2.10]\n")
+	for _, tt := range []struct {
+		rule             string
+		from, until, now int
+		free             int
+	}{
+		{"begins later", 3, 5, 2, 1},
+		{"begins now", 3, 5, 3, 0},
+		{"has begun", 3, 5, 4, 0},
+		{"is over, and its record exists", 3, 5, 5, 0},
+		{"has no start, before a clock that was set back", 0, 5, 1, 0},
+	} {
+		x := newHoldings(v)
+		s := sliver(v, "1", "s", "pc3", "raw-pc")
+		s.Expires, s.PublicAddress = hour(tt.until), v.PublicAddresses[0]
+		x.put(s)
+		x.now, x.from = hour(tt.now), map[string]time.Time{}
+		if tt.from > 0 {
+			x.from[s.URN.Key()] = hour(tt.from)
+		}
+		if free, public := x.free(2), x.freePublicAddresses(); free != tt.free || public != tt.free {
+			t.Errorf("%s: %d free and %d addresses, want %d", tt.rule, free, public, tt.free)
+		}
+		if _, err := bind(request("on=pc3"), x, slice("mine")); err == nil {
+			t.Errorf("%s: a request without an end binds", tt.rule)
+		}
+	}
+}
+
 // TestSliversKeepTheirComponentsInAnotherInventory changes the inventory below slivers.
 func TestSliversKeepTheirComponentsInAnotherInventory(t *testing.T) {
 	x := holding(site(t, testbed), "s pc1 raw-pc", "s h1 vm", "s pc3 raw-pc")

@@ -263,9 +263,10 @@ func (a *Availability) Equal(b *Availability) bool {
 	return a.public == b.public && slices.Equal(a.free, b.free)
 }
 
-// Availability returns the present numbers. It fails with the error of the calendar.
+// Availability returns the present numbers. They do not count slivers that begin later. Availability
+// fails with the error of the calendar.
 func (v *View) Availability() (*Availability, error) {
-	x, err := v.occupy(v.Now, time.Time{}, am.Hash{})
+	x, err := v.occupy(v.Now, v.Now.Add(1), am.Hash{})
 	if err != nil {
 		return nil, err
 	}
