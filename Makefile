@@ -73,6 +73,7 @@ check-full: check
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestHostileClients' ./cmd/patchbay
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/modeltest
+	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/binder
 	PATCHBAY_LONG=1 PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^Test(OnHost)?KilledUnderLoad' ./cmd/patchbay
 
 # The Debian package uses Debian's libraries; the tarball and the image have them linked in. Times are those of the commit.
