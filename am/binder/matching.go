@@ -66,6 +66,9 @@ const maxGrades = 2_000_000
 // depends on nothing else. Bind does the same if it was not done before, but its caller may hold
 // a lock that others wait for.
 func (r *Request) Prepare(v *inventory.Inventory) {
+	if !slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) {
+		return
+	}
 	b := newBinding(r, &occupancy{inv: v, usage: make([]usage, len(v.Components))})
 	for i := range r.Nodes {
 		b.nodes[i].Node = &r.Nodes[i]

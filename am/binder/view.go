@@ -195,7 +195,7 @@ func (x *occupancy) interfaceOf(i *am.InterfaceHold, on *inventory.Component) *i
 }
 
 func (x *occupancy) applyPlan(p *maintenance.Plan, at time.Time) {
-	if p == nil {
+	if p == nil || len(p.Planned)+len(p.Drained) == 0 {
 		return
 	}
 	for i, c := range x.inv.Components {
