@@ -117,15 +117,39 @@ func (r *constraintReader) badArgs(at place, clientID, remedy, format string, ar
 	r.requestParser.badArgs(at, clientID, remedy, format, args...)
 }
 
+// constraintOf returns known false for an unknown comparison.
+func constraintOf(e *xmltree.Element) (c match.Constraint, known bool) {
+	c = match.Constraint{Feature: trimmed(e, "feature"), Op: match.Equal, Value: trimmed(e, "value")}
+	op, given := e.Attr("", "op")
+	if !given {
+		return c, true
+	}
+	c.Op, known = opWords[strings.TrimSpace(op)]
+	return c, known
+}
+
+// requirementIn returns the element in a node whose constraint has the text; nil if there is none.
+// It looks in preferences last.
+func requirementIn(e *xmltree.Element, text string) *xmltree.Element {
+	list := constraintsIn(e)
+	for _, p := range list {
+		if p.Local == "prefer" {
+			list = slices.AppendSeq(list, childElements(p))
+		}
+	}
+	for _, c := range list {
+		if required, known := constraintOf(c); known && c.Local == "require" && required.String() == text {
+			return c
+		}
+	}
+	return nil
+}
+
 func (r *constraintReader) readRequire(e *xmltree.Element) match.Constraint {
 	id := r.n.ClientID
 	r.remarkAttributes(e, "feature", "op", "value")
-	c := match.Constraint{Feature: trimmed(e, "feature"), Op: match.Equal, Value: trimmed(e, "value")}
-	op, given := e.Attr("", "op")
-	known := true
-	if given {
-		c.Op, known = opWords[strings.TrimSpace(op)]
-	}
+	c, known := constraintOf(e)
+	op, _ := e.Attr("", "op")
 	switch {
 	case c.Feature == "":
 		r.badArgs(place{e, "feature"}, id, `add one, such as feature="cpu.count"`, "node %.80q has a constraint without a feature", id)

@@ -70,10 +70,10 @@ func (r *Request) NoNodesReason(manager urn.URN) string {
 }
 
 // Place returns the line and column, counted from 1, of an attribute of an own node or link,
-// or of an element inside it. The parameter part is the name of the attribute or element. For
-// an element with the attribute "name" or "url", Place returns the position of that attribute.
-// Without such a part it returns the position of the node or link. If the node or link does
-// not exist, it returns 0.
+// or of an element inside it. The parameter part is the name of the attribute or element, or
+// the text of a constraint. For an element with the attribute "name" or "url", Place returns
+// the position of that attribute. Without such a part it returns the position of the node or
+// link. If the node or link does not exist, it returns 0.
 func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	e := r.element(kind, clientID)
 	if e == nil {
@@ -82,6 +82,8 @@ func (r *Request) Place(kind, clientID, part string) (line, column int) {
 	at := place{e, ""}
 	if _, ok := e.Attr("", part); ok {
 		at.attr = part
+	} else if required := requirementIn(e, part); required != nil {
+		at.e = required
 	} else if inner := find(e, part); inner != nil {
 		at.e = inner
 		for _, name := range []string{"name", "url"} {

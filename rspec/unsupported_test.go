@@ -50,7 +50,9 @@ func TestPlaceIsThatOfTheAttributeConcerned(t *testing.T) {
 	const text = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
 <node client_id="n" exclusive="true">
  <sliver_type name="x">
-  <disk_image url="u"/></sliver_type><interface client_id="n:0"/></node>
+  <disk_image url="u"/></sliver_type><interface client_id="n:0"/>
+ <prefer weight="1" xmlns="http://patchbay.example.org/rspec/ext/match/1"><require feature="a" value="1"/></prefer>
+ <require feature="a" op="ge" value="1" xmlns="http://patchbay.example.org/rspec/ext/match/1"/></node>
 <link client_id="l"><interface_ref client_id="n:0"/><property source_id="n:0" dest_id="l" capacity="1"/></link></rspec>`
 	r := mustParse(t, []byte(text), ours())
 	for _, tt := range []struct{ kind, id, what, want string }{
@@ -59,8 +61,11 @@ func TestPlaceIsThatOfTheAttributeConcerned(t *testing.T) {
 		{"node", "n", "component_id", "2:1"},
 		{"node", "n", "sliver_type", "3:15"},
 		{"node", "n", "disk_image", "4:15"},
-		{"link", "l", "", "5:1"},
-		{"link", "l", "property", "5:53"},
+		{"node", "n", "a >= 1", "6:2"},
+		{"node", "n", "a = 1", "5:75"},
+		{"node", "n", "a >= 2", "2:1"},
+		{"link", "l", "", "7:1"},
+		{"link", "l", "property", "7:53"},
 		{"link", "n", "", "0:0"},
 		{"node", "m", "", "0:0"},
 	} {

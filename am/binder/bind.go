@@ -97,12 +97,7 @@ func newBinding(r *Request, x *occupancy) *binding {
 // a link. requiredLinks maps the number of a node to the physical link that its component
 // must be on. Other nodes may be anywhere.
 func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
-	for i := range b.Nodes {
-		n := &b.nodes[i]
-		n.Node = &b.Nodes[i]
-		n.makeInterfaces()
-		b.resolve(n)
-	}
+	b.resolveAll()
 	b.readWires()
 	b.restrict(requiredLinks)
 	b.bindNamed()
@@ -118,6 +113,15 @@ func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 	}
 	for i := range b.wires {
 		b.connect(&b.wires[i])
+	}
+}
+
+func (b *binding) resolveAll() {
+	for i := range b.Nodes {
+		n := &b.nodes[i]
+		n.Node = &b.Nodes[i]
+		n.makeInterfaces()
+		b.resolve(n)
 	}
 }
 
@@ -282,7 +286,7 @@ func (b *binding) bindTo(n *node, c *inventory.Component) {
 }
 
 func (b *binding) bindGroups() {
-	groups := map[string][]*node{}
+	groups := map[string]colocated{}
 	var order []string
 	for i := range b.nodes {
 		n := &b.nodes[i]

@@ -228,7 +228,8 @@ func (b *binding) refuseUnbound(n *node) {
 // refuseMismatch refuses a node that names a component that does not satisfy its constraints.
 func (b *binding) refuseMismatch(n *node, c *inventory.Component) {
 	e := n.matching.explain([]*inventory.Component{c})
-	b.refuseFor(n, "require", am.Unsupported, "%s does not satisfy %s; %s", c.Name, e.Removals[0].Constraint, remedyOf(e))
+	failed := e.Removals[0].Constraint
+	b.refuseFor(n, failed.String(), am.Unsupported, "%s does not satisfy %s; %s", c.Name, failed, remedyOf(e))
 }
 
 // refuseUnmatched refuses a node whose constraints no component satisfies.
@@ -240,7 +241,8 @@ func (b *binding) refuseUnmatched(n *node) {
 		all = append(all, b.x.inv.Components[i])
 	}
 	e := n.matching.explain(all) // all offer the type, so constraints remove them
-	b.refuseFor(n, "require", am.Unsupported, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, e.Removals[len(e.Removals)-1].Constraint)
+	last := e.Removals[len(e.Removals)-1].Constraint
+	b.refuseFor(n, last.String(), am.Unsupported, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, last)
 }
 
 func remedyOf(e *match.NoneError) string {

@@ -460,70 +460,77 @@ type groupKey struct {
 	size int
 }
 
-// bindGroup binds the members of a group, which share one host.
-func (b *binding) bindGroup(name string, members []*node) {
-	first := members[0]
-	suits := func(c *inventory.Component) bool {
-		for _, n := range members {
-			if !n.class().has(c) {
-				return false
-			}
-		}
-		return true
+// colocated are nodes of a request that share one host.
+type colocated []*node
+
+// suits reports whether c is of the class of each node.
+func (g colocated) suits(c *inventory.Component) bool {
+	return !slices.ContainsFunc(g, func(n *node) bool { return !n.class().has(c) })
+}
+
+// want returns what the nodes need together on c.
+func (g colocated) want(c *inventory.Component) want {
+	w := want{within: g[0].within}
+	for _, n := range g {
+		w.amount = w.amount.Add(n.amountOn(c))
+		w.nodes++
+		w.alone = w.alone || n.alone
+		w.traffic = w.traffic.add(n.traffic)
 	}
-	needs := func(c *inventory.Component) want {
-		w := want{within: first.within}
-		for _, n := range members {
-			w.amount = w.amount.Add(n.amountOn(c))
-			w.nodes++
-			w.alone = w.alone || n.alone
-			w.traffic = w.traffic.add(n.traffic)
-		}
-		return w
+	return w
+}
+
+func (b *binding) bindGroup(name string, g colocated) {
+	i, ok := b.hostFor(g)
+	if !ok && b.leaveOutPreferences(g) {
+		i, ok = b.hostFor(g)
 	}
-	i, ok := b.hostFor(members, suits, needs)
-	if !ok && slices.ContainsFunc(members, func(n *node) bool { return len(n.Node.Prefer) > 0 }) {
-		for _, n := range members {
-			n.matching = b.requiredOnly(n)
-		}
-		i, ok = b.hostFor(members, suits, needs)
-	}
-	for _, n := range members {
+	for _, n := range g {
 		switch {
 		case ok:
 			b.assign(n, i)
-		case !b.onlyPermitPrevents(n, first.class(), needs, suits):
-			b.refuseGroup(n, name, len(members))
+		case !b.onlyPermitPrevents(n, g[0].class(), g.want, g.suits):
+			b.refuseGroup(n, name, len(g))
 		}
 	}
 }
 
-// hostFor returns the best shared component on which the members of a group fit together.
-func (b *binding) hostFor(members []*node, suits func(*inventory.Component) bool, needs func(*inventory.Component) want) (i int32, ok bool) {
-	first := members[0]
-	k := groupKey{first.demand(), len(members)}
-	alike := !slices.ContainsFunc(members, func(n *node) bool { return n.demand() != k.demand })
+// leaveOutPreferences returns false if the nodes have none.
+func (b *binding) leaveOutPreferences(g colocated) bool {
+	if !slices.ContainsFunc(g, func(n *node) bool { return len(n.Node.Prefer) > 0 }) {
+		return false
+	}
+	for _, n := range g {
+		n.matching = b.requiredOnly(n)
+	}
+	return true
+}
+
+// hostFor returns the best shared component on which the nodes fit together.
+func (b *binding) hostFor(g colocated) (i int32, ok bool) {
+	k := groupKey{g[0].demand(), len(g)}
+	alike := !slices.ContainsFunc(g, func(n *node) bool { return n.demand() != k.demand })
 	hosts := b.groups[k]
 	if hosts == nil || !alike {
-		hosts = b.hostsOf(first, members, suits, needs)
+		hosts = b.hostsOf(g)
 		if alike {
 			b.groups[k] = hosts
 		}
 	}
-	return hosts.first(func(i int32) bool { return b.check(i, needs(b.x.inv.Components[i])) == fits })
+	return hosts.first(func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
 }
 
-// hostsOf returns the shared components on which the members of a group fit together.
-func (b *binding) hostsOf(first *node, members []*node, suits func(*inventory.Component) bool, needs func(*inventory.Component) want) *candidates {
-	shared := b.baseOf(first.demand()).shared
+// hostsOf returns the shared components on which the nodes fit together.
+func (b *binding) hostsOf(g colocated) *candidates {
+	shared := b.baseOf(g[0].demand()).shared
 	var all []run
 	for j, i := range shared {
 		c := b.x.inv.Components[i]
-		if !suits(c) || b.check(i, needs(c)) != fits {
+		if !g.suits(c) || b.check(i, g.want(c)) != fits {
 			continue
 		}
-		r := run{members: shared[j : j+1], use: b.preference(i, needs(c))}
-		for _, n := range members {
+		r := run{members: shared[j : j+1], use: b.preference(i, g.want(c))}
+		for _, n := range g {
 			if n.matching != nil {
 				r.score += n.matching.of(c).grant.Score
 			}

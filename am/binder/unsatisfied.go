@@ -24,7 +24,8 @@ type Reason struct {
 	Code     am.Code
 	Detail   am.Detail
 	// What is the attribute or element of the node or link that causes the reason, such as
-	// component_id; empty if the reason is about the whole node or link.
+	// component_id, or the text of a constraint; empty if the reason is about the whole node or
+	// link.
 	What string
 	// Text describes the obstacle and a remedy, without the name of the node or link.
 	Text string
