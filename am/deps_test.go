@@ -68,7 +68,7 @@ const allowedImports = `
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
 5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec rspec/match github.com/google/uuid
-6  am/operate                       am am/lease am/maintenance am/store am/urn inventory inventory/suggest
+6  am/operate                       am am/binder am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
 6  am/mtls                          C

@@ -82,6 +82,34 @@ func CapabilitiesOf(c *Component, t *SliverType, i *Image) match.Capabilities {
 	}
 }
 
+// Features returns the features that a component, sliver type or image has, sorted.
+func (v *Inventory) Features() []string {
+	all := map[string]bool{}
+	add := func(capabilities map[string]match.Capability) {
+		for feature := range capabilities {
+			all[feature] = true
+		}
+	}
+	for _, c := range v.Components {
+		add(c.Capabilities)
+		if c.country != nil {
+			all[country] = true
+		}
+	}
+	for _, t := range v.SliverTypes {
+		add(t.Capabilities)
+		for feature, f := range consumables {
+			if needs := t.Needs; *f.amount(&needs) > 0 {
+				all[feature] = true
+			}
+		}
+	}
+	for _, i := range v.Images {
+		add(i.Capabilities)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // CapabilitiesWithin returns the capabilities of CapabilitiesOf while left is free on c. Ranges
 // of consumable features that the capacity of c limits end at what is left. A feature of
 // which too little is left is not offered.

@@ -19,6 +19,8 @@ const (
 	slowReader = 5 * time.Minute
 	// maxOrder limits the length of an order in bytes.
 	maxOrder = 1 << 20
+	// maxRequest limits the length of a request in bytes; the site's own limit may be lower.
+	maxRequest = 64 << 20
 )
 
 // Endpoints returns the handlers of a served site's socket for operators, by pattern:
@@ -26,6 +28,7 @@ const (
 //	GET /slices?slice=PATTERN&limit=N   and /slivers, /nodes, /tasks, /journal, /usage: rows,
 //	                        one JSON object a line; the query is a Filter's
 //	GET /inspect?slice=URN  the manifest of a slice, even if it was shut down
+//	POST /fits              a request RSpec, answered by Fits as one line of JSON
 //	POST /release           a Release, answered by a Result; and /renew, /thaw, /note
 //
 // A refused request gets status 422 with the reason as its text; a malformed one
@@ -37,6 +40,7 @@ func endpoints(d *Operations, readers int) map[string]http.Handler {
 	c := &listServer{operations: d, slots: make(chan struct{}, readers)}
 	handlers := map[string]http.Handler{
 		"GET /inspect":  http.HandlerFunc(c.inspect),
+		"POST /fits":    http.HandlerFunc(c.fits),
 		"POST /release": orderHandler(func(r *http.Request, o Release) (Result, error) { return d.Release(r.Context(), o) }),
 		"POST /renew":   orderHandler(func(r *http.Request, o Renew) (Result, error) { return d.Renew(r.Context(), o) }),
 		"POST /thaw":    orderHandler(func(r *http.Request, o Thaw) (Result, error) { return d.Thaw(r.Context(), o) }),
@@ -70,6 +74,11 @@ func (c *listServer) inspect(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	c.answer(w, r, "text/xml; charset=utf-8", err, func() ([]byte, error) { return c.operations.Inspect(q.Get("slice")) })
+}
+
+func (c *listServer) fits(w http.ResponseWriter, r *http.Request) {
+	text, err := readBody(w, r, maxRequest)
+	c.answer(w, r, "application/json", err, func() ([]byte, error) { return c.operations.fitsLine(text) })
 }
 
 // answer sends requestErr, if it is not nil, in place of the result of read. The result is

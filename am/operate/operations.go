@@ -13,6 +13,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
+	"patchbay/rspec"
 )
 
 // Config is the configuration of Operations.
@@ -25,6 +26,8 @@ type Config struct {
 	// AllocatedMax and ProvisionedMax are the limits for renewals by experimenters. An
 	// operator who exceeds them gets a warning; 0 means no limit.
 	AllocatedMax, ProvisionedMax time.Duration
+	// Reading returns the options with which the site reads requests.
+	Reading func(*inventory.Inventory) rspec.ReadOptions
 	// Orphans returns the number of orphans (resources of a provider without a sliver) by the
 	// names of provider and component. Orphans is nil if the number is unknown.
 	Orphans func() map[[2]string]int

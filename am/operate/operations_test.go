@@ -17,6 +17,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory"
+	"patchbay/rspec"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -158,6 +159,9 @@ func emptySite(t testing.TB) *site {
 	s.Operations = operate.New(operate.Config{
 		Store: s.store, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
 		AllocatedMax: 2 * time.Hour, ProvisionedMax: 24 * time.Hour, Wake: func() { s.woken.Add(1) },
+		Reading: func(v *inventory.Inventory) rspec.ReadOptions {
+			return rspec.ReadOptions{Managers: []urn.URN{v.Manager}}
+		},
 		Orphans: func() map[[2]string]int { return map[[2]string]int{{"rack", "pc2"}: 2, {"other", "pc1"}: 1} },
 		Manifest: func(u urn.URN) ([]byte, error) {
 			if u.Equal(sliceB) {

@@ -42,17 +42,26 @@ func NoQuery(r *http.Request) error {
 // ReadOrder decodes an order: one JSON object of at most limit bytes. It fails with a
 // *RefusedError for unknown keys, repeated keys, text after the object, and a query.
 func ReadOrder(w http.ResponseWriter, r *http.Request, limit int64, order any) error {
-	if err := NoQuery(r); err != nil {
+	text, err := readBody(w, r, limit)
+	if err != nil {
 		return err
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err == nil {
-		err = decode(text, order)
-	}
-	if err != nil {
+	if err := decode(text, order); err != nil {
 		return malformed("the order cannot be read: %.300s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
+}
+
+// readBody fails with a *RefusedError if the request has a query or a body that is too long.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if err := NoQuery(r); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return nil, malformed("the order cannot be read: %.300s", err)
+	}
+	return text, nil
 }
 
 func decode(text []byte, order any) error {

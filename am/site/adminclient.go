@@ -71,8 +71,17 @@ func (h AdminClient) List(ctx context.Context, name string, f operate.Filter, w 
 // Read requests a path from a served site and copies the answer to w. If the site is not
 // served, or Backup is set, it calls read with the site's files or the backup.
 func (h AdminClient) Read(ctx context.Context, path string, w io.Writer, read func(*operate.Operations) error) error {
+	return h.read(ctx, http.MethodGet, path, nil, w, read)
+}
+
+// Fits writes on which components the nodes of a request fit now, as one line of JSON.
+func (h AdminClient) Fits(ctx context.Context, request []byte, w io.Writer) error {
+	return h.read(ctx, http.MethodPost, "/fits", request, w, func(d *operate.Operations) error { return d.WriteFits(request, w) })
+}
+
+func (h AdminClient) read(ctx context.Context, method, path string, body []byte, w io.Writer, read func(*operate.Operations) error) error {
 	if h.Backup == "" {
-		if err := Stream(ctx, h.Config, path, w); !errors.Is(err, ErrNotServed) {
+		if err := stream(ctx, h.Config, method, path, body, w); !errors.Is(err, ErrNotServed) {
 			return err
 		}
 		return h.withFiles(read)
@@ -183,9 +192,12 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	if err != nil {
 		return nil, nil, err
 	}
+	if inv, err = withFound(inv, st); err != nil {
+		return nil, nil, errors.Join(err, st.Close())
+	}
 	return operate.New(operate.Config{
 		Store: st, Inventory: func() *inventory.Inventory { return inv }, Plan: func() *maintenance.Plan { return plan },
-		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax,
+		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Reading: c.ReadOptions,
 		Manifest: func(slice urn.URN) ([]byte, error) {
 			var current atomic.Pointer[inventory.Inventory]
 			current.Store(inv)
@@ -286,7 +298,11 @@ func exchange(ctx context.Context, c *Config, method, path string, body []byte, 
 // Stream sends a GET request to a served site and copies the answer to w as it arrives. It fails
 // if the answer is incomplete. It returns an error of w unchanged.
 func Stream(ctx context.Context, c *Config, path string, w io.Writer) error {
-	resp, _, err := request(ctx, c, http.MethodGet, path, nil)
+	return stream(ctx, c, http.MethodGet, path, nil, w)
+}
+
+func stream(ctx context.Context, c *Config, method, path string, body []byte, w io.Writer) error {
+	resp, _, err := request(ctx, c, method, path, body)
 	switch {
 	case isNotRunning(err):
 		return ErrNotServed

@@ -15,8 +15,12 @@ const foundPause = 5 * time.Second
 
 // withFound returns inv with the capabilities that providers have found out.
 func (s *Site) withFound(inv *inventory.Inventory) (*inventory.Inventory, error) {
+	return withFound(inv, s.store)
+}
+
+func withFound(inv *inventory.Inventory, st *store.Store) (*inventory.Inventory, error) {
 	var found []am.FoundComponent
-	err := s.store.Read(func(v *store.View) error {
+	err := st.Read(func(v *store.View) error {
 		return v.Components(func(f am.FoundComponent) bool { found = append(found, f); return true })
 	})
 	return inv.WithFound(found), err

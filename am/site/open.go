@@ -238,7 +238,7 @@ func (*portInUseError) Unwrap() error { return syscall.EADDRINUSE }
 func (s *Site) openServer(context.Context) error {
 	c := s.config
 	s.operations = operate.New(operate.Config{
-		Store: s.store, Inventory: s.inventory.Load, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect,
+		Store: s.store, Inventory: s.inventory.Load, Plan: s.maintenance.shown.Load, Wake: s.runner.Wake, Manifest: s.aggregate.Inspect, Reading: c.ReadOptions,
 		AllocatedMax: c.Leases.AllocatedMax, ProvisionedMax: c.Leases.ProvisionedMax, Orphans: s.orphanCounts, Silent: s.runner.Silent,
 	})
 	var admit func() error

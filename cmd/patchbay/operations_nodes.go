@@ -28,11 +28,18 @@ example.
 
 --orphans lists orphaned resources instead: the provider, its name for the resource, the
 node, and whether a sliver of this site had the resource before. To remove one: patchbay
-release --orphans RESOURCE. This needs a running server.` + listLong
+release --orphans RESOURCE. This needs a running server.
+
+--fits REQUEST lists instead, for each node of an RSpec, the components on which it would
+fit now, in the order in which the site prefers them, with what it would be granted. For
+the other components it counts the reasons. Each node counts alone; the last line says
+whether the request fits as a whole. REQUEST may be - for standard input. No policy
+applies: for a user, see patchbay check --user.` + listLong
 
 type nodesOptions struct {
 	listOptions
 	Orphans bool
+	Request string // of --fits
 }
 
 func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
@@ -43,14 +50,18 @@ func (o *nodesOptions) AddFlags(fs *pflag.FlagSet) {
 	o.addPattern(fs, &o.filter.Provider, "provider", "its provider")
 	o.addStates(fs, "state", operate.NodeStates)
 	fs.BoolVar(&o.Orphans, "orphans", false, "list orphans: resources of providers that belong to no sliver")
+	fs.StringVar(&o.Request, "fits", "", "list where the nodes of this REQUEST fit: an RSpec file, or -")
 }
 
 func (o *nodesOptions) Validate(args []string) error {
-	if err := o.listOptions.Validate(args); err != nil || !o.Orphans {
+	err := o.listOptions.Validate(args)
+	switch {
+	case err != nil:
 		return err
-	}
-	if o.filter != (operate.Filter{}) || o.Backup != "" {
+	case o.Orphans && (o.filter != (operate.Filter{}) || o.Backup != "" || o.Request != ""):
 		return fmt.Errorf("--orphans lists all orphans of a served site; leave the other flags and the pattern out")
+	case o.Request != "" && o.filter != (operate.Filter{}):
+		return fmt.Errorf("--fits considers all nodes of the site; leave the other flags and the pattern out")
 	}
 	return nil
 }
@@ -58,6 +69,9 @@ func (o *nodesOptions) Validate(args []string) error {
 func (o *nodesOptions) Run(ctx context.Context, c console) error {
 	if o.Orphans {
 		return o.showOrphans(ctx, c)
+	}
+	if o.Request != "" {
+		return o.showFits(ctx, c)
 	}
 	head := []string{"NODE", "STATE", "TAKEN", "LAST END", "HELD BY"}
 	if o.Wide {

@@ -20,6 +20,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
@@ -86,6 +87,7 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 		if err := service.CheckLockdown(plan); err != nil {
 			r.add(diagnostic{0, 0, true, err.Error()})
 		}
+		r.addNotices(req, unknownFeatures(req, inv))
 		if binding, ok := r.bind(req, inv, plan, binder.Permit{}); ok && r.errors == 0 {
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
 			asked = k.dryRun(ctx, &r, req, inv, binding)
@@ -135,6 +137,30 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	}
 	r.addNotices(req, append(remarks, exclusiveWarnings(b)...))
 	return b, true
+}
+
+// unknownFeatures warns of constraints that nothing satisfies, since nothing of the site has their
+// feature.
+func unknownFeatures(req *rspec.Request, inv *inventory.Inventory) (all []notice) {
+	known := inv.Features()
+	for i := range req.Nodes {
+		n := &req.Nodes[i]
+		constraints := slices.Clone(n.Require)
+		for _, p := range n.Prefer {
+			constraints = append(constraints, p.Constraints...)
+		}
+		for _, c := range constraints {
+			if slices.Contains(known, c.Feature) {
+				continue
+			}
+			remedy := "so nothing satisfies it"
+			if near := suggest.Word(c.Feature, known); near != "" {
+				remedy = fmt.Sprintf("did you mean %s?", near)
+			}
+			all = append(all, notice{kind: "node", clientID: n.ClientID, what: c.String(), text: fmt.Sprintf(" has a constraint on %q, a feature that nothing here has; %s", c.Feature, remedy)})
+		}
+	}
+	return all
 }
 
 // exclusiveWarnings warns of each shared component that an exclusive node would take as a whole.
