@@ -74,7 +74,8 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 
 func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
-		r.inventory, r.kinds, r.matchings = x.inv, nil, map[matchingKey]*matching{}
+		r.inventory, r.kinds, r.sharedCount, r.matchings = x.inv, nil, 0, map[matchingKey]*matching{}
+		r.existing = map[classKey]bool{}
 		r.texts = map[*rspec.Node]string{}
 	}
 	return &binding{
@@ -86,8 +87,8 @@ func newBinding(r *Request, x *occupancy) *binding {
 		candidates: map[demand]*candidates{},
 		bases:      map[baseKey]*base{},
 		groups:     map[groupKey]*candidates{},
+		removed:    map[*matching]string{},
 		classes:    map[classKey]*class{},
-		existing:   map[classKey]bool{},
 		linkSlots:  map[classKey][]int{},
 		freeTexts:  map[*inventory.SliverType]string{},
 	}
@@ -142,8 +143,8 @@ type binding struct {
 
 	searches  int                              // the number of calls of suggestName
 	freeTexts map[*inventory.SliverType]string // results of freeText
+	removed   map[*matching]string             // results of removals
 	classes   map[classKey]*class
-	existing  map[classKey]bool     // results of exists
 	linkSlots map[classKey][]int    // results of slotsOnLinks
 	closed    map[classKey][]string // results of closedIn
 }

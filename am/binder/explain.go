@@ -177,6 +177,10 @@ func (b *binding) refuseUnbound(n *node) {
 		return
 	}
 	k := n.class()
+	if b.classes[k] == nil && len(b.classes) > maxClasses {
+		b.refuse(n, am.TooBig, "no %s that satisfies it is free", n.SliverType.Name)
+		return
+	}
 	c := b.class(k)
 	if len(c.members) == 0 {
 		b.refuseUnmatched(n)
@@ -258,6 +262,15 @@ func (b *binding) removals(n *node) string {
 	if n.matching == nil {
 		return ""
 	}
+	text, known := b.removed[n.matching]
+	if !known {
+		text = b.removalsText(n)
+		b.removed[n.matching] = text
+	}
+	return text
+}
+
+func (b *binding) removalsText(n *node) string {
 	k := n.class()
 	k.matching = nil
 	var all []*inventory.Component
@@ -281,9 +294,15 @@ func (m *matching) explain(all []*inventory.Component) *match.NoneError {
 }
 
 func (m *matching) candidates(all []*inventory.Component) []match.Candidates {
-	list := make([]match.Candidates, len(all))
-	for i, c := range all {
-		list[i] = match.Candidates{Offers: inventory.CapabilitiesOf(c, m.sliverType, m.image), Number: 1}
+	var list []match.Candidates
+	places := make([]int, len(m.grades)) // of each kind in list, from 1
+	for _, c := range all {
+		at := &places[m.kinds[c.Index]]
+		if *at == 0 {
+			list = append(list, match.Candidates{Offers: inventory.CapabilitiesOf(c, m.sliverType, m.image)})
+			*at = len(list)
+		}
+		list[*at-1].Number++
 	}
 	return list
 }
@@ -422,6 +441,10 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprint(n, " ", noun)
 }
+
+// maxClasses limits for how many classes of components a request learns in detail why none is free.
+// All commits wait meanwhile.
+const maxClasses = 100
 
 // maxSearched limits how many known names are compared with a wrong name. maxSearches limits
 // how many wrong names of a request are compared. All commits wait during the comparison.

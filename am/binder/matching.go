@@ -29,8 +29,11 @@ type Request struct {
 	inventory *inventory.Inventory // of the fields below
 	kinds     []int32              // see kindsOf
 	kindCount int
-	matchings map[matchingKey]*matching
-	texts     map[*rspec.Node]string // results of constraintText
+	// sharedCount is the number of shared components. Each is compared with the amount that a node takes.
+	sharedCount int
+	existing    map[classKey]bool // results of exists
+	matchings   map[matchingKey]*matching
+	texts       map[*rspec.Node]string // results of constraintText
 }
 
 type matchingKey struct {
@@ -59,7 +62,8 @@ type grade struct {
 }
 
 // maxGrades limits how many kinds of components are compared with different sets of constraints,
-// since each comparison takes about half a microsecond.
+// since each comparison takes about half a microsecond. It also limits how many shared components
+// are, inside the decision.
 const maxGrades = 2_000_000
 
 // Prepare compares the constraints of the request with the capabilities of the inventory v. It
@@ -112,8 +116,8 @@ func (b *binding) matchingFor(n *node, text string, r *match.Requirements) *matc
 	m := b.matchings[k]
 	if m == nil {
 		kinds, count := b.kindsOf()
-		if most := max(1, maxGrades/count); len(b.matchings) >= most {
-			b.refuseFor(n, "require", am.TooBig, "the request has more than %d different sets of constraints, which is the limit for %d kinds of components; use equal constraints for more nodes", most, count)
+		if most := max(1, maxGrades/max(count, b.sharedCount)); len(b.matchings) >= most {
+			b.refuseFor(n, "require", am.TooBig, "the request has more than %d different sets of constraints, which is the limit for %d kinds of components and %d shared components; use equal constraints for more nodes", most, count, b.sharedCount)
 			return nil
 		}
 		m = newMatching(b.x.inv, n, r, kinds, count)
@@ -134,6 +138,9 @@ func (r *Request) kindsOf() (kinds []int32, count int) {
 		numbers := map[kind]int32{}
 		r.kinds = make([]int32, len(r.inventory.Components))
 		for i, c := range r.inventory.Components {
+			if !c.Exclusive {
+				r.sharedCount++
+			}
 			k := kind{reflect.ValueOf(c.Capabilities).Pointer(), c.Exclusive, c.Location}
 			n, known := numbers[k]
 			if !known {

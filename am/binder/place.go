@@ -180,16 +180,42 @@ func (b *binding) candidatesOf(n *node) *candidates {
 		}
 		all = append(all, r)
 	}
-	for j, i := range base.shared {
-		c := b.x.inv.Components[i]
-		if n.matching != nil && (!n.matching.admits(c) || b.check(i, n.want(c)) != fits) {
+	type alike struct {
+		kind int32
+		use  int
+	}
+	var last alike
+	var w want
+	shared := map[alike]int{} // the place in all
+	at, wanted := -1, int32(-1)
+	for _, i := range base.shared {
+		k := alike{use: -1}
+		if n.matching != nil {
+			k.kind = n.matching.kinds[i]
+		}
+		if c := b.x.inv.Components[i]; k.kind != wanted {
+			if !n.matching.admits(c) {
+				continue
+			}
+			w, wanted = n.want(c), k.kind // equal for all components of the kind
+		}
+		if b.check(i, w) != fits {
 			continue
 		}
-		r := run{members: base.shared[j : j+1], use: b.preference(i, n.want(c))}
-		if n.matching != nil {
-			r.grade(n.matching.of(c))
+		if k.use = b.preference(i, w); at < 0 || k != last {
+			known := false
+			if at, known = shared[k]; !known {
+				at = len(all)
+				shared[k] = at
+				r := run{use: k.use}
+				if n.matching != nil {
+					r.grade(n.matching.grades[k.kind])
+				}
+				all = append(all, r)
+			}
+			last = k
 		}
-		all = append(all, r)
+		all[at].members = append(all[at].members, i)
 	}
 	c := &candidates{runs: sortRuns(all)}
 	b.candidates[d] = c
@@ -276,9 +302,13 @@ type placement struct {
 	on map[int32][]*node // the nodes that may move, by component
 }
 
-// maxSteps limits the number of candidates that all moves of a request consider. It limits the time
-// that hostile requests take.
-const maxSteps = 1_000_000
+// maxSteps limits the number of candidates that all moves of a request consider, and of nodes that
+// they displace. It limits the time that hostile requests take. stepNodes nodes on one component are
+// searched in the time of one step.
+const (
+	maxSteps  = 1_000_000
+	stepNodes = 32
+)
 
 func (p *placement) put(n *node, i int32) {
 	p.assign(n, i)
@@ -379,6 +409,9 @@ func (p *placement) displace(n *node, i int32, visited map[int32]bool) bool {
 	for _, o := range slices.Clone(p.on[i]) {
 		if o.fixed {
 			continue
+		}
+		if p.steps += 1 + len(p.on[i])/stepNodes; p.steps > maxSteps {
+			return false
 		}
 		p.take(o)
 		if p.fits(n, i) {
