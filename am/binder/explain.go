@@ -246,7 +246,7 @@ func (b *binding) refuseUnmatched(n *node) {
 	}
 	e := n.matching.explain(all) // all offer the type, so constraints remove them
 	last := e.Removals[len(e.Removals)-1].Constraint
-	b.refuseFor(n, last.String(), am.Unsupported, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, last)
+	b.refuseFor(n, last.String(), am.TooBig, "no %s satisfies its constraints: %v; relax %s", n.SliverType.Name, e, last)
 }
 
 func remedyOf(e *match.NoneError) string {
