@@ -15,6 +15,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/match"
 )
 
 const calendarSite = `
@@ -381,13 +382,14 @@ func (m *calendarModel) checkHeld(t *rapid.T, user, of urn.URN, from, until time
 	return got.User.Nodes
 }
 
-// canBindOne reports whether one node without links fits.
+// canBindOne reports whether one node without links fits. It may lose what it prefers.
 func (m *calendarModel) canBindOne(n *rspec.Node, of string, from, until time.Time) bool {
 	kind, _ := m.v.SliverType(n.SliverType)
+	required, err := match.New(n.Require, nil)
 	fits := slices.ContainsFunc(m.v.Components, func(c *inventory.Component) bool {
 		need := kind.Needs
 		if n.Match != nil {
-			grant, ok := n.Match.Match(inventory.CapabilitiesOf(c, kind, nil))
+			grant, ok := required.Match(inventory.CapabilitiesOf(c, kind, nil))
 			if !ok {
 				return false
 			}
@@ -399,7 +401,7 @@ func (m *calendarModel) canBindOne(n *rspec.Node, of string, from, until time.Ti
 	for _, a := range m.v.PublicAddresses {
 		addresses = append(addresses, a.String())
 	}
-	return fits && (!n.RoutableIP || m.freeName("address", addresses, from, until))
+	return err == nil && fits && (!n.RoutableIP || m.freeName("address", addresses, from, until))
 }
 
 // canBindPair reports whether a link of the capacity fits between two hosts, each with one node.
