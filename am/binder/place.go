@@ -138,8 +138,12 @@ func (b *binding) baseOf(d demand) *base {
 	}
 	x := &base{}
 	k, w := d.class(), want{d.sliverType.Needs, 1, d.alone, d.within, d.traffic}
-	for i, c := range b.x.inv.Components {
-		i := int32(i)
+	components := b.x.inv.Components
+	if d.within != nil {
+		components = componentsOn(d.within)
+	}
+	for _, c := range components {
+		i := int32(c.Index)
 		if !k.has(c) || slices.Contains(b.Avoid, c) || !b.Permit.component(i) {
 			continue
 		}
@@ -162,6 +166,16 @@ func (b *binding) baseOf(d demand) *base {
 	}
 	b.bases[key] = x
 	return x
+}
+
+// componentsOn returns the components with an interface on l, in the order of the inventory.
+func componentsOn(l *inventory.Link) (all []*inventory.Component) {
+	for _, p := range l.Interfaces {
+		if len(all) == 0 || all[len(all)-1] != p.Component {
+			all = append(all, p.Component)
+		}
+	}
+	return all
 }
 
 // candidatesOf returns the candidates for n: those with the highest score first, then by the kind
