@@ -189,3 +189,11 @@ func TestMistakesOfCapabilities(t *testing.T) {
 		t.Errorf("%d features: %v", maxCapabilities, err)
 	}
 }
+
+func TestFeatures(t *testing.T) {
+	v, _, _, _, _ := capableSite(t)
+	want := "cpu.count disk.0.os.flavour disk.0.os.version disk.size gpu.count kind location.country memory.size site"
+	if got := strings.Join(v.Features(), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

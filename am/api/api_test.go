@@ -140,7 +140,7 @@ func (o setting) site(t testing.TB) *site {
 	t.Cleanup(func() { s.store.Close() })
 	var current atomic.Pointer[inventory.Inventory]
 	current.Store(inv)
-	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.LinkTypes, CopyCrossLinks: inv.CrossLinks == inventory.Copy, CheckSchemas: true, Limits: o.limits}
+	reading := rspec.ReadOptions{Managers: []urn.URN{inv.Manager}, LinkTypes: inv.RequestLinkTypes(), CopyCrossLinks: inv.CrossLinks == inventory.Copy, CheckSchemas: true, Limits: o.limits}
 	rules := o.rules(t, dir, inv)
 	var endLeases func(context.Context) error
 	if o.endLeases {

@@ -66,6 +66,37 @@ func TestLinksAreAccounted(t *testing.T) {
 	`)
 }
 
+// TestLinkGetsItsPhysicalLink requests a physical link as the advertisement names it.
+func TestLinkGetsItsPhysicalLink(t *testing.T) {
+	const inventory = `
+provider: rack
+link_types: [lan]
+links: [{name: core}, {name: fast, type: fibre}]
+vlans: [100..199]
+sliver_types: [{name: raw-pc}]
+components:
+  - {names: pc1..pc4, exclusive: true, interfaces: [{name: eth0, link: core}, {name: eth1, link: fast}]}
+`
+	joined := func(link string) string {
+		return request(`<node client_id="a"><interface client_id="a:0"/></node>`, `<node client_id="b"><interface client_id="b:0"/></node>`,
+			`<link client_id="l"`+link+`<interface_ref client_id="a:0"/><interface_ref client_id="b:0"/></link>`)
+	}
+	id := func(name string) string {
+		return ` component_id="urn:publicid:IDN+` + authority + `+link+` + name + `">`
+	}
+	setting{inventory: inventory}.world(t, "named", joined(id("fast")), "typed", joined(`><link_type name="fibre"/>`), "unknown", joined(id("slow")),
+		"other", joined(id("core")+`<link_type name="fibre"/>`)).play(`
+		alice owns s1 48h
+		alice owns s2 48h
+		alice owns s3 48h
+		alice ListResources -> "+link+fast" '<link_type name="fibre"'
+		alice Allocate s1 $named -> "+interface+pc1:eth1" "+interface+pc2:eth1" !":eth0"
+		alice Allocate s2 $typed -> "+interface+pc3:eth1" "+interface+pc4:eth1" !":eth0"
+		alice Allocate s3 $unknown -> SEARCHFAILED 'there are core, fast'
+		alice Allocate s3 $other -> UNSUPPORTED 'the physical link core is'
+	`)
+}
+
 // TestNoticesOfWhatIsNotDone asks for what a site does not have.
 func TestNoticesOfWhatIsNotDone(t *testing.T) {
 	const wish = `<m:monitoring xmlns:m="http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1" enabled="true" monitoring_endpoint="tcp:oml.example.org:3003"><m:metric id="CPU.load"/><m:metric id="tea"/></m:monitoring>`
