@@ -76,7 +76,7 @@ func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
 		r.inventory, r.kinds, r.sharedCount, r.matchings = x.inv, nil, 0, map[matchingKey]*matching{}
 		r.existing = map[classKey]bool{}
-		r.texts = map[*rspec.Node]string{}
+		r.texts, r.compared = map[*rspec.Node]string{}, 0
 	}
 	return &binding{
 		Request:    r,

@@ -33,6 +33,7 @@ type Request struct {
 	sharedCount int
 	existing    map[classKey]bool // results of exists
 	matchings   map[matchingKey]*matching
+	compared    int                    // see maxCompared
 	texts       map[*rspec.Node]string // results of constraintText
 }
 
@@ -61,10 +62,13 @@ type grade struct {
 	rank   int       // of slack among all grades of a matching: a lower rank leaves less over
 }
 
-// maxGrades limits how many kinds of components are compared with different sets of constraints,
-// since each comparison takes about half a microsecond. It also limits how many shared components
-// are, inside the decision.
-const maxGrades = 2_000_000
+// Limits of the work for different sets of constraints. maxCompared limits the comparisons: for
+// each set, the kinds of components times the constraints, times one more than the preferences.
+// maxShared limits the sets times the shared components, inside the decision.
+const (
+	maxCompared = 10_000_000
+	maxShared   = 2_000_000
+)
 
 // Prepare compares the constraints of the request with the capabilities of the inventory v. It
 // depends on nothing else. Bind does the same if it was not done before, but its caller may hold
@@ -91,7 +95,7 @@ func (b *binding) matchingOf(n *node) *matching {
 		text = constraintText(n.Node)
 		b.texts[n.Node] = text
 	}
-	return b.matchingFor(n, text, n.Node.Match)
+	return b.matchingFor(n, n.Node, text, n.Node.Match)
 }
 
 // requiredOnly returns the matching of a node without its preferences.
@@ -104,20 +108,25 @@ func (b *binding) requiredOnly(n *node) *matching {
 	if err != nil { // the whole matching would have failed too
 		return n.matching
 	}
-	if m := b.matchingFor(n, constraintText(&required), r); m != nil {
+	if m := b.matchingFor(n, &required, constraintText(&required), r); m != nil {
 		return m
 	}
 	return n.matching
 }
 
-// matchingFor returns nil if it refuses n.
-func (b *binding) matchingFor(n *node, text string, r *match.Requirements) *matching {
+// matchingFor returns the matching of n for the constraints of c. It returns nil if it refuses n.
+func (b *binding) matchingFor(n *node, c *rspec.Node, text string, r *match.Requirements) *matching {
 	k := matchingKey{text, n.SliverType, n.Image}
 	m := b.matchings[k]
 	if m == nil {
 		kinds, count := b.kindsOf()
-		if most := max(1, maxGrades/max(count, b.sharedCount)); len(b.matchings) >= most {
-			b.refuseFor(n, "require", am.TooBig, "the request has more than %d different sets of constraints, which is the limit for %d kinds of components and %d shared components; use equal constraints for more nodes", most, count, b.sharedCount)
+		constraints := len(c.Require)
+		for _, p := range c.Prefer {
+			constraints += len(p.Constraints)
+		}
+		b.compared += count * constraints * (len(c.Prefer) + 1)
+		if len(b.matchings) > 0 && (b.compared > maxCompared || (len(b.matchings)+1)*b.sharedCount > maxShared) {
+			b.refuseFor(n, "require", am.TooBig, "the request has too many different sets of constraints for %d kinds of components and %d shared components; use equal constraints for more nodes, or fewer preferences", count, b.sharedCount)
 			return nil
 		}
 		m = newMatching(b.x.inv, n, r, kinds, count)
