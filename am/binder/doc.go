@@ -82,6 +82,12 @@
 //     [maxSteps].
 //   - constraints: they are compared once for each kind of component, before the decision, for
 //     which other callers wait: [Request.Prepare].
+//   - equally good components: the first in the inventory is taken, whatever its component_id. The
+//     operator decides the order, and pc2 comes before pc10: [run].
+//   - shared hosts: preferences that take too much are left out until all nodes are bound, and then
+//     count again in the order of the request: [placement].
+//   - constraints that nothing satisfies: TOOBIG, because another site, or this one later, may
+//     have such components. A named component that does not satisfy them is UNSUPPORTED: [matching].
 //   - order of nodes: bound, colocated, with a hardware type, alone, all others. The most
 //     constrained nodes choose first: [Bind].
 //   - order of hosts: those that the slice uses, then other used ones, then empty ones. So empty
