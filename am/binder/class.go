@@ -3,6 +3,7 @@ package binder
 import (
 	"slices"
 
+	"patchbay/am"
 	"patchbay/inventory"
 )
 
@@ -19,6 +20,14 @@ type classKey struct {
 func (k classKey) has(c *inventory.Component) bool {
 	return c.Offers(k.sliverType) && (k.hardware == "" || slices.Contains(c.HardwareTypes, k.hardware)) &&
 		(k.link == nil || onLink(c.Interfaces, k.link)) && k.matching.admits(c)
+}
+
+// needs returns the amount that a sliver takes on c, a member of the class.
+func (k classKey) needs(c *inventory.Component) am.Amount {
+	if k.matching == nil {
+		return k.sliverType.Needs
+	}
+	return k.matching.of(c).amount
 }
 
 // class describes the components of one classKey, and the slivers of the type that fit on them
@@ -47,7 +56,7 @@ func (b *binding) class(k classKey) *class {
 		if m.Exclusive {
 			c.exclusive++
 		}
-		c.slots += b.x.slotsFor(i, k.sliverType)
+		c.slots += b.x.slotsFor(i, k.needs(m))
 		if b.x.serves(i) {
 			c.serving++
 			if u := &b.x.usage[i]; u.slivers > 0 && u.slivers == u.cleaning {
@@ -83,7 +92,7 @@ func (b *binding) slotsOnLinks(k classKey) []int {
 		if !k.has(c) {
 			continue
 		}
-		n := b.x.slotsFor(int32(i), k.sliverType)
+		n := b.x.slotsFor(int32(i), k.needs(c))
 		for j, p := range c.Interfaces {
 			if n > 0 && p.CarriesLinks() && !onLink(c.Interfaces[:j], p.Link) {
 				all[p.Link.Index] += n

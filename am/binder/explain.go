@@ -299,7 +299,7 @@ func (m *matching) candidates(all []*inventory.Component) []match.Candidates {
 	for _, c := range all {
 		at := &places[m.kinds[c.Index]]
 		if *at == 0 {
-			list = append(list, match.Candidates{Offers: inventory.CapabilitiesOf(c, m.sliverType, m.image)})
+			list = append(list, match.Candidates{Offers: m.offers(c)})
 			*at = len(list)
 		}
 		list[*at-1].Number++
@@ -345,7 +345,7 @@ func (b *binding) limitOf(k classKey) string {
 	if len(c.members) > maxSearched {
 		return ""
 	}
-	need := k.sliverType.Needs
+	need := k.needs(b.x.inv.Components[c.members[0]])
 	fits := func(need am.Amount) (sum int64) {
 		for _, i := range c.members {
 			if !b.x.drained(i) && b.x.maintenanceOf(i) == nil {

@@ -136,13 +136,14 @@ func (b *binding) matchingFor(n *node, c *rspec.Node, text string, r *match.Requ
 }
 
 // kindsOf returns the kind of each component, a number below count. Components of one kind have
-// equal capabilities.
+// equal capabilities and capacities.
 func (r *Request) kindsOf() (kinds []int32, count int) {
 	if r.kinds == nil {
 		type kind struct {
 			capabilities uintptr
 			exclusive    bool
 			location     *inventory.Location
+			capacity     am.Amount
 		}
 		numbers := map[kind]int32{}
 		r.kinds = make([]int32, len(r.inventory.Components))
@@ -150,7 +151,7 @@ func (r *Request) kindsOf() (kinds []int32, count int) {
 			if !c.Exclusive {
 				r.sharedCount++
 			}
-			k := kind{reflect.ValueOf(c.Capabilities).Pointer(), c.Exclusive, c.Location}
+			k := kind{reflect.ValueOf(c.Capabilities).Pointer(), c.Exclusive, c.Location, c.Capacity}
 			n, known := numbers[k]
 			if !known {
 				n = int32(len(numbers))
@@ -205,7 +206,7 @@ func newMatching(v *inventory.Inventory, n *node, r *match.Requirements, kinds [
 
 func (m *matching) grade(c *inventory.Component) *grade {
 	g := &grade{}
-	if g.grant, g.ok = m.requirements.Match(inventory.CapabilitiesOf(c, m.sliverType, m.image)); !g.ok {
+	if g.grant, g.ok = m.requirements.Match(m.offers(c)); !g.ok {
 		return g
 	}
 	g.amount = m.sliverType.AmountFor(c, g.grant)
@@ -213,6 +214,11 @@ func (m *matching) grade(c *inventory.Component) *grade {
 		g.slack = append(g.slack, v.Over)
 	}
 	return g
+}
+
+// offers returns what a sliver could get on c if nothing were held there.
+func (m *matching) offers(c *inventory.Component) match.Capabilities {
+	return inventory.CapabilitiesWithin(c, m.sliverType, m.image, c.Capacity)
 }
 
 func (m *matching) of(c *inventory.Component) *grade { return m.grades[m.kinds[c.Index]] }

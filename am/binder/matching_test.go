@@ -58,7 +58,7 @@ provider: rack
 hardware_types: [small, large]
 sliver_types:
   - {name: raw-pc}
-  - {name: vm, capabilities: {cpu.count: 1..16, memory.size: 1G..64G, gpu.count: 0..2}}
+  - {name: vm, capabilities: {cpu.count: 1..400, memory.size: 1G..64G, gpu.count: 0..2}}
 locations: [{name: ghent, country: BE}]
 components:
   - {names: big1..big2, exclusive: true, sliver_types: [raw-pc], capabilities: {cpu.count: 64, gpu.count: 2}, location: ghent}
@@ -96,6 +96,9 @@ func TestConstraints(t *testing.T) {
 			`6 line 1: node "a": no raw-pc is free: 2 of 2 are held; of 6 candidates, gpu.count >= 2 removes 4; `},
 		{"a shared host is counted down", "vm", []string{"cpu.count >= 10", "cpu.count >= 10"}, nil, "h1 h2"},
 		{"… until it is full", "vm", []string{"cpu.count >= 10", "cpu.count >= 10", "cpu.count >= 10"}, nil, `6 line 3: node "c": `},
+		{"more than a whole host", "vm", []string{"cpu.count >= 17"}, nil,
+			`6 line 1: node "a": no vm satisfies its constraints: of 2 candidates, cpu.count >= 17 removes 2; the nearest is 1..16; relax cpu.count >= 17`},
+		{"more slivers than the hosts have cores for", "vm", slices.Repeat([]string{"cpu.count >= 8"}, 5), nil, `6 line 5: node "e": 5 vms requested, 4 free (cores are the limit, 8 for each)`},
 		{"preferences wait until all fit", "vm", []string{"cpu.count >= 8; 5: cpu.count >= 16", "cpu.count >= 8; 5: cpu.count >= 16", "cpu.count >= 8"}, nil, "h1:16 h2:8 h2:8"},
 		{"a preference takes what is left", "vm", []string{"cpu.count >= 4; 5: cpu.count >= 8", "cpu.count >= 16"}, nil, "h1:8 h2:16"},
 		{"… of each feature", "vm", []string{"gpu.count >= 2", "gpu.count >= 1", "cpu.count >= 1"}, nil, "h1 h2 h1"},

@@ -223,9 +223,9 @@ func (x *occupancy) drained(i int32) bool {
 
 func (x *occupancy) serves(i int32) bool { return !x.drained(i) && x.maintenanceOf(i) == nil }
 
-// slotsFor returns how many slivers of type t still fit on component i, for a slice that has no
-// slivers there.
-func (x *occupancy) slotsFor(i int32, t *inventory.SliverType) int {
+// slotsFor returns how many slivers with the given needs still fit on component i, for a slice that
+// has no slivers there.
+func (x *occupancy) slotsFor(i int32, needs am.Amount) int {
 	c, u := x.inv.Components[i], &x.usage[i]
 	switch {
 	case !x.serves(i), u.exclusive > 0, c.Exclusive && u.slivers > 0:
@@ -233,7 +233,7 @@ func (x *occupancy) slotsFor(i int32, t *inventory.SliverType) int {
 	case c.Exclusive:
 		return 1
 	}
-	return int(am.Fits(c.Capacity, u.used, t.Needs, atEnd))
+	return int(am.Fits(c.Capacity, u.used, needs, atEnd))
 }
 
 // atEnd is more than any number of slivers on a component.
@@ -272,7 +272,7 @@ func (v *View) Availability() (*Availability, error) {
 	}
 	a := &Availability{free: make([]int32, len(v.Inventory.Components)), public: x.network.public.free()}
 	for i, c := range v.Inventory.Components {
-		a.free[i] = int32(x.slotsFor(int32(i), c.SliverTypes[0]))
+		a.free[i] = int32(x.slotsFor(int32(i), c.SliverTypes[0].Needs))
 	}
 	return a, nil
 }
