@@ -63,7 +63,7 @@ func (x *holdings) freePublicAddresses() int {
 	return a.FreePublicAddresses()
 }
 
-// occupied is what bind reads now.
+// occupied returns what slivers hold now.
 func (x *holdings) occupied() *occupancy {
 	o, err := x.view().occupy(x.now, time.Time{}, am.Hash{})
 	if err != nil {

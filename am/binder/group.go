@@ -1,0 +1,93 @@
+package binder
+
+import (
+	"slices"
+
+	"patchbay/inventory"
+)
+
+// groupKey is equal for groups of equal nodes.
+type groupKey struct {
+	demand
+	size int
+}
+
+// colocated are nodes of a request that share one host.
+type colocated []*node
+
+// suits reports whether c is of the class of each node.
+func (g colocated) suits(c *inventory.Component) bool {
+	return !slices.ContainsFunc(g, func(n *node) bool { return !n.class().has(c) })
+}
+
+// want returns what the nodes need together on c.
+func (g colocated) want(c *inventory.Component) want {
+	w := want{within: g[0].within}
+	for _, n := range g {
+		w.amount = w.amount.Add(n.amountOn(c))
+		w.nodes++
+		w.alone = w.alone || n.alone
+		w.traffic = w.traffic.add(n.traffic)
+	}
+	return w
+}
+
+func (b *binding) bindGroup(name string, g colocated) {
+	i, ok := b.hostFor(g)
+	if !ok && b.leaveOutPreferences(g) {
+		i, ok = b.hostFor(g)
+	}
+	for _, n := range g {
+		switch {
+		case ok:
+			b.assign(n, i)
+		case !b.onlyPermitPrevents(n, g[0].class(), g.want, g.suits):
+			b.refuseGroup(n, name, len(g))
+		}
+	}
+}
+
+// leaveOutPreferences returns false if the nodes have none.
+func (b *binding) leaveOutPreferences(g colocated) bool {
+	if !slices.ContainsFunc(g, func(n *node) bool { return len(n.Node.Prefer) > 0 }) {
+		return false
+	}
+	for _, n := range g {
+		n.matching = b.requiredOnly(n)
+	}
+	return true
+}
+
+// hostFor returns the best shared component on which the nodes fit together.
+func (b *binding) hostFor(g colocated) (i int32, ok bool) {
+	k := groupKey{g[0].demand(), len(g)}
+	alike := !slices.ContainsFunc(g, func(n *node) bool { return n.demand() != k.demand })
+	hosts := b.groups[k]
+	if hosts == nil || !alike {
+		hosts = b.hostsOf(g)
+		if alike {
+			b.groups[k] = hosts
+		}
+	}
+	return hosts.first(func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
+}
+
+// hostsOf returns the shared components on which the nodes fit together.
+func (b *binding) hostsOf(g colocated) *candidates {
+	shared := b.baseOf(g[0].demand()).shared
+	var all []run
+	for j, i := range shared {
+		c := b.x.inv.Components[i]
+		if !g.suits(c) || b.check(i, g.want(c)) != fits {
+			continue
+		}
+		r := run{members: shared[j : j+1], use: b.preference(i, g.want(c))}
+		for _, n := range g {
+			if n.matching != nil {
+				r.score += n.matching.of(c).grant.Score
+			}
+		}
+		all = append(all, r)
+	}
+	return &candidates{runs: sortRuns(all)}
+}
