@@ -29,6 +29,7 @@ const allowedImports = `
 0  schemas
 0  inventory/suggest
 0  rspec/match
+0  rspec/setup
 0  inventory/nameset
 0  credentials/rule
 0  am/budget
@@ -43,7 +44,7 @@ const allowedImports = `
 0  am/durable                       github.com/google/renameio/v2
 0  am/display
 1  am/clock                         am/durable am/fileowner golang.org/x/sys
-1  am                               am/urn
+1  am                               am/urn rspec/setup
 1  inventory/yamlfile                  inventory/suggest go.yaml.in/yaml/v3
 1  schemas/xmltree                  credentials/rule schemas C github.com/lestrrat-go/libxml2
 1  credentials/cert                 am/urn credentials/rule golang.org/x/crypto
@@ -51,7 +52,7 @@ const allowedImports = `
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
-3  rspec                            am/urn rspec/match schemas schemas/xmltree
+3  rspec                            am/urn rspec/match schemas schemas/xmltree rspec/setup
 3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
@@ -67,7 +68,7 @@ const allowedImports = `
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec rspec/match github.com/google/uuid
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec rspec/match github.com/google/uuid rspec/setup
 6  am/operate                       am am/binder am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto
@@ -76,7 +77,7 @@ const allowedImports = `
 7  am/client                        am am/xmlrpc
 8  am/experiment                     am am/client am/urn rspec rspec/draw schemas/xmltree
 8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec schemas schemas/xmltree go.yaml.in/yaml/v3
+9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys
 10  cmd/patchbay                     am am/audit am/client am/clock am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys
@@ -87,7 +88,7 @@ const allowedImports = `
 0  inventory/local/linktest            golang.org/x/sys
 0  inventory/local/ping             golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
-1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys
+1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
 1  inventory/local/agent            inventory/local/fdsocket github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox inventory/local/fdsocket golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/crypto golang.org/x/sys

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"patchbay/am/urn"
+	"patchbay/rspec/setup"
 )
 
 // Slice is this aggregate's record of an experimenter's slice. The record exists
@@ -62,9 +63,16 @@ type Sliver struct {
 	Features []Feature `json:",omitempty"`
 	// Interfaces are in the order of the request.
 	Interfaces []Interface `json:",omitempty"`
-	// Setup lists the steps that set the node up after it was created: installs first,
-	// then executes, each in the order of the request.
-	Setup []Step `json:",omitempty"`
+	// Setup lists the steps of the node in the order of setup.Plan.
+	Setup []setup.Step `json:",omitempty"`
+	// SetupLimit is the longest time from the first node that is ready for steps to the end of
+	// the plan; 0: the default.
+	SetupLimit time.Duration `json:",omitempty"`
+	// SetupBegan is the time when the plan of the sliver's document began, or when
+	// patchbay_setup continued it; zero before.
+	SetupBegan time.Time `json:",omitzero"`
+	// SetupStopped is the reason why no further steps of the plan run; empty if they do.
+	SetupStopped string `json:",omitempty"`
 	// CopiedLinks are the client_ids of the node's links to nodes of other aggregates:
 	// the manifest shows them, but no link is created.
 	CopiedLinks []string `json:",omitempty"`
@@ -125,6 +133,11 @@ type Desired struct {
 	// RestartSerial grows by one with each restart.
 	RestartSerial int       `json:",omitempty"`
 	Accounts      []Account `json:",omitempty"`
+	// Stage is the highest stage of Setup that may run. The runner raises it when the stage
+	// before has ended on all nodes of the document. It is -1 at the lowest.
+	Stage int `json:",omitempty"`
+	// Uninstall means that the steps for setup.Uninstall are done before the removal.
+	Uninstall bool `json:",omitempty"`
 }
 
 // Account is a login name on a node, with the user and the user's SSH keys.
@@ -159,6 +172,8 @@ type Observed struct {
 	Capabilities []string `json:",omitempty"`
 	// Services are the results of the steps of Setup, in the same order.
 	Services []StepReport `json:",omitempty"`
+	// Stage is the stage that the provider knows; see Desired.Stage.
+	Stage int `json:",omitempty"`
 }
 
 // Feature is the value of one feature, such as 4 for cpu.count.
@@ -242,7 +257,9 @@ const (
 	GoalStop    Goal = "stop"
 	GoalRestart Goal = "restart"
 	GoalUsers   Goal = "users"
-	GoalRemove  Goal = "remove"
+	// GoalSetup continues the setup of a node that is on.
+	GoalSetup  Goal = "setup"
+	GoalRemove Goal = "remove"
 	// GoalUndo removes the resources of a sliver that failed; the sliver's record stays.
 	GoalUndo Goal = "undo"
 )

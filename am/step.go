@@ -2,47 +2,8 @@ package am
 
 import (
 	"fmt"
-	"strings"
+	"time"
 )
-
-// Kinds of Step.
-const (
-	StepInstall = "install"
-	StepExecute = "execute"
-)
-
-// Step is one service that a request specifies for a node: an archive to unpack, or a command
-// to run.
-type Step struct {
-	Kind string
-	// URL, Path and FileType are set in an install; Path is absolute or begins with ~.
-	URL      string `json:",omitempty"`
-	Path     string `json:",omitempty"`
-	FileType string `json:",omitempty"`
-	// Shell (sh or bash) and Command are set in an execute.
-	Shell   string `json:",omitempty"`
-	Command string `json:",omitempty"`
-}
-
-// maxSummary is the maximum length of a step's summary, in bytes.
-const maxSummary = 80
-
-// Summary returns the step's URL, or the first line of its command, shortened to
-// maxSummary bytes.
-func (s *Step) Summary() string {
-	text := s.URL
-	if s.Kind == StepExecute {
-		text = strings.TrimSpace(s.Command)
-	}
-	line, _, more := strings.Cut(text, "\n")
-	if len(line) > maxSummary {
-		line, more = strings.ToValidUTF8(line[:maxSummary], ""), true
-	}
-	if line = strings.TrimSpace(line); more {
-		line += "…"
-	}
-	return line
-}
 
 // StepState is the state of a step as the provider reports it; the value is the
 // provider's word. It is empty before the first report.
@@ -59,6 +20,9 @@ const (
 // StepReport is the result of the step with the same index in Sliver.Setup.
 type StepReport struct {
 	State StepState `json:",omitempty"`
+	// Began and Ended are times of the provider's clock; zero if it does not report them.
+	Began time.Time `json:",omitzero"`
+	Ended time.Time `json:",omitzero"`
 	// Exit is the exit status of the step's program.
 	Exit int `json:",omitempty"`
 	// Message is one line for the experimenter: the reason of a failure, or the progress.

@@ -3,14 +3,16 @@ package am
 import (
 	"strings"
 	"testing"
+
+	"patchbay/rspec/setup"
 )
 
 func TestStepsAreNamed(t *testing.T) {
-	s := Sliver{Setup: []Step{
-		{Kind: StepInstall, URL: "http://example.org/a.tgz"},
-		{Kind: StepInstall, URL: "http://example.org/" + strings.Repeat("é", 100)},
-		{Kind: StepExecute, Command: "\n  cd /local\nmake"},
-		{Kind: StepExecute, Command: "make"},
+	s := Sliver{Setup: []setup.Step{
+		{Kind: setup.Install, URL: "http://example.org/a.tgz"},
+		{Kind: setup.Install, URL: "http://example.org/" + strings.Repeat("é", 100)},
+		{Kind: setup.Execute, Command: "\n  cd /local\nmake"},
+		{Kind: setup.Execute, Command: "make"},
 	}}
 	for i, want := range []string{
 		"install 1 of 2, http://example.org/a.tgz",
@@ -25,7 +27,7 @@ func TestStepsAreNamed(t *testing.T) {
 }
 
 func TestWhatBecameOfSteps(t *testing.T) {
-	steps := []Step{{Kind: StepInstall, URL: "u"}, {Kind: StepExecute, Command: "c"}, {Kind: StepExecute, Command: "d"}}
+	steps := []setup.Step{{Kind: setup.Install, URL: "u"}, {Kind: setup.Execute, Command: "c"}, {Kind: setup.Execute, Command: "d"}}
 	for _, tt := range []struct {
 		rule              string
 		told              []StepReport

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"patchbay/am/urn"
+	"patchbay/rspec/setup"
 )
 
 var (
@@ -190,8 +191,7 @@ func TestParseRequestReads(t *testing.T) {
 			{ClientID: "n0:0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24"), netip.MustParsePrefix("fd00::1/64")}, Line: 7},
 			{ClientID: "n0:1", Line: 8},
 		},
-		Installs: []Install{{URL: "http://example.org/x.tar.gz", Path: "/opt"}},
-		Executes: []Execute{{"bash", "echo \"hi\"\ntrue"}, {"sh", "b"}},
+		Services: services(install("http://example.org/x.tar.gz", "/opt"), execute("bash", "echo \"hi\"\ntrue"), execute("sh", "b")),
 		Line:     4,
 	}, {ClientID: "n1", Exclusive: &no, Interfaces: []Interface{{ClientID: "n1:0", Line: 12}}, Line: 12}}
 	wantLinks := []Link{
@@ -226,4 +226,20 @@ func ExampleParseRequest() {
 	_, err := ParseRequest([]byte(`<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3"/>`), ReadOptions{})
 	fmt.Println(err)
 	// Output: line 1: this is a manifest; to request the same again, change type to "request"
+}
+
+// services, install and execute are services of a node.
+func services(steps ...setup.Step) (s setup.Services) {
+	for _, x := range steps {
+		s.Steps = append(s.Steps, setup.Requested{Step: x})
+	}
+	return s
+}
+
+func install(url, path string) setup.Step {
+	return setup.Step{Kind: setup.Install, URL: url, InstallPath: path}
+}
+
+func execute(shell, command string) setup.Step {
+	return setup.Step{Kind: setup.Execute, Shell: shell, Command: command}
 }

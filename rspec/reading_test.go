@@ -64,7 +64,7 @@ func TestCRLFChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(lf.Nodes, crlf.Nodes, places); diff != "" {
 		t.Error(diff)
 	}
-	if c := crlf.Nodes[0].Executes[0].Command; c != "a\nb" {
+	if c := crlf.Nodes[0].Services.Steps[0].Command; c != "a\nb" {
 		t.Errorf("command %q", c)
 	}
 }
@@ -121,7 +121,7 @@ func TestNodeIsRead(t *testing.T) {
 		{"colocate", `colocate="g"`, "", Node{Colocate: "g"}},
 		{"exclusive as 1", `exclusive="1"`, "", Node{Exclusive: &yes}},
 		{"component_name is not read", `component_name="pc1"`, "", Node{}},
-		{"several services", "", `<services><install url="http://u" install_path="/p"/></services><services/><services><execute shell="sh" command="1"/><execute shell="bash" command="2"/></services>`, Node{Installs: []Install{{URL: "http://u", Path: "/p"}}, Executes: []Execute{{"sh", "1"}, {"bash", "2"}}}},
+		{"several services", "", `<services><install url="http://u" install_path="/p"/></services><services/><services><execute shell="sh" command="1"/><execute shell="bash" command="2"/></services>`, Node{Services: services(install("http://u", "/p"), execute("sh", "1"), execute("bash", "2"))}},
 		{"routable_control_ip", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},
 		{"routable_control_ip before others", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/><e:fd xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},
 		{"routable_control_ip of another namespace", "", `<routable_control_ip/><e:routable_control_ip xmlns:e="urn:x"/>`, Node{}},

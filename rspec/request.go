@@ -7,6 +7,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/rspec/match"
+	"patchbay/rspec/setup"
 	"patchbay/schemas/xmltree"
 )
 
@@ -121,9 +122,8 @@ type Node struct {
 	RoutableIP bool
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
-	// Installs and Executes are the valid steps, in document order.
-	Installs []Install
-	Executes []Execute
+	// Services has the valid installs and executes.
+	Services setup.Services
 	// Line and Column are the start of the node in the request, counted from 1.
 	Line, Column int
 

@@ -4,25 +4,9 @@ import (
 	"net/url"
 	"strings"
 
+	"patchbay/rspec/setup"
 	"patchbay/schemas/xmltree"
 )
-
-// Install fetches an archive and unpacks it.
-type Install struct {
-	// URL is http, https or data.
-	URL string
-	// Path is the folder to unpack into: absolute, or it begins with ~.
-	Path string
-	// FileType is the type of archive as written; mostly empty.
-	FileType string
-}
-
-// Execute runs a command.
-type Execute struct {
-	// Shell is sh or bash.
-	Shell   string
-	Command string
-}
 
 // notDone ends remarks about invalid steps, for which a request is not refused.
 const notDone = "; this step will be ignored"
@@ -54,16 +38,16 @@ func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
 }
 
 func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
-	i := Install{trimmed(e, "url"), trimmed(e, "install_path"), trimmed(e, "file_type")}
+	i := setup.Step{Kind: setup.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
 	switch {
 	case len(i.URL) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "url"}, n.ClientID, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
 	case !isFetchable(i.URL):
 		p.remark(place{e, "url"}, n.ClientID, "write an http, https or data URL"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
-	case !isInstallPath(i.Path):
-		p.remark(place{e, "install_path"}, n.ClientID, "use an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.Path)
+	case !isInstallPath(i.InstallPath):
+		p.remark(place{e, "install_path"}, n.ClientID, "use an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.InstallPath)
 	default:
-		n.Installs = append(n.Installs, i)
+		n.Services.Steps = append(n.Services.Steps, setup.Requested{Step: i})
 	}
 }
 
@@ -87,7 +71,7 @@ func isInstallPath(s string) bool {
 }
 
 func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
-	x := Execute{strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), value(e, "command")}
+	x := setup.Step{Kind: setup.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
 	switch {
 	case len(x.Command) > p.o.Limits.Command:
 		p.refuse(TooBig, place{e, "command"}, n.ClientID, raiseRemedy("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
@@ -96,6 +80,6 @@ func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
 	case strings.TrimSpace(x.Command) == "":
 		p.remark(place{e, "command"}, n.ClientID, "write one"+notDone, "node %.80q has an execute without a command", n.ClientID)
 	default:
-		n.Executes = append(n.Executes, x)
+		n.Services.Steps = append(n.Services.Steps, setup.Requested{Step: x})
 	}
 }

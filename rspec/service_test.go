@@ -5,20 +5,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"patchbay/rspec/setup"
 )
 
 func TestServices(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for _, tt := range []struct {
 		rule, in string
-		want     any    // an Install or an Execute, or nil where it is only copied
+		want     any    // a step, or nil where it is only copied
 		remark   string // then
 	}{
-		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, Install{URL: "http://example.org/a.tgz", Path: "/local"}, ""},
-		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, Install{URL: "HTTPS://example.org:8443/a?b=1&c=2", Path: "/"}, ""},
-		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, Install{URL: "data:application/gzip;base64,AAAA", Path: "~"}, ""},
-		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, Install{URL: "http://h/a", Path: "~/a b"}, ""},
-		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, Install{"http://h/a", "/x", "tar.gz"}, ""},
+		{"over http", `<install url="http://example.org/a.tgz" install_path="/local"/>`, setup.Step{Kind: setup.Install, URL: "http://example.org/a.tgz", InstallPath: "/local"}, ""},
+		{"over https, with a port and a query", `<install url=" HTTPS://example.org:8443/a?b=1&amp;c=2 " install_path="/"/>`, setup.Step{Kind: setup.Install, URL: "HTTPS://example.org:8443/a?b=1&c=2", InstallPath: "/"}, ""},
+		{"data", `<install url="data:application/gzip;base64,AAAA" install_path="~"/>`, setup.Step{Kind: setup.Install, URL: "data:application/gzip;base64,AAAA", InstallPath: "~"}, ""},
+		{"below the home", `<install url="http://h/a" install_path="~/a b"/>`, setup.Step{Kind: setup.Install, URL: "http://h/a", InstallPath: "~/a b"}, ""},
+		{"file type", `<install url="http://h/a" install_path="/x" file_type="tar.gz"/>`, setup.Step{Kind: setup.Install, URL: "http://h/a", InstallPath: "/x", FileType: "tar.gz"}, ""},
 		{"over ftp", `<install url="ftp://example.org/a.tgz" install_path="/local"/>`, nil, `the url "ftp://example.org/a.tgz"; write an http, https or data URL`},
 		{"from a file", `<install url="/proj/a.tgz" install_path="/local"/>`, nil, "write an http, https or data URL"},
 		{"http without a host", `<install url="http:///a" install_path="/local"/>`, nil, "write an http, https or data URL"},
@@ -29,9 +31,9 @@ func TestServices(t *testing.T) {
 		{"another's home", `<install url="http://h/a" install_path="~alice/x"/>`, nil, "use an absolute path"},
 		{"without path", `<install url="http://h/a"/>`, nil, "use an absolute path"},
 		{"a path that no system takes", `<install url="http://h/a" install_path="/` + long + `"/>`, nil, "use an absolute path"},
-		{"sh", `<execute shell="sh" command="a"/>`, Execute{"sh", "a"}, ""},
-		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, Execute{"bash", " a &\nb "}, ""},
-		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, Execute{"sh", "a"}, ""},
+		{"sh", `<execute shell="sh" command="a"/>`, setup.Step{Kind: setup.Execute, Shell: "sh", Command: "a"}, ""},
+		{"bash by its path", `<execute shell="/bin/bash" command=" a &amp;&#10;b "/>`, setup.Step{Kind: setup.Execute, Shell: "bash", Command: " a &\nb "}, ""},
+		{"sh by its path", `<execute shell=" /bin/sh " command="a"/>`, setup.Step{Kind: setup.Execute, Shell: "sh", Command: "a"}, ""},
 		{"another shell", `<execute shell="/usr/bin/perl" command="a"/>`, nil, `the shell "/usr/bin/perl"; use sh or bash`},
 		{"without shell", `<execute command="a"/>`, nil, "use sh or bash"},
 		{"without command", `<execute shell="sh"/>`, nil, "without a command"},
@@ -40,10 +42,8 @@ func TestServices(t *testing.T) {
 	} {
 		r := mustParse(t, request(`<node client_id="n"><services>`+tt.in+`</services></node>`), ours())
 		var got any
-		if n := r.Nodes[0]; len(n.Installs) > 0 {
-			got = n.Installs[0]
-		} else if len(n.Executes) > 0 {
-			got = n.Executes[0]
+		if steps := r.Nodes[0].Services.Steps; len(steps) > 0 {
+			got = steps[0].Step
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.rule, diff)

@@ -14,6 +14,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/am/xmlrpc"
+	"patchbay/rspec/setup"
 )
 
 const withServices = `<node client_id="a"><sliver_type name="raw-pc"/><interface client_id="a:0"/><interface client_id="a:1"/><services>` +
@@ -49,7 +50,7 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 	}
 	// The record has what the provider will be told.
 	s.observe("a", func(x *am.Sliver) {
-		want := []am.Step{{Kind: am.StepInstall, URL: "http://example.org/ä.tgz", Path: "/local"}, {Kind: am.StepExecute, Shell: "bash", Command: "echo b\ntrue"}}
+		want := []setup.Step{{Kind: setup.Install, URL: "http://example.org/ä.tgz", InstallPath: "/local"}, {Kind: setup.Execute, Shell: "bash", Command: "echo b\ntrue"}}
 		if diff := cmp.Diff(want, x.Setup); diff != "" {
 			t.Errorf("setup (-want +got):\n%s", diff)
 		}

@@ -19,6 +19,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/urn"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/setup"
 )
 
 // errHangs is a dry run that is ended when its time is over.
@@ -220,7 +221,7 @@ func TestEachKindHasItsCode(t *testing.T) {
 func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 	b := newBench("rack")
 	s := on("rack.a")
-	s[0].Setup = []am.Step{{Kind: am.StepExecute, Shell: "sh", Command: "true"}}
+	s[0].Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
 	s[0].Interfaces = []am.Interface{{ClientID: "i", Link: "l", Properties: []am.Property{{Capacity: 5}}}}
 	var should provider.Resource
 	b.doubles["rack"].sees = func(u provider.Update) { should = u.Should }

@@ -10,6 +10,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 )
 
 const (
@@ -162,14 +163,15 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
 		return
 	}
-	for i, x := range n.Executes {
+	executes, installs := n.Services.OfKind(setup.Execute), n.Services.OfKind(setup.Install)
+	for i, x := range executes {
 		if p := installer(x.Command); p != "" {
-			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; ask the operators for an image that contains the packages", i+1, len(n.Executes), p)
+			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; ask the operators for an image that contains the packages", i+1, len(executes), p)
 		}
 	}
-	for i, x := range n.Installs {
+	for i, x := range installs {
 		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {
-			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or write it as a data: URL", i+1, len(n.Installs), x.URL)
+			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or write it as a data: URL", i+1, len(installs), x.URL)
 		}
 	}
 }

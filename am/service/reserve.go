@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -220,7 +219,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	if len(r.request.Nodes) == 0 && !empty {
 		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
 	}
-	if err := cmp.Or(checkEndTime(now, requested), limitSetup(r.request)); err != nil || empty {
+	if err := checkEndTime(now, requested); err != nil || empty {
 		return nil, none, err
 	}
 	held, err := readContent(v, r.slice, r.clientIDs)
@@ -275,7 +274,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 		slivers[i] = x
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, nil
+	return slivers, binding, planSetup(binding.Nodes, slivers)
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails
@@ -303,7 +302,7 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
 		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
-		Interfaces: nameInterfaces(inv, b.Interfaces), Setup: setup(b.Node), PublicAddress: b.PublicAddress,
+		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress,
 		Generation: 1,
 	}
 	for _, g := range b.Granted {

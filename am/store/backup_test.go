@@ -108,7 +108,7 @@ func TestRestore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, true},
-		{"of an older schema", func(path string) { old(t, 1, path) }, func(*testing.T, string) {}, false},
+		{"of an older schema", func(path string) { old(t, 3, path) }, func(*testing.T, string) {}, false},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			path, from := filepath.Join(t.TempDir(), "store.db"), filled(t)

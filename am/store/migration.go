@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,14 +9,19 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
+
+	"patchbay/am"
 )
 
 // schemaVersion is the schema that this program writes. Schema 1 had no bucket for events
-// and no checksums of records, and schema 2 had no calendar. Files of each schema are in testdata.
-const schemaVersion = 3
+// and no checksums of records, schema 2 had no calendar, and schema 3 had other names of the fields
+// of setup steps. Files of each schema are in testdata.
+const schemaVersion = 4
 
-// calendarSchema is the first schema with a calendar.
-const calendarSchema = 3
+const (
+	calendarSchema = 3 // the first schema with a calendar
+	stepSchema     = 4 // the first schema with steps in the form of setup.Step
+)
 
 // NewestSchema is the schema to which Open migrates a store.
 const NewestSchema uint64 = schemaVersion
@@ -74,6 +80,13 @@ func (d *database) migrate(backup func(schema uint64) error, extra []op) error {
 			}
 			ops = append(ops, entries...)
 		}
+		if from < stepSchema {
+			steps, err := renameStepFields(&View{r: r})
+			if err != nil {
+				return err
+			}
+			ops = append(ops, steps...)
+		}
 		return r.apply(ops...)
 	})
 	if err != nil && from < schemaVersion {
@@ -115,4 +128,33 @@ func (d *database) keepCopy(schema uint64) error {
 		return err
 	}
 	return linkNew(f.Name(), name)
+}
+
+// renameStepFields returns the operations that write the slivers whose setup steps have the fields
+// of an earlier schema. Only the names of fields with two words have changed.
+func renameStepFields(v *View) (ops []op, err error) {
+	var failed error
+	v.r.scan(string(Slivers), nil, nil, func(k, b []byte) bool {
+		var s am.Sliver
+		var old struct {
+			Setup []struct{ Path, FileType string }
+		}
+		rev, err := decode(b, &s)
+		if err == nil {
+			_, err = decode(b, &old)
+		}
+		if err == nil && len(old.Setup) > 0 {
+			for i, x := range old.Setup {
+				s.Setup[i].InstallPath, s.Setup[i].FileType = x.Path, x.FileType
+			}
+			if b, err = encode(rev, s); err == nil {
+				ops = append(ops, op{string(Slivers), bytes.Clone(k), b})
+			}
+		}
+		if err != nil {
+			failed = fmt.Errorf("cannot convert the setup of a sliver: %w", err)
+		}
+		return err == nil
+	})
+	return ops, failed
 }

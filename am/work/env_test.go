@@ -17,6 +17,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/rspec/setup"
 )
 
 var (
@@ -148,7 +149,7 @@ func (e *env) allocate(names ...string) {
 			cs.PutSliver(am.Sliver{
 				URN: sliverURN(n), Slice: sliceURN(n), ClientID: n, Hostname: n, Document: "doc-" + sliceURN(n).Name,
 				Component: componentURN("pc1"), SliverType: "raw-pc", Image: "img",
-				Setup:  []am.Step{{Kind: am.StepExecute, Shell: "sh", Command: "true"}},
+				Setup:  []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}},
 				Status: allocated, Created: v.Now(), Expires: v.Now().Add(24 * time.Hour),
 			})
 		}

@@ -10,10 +10,11 @@ import (
 	"patchbay/am"
 	"patchbay/am/store"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/setup"
 )
 
 // asks gives an allocated sliver services.
-func (e *env) asks(name string, steps ...am.Step) {
+func (e *env) asks(name string, steps ...setup.Step) {
 	e.t.Helper()
 	e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
 		s, _, err := v.Sliver(sliverURN(name))
@@ -28,10 +29,10 @@ func (e *env) tells(name string, items ...string) {
 	e.d.with(func() { e.d.nodes[name].is[provider.AttrServices] = items })
 }
 
-var steps = []am.Step{
-	{Kind: am.StepInstall, URL: "http://example.org/a.tgz", Path: "/local"},
-	{Kind: am.StepInstall, URL: "http://example.org/b.tgz", Path: "~", FileType: "tar.gz"},
-	{Kind: am.StepExecute, Shell: "bash", Command: "cd <&> /local\nmake"},
+var steps = []setup.Step{
+	{Kind: setup.Install, URL: "http://example.org/a.tgz", InstallPath: "/local"},
+	{Kind: setup.Install, URL: "http://example.org/b.tgz", InstallPath: "~", FileType: "tar.gz"},
+	{Kind: setup.Execute, Shell: "bash", Command: "cd <&> /local\nmake"},
 }
 
 func TestServicesAreToldOnceWhenTheNodeIsMade(t *testing.T) {

@@ -27,12 +27,13 @@ const (
 	AttrSliverType    = "sliver_type"
 	AttrImage         = "image"
 	AttrHostname      = "hostname"
-	AttrClientID      = "client_id"  // the experimenter's name for the node
-	AttrSliceURN      = "slice_urn"  // of the node's slice
-	AttrSliverURN     = "sliver_urn" // of the node itself; AttrName is its name part
-	AttrUsers         = "users"      // items: {"login":…,"urn":…,"keys":[…]}
-	AttrInterfaces    = "interfaces" // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
-	AttrSetup         = "setup"      // items: {"kind":"install","url":…,"install_path":…} and {"kind":"execute","shell":…,"command":…}
+	AttrClientID      = "client_id"   // the experimenter's name for the node
+	AttrSliceURN      = "slice_urn"   // of the node's slice
+	AttrSliverURN     = "sliver_urn"  // of the node itself; AttrName is its name part
+	AttrUsers         = "users"       // items: {"login":…,"urn":…,"keys":[…]}
+	AttrInterfaces    = "interfaces"  // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
+	AttrSetup         = "setup"       // items: setup.Step
+	AttrSetupStage    = "setup_stage" // the highest stage of steps that may run
 )
 
 // Attributes of a node that only the provider reports.

@@ -18,16 +18,7 @@ const (
 	maxOutputs     = 32 << 10 // outputs and messages of all steps of a node
 )
 
-type step struct {
-	Kind        string `json:"kind"`
-	URL         string `json:"url,omitempty"`
-	InstallPath string `json:"install_path,omitempty"`
-	FileType    string `json:"file_type,omitempty"`
-	Shell       string `json:"shell,omitempty"`
-	Command     string `json:"command,omitempty"`
-}
-
-// Setup returns the install and execute steps of the sliver's node, in order. The provider
+// Setup returns the steps of the sliver's node as items of the attribute "setup", in order. The provider
 // gets these steps only when the node is created.
 func Setup(s *am.Sliver) []string {
 	if !s.Desired.Present || len(s.Setup) == 0 {
@@ -35,7 +26,7 @@ func Setup(s *am.Sliver) []string {
 	}
 	list := make([]string, len(s.Setup))
 	for i, x := range s.Setup {
-		list[i] = encode(step{x.Kind, x.URL, x.Path, x.FileType, x.Shell, x.Command})
+		list[i] = encode(x)
 	}
 	return list
 }

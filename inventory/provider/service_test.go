@@ -9,13 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"patchbay/am"
+	"patchbay/rspec/setup"
 )
 
 func TestSetup(t *testing.T) {
-	s := &am.Sliver{Desired: am.Desired{Present: true}, Setup: []am.Step{
-		{Kind: am.StepInstall, URL: "https://example.org/a?b=<&>", Path: "/opt", FileType: "tar.gz"},
-		{Kind: am.StepInstall, URL: "data:,x", Path: "~/x"},
-		{Kind: am.StepExecute, Shell: "bash", Command: "echo \"é\"\n\tdone"},
+	s := &am.Sliver{Desired: am.Desired{Present: true}, Setup: []setup.Step{
+		{Kind: setup.Install, URL: "https://example.org/a?b=<&>", InstallPath: "/opt", FileType: "tar.gz"},
+		{Kind: setup.Install, URL: "data:,x", InstallPath: "~/x"},
+		{Kind: setup.Execute, Shell: "bash", Command: "echo \"é\"\n\tdone"},
 	}}
 	want := []string{
 		`{"kind":"install","url":"https://example.org/a?b=<&>","install_path":"/opt","file_type":"tar.gz"}`,

@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am/binder"
 	"patchbay/am/site"
+	"patchbay/rspec/setup"
 )
 
 const hostImage = "host"
@@ -35,7 +36,8 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 		if !local[name] || n.Image != hostImage {
 			continue
 		}
-		for j, x := range n.Node.Executes {
+		executes := n.Node.Services.OfKind(setup.Execute)
+		for j, x := range executes {
 			for _, word := range strings.FieldsFunc(x.Command, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()", c) }) {
 				program := path.Base(word)
 				if debianPackages[program] == "" || reported[program] || hasProgram(usr, program) {
@@ -43,7 +45,7 @@ func (r *diagnosis) addMissingPrograms(b binder.Binding, providers, usr string) 
 				}
 				reported[program] = true
 				r.add(diagnostic{0, 0, false, fmt.Sprintf("node %q: its execute %d of %d uses %s, which this host lacks, and so do its nodes; on the host: apt install %s",
-					n.Node.ClientID, j+1, len(n.Node.Executes), program, debianPackages[program])})
+					n.Node.ClientID, j+1, len(executes), program, debianPackages[program])})
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 )
 
 // Nodes of the image host have the programs of this host, others may have more.
@@ -37,7 +38,7 @@ func TestProgramsThatNodesWillLack(t *testing.T) {
 		t.Run(tt.rule, func(t *testing.T) {
 			var r diagnosis
 			r.addMissingPrograms(binder.Binding{Nodes: []binder.Bound{{
-				Node: &rspec.Node{ClientID: "a", Executes: []rspec.Execute{{Command: tt.command}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
+				Node: &rspec.Node{ClientID: "a", Services: setup.Services{Steps: []setup.Requested{{Step: setup.Step{Kind: setup.Execute, Command: tt.command}}}}}, Component: &inventory.Component{Provider: tt.provider}, Image: tt.image,
 			}}}, providers, usr)
 			if tt.want == "" && len(r.list) > 0 || tt.want != "" && (len(r.list) != 1 || r.list[0].isError || !strings.Contains(r.list[0].text, tt.want)) {
 				t.Errorf("%+v", r.list)

@@ -62,7 +62,7 @@ func run(f folders, n int) error {
 	if err := decodeStrictly(text, &o); err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := checkStep(&o.Step); err != nil {
 		return err
 	}
 	s, err := f.open(n)

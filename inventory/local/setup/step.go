@@ -8,12 +8,14 @@ import (
 	"path"
 	"strings"
 	"unicode/utf8"
+
+	"patchbay/rspec/setup"
 )
 
 // Kinds of steps.
 const (
-	Install = "install"
-	Execute = "execute"
+	Install = setup.Install
+	Execute = setup.Execute
 )
 
 // Bounds on a step, in bytes.
@@ -26,18 +28,7 @@ const (
 )
 
 // Step is one step of a node's setup, an item of the attribute "setup".
-type Step struct {
-	Kind string `json:"kind"`
-	// URL is http:, https: or data:.
-	URL string `json:"url,omitempty"`
-	// InstallPath is absolute, or begins with ~, the home of the first account.
-	InstallPath string `json:"install_path,omitempty"`
-	// FileType is tar, tar.gz, zip and so on; empty: detected from the name or the content.
-	FileType string `json:"file_type,omitempty"`
-	// Shell is sh or bash.
-	Shell   string `json:"shell,omitempty"`
-	Command string `json:"command,omitempty"`
-}
+type Step = setup.Step
 
 // Assignment is the input of "run": a step and its account.
 type Assignment struct {
@@ -57,7 +48,7 @@ func ParseStep(text string) (Step, error) {
 	if err := decodeStrictly([]byte(text), &s); err != nil {
 		return Step{}, err
 	}
-	return s, s.check()
+	return s, checkStep(&s)
 }
 
 // decodeStrictly decodes exactly one JSON object without unknown members.
@@ -76,7 +67,7 @@ func decodeStrictly(text []byte, v any) error {
 	return nil
 }
 
-func (s Step) check() error {
+func checkStep(s *Step) error {
 	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
 		if strings.ContainsRune(text, 0) {
 			return errors.New("it contains a zero byte")
@@ -84,14 +75,14 @@ func (s Step) check() error {
 	}
 	switch s.Kind {
 	case Install:
-		return s.checkInstall()
+		return checkInstall(s)
 	case Execute:
-		return s.checkExecute()
+		return checkExecute(s)
 	}
 	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
 }
 
-func (s Step) checkInstall() error {
+func checkInstall(s *Step) error {
 	switch {
 	case s.Shell != "" || s.Command != "":
 		return errors.New("an install has no shell and no command")
@@ -111,7 +102,7 @@ func (s Step) checkInstall() error {
 	return nil
 }
 
-func (s Step) checkExecute() error {
+func checkExecute(s *Step) error {
 	switch {
 	case s.URL != "" || s.InstallPath != "" || s.FileType != "":
 		return errors.New("an execute has no url, install_path or file_type")

@@ -3,6 +3,7 @@ package setup
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -64,7 +65,7 @@ func FuzzParseStep(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := ParseStep(string(b)); err != nil || again != s {
+		if again, err := ParseStep(string(b)); err != nil || !reflect.DeepEqual(again, s) {
 			t.Errorf("%q becomes %+v, %v", text, again, err)
 		}
 		if len(s.Command) > MaxCommand || len(s.URL) > MaxURL || strings.ContainsRune(s.Command+s.URL+s.InstallPath, 0) {

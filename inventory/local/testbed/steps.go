@@ -1,7 +1,7 @@
 package testbed
 
 import (
-	"slices"
+	"reflect"
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
@@ -51,7 +51,7 @@ func (nc *nodeController) checkSameSteps(items *[]string) error {
 		return err
 	}
 	kept, err := nc.readSteps()
-	if err == nil && !slices.Equal(steps, kept) {
+	if err == nil && !reflect.DeepEqual(steps, kept) {
 		err = refusalf(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err

@@ -1,0 +1,113 @@
+package setup
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Configure is one more operation of a requested step: like Install, it comes with the first start,
+// but after all installs of its stage. Plan orders the steps by these two, and clears them.
+const Configure = "configure"
+
+// Services are the steps of one node, in document order, with the node's properties.
+type Services struct {
+	Properties []Parameter
+	Steps      []Requested
+}
+
+// OfKind returns the steps of one kind, in document order.
+func (s *Services) OfKind(kind string) (list []Step) {
+	for _, r := range s.Steps {
+		if r.Kind == kind {
+			list = append(list, r.Step)
+		}
+	}
+	return list
+}
+
+// Requested is a step as a request has it. Its Operation may also be Install or Configure.
+type Requested struct {
+	Step
+	Parameters []Parameter
+	// Relation is nil for a step that is about its node alone.
+	Relation *Relation
+}
+
+// Relation makes an Execute know another node.
+type Relation struct {
+	// ClientID is the name of the other node, the target.
+	ClientID string
+	// OnTarget makes the step run on the target instead of the node that has it, the source.
+	OnTarget bool
+}
+
+// Parameter is a named value for scripts.
+type Parameter struct{ Name, Value string }
+
+// Node is one node of a plan.
+type Node struct {
+	ClientID, Hostname, SliverURN string
+	Services                      *Services
+}
+
+// Plan returns the steps of each node, in the order in which the node does them: first the plan by
+// stages, and in each stage disks, user data, installs, executes of the operation Install, other
+// executes, and those of Start; then the steps for Stop, and those for Uninstall. Steps that are
+// alike in this stay in document order.
+//
+// The services must be correct, as package rspec checks them: each relation names one of the nodes,
+// and no two names of parameters become the same variable.
+func Plan(sliceURN string, nodes []Node) [][]Step {
+	byName := map[string]int{}
+	for i := range nodes {
+		byName[nodes[i].ClientID] = i
+	}
+	requested := make([][]Requested, len(nodes))
+	for i := range nodes {
+		for _, r := range nodes[i].Services.Steps {
+			on := i
+			if r.Kind == Execute {
+				var target *Node
+				if r.Relation != nil {
+					n := byName[r.Relation.ClientID]
+					if target = &nodes[n]; r.Relation.OnTarget {
+						on = n
+					}
+				}
+				if !r.IsPlain() || target != nil || len(r.Parameters)+len(nodes[i].Services.Properties) > 0 {
+					r.Environment = environment(sliceURN, &nodes[i], target, &nodes[on], r.Parameters)
+				}
+			}
+			requested[on] = append(requested[on], r)
+		}
+	}
+	all := make([][]Step, len(nodes))
+	for i, list := range requested {
+		slices.SortStableFunc(list, func(a, b Requested) int {
+			return cmp.Or(cmp.Compare(a.part(), b.part()), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.class(), b.class()))
+		})
+		for _, r := range list {
+			if r.Operation == Install || r.Operation == Configure {
+				r.Operation = ""
+			}
+			all[i] = append(all[i], r.Step)
+		}
+	}
+	return all
+}
+
+// part orders the plan before the steps of later events.
+func (r *Requested) part() int { return slices.Index([]string{Stop, Uninstall}, r.Operation) }
+
+// class orders the steps of a stage.
+func (r *Requested) class() int {
+	switch {
+	case r.Operation == Start:
+		return 5
+	case r.Kind == Execute && r.Operation == Install:
+		return 3
+	case r.Kind == Execute:
+		return 4
+	}
+	return slices.Index([]string{Disk, UserData, Install}, r.Kind)
+}
