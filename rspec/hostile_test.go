@@ -1,7 +1,6 @@
 package rspec
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -9,13 +8,6 @@ import (
 // hostile are requests of about n elements that cost as much as they can.
 func hostile(n int) map[string][]byte {
 	many := func(n int, s string) string { return strings.Repeat(s, n) }
-	numbered := func(n int, format string) string {
-		var b strings.Builder
-		for i := range n {
-			b.WriteString(strings.ReplaceAll(format, "#", fmt.Sprint(i)))
-		}
-		return b.String()
-	}
 	node := `<node client_id="a"><interface client_id="x"/></node>`
 	spaces := numbered(98, ` xmlns:p#="urn:p#"`)
 	return map[string][]byte{

@@ -41,11 +41,12 @@ type Limits struct {
 	// Addresses is the number of addresses that one interface of an own node may
 	// request; default 64.
 	Addresses int
-	// Services is the number of installs and executes of one own node; default 200.
+	// Services is the number of steps of one own node, such as installs and executes; and the
+	// number of parameters of one step or node, and of files of one script; default 200.
 	Services int
-	// Command is the length in bytes of the command of an execute and of the url of
-	// an install; default 64 KiB, maximum 100 KiB, because Linux accepts no longer
-	// argument.
+	// Command is the length in bytes of the command of an execute, of the url of an
+	// install, of a script and of a parameter; default 64 KiB, maximum 100 KiB, because
+	// Linux accepts no longer argument.
 	Command int
 }
 

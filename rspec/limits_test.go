@@ -34,7 +34,7 @@ func TestLimitsAreNamed(t *testing.T) {
 		{"client_id of a link", `<node client_id="a"><interface client_id="b"/></node><link client_id="abcd"><interface_ref client_id="b"/></link>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
 		{"client_id in bytes", `<node client_id="éé"/>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
 		{"addresses of an interface", `<node client_id="a"><interface client_id="b"><ip address="10.0.0.1"/><ip address="10.0.0.2"/><ip address="10.0.0.3"/></interface></node>`, Limits{Addresses: 2}, "2 addresses", "addresses"},
-		{"services of a node", `<node client_id="a"><services>` + many(2, `<execute/>`) + `</services><services><install/></services></node>`, Limits{Services: 2}, "2 installs and executes", "services"},
+		{"services of a node", `<node client_id="a"><services>` + many(2, `<execute/>`) + `</services><services><install/></services></node>`, Limits{Services: 2}, "2 steps, such as installs and executes", "services"},
 		{"command of an execute", `<node client_id="a"><services><execute shell="sh" command="abcd"/></services></node>`, Limits{Command: 3}, "3 bytes", "command"},
 		{"url of an install", `<node client_id="a"><services><install url="data:,abcd" install_path="/"/></services></node>`, Limits{Command: 9}, "9 bytes", "command"},
 	} {

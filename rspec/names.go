@@ -27,6 +27,9 @@ const (
 	vnodeSchema   = emulabSpace + "/vtop_extension.xsd"
 	sliverSpace   = schemas.SliverInfo
 	sliverSchema  = sliverSpace + "/sliver_info.xsd?format=raw"
+	setupSpace    = schemas.Setup
+	toscaSpace    = schemas.TOSCA
+	toscaBase     = schemas.TOSCABase
 	matchSpace    = schemas.Match
 	matchSchema   = matchSpace + "/match.xsd"
 	matchAdSchema = matchSpace + "/match-ad.xsd"

@@ -24,13 +24,16 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			p.badArgs(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
 		}
 	}
-	var types, hardware, services int
+	var types, hardware int
+	services := serviceReader{requestParser: p, n: &n, node: len(p.r.Nodes)}
 	for c := range childElements(e) {
 		switch {
 		case isMonitoring(c):
 			if n.Monitoring == nil {
 				n.Monitoring = p.readMonitoring(c, n.ClientID)
 			}
+		case c.Space == setupSpace:
+			p.remark(place{c, ""}, n.ClientID, "move it into <services>; "+ignored, "node %.80q has a <%.40s> outside of its <services>", n.ClientID, c.Local)
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
 			p.remarkUnsupported(c, "node", n.ClientID)
@@ -50,9 +53,10 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 		case c.Local == "interface":
 			p.addInterface(c, &n)
 		case c.Local == "services":
-			p.addServices(c, &n, &services)
+			services.read(c)
 		}
 	}
+	services.checkProperties()
 	p.readConstraints(e, &n)
 	return n
 }

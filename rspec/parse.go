@@ -108,6 +108,10 @@ type requestParser struct {
 	interfaces                           map[string]int
 	ends                                 []end
 	nodeNames, linkNames, interfaceNames names
+
+	steps []stepElements
+	// expanded is the size of what the steps of all nodes repeat, in bytes.
+	expanded int
 }
 
 // refuse records a problem that makes the request unacceptable; clientID and remedy may be
@@ -159,6 +163,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 			links = append(links, e)
 		case isMonitoring(e) && p.r.Monitoring == nil:
 			p.r.Monitoring = p.readMonitoring(e, "")
+		case e.Space == setupSpace:
+			p.readPlan(e)
 		}
 	}
 	if p.tooMany(nodes, links) {
@@ -180,6 +186,7 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 		}
 		p.r.Nodes = append(p.r.Nodes, p.readNode(e))
 	}
+	p.checkSteps()
 	for _, e := range links {
 		p.readLink(e)
 	}

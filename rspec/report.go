@@ -15,7 +15,7 @@ const (
 	maxRemarks  = 20
 )
 
-// place is an element, or an unprefixed attribute of it.
+// place is an element, or an attribute of it: unprefixed, or of our extension setup/1.
 type place struct {
 	e    *xmltree.Element
 	attr string
@@ -80,7 +80,7 @@ func (d *document) offset(p place) int {
 	if p.attr != "" {
 		list, _ := d.attributes(p.e)
 		for _, a := range list {
-			if a.of != nil && a.of.Local == p.attr && a.of.Space == "" {
+			if a.of != nil && a.of.Local == p.attr && (a.of.Space == "" || a.of.Space == setupSpace) {
 				at = a.start
 				break
 			}

@@ -57,6 +57,9 @@ type Request struct {
 	Foreign int
 	// Monitoring is requested for the whole request; nil if it is not.
 	Monitoring *Monitoring
+	// SetupLimit is the time after which the steps of the nodes have failed if they have not
+	// ended; 0 if the request states none.
+	SetupLimit time.Duration
 	// Notices are remarks for the experimenter, by line; at most twenty.
 	Notices []Problem
 	// Findings are the violations of the schemas, by line; see
@@ -122,7 +125,7 @@ type Node struct {
 	RoutableIP bool
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
-	// Services has the valid installs and executes.
+	// Services has the valid steps, with the node's properties.
 	Services setup.Services
 	// Line and Column are the start of the node in the request, counted from 1.
 	Line, Column int

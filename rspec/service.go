@@ -2,6 +2,7 @@ package rspec
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"patchbay/rspec/setup"
@@ -14,41 +15,102 @@ const notDone = "; this step will be ignored"
 // maxPath is Linux's limit, in bytes.
 const maxPath = 4095
 
-// addServices reads the installs and executes in e, a services element of n. An invalid one
-// gets a remark and is only copied. The parameter count is the number of all installs and
-// executes of n that were read so far.
-func (p *requestParser) addServices(e *xmltree.Element, n *Node, count *int) {
+// serviceReader reads the services of an own node.
+type serviceReader struct {
+	*requestParser
+	n          *Node
+	node       int // index of n in Request.Nodes
+	count      int // steps that were read, also wrong ones
+	properties []*xmltree.Element
+	parameters int // properties that were read, also wrong ones
+
+	// isPlain states that the current step is an install or execute without our extensions,
+	// and failed that it has a mistake.
+	isPlain, failed bool
+}
+
+// read reads e, a services element. A step with a mistake is left out.
+func (r *serviceReader) read(e *xmltree.Element) {
 	for c := range childElements(e) {
-		install, execute := isElement(c, "install"), isElement(c, "execute")
-		if !install && !execute {
+		var read func(*xmltree.Element)
+		switch {
+		case isElement(c, "install"):
+			read = r.readInstall
+		case isElement(c, "execute"):
+			read = r.readExecute
+		case c.Space != setupSpace:
+			continue
+		case c.Local == "step":
+			read = r.readScript
+		case c.Local == "userdata":
+			read = r.readUserData
+		case c.Local == "disk":
+			read = r.readDisk
+		case c.Local == "parameter":
+			r.isPlain = false
+			if p, ok := r.readParameter(c, &r.parameters); ok {
+				r.n.Services.Properties = append(r.n.Services.Properties, p)
+				r.properties = append(r.properties, c)
+			}
+			continue
+		default:
+			r.remark(place{c, ""}, r.n.ClientID, "use step, parameter, userdata or disk; "+ignored, "node %.80q has an unknown element <%.40s>", r.n.ClientID, c.Local)
 			continue
 		}
-		if *count++; *count == p.o.Limits.Services+1 {
-			p.refuse(TooBig, place{c, ""}, n.ClientID, raiseRemedy("put several commands into one", "services"), "node %.80q has more than %d installs and executes", n.ClientID, p.o.Limits.Services)
+		if r.count++; r.count == r.o.Limits.Services+1 {
+			r.refuse(TooBig, place{c, ""}, r.n.ClientID, raiseRemedy("put several commands into one", "services"), "node %.80q has more than %d steps, such as installs and executes", r.n.ClientID, r.o.Limits.Services)
 		}
-		if *count > p.o.Limits.Services {
+		if r.count > r.o.Limits.Services {
 			return
 		}
-		if install {
-			p.addInstall(c, n)
-		} else {
-			p.addExecute(c, n)
-		}
+		r.isPlain, r.failed = !isExtended(c), false
+		read(c)
 	}
 }
 
-func (p *requestParser) addInstall(e *xmltree.Element, n *Node) {
+// isExtended reports whether e has anything of our extension or TOSCA.
+func isExtended(e *xmltree.Element) bool {
+	if e.Space == setupSpace || slices.ContainsFunc(e.Attrs, func(a xmltree.Attr) bool { return a.Space == setupSpace }) {
+		return true
+	}
+	for c := range childElements(e) {
+		if c.Space == setupSpace || isTOSCA(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// wrong records a mistake in the current step. If the step is plain, the request is not refused.
+func (r *serviceReader) wrong(at place, remedy, format string, args ...any) {
+	if r.isPlain {
+		remedy += notDone
+	}
+	r.refuseStep(BadArgs, at, remedy, format, args...)
+}
+
+// refuseStep records a mistake as wrong does, for a kind of refusal.
+func (r *serviceReader) refuseStep(k Kind, at place, remedy, format string, args ...any) {
+	r.failed = true
+	if r.isPlain && k == BadArgs {
+		r.remark(at, r.n.ClientID, remedy, format, args...)
+	} else {
+		r.refuse(k, at, r.n.ClientID, remedy, format, args...)
+	}
+}
+
+func (r *serviceReader) readInstall(e *xmltree.Element) {
+	id := r.n.ClientID
 	i := setup.Step{Kind: setup.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
 	switch {
-	case len(i.URL) > p.o.Limits.Command:
-		p.refuse(TooBig, place{e, "url"}, n.ClientID, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", n.ClientID, p.o.Limits.Command)
+	case len(i.URL) > r.o.Limits.Command:
+		r.refuseStep(TooBig, place{e, "url"}, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", id, r.o.Limits.Command)
 	case !isFetchable(i.URL):
-		p.remark(place{e, "url"}, n.ClientID, "write an http, https or data URL"+notDone, "node %.80q has an install with the url %.80q", n.ClientID, i.URL)
+		r.wrong(place{e, "url"}, "write an http, https or data URL", "node %.80q has an install with the url %.80q", id, i.URL)
 	case !isInstallPath(i.InstallPath):
-		p.remark(place{e, "install_path"}, n.ClientID, "use an absolute path such as /local, or one that begins with ~/"+notDone, "node %.80q has an install with the install_path %.80q", n.ClientID, i.InstallPath)
-	default:
-		n.Services.Steps = append(n.Services.Steps, setup.Requested{Step: i})
+		r.wrong(place{e, "install_path"}, "use an absolute path such as /local, or one that begins with ~/", "node %.80q has an install with the install_path %.80q", id, i.InstallPath)
 	}
+	r.add(e, i, "name", "order", "operation")
 }
 
 // isFetchable requires an http or https URL with a host, or a data URL.
@@ -70,16 +132,16 @@ func isInstallPath(s string) bool {
 	return len(s) <= maxPath && (strings.HasPrefix(s, "/") || s == "~" || strings.HasPrefix(s, "~/"))
 }
 
-func (p *requestParser) addExecute(e *xmltree.Element, n *Node) {
+func (r *serviceReader) readExecute(e *xmltree.Element) {
+	id := r.n.ClientID
 	x := setup.Step{Kind: setup.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
 	switch {
-	case len(x.Command) > p.o.Limits.Command:
-		p.refuse(TooBig, place{e, "command"}, n.ClientID, raiseRemedy("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", n.ClientID, p.o.Limits.Command)
+	case len(x.Command) > r.o.Limits.Command:
+		r.refuseStep(TooBig, place{e, "command"}, raiseRemedy("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", id, r.o.Limits.Command)
 	case x.Shell != "sh" && x.Shell != "bash":
-		p.remark(place{e, "shell"}, n.ClientID, "use sh or bash"+notDone, "node %.80q has an execute with the shell %.80q", n.ClientID, value(e, "shell"))
+		r.wrong(place{e, "shell"}, "use sh or bash", "node %.80q has an execute with the shell %.80q", id, value(e, "shell"))
 	case strings.TrimSpace(x.Command) == "":
-		p.remark(place{e, "command"}, n.ClientID, "write one"+notDone, "node %.80q has an execute without a command", n.ClientID)
-	default:
-		n.Services.Steps = append(n.Services.Steps, setup.Requested{Step: x})
+		r.wrong(place{e, "command"}, "write one", "node %.80q has an execute without a command", id)
 	}
+	r.add(e, x, "name", "order", "operation", "sudo", "background")
 }

@@ -18,11 +18,14 @@ const (
 	OpState       = "http://www.geni.net/resources/rspec/ext/opstate/1"
 	Proxy         = "http://jfed.iminds.be/proxy/1.0"
 	PXE           = "http://www.protogeni.net/resources/rspec/ext/pxe/1"
+	Setup         = ExtensionBase + "/setup/1"
 	SharedVLAN    = "http://www.geni.net/resources/rspec/ext/shared-vlan/1"
 	OldSharedVLAN = "http://www.protogeni.net/resources/rspec/ext/shared-vlan/1"
 	SliceInfo     = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1"
 	SliverInfo    = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
 	Stitching     = "http://hpn.east.isi.edu/rspec/ext/stitch/0.1/"
+	TOSCA         = "http://docs.oasis-open.org/tosca/ns/2011/12"
+	TOSCABase     = TOSCA + "/ToscaBaseTypes" // the types of artifacts
 	User          = "http://www.geni.net/resources/rspec/ext/user/1"
 	OldUser       = "http://www.protogeni.net/resources/rspec/ext/user/1"
 )

@@ -78,6 +78,12 @@ type value struct {
 	text   string  // of a Text or a Version; the unit of a Real
 }
 
+// SizeOf returns the bytes of a size such as 4G.
+func SizeOf(text string) (int64, error) {
+	v, err := parseValue(Size, text)
+	return int64(v.number), err
+}
+
 func parseValue(k Kind, s string) (value, error) {
 	s = strings.TrimSpace(s)
 	switch k {

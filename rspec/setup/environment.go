@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,26 +32,46 @@ func Variable(parameter string) string {
 // reserved are the variables that every step has.
 var reserved = []string{
 	"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "PWD",
-	"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLICE_URN", "SLIVER_URN",
+	"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLIVER_URN", "SLICE_URN",
 }
 
-// CheckNames fails if a name is empty, if it becomes a variable that every step has, or if two
-// names become the same variable.
-func CheckNames(names []string) error {
+// nodeVariables name the node that a step runs on. With a prefix, they name the nodes of a relation.
+var nodeVariables = []string{"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLIVER_URN"}
+
+// CheckNames fails for the first of the step's parameters that has no name, or that becomes a
+// variable which the step has anyway or gets from another parameter. It returns its index.
+// The parameters of source are the properties of the step's node, those of target the properties
+// of the node that a relation names. CheckNames does not check source and target.
+func (r *Requested) CheckNames(source, target []Parameter) (at int, err error) {
 	seen := map[string]string{}
-	for _, name := range names {
-		v := Variable(name)
+	add := func(prefix string, list []Parameter) {
+		for _, p := range list {
+			seen[prefix+Variable(p.Name)] = prefix + p.Name
+		}
+	}
+	taken := slices.Clone(reserved)
+	if r.Relation == nil {
+		add("", source)
+	} else {
+		for _, v := range nodeVariables {
+			taken = append(taken, sourcePrefix+v, targetPrefix+v)
+		}
+		add(sourcePrefix, source)
+		add(targetPrefix, target)
+	}
+	for i, p := range r.Parameters {
+		v := Variable(p.Name)
 		switch was, again := seen[v]; {
 		case v == "":
-			return fmt.Errorf("a parameter has no name")
-		case slices.Contains(reserved, v):
-			return fmt.Errorf("the parameter %.80q would replace the variable %s, which every step has", name, v)
+			return i, errors.New("a parameter has no name")
+		case slices.Contains(taken, v):
+			return i, fmt.Errorf("the parameter %.80q would replace the variable %s, which the step has anyway", p.Name, v)
 		case again:
-			return fmt.Errorf("the parameters %.80q and %.80q both become the variable %.80s", was, name, v)
+			return i, fmt.Errorf("the parameters %.80q and %.80q both become the variable %.80s", was, p.Name, v)
 		}
-		seen[v] = name
+		seen[v] = p.Name
 	}
-	return nil
+	return 0, nil
 }
 
 // environment returns the variables of a step: those that name the node it runs on; without a

@@ -9,6 +9,9 @@ import (
 // but after all installs of its stage. Plan orders the steps by these two, and clears them.
 const Configure = "configure"
 
+// MaxStage is the highest stage.
+const MaxStage = 99
+
 // Services are the steps of one node, in document order, with the node's properties.
 type Services struct {
 	Properties []Parameter

@@ -96,7 +96,7 @@ type File struct {
 
 // InPlan reports whether the step belongs to the plan: it is done when the node is first switched
 // on, and the node's stages wait for it.
-func (s *Step) InPlan() bool { return s.Operation == "" || s.Operation == Start }
+func (s *Step) InPlan() bool { return s.Operation != Stop && s.Operation != Uninstall }
 
 // MustEnd reports whether the step's stage lasts until the step has ended.
 func (s *Step) MustEnd() bool {
