@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,6 +71,11 @@ func (a account) environment() []string {
 	return []string{
 		"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell, "PATH=" + searchPath, "LANG=C.UTF-8",
 	}
+}
+
+// sets reports whether environment has the variable name. PWD is of the shells.
+func (a account) sets(name string) bool {
+	return name == "PWD" || slices.ContainsFunc(a.environment(), func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
 // actAs switches the effective ids of all threads. The returned function switches back to

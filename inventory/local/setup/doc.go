@@ -6,13 +6,15 @@
 //
 //	run N    reads an Assignment, starts step N, reports that, and runs it in the background
 //	wait N   reports the progress of step N, and its result when it has ended
+//	end N    kills step N if it runs, with the sessions of its commands, and reports the step
 //
-// Both print lines of JSON, each a Report. A step is started only once: "run" of a started step
-// only reports its state. Files in the node:
+// They print lines of JSON, each a Report. An attempt of a step is started only once: "run" of an
+// attempt that has begun only reports its state, and a larger attempt begins the step anew. Files
+// in the node:
 //
 //	/var/lib/patchbay/services/N.lock    locked while the step runs; contains its progress
-//	                           N.began   created before the step does anything
-//	                           N.status  the last Report, written by a rename
+//	                           N.began   the last attempt, written before it does anything
+//	                           N.status  the result of an attempt
 //	/var/log/patchbay/N-install.log      output of the step, readable for root and the first
 //	                  N-execute.log      account; 10 MiB at most
 //

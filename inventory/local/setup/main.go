@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
@@ -32,7 +31,7 @@ func runArgs(args []string, f folders) error {
 		return errors.New("it must run as root")
 	}
 	if len(args) != 2 {
-		return fmt.Errorf("it takes two arguments: %s or %s, and the number of a step", argRun, argWait)
+		return fmt.Errorf("it takes two arguments: %s, %s or %s, and the number of a step", argRun, argWait, argEnd)
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n < 1 || n > maxSteps {
@@ -43,13 +42,15 @@ func runArgs(args []string, f folders) error {
 	case argRun:
 		return run(f, n)
 	case argWait:
-		return wait(f, n)
+		return awaitEnd(f, n)
+	case argEnd:
+		return end(f, n)
 	}
 	return fmt.Errorf("unknown argument %.40q", args[0])
 }
 
-// run starts step n unless it was started before, reports its state, and runs a started step to
-// its end.
+// run starts an attempt of step n unless that attempt or a later one has begun, reports the
+// state of the step, and runs a started step to its end.
 func run(f folders, n int) error {
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxAssignment+1))
 	if err != nil {
@@ -69,26 +70,31 @@ func run(f folders, n int) error {
 	if err == nil {
 		err = s.acquire()
 	}
+	if errors.Is(err, errRunning) {
+		if b, ok, err := s.begun(); err != nil || ok && b.Attempt < o.Attempt {
+			return fmt.Errorf("attempt %d of step %d still runs; end it before attempt %d", b.Attempt, n, o.Attempt)
+		}
+		return sendReport(s.running())
+	}
 	if err == nil {
-		if r := s.report(); r.State != Waiting {
+		b, ok, unknown := s.begun()
+		if unknown != nil || ok && b.Attempt >= o.Attempt {
+			r := s.report()
+			s.unlock()
 			return sendReport(r)
 		}
-		err = s.markBegun()
+		err = s.markBegun(o.Attempt)
 	}
-	switch {
-	case errors.Is(err, errRunning):
-		return sendReport(Report{State: Running})
-	case errors.Is(err, fs.ErrExist):
-		return sendReport(s.report())
-	case err != nil:
-		return sendReport(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("it cannot start: %v", err)})
+	if err != nil {
+		return sendReport(Report{State: Failed, Exit: 255, Attempt: o.Attempt, Message: fmt.Sprintf("it cannot start: %v", err)})
 	}
+	s.setProgress("")
 	// The step continues even if the caller has ended, so this process must not be killed by
 	// SIGPIPE. A handler instead of "ignore" keeps the default action for the commands of the
 	// step.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, unix.SIGPIPE)
-	_ = sendReport(Report{State: Running})
+	_ = sendReport(s.running())
 	if err := detach(); err != nil {
 		return err
 	}
@@ -143,8 +149,8 @@ func (s *stepFiles) finish(r Report) {
 	s.unlock()
 }
 
-// wait reports the state of the step until the step or the caller has ended.
-func wait(f folders, n int) error {
+// awaitEnd reports the state of the step until the step or the caller has ended.
+func awaitEnd(f folders, n int) error {
 	s, err := f.open(n)
 	if err != nil {
 		return err
@@ -167,9 +173,9 @@ func wait(f folders, n int) error {
 			return sendReport(s.report())
 		case <-tick.C:
 		}
-		if now := s.progress(); now != sent {
-			sent = now
-			if err := sendReport(Report{State: Running, Progress: now}); err != nil {
+		if now := s.running(); now.Progress != sent {
+			sent = now.Progress
+			if err := sendReport(now); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -19,6 +20,7 @@ const Argv0 = "patchbay-setup"
 const (
 	argRun  = "run"
 	argWait = "wait"
+	argEnd  = "end"
 )
 
 // RunArgs returns the command line that starts step n. Steps are numbered from 1.
@@ -26,6 +28,9 @@ func RunArgs(n int) []string { return []string{Argv0, argRun, strconv.Itoa(n)} }
 
 // WaitArgs returns the command line that waits for the end of step n.
 func WaitArgs(n int) []string { return []string{Argv0, argWait, strconv.Itoa(n)} }
+
+// EndArgs returns the command line that ends step n if it runs.
+func EndArgs(n int) []string { return []string{Argv0, argEnd, strconv.Itoa(n)} }
 
 // States of a step.
 const (
@@ -47,10 +52,18 @@ const (
 // together with the node, the testbed replaces this message.
 const Interrupted = "interrupted: something in the node ended it, perhaps for lack of memory"
 
+// EndedEarly is the message of a step that EndArgs ended.
+const EndedEarly = "it was ended before it had finished"
+
 // Report is the state of a step.
 type Report struct {
 	State string `json:"state"`
-	Exit  int    `json:"exit,omitempty"`
+	// Attempt is the attempt of the Assignment that began the step.
+	Attempt int `json:"attempt,omitempty"`
+	// BeganAt and EndedAt are in UTC and in whole seconds, and zero if they are unknown.
+	BeganAt time.Time `json:"began,omitzero"`
+	EndedAt time.Time `json:"ended,omitzero"`
+	Exit    int       `json:"exit,omitempty"`
 	// Message explains a failure to the experimenter, in one line.
 	Message string `json:"message,omitempty"`
 	// Output is the end of the output, at most MaxOutput bytes of UTF-8, without control
@@ -66,11 +79,21 @@ func (r Report) Ended() bool { return r.State == Done || r.State == Failed }
 // Bounded returns r with bounded texts without control characters, and with an exit status of
 // 0 to 255.
 func (r Report) Bounded() Report {
+	r.BeganAt, r.EndedAt = wholeSeconds(r.BeganAt), wholeSeconds(r.EndedAt)
 	r.Message = singleLine(r.Message, maxMessage)
 	r.Progress = singleLine(r.Progress, maxProgress)
 	r.Output = Tail(r.Output, MaxOutput)
 	r.Exit = max(0, min(r.Exit, 255))
 	return r
+}
+
+// wholeSeconds returns t in UTC, and the zero time if JSON cannot have t.
+func wholeSeconds(t time.Time) time.Time {
+	t = t.UTC().Truncate(time.Second)
+	if year := t.Year(); year < 1970 || year > 9999 {
+		return time.Time{}
+	}
+	return t
 }
 
 // singleLine returns s as one printable line of at most limit bytes.
@@ -135,6 +158,6 @@ func ReadReports(r io.Reader, handle func(Report)) error {
 }
 
 func (r Report) encode() []byte {
-	b, _ := json.Marshal(r.Bounded()) // cannot fail: only texts and a number
+	b, _ := json.Marshal(r.Bounded()) // cannot fail: only texts, numbers and times that JSON can have
 	return append(b, '\n')
 }

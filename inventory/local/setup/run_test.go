@@ -40,16 +40,23 @@ func setupCommand(t *testing.T, dir string, words []string, in io.Reader) *exec.
 	return c
 }
 
-// startStep runs step n and returns its first report.
+// startStep runs the first attempt of step n and returns its first report.
 func startStep(t *testing.T, dir string, n int, s Step) Report {
 	t.Helper()
-	order, err := json.Marshal(Assignment{Step: s})
+	r, _ := startAttempt(t, dir, n, Assignment{Step: s})
+	return r
+}
+
+// startAttempt runs step n and returns its first report, and the process of the step.
+func startAttempt(t *testing.T, dir string, n int, o Assignment) (Report, *exec.Cmd) {
+	t.Helper()
+	order, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, c := startWithInput(t, dir, n, string(order))
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	return r
+	return r, c
 }
 
 func startWithInput(t *testing.T, dir string, n int, order string) (Report, *exec.Cmd) {
@@ -66,7 +73,23 @@ func startWithInput(t *testing.T, dir string, n int, order string) (Report, *exe
 	if err := ReadReports(out, func(r Report) { got = r }); err != nil {
 		t.Fatal(err)
 	}
-	return got, c
+	return withoutTimes(t, got), c
+}
+
+// withoutTimes checks the times of a report.
+func withoutTimes(t *testing.T, r Report) Report {
+	t.Helper()
+	isTime := func(at time.Time) bool {
+		return time.Since(at) < time.Hour && at.Nanosecond() == 0 && at.Location() == time.UTC
+	}
+	if begun := r.State != Waiting; isTime(r.BeganAt) != begun && r.State != Running { // it may just begin
+		t.Errorf("it began at %v: %+v", r.BeganAt, r)
+	}
+	if ended := r.Ended() && r.Message != Interrupted; isTime(r.EndedAt) != ended || ended && r.EndedAt.Before(r.BeganAt) {
+		t.Errorf("it ended at %v: %+v", r.EndedAt, r)
+	}
+	r.BeganAt, r.EndedAt = time.Time{}, time.Time{}
+	return r
 }
 
 // waitForStep waits for the end of step n.
@@ -83,11 +106,15 @@ func waitForStep(t *testing.T, dir string, n int) Report {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	var got Report
-	if err := ReadReports(strings.NewReader(string(out)), func(r Report) { got = r }); err != nil {
+	return lastReport(t, out)
+}
+
+func lastReport(t *testing.T, out []byte) (last Report) {
+	t.Helper()
+	if err := ReadReports(strings.NewReader(string(out)), func(r Report) { last = r }); err != nil {
 		t.Fatal(err)
 	}
-	return got
+	return withoutTimes(t, last)
 }
 
 func shellStep(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: command} }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"unicode/utf8"
 
 	"patchbay/rspec/setup"
@@ -14,18 +12,13 @@ import (
 
 // Kinds of steps.
 const (
-	Install = setup.Install
-	Execute = setup.Execute
+	Install  = setup.Install
+	Execute  = setup.Execute
+	UserData = setup.UserData
 )
 
-// Bounds on a step, in bytes.
-const (
-	MaxURL        = 256 << 10   // data: URLs count too
-	MaxCommand    = 128<<10 - 1 // the kernel's own limit
-	maxPath       = 4095
-	maxShort      = 64
-	maxAssignment = 4 << 20 // in JSON
-)
+// maxAssignment is the maximum size of an assignment in JSON, in bytes.
+const maxAssignment = 4 << 20
 
 // Step is one step of a node's setup, an item of the attribute "setup".
 type Step = setup.Step
@@ -35,11 +28,14 @@ type Assignment struct {
 	Step
 	// Account is the first account of the node; empty: root.
 	Account string `json:"account,omitempty"`
+	// Attempt is 0 for the first attempt of the step, and grows with each further attempt.
+	Attempt int `json:"attempt,omitempty"`
 	// NoEgress is true if nodes have no outside network. It is for error messages.
 	NoEgress bool `json:"inside,omitempty"`
 }
 
-// ParseStep parses an item of the attribute "setup". Its error is for experimenters.
+// ParseStep parses an item of the attribute "setup". Its error is for experimenters. IsUnsupported
+// reports whether the item is a valid one that this program cannot do.
 func ParseStep(text string) (Step, error) {
 	var s Step
 	if len(text) > maxAssignment {
@@ -48,7 +44,31 @@ func ParseStep(text string) (Step, error) {
 	if err := decodeStrictly([]byte(text), &s); err != nil {
 		return Step{}, err
 	}
+	// So an equal step is equal after it was encoded and decoded.
+	s.Files = notEmpty(s.Files)
+	if len(s.Environment) == 0 {
+		s.Environment = nil
+	}
+	if a := s.Archive; a != nil {
+		a.Users, a.Groups, a.Folders = notEmpty(a.Users), notEmpty(a.Groups), notEmpty(a.Folders)
+	}
 	return s, checkStep(&s)
+}
+
+func notEmpty[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}
+
+type unsupportedError struct{ error }
+
+// IsUnsupported reports whether ParseStep failed because this program cannot do such a step, for
+// example one with an unknown key.
+func IsUnsupported(err error) bool {
+	_, ok := errors.AsType[unsupportedError](err)
+	return ok
 }
 
 // decodeStrictly decodes exactly one JSON object without unknown members.
@@ -59,59 +79,14 @@ func decodeStrictly(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("it is not a valid JSON object of a step: %w", err)
+		err = fmt.Errorf("it is not a valid JSON object of a step: %w", err)
+		if json.Unmarshal(text, v) == nil { // only a key is unknown
+			err = unsupportedError{err}
+		}
+		return err
 	}
 	if d.More() {
 		return errors.New("there is text after the JSON object of a step")
-	}
-	return nil
-}
-
-func checkStep(s *Step) error {
-	for _, text := range []string{s.URL, s.InstallPath, s.FileType, s.Shell, s.Command} {
-		if strings.ContainsRune(text, 0) {
-			return errors.New("it contains a zero byte")
-		}
-	}
-	switch s.Kind {
-	case Install:
-		return checkInstall(s)
-	case Execute:
-		return checkExecute(s)
-	}
-	return fmt.Errorf("the kind %.40q is neither %s nor %s", s.Kind, Install, Execute)
-}
-
-func checkInstall(s *Step) error {
-	switch {
-	case s.Shell != "" || s.Command != "":
-		return errors.New("an install has no shell and no command")
-	case len(s.URL) > MaxURL:
-		return fmt.Errorf("the url has %d bytes, at most %d are allowed", len(s.URL), MaxURL)
-	case !isData(s.URL):
-		if _, err := parseURL(s.URL); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(s.InstallPath) > maxPath || !path.IsAbs(s.InstallPath) && s.InstallPath != "~" && !strings.HasPrefix(s.InstallPath, "~/"):
-		return fmt.Errorf("the install_path %.80q is not absolute and does not begin with ~/", s.InstallPath)
-	case len(s.FileType) > maxShort:
-		return fmt.Errorf("the file_type has %d bytes, at most %d are allowed", len(s.FileType), maxShort)
-	}
-	return nil
-}
-
-func checkExecute(s *Step) error {
-	switch {
-	case s.URL != "" || s.InstallPath != "" || s.FileType != "":
-		return errors.New("an execute has no url, install_path or file_type")
-	case s.Shell != "sh" && s.Shell != "bash":
-		return fmt.Errorf("the shell %.40q is neither sh nor bash", s.Shell)
-	case s.Command == "":
-		return errors.New("the command is empty")
-	case len(s.Command) > MaxCommand:
-		return fmt.Errorf("the command has %d bytes, at most %d are allowed; install a script and execute that", len(s.Command), MaxCommand)
 	}
 	return nil
 }

@@ -49,69 +49,139 @@ func (f folders) open(n int) (*stepFiles, error) {
 	return s, err
 }
 
-// acquire fails with errRunning if another process runs the step.
+// acquire fails with errRunning if another process runs the step. The lock belongs to this
+// process, so the kernel knows who runs the step: see holder.
 func (s *stepFiles) acquire() error {
-	err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == unix.EWOULDBLOCK {
-		return errRunning
+	for {
+		err := unix.FcntlFlock(s.lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+		if err != unix.EAGAIN && err != unix.EACCES {
+			return err
+		}
+		if pid, err := s.holder(); err != nil {
+			return err
+		} else if pid != 0 {
+			return errRunning
+		}
+		time.Sleep(lockPause) // a process that waited has the lock for a moment
 	}
-	return err
+}
+
+const lockPause = time.Millisecond
+
+// holder returns the id of the process that runs the step; 0 if no process does.
+func (s *stepFiles) holder() (pid int, err error) {
+	l := unix.Flock_t{Type: unix.F_RDLCK}
+	if err := unix.FcntlFlock(s.lock.Fd(), unix.F_GETLK, &l); err != nil || l.Type != unix.F_WRLCK {
+		return 0, err
+	}
+	return int(l.Pid), nil
 }
 
 // wait waits until no process runs the step.
 func (s *stepFiles) wait() error {
+	defer s.unlock()
 	for {
-		if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_SH); err != unix.EINTR {
+		if err := unix.FcntlFlock(s.lock.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_RDLCK}); err != unix.EINTR {
 			return err
 		}
 	}
 }
 
-func (s *stepFiles) unlock() { unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) }
+func (s *stepFiles) unlock() {
+	_ = unix.FcntlFlock(s.lock.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
+}
 
-// markBegun fails with fs.ErrExist if the step was started before.
-func (s *stepFiles) markBegun() error {
-	f, err := os.OpenFile(s.path("began"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// beginning is the content of the file "began": the last attempt that began.
+type beginning struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at,omitzero"`
+}
+
+// begun returns the last attempt that began. The result ok is false if the step never began.
+func (s *stepFiles) begun() (b beginning, ok bool, err error) {
+	text, err := s.read("began")
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, false, nil
+	}
+	if err == nil && len(text) > 0 { // it is empty if an earlier version of this program wrote it
+		err = json.Unmarshal(text, &b)
+	}
+	return b, true, err
+}
+
+// markBegun records that an attempt begins. The saved report of an earlier attempt is of no
+// effect from then on, since it has another number.
+func (s *stepFiles) markBegun(attempt int) error {
+	text, err := json.Marshal(beginning{attempt, wholeSeconds(time.Now())})
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close(), durable.SyncFolder(s.services))
+	if err := durable.WriteFile(s.path("began"), text, 0o600); err != nil {
+		return err
+	}
+	if err := os.Remove(s.path("status")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
-func (s *stepFiles) hasBegun() bool {
-	_, err := os.Lstat(s.path("began"))
-	return err == nil
+func (s *stepFiles) read(suffix string) ([]byte, error) {
+	f, err := os.OpenFile(s.path(suffix), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxLine))
 }
 
-// report returns the state of a step that no process runs now. A step that was started but
-// has no result was interrupted.
+// report returns the state of a step that no process runs now. A step that has begun but has
+// no result was interrupted.
 func (s *stepFiles) report() Report {
-	f, err := os.OpenFile(s.path("status"), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		if !s.hasBegun() {
-			return Report{State: Waiting}
-		}
-		return Report{State: Failed, Exit: 255, Message: Interrupted, Output: s.logTail()}
+	b, ok, err := s.begun()
+	if !ok {
+		return Report{State: Waiting}
 	}
 	var r Report
 	if err == nil {
-		defer f.Close()
-		var text []byte
-		if text, err = io.ReadAll(io.LimitReader(f, maxLine)); err == nil {
-			err = json.Unmarshal(text, &r)
-		}
+		r, err = s.savedReport(b.Attempt)
 	}
-	if err == nil && !r.Ended() {
-		err = fmt.Errorf("its saved state is %.40q", r.State)
+	switch {
+	case err != nil:
+		r = Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its result is unknown: %v", err)}
+	case r.State == "":
+		r = Report{State: Failed, Exit: 255, Message: Interrupted, Output: s.logTail()}
 	}
-	if err != nil {
-		return Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its result is unknown: %v", err)}
-	}
+	r.Attempt, r.BeganAt = b.Attempt, b.At
 	return r
 }
 
+// savedReport returns the result of an attempt, and the zero Report if it has none.
+func (s *stepFiles) savedReport(attempt int) (r Report, err error) {
+	text, err := s.read("status")
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Report{}, nil
+	case err != nil:
+		return Report{}, err
+	case r.Attempt != attempt:
+		return Report{}, nil
+	case !r.Ended():
+		return Report{}, fmt.Errorf("its saved state is %.40q", r.State)
+	}
+	return r, nil
+}
+
+// running returns the report of a step that runs.
+func (s *stepFiles) running() Report {
+	b, _, _ := s.begun() // without them, the report has no time
+	return Report{State: Running, Attempt: b.Attempt, BeganAt: b.At, Progress: s.progress()}
+}
+
 func (s *stepFiles) logTail() string {
-	for _, kind := range []string{Install, Execute} {
+	for _, kind := range []string{Install, Execute, UserData} {
 		f, err := os.OpenFile(s.logPath(kind), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue
@@ -128,8 +198,14 @@ func (s *stepFiles) logTail() string {
 	return ""
 }
 
-// saveReport first syncs everything that the step has written.
+// saveReport saves the result of the attempt that began last. It first syncs everything that the
+// step has written.
 func (s *stepFiles) saveReport(r Report) error {
+	b, _, err := s.begun()
+	if err != nil {
+		return err
+	}
+	r.Attempt, r.BeganAt, r.EndedAt = b.Attempt, b.At, time.Now()
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return err
 	}
