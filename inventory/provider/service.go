@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -44,12 +45,17 @@ func services(items []string) []am.StepReport {
 			State   am.StepState `json:"state"`
 			Exit    int          `json:"exit"`
 			Message string       `json:"message"`
+			Began   timestamp    `json:"began"`
+			Ended   timestamp    `json:"ended"`
 			Output  string       `json:"output"`
 		}
 		if json.Unmarshal([]byte(text), &x) != nil {
 			continue
 		}
-		r := am.StepReport{State: x.State, Exit: min(max(x.Exit, math.MinInt32), math.MaxInt32), Message: clean(x.Message, maxStepMessage)}
+		r := am.StepReport{
+			State: x.State, Began: x.Began.Time, Ended: x.Ended.Time,
+			Exit: min(max(x.Exit, math.MinInt32), math.MaxInt32), Message: clean(x.Message, maxStepMessage),
+		}
 		switch x.State {
 		case am.StepDone, am.StepFailed:
 			r.Output = lastLines(x.Output, maxOutput)
@@ -74,6 +80,19 @@ func services(items []string) []am.StepReport {
 		}
 	}
 	return all
+}
+
+// timestamp is a time in RFC 3339. Any other JSON value is the zero time.
+type timestamp struct{ time.Time }
+
+// UnmarshalJSON never fails, so that a wrong time does not invalidate the rest of a report. It
+// drops times whose year in UTC cannot be written as JSON.
+func (t *timestamp) UnmarshalJSON(text []byte) error {
+	var read time.Time
+	if read.UnmarshalJSON(text) == nil && read.UTC().Year() > 0 && read.UTC().Year() < 10_000 {
+		t.Time = read.UTC()
+	}
+	return nil
 }
 
 // lastLines returns the end of text, at most limit bytes, as printable lines. A carriage

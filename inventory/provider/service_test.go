@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,6 +45,11 @@ func TestReportsOfServices(t *testing.T) {
 		{"failed", `{"kind":"execute","state":"failed","exit":-7,"message":" no\nway ","output":"a\n\tb\n\n"}`, am.StepReport{State: am.StepFailed, Exit: -7, Message: "no way", Output: "a\n\tb"}},
 		{"running: no output yet", `{"kind":"execute","state":"running","exit":3,"message":"45 %","output":"x"}`, am.StepReport{State: am.StepRunning, Message: "45 %"}},
 		{"waiting", `{"state":"waiting"}`, am.StepReport{State: am.StepWaiting}},
+		{"times", `{"state":"done","began":"2030-01-02T03:04:05Z","ended":"2030-01-02T05:04:06.5+02:00"}`, am.StepReport{State: am.StepDone,
+			Began: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Ended: time.Date(2030, 1, 2, 3, 4, 6, 5e8, time.UTC)}},
+		{"wrong times", `{"state":"done","began":"yesterday","ended":7,"output":"x"}`, am.StepReport{State: am.StepDone, Output: "x"}},
+		{"times outside of the calendar", `{"state":"done","began":"0000-01-01T00:00:00+23:00","ended":"9999-12-31T23:59:59-23:00"}`, am.StepReport{State: am.StepDone}},
+		{"times of a step that waits", `{"state":"waiting","began":null,"ended":""}`, am.StepReport{State: am.StepWaiting}},
 		{"another word", `{"state":"well","message":"x"}`, am.StepReport{}},
 		{"not an object", `["done"]`, am.StepReport{}},
 		{"not JSON", `{"state":"done"`, am.StepReport{}},
