@@ -34,7 +34,7 @@ func installExampleProviders(t testing.TB, dir string) string {
 // removeSimulatedDelays removes the delays of a site's simulated nodes.
 func removeSimulatedDelays(t testing.TB, site string) string {
 	t.Helper()
-	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n  install: 1s    # each archive, when the node is on for the first time\n  execute: 300ms # each command\n",
+	edit(t, filepath.Join(site, "providers", "simulated.yaml"), "timing:\n  make: 2s\n  start: 1500ms\n  stop: 500ms\n  restart: 2s\n  users: 200ms\n  remove: 500ms\n  install: 1s    # each archive, when the node is on for the first time\n  execute: 300ms # each other step of setup\n",
 		"timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 0s, install: 0s, execute: 0s}\n")
 	return filepath.Join(site, "providers", "simulated.prov")
 }

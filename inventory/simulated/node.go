@@ -30,8 +30,9 @@ type node struct {
 	RestartSerial string   `json:"restart_serial,omitempty"`
 	Users         []string `json:"users,omitempty"`
 	Interfaces    []string `json:"interfaces,omitempty"`
-	// Steps begin at StepsAt, which is zero until the node is first switched on.
-	Steps   []step    `json:"steps,omitempty"`
+	SetupStage    string   `json:"setup_stage,omitempty"`
+	Steps         []step   `json:"steps,omitempty"`
+	// StepsAt is set in logs of release 0.1: all steps ran from then on, one after the other.
 	StepsAt time.Time `json:"steps_at,omitzero"`
 	// Doing is the last accepted operation.
 	Doing operation `json:"doing"`
@@ -89,8 +90,11 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	if len(items) > 0 {
 		r[provider.AttrServices] = items
 	}
+	if n.SetupStage != "" {
+		r[provider.AttrSetupStage] = n.SetupStage
+	}
 	switch {
-	case now.Before(n.ReadyAt):
+	case now.Before(n.settledAt()):
 		r[provider.AttrState] = provider.StateChanging
 		r[provider.AttrMessage] = cmp.Or(step, doing[n.Doing])
 		up = up && n.Doing == opUsers

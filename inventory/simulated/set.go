@@ -7,9 +7,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"patchbay/inventory/provider"
+	"patchbay/rspec/setup"
 )
 
 // update omits the key "is" of the input, because the log has the current state.
@@ -33,6 +35,7 @@ type should struct {
 	Users         *[]string `json:"users"`
 	Interfaces    *[]string `json:"interfaces"`
 	Setup         *[]string `json:"setup"`
+	SetupStage    *string   `json:"setup_stage"`
 }
 
 // set accepts the updates one after the other. If the settings make the call hang or die at an
@@ -136,57 +139,87 @@ func (s *simulation) accept(st *state, u update, now time.Time, noop bool) (obje
 	b, kind := s.behaviour(h, ops[0], r)
 	lasts := s.duration(r, b, ops...)
 	h.Draws++
-	if old == nil && u.Should.Setup != nil {
-		var bad bool
-		if n.Steps, bad = s.steps(*u.Should.Setup, h, r); bad && b == normal {
-			h.Bad++
+	draw := func(kind string) (time.Duration, behaviour) {
+		op := opExecute
+		if kind == setup.Install {
+			op = opInstall
 		}
+		b, _ := s.configuredBehaviour(h, op)
+		return s.duration(r, b, op), b
 	}
-	if b != normal {
-		h.Bad++
-	}
-	if err := st.append(line{Component: &h}); err != nil {
-		return nil, b, err
-	}
-	end := b
+	end, misbehaves := b, b != normal
 	if c, ok := s.probeBehaviour(n.Component); noop && ok {
 		b, end, kind = c.Behaviour, c.Behaviour, c.Kind
 	} else if noop {
 		end = normal
+	}
+	if b != refuse && b != hang {
+		if old == nil {
+			st.place(n, now)
+		}
+		misbehaves = n.start(old, ops[0], b, now, lasts, draw) || misbehaves
+	}
+	if misbehaves {
+		h.Bad++
+	}
+	if err := st.append(line{Component: &h}); err != nil {
+		return nil, end, err
 	}
 	switch b {
 	case refuse:
 		return nil, end, refusal(n.Component, ops[0], kind)
 	case hang:
 		return nil, end, nil
-	}
-	if old == nil {
-		st.place(n, now)
-	}
-	n.start(old, ops[0], b, now, lasts)
-	if b == lose {
-		n.LostAt = n.ReadyAt.Add(time.Duration(s.LoseAfter))
+	case lose:
+		n.LostAt = n.settledAt().Add(time.Duration(s.LoseAfter))
 	}
 	return changed(old, n, now), end, st.append(line{Node: n})
 }
 
 // start starts the operation op. The parameter previous is the node before the update, or nil.
 // If an operation of previous still runs, op begins at the end of that operation; a removal
-// begins at once.
-func (n *node) start(previous *node, op operation, b behaviour, now time.Time, length time.Duration) {
-	n.Doing, n.ReadyAt = op, now.Add(length)
-	if previous != nil && previous.ReadyAt.After(now) && op != opRemove {
-		n.ReadyAt = previous.ReadyAt.Add(length)
+// begins at once. The result reports whether a step that begins is configured to be slow or to
+// fail.
+func (n *node) start(previous *node, op operation, b behaviour, now time.Time, length time.Duration, draw draw) (misbehaves bool) {
+	if previous != nil && previous.Fails != "" && previous.Doing == opMake && op != opRemove {
+		return false // a node that could not be created stays failed
 	}
-	switch {
-	case previous != nil && previous.Fails != "" && previous.Doing == opMake && op != opRemove:
-		n.Doing, n.ReadyAt = opMake, previous.ReadyAt // a node that could not be created stays failed
-	case b == fail:
+	begins := now
+	if previous != nil {
+		n.Steps = slices.Clone(n.Steps)
+		begins, misbehaves = n.endSteps(previous, op, now, draw)
+		n.repeat(previous, op, now)
+	}
+	n.Doing, n.ReadyAt, n.Fails = op, begins.Add(length), ""
+	if b == fail {
 		n.Fails = fmt.Sprintf("%s could not %s; this failure is simulated", n.Component, failedAction[op])
-	default:
-		n.Fails = ""
 	}
-	n.scheduleSteps()
+	return n.runPlan(draw) || misbehaves
+}
+
+// endSteps makes the steps fail that the operation op, or a lower stage, ends. Before it
+// switches off or removes a node that is up, it runs the steps of that operation. It returns
+// the time at which op begins.
+func (n *node) endSteps(previous *node, op operation, now time.Time, draw draw) (begins time.Time, misbehaves bool) {
+	begins = now
+	if previous.ReadyAt.After(now) && op != opRemove {
+		begins = previous.ReadyAt
+	}
+	if n.stage() < previous.stage() {
+		n.interrupt(now, n.stage(), "it was ended before it was done")
+	}
+	if previous.Power == provider.On && previous.Fails == "" && !previous.ReadyAt.After(begins) {
+		switch op {
+		case opStop:
+			begins, misbehaves = n.runOperation(setup.Stop, begins, draw)
+		case opRemove:
+			begins, misbehaves = n.runOperation(setup.Uninstall, begins, draw)
+		}
+	}
+	if op == opStop || op == opRestart || op == opRemove {
+		n.interrupt(begins, -1, "the node was switched off, restarted or removed before it was done")
+	}
+	return begins, misbehaves
 }
 
 // place assigns a port and the lowest free place to a new node. The first node of a component
@@ -218,11 +251,17 @@ func next(current *node, u update) (*node, []operation, error) {
 		return nil, nil, refused(provider.Failed, "a node needs a name")
 	}
 	w := u.Should
+	if w.SetupStage != nil {
+		if stage, err := strconv.Atoi(*w.SetupStage); err != nil || stage < -1 {
+			return nil, nil, refused(provider.Failed, "setup_stage is %.80q and must be a whole number of at least -1", *w.SetupStage)
+		}
+	}
 	if w.Ensure != nil && *w.Ensure == provider.Absent {
 		if current == nil || current.Doing == opRemove && current.Fails == "" {
 			return nil, nil, nil
 		}
 		n := *current
+		assign(&n.SetupStage, w.SetupStage)
 		return &n, []operation{opRemove}, nil
 	}
 	if current != nil && current.Doing == opRemove {
@@ -272,6 +311,12 @@ func newNode(u update) (*node, []operation, error) {
 	if n.Component == "" {
 		return nil, nil, refused(provider.Failed, "node %s needs a component", u.Name)
 	}
+	if w.Setup != nil {
+		var err error
+		if n.Steps, err = parseSteps(*w.Setup); err != nil {
+			return nil, nil, err
+		}
+	}
 	if n.Power == provider.On {
 		return n, []operation{opMake, opStart}, nil
 	}
@@ -281,7 +326,7 @@ func newNode(u update) (*node, []operation, error) {
 func (u update) changesOther(current *node) bool {
 	w := u.Should
 	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
-		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) ||
+		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) || differs(w.SetupStage, current.SetupStage) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)
 }
 
@@ -300,7 +345,7 @@ func (n *node) assign(w should) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
 		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
-		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial,
+		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial, &n.SetupStage: w.SetupStage,
 	} {
 		assign(to, from)
 	}

@@ -185,6 +185,7 @@ func FuzzSet(f *testing.F) {
 	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on"}}]`, int64(3))
 	f.Add(`[{"name":"a","should":{"ensure":"absent"}},{"name":"a","should":{"users":["x"]}}]`, int64(0))
 	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on","setup":["{\"kind\":\"install\",\"url\":\"fail\"}","x"]}},{"name":"a","should":{"power":"off"}}]`, int64(9))
+	f.Add(`[{"name":"a","should":{"ensure":"present","component":"pc1","power":"on","setup_stage":"1","setup":["{\"kind\":\"execute\",\"stage\":1,\"command\":\"fail once\"}"]}},{"name":"a","should":{"setup_stage":"0"}},{"name":"a","should":{"setup_stage":"1"}}]`, int64(9))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string, seconds int64) {
 		var u []update

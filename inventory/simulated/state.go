@@ -103,6 +103,9 @@ func (s *state) read() error {
 		if err := json.Unmarshal(one, &l); err != nil {
 			return fmt.Errorf("%s:%d: %w; remove the folder to start without nodes", s.path(), s.lines, err)
 		}
+		if l.Node != nil {
+			l.Node.convertSteps()
+		}
 		s.apply(l)
 	}
 }

@@ -3,6 +3,8 @@ package simulated
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +103,186 @@ func TestMisbehaviourInServices(t *testing.T) {
 	}
 }
 
-func TestInvalidSetup(t *testing.T) {
-	b := setUp(t, "timing: {make: 0s, start: 0s}")
-	b.mustSet(withSetup("pc1", "on", "nonsense", `{\"kind\":7}`, command))
-	b.expectSteps(time.Second, "e:failed1 e:failed1 e:done ready ")
+func TestSetupThatCannotBeSimulated(t *testing.T) {
+	b := setUp(t, "")
+	for rule, item := range map[string]string{
+		"not JSON":      `nonsense`,
+		"no kind":       `{}`,
+		"a number":      `{\"kind\":7}`,
+		"unknown kind":  `{\"kind\":\"compile\"}`,
+		"unknown key":   `{\"kind\":\"execute\",\"colour\":\"blue\"}`,
+		"one operation": `{\"kind\":\"execute\",\"operation\":\"rest\"}`,
+	} {
+		for _, noop := range []bool{true, false} {
+			changes, err := b.accept(noop, withSetup("pc1", "on", command, item))
+			e, _ := changes["a"]["error"].(map[string]any)
+			if err != nil || e["kind"] != "unsupported" || !strings.HasPrefix(e["message"].(string), "step 2 of setup ") {
+				t.Errorf("%s, noop %v: %v, %v", rule, noop, changes, err)
+			}
+		}
+	}
+	b.expect(0, "a", "absent")
+}
+
+// staged returns a step of a stage, with more members.
+func staged(stage int, more string) string {
+	return fmt.Sprintf(`{\"kind\":\"execute\",\"stage\":%d,\"command\":\"true\"%s}`, stage, strings.ReplaceAll(more, `"`, `\"`))
+}
+
+func (b *bench) setStage(stage string) {
+	b.t.Helper()
+	b.mustSet(`[{"name":"a","should":{"setup_stage":"` + stage + `"}}]`)
+	if got := b.getNode("a").Text(provider.AttrSetupStage); got != stage {
+		b.t.Fatalf("setup_stage is %q, want %q", got, stage)
+	}
+}
+
+const noTimes = "timing: {make: 0s, start: 0s, stop: 0s, restart: 0s, users: 0s, remove: 1s, execute: 10s}\n"
+
+func TestStages(t *testing.T) {
+	b := setUp(t, noTimes)
+	once := `{\"kind\":\"execute\",\"stage\":1,\"command\":\"exit 7 # to fail once\"}`
+	disk := `{\"kind\":\"disk\",\"stage\":2,\"size\":100,\"fstype\":\"ext4\",\"install_path\":\"/srv\"}`
+	data := `{\"kind\":\"userdata\",\"stage\":2,\"url\":\"data:,x\"}`
+	b.mustSet(withSetup("pc1", "on", command, fails, staged(1, ""), once, staged(1, ""), disk, data))
+	b.setStage("0")
+	b.expectSteps(20*time.Second, "e:done e:failed1 e:waiting e:waiting e:waiting d:waiting u:waiting ready ")
+	b.expectSteps(time.Hour, "e:done e:failed1 e:waiting e:waiting e:waiting d:waiting u:waiting ready ")
+	b.setStage("1")
+	b.expectSteps(0, "e:done e:failed1 e:running e:waiting e:waiting d:waiting u:waiting changing executing")
+	b.expectSteps(20*time.Second, "e:done e:failed1 e:done e:failed1 e:waiting d:waiting u:waiting ready ")
+	b.mustSet(`[{"name":"a","should":{"restart_serial":"1"}}]`) // begins no step
+	b.expectSteps(time.Hour, "e:done e:failed1 e:done e:failed1 e:waiting d:waiting u:waiting ready ")
+	before := provider.ObservedNode(b.getNode("a")).Services
+	b.setStage("0")
+	b.expectSteps(time.Hour, "e:done e:failed1 e:done e:failed1 e:waiting d:waiting u:waiting ready ")
+	b.setStage("1")
+	b.expectSteps(0, "e:done e:failed1 e:done e:running e:waiting d:waiting u:waiting changing executing")
+	b.expectSteps(20*time.Second, "e:done e:failed1 e:done e:done e:done d:waiting u:waiting ready ")
+	after := provider.ObservedNode(b.getNode("a")).Services
+	if !before[2].Began.Equal(after[2].Began) || !after[3].Began.After(before[3].Ended) || !after[3].Ended.Equal(after[4].Began) {
+		t.Errorf("times before %v and after %v", before, after)
+	}
+	b.setStage("2")
+	b.expectSteps(19*time.Second, "e:done e:failed1 e:done e:done e:done d:done u:running changing running cloud-init")
+	b.expectSteps(time.Second, "e:done e:failed1 e:done e:done e:done d:done u:done ready ")
+	b.setStage("-1") // and all failed steps once more
+	b.setStage("0")
+	b.expectSteps(9*time.Second, "e:done e:running e:done e:done e:done d:done u:done ready ")
+}
+
+func TestStageFallsWhileStepRuns(t *testing.T) {
+	b := setUp(t, noTimes)
+	b.mustSet(withSetup("pc1", "on", command, staged(1, ""), staged(1, "")))
+	b.setStage("1")
+	b.expectSteps(5*time.Second, "e:running e:running e:waiting changing executing") // beside stage 0
+	b.setStage("0")
+	b.expectSteps(0, "e:running e:failed143 e:waiting changing executing")
+	b.setStage("-1")
+	b.expectSteps(0, "e:failed143 e:failed143 e:waiting ready ")
+	b.setStage("0")
+	b.setStage("1")
+	b.expectSteps(20*time.Second, "e:done e:done e:done ready ")
+	if got := provider.ObservedNode(b.getNode("a")).Services[0]; got.Ended.Sub(got.Began) != 10*time.Second {
+		t.Errorf("the second run took from %v to %v", got.Began, got.Ended)
+	}
+}
+
+func TestRunningStepFailsWithItsNode(t *testing.T) {
+	for _, change := range []string{`"power":"off"`, `"restart_serial":"1"`} {
+		b := setUp(t, noTimes)
+		b.mustSet(withSetup("pc1", "on", command, command, staged(1, ""), staged(1, "")))
+		b.now = b.now.Add(time.Second)
+		b.mustSet(`[{"name":"a","should":{` + change + `}}]`)
+		b.mustSet(`[{"name":"a","should":{"power":"on"}}]`)
+		b.expectSteps(10*time.Second, "e:failed143 e:done e:waiting e:waiting ready ") // the next one goes on
+		b.setStage("1")
+		b.now = b.now.Add(time.Second)
+		b.mustSet(strings.Replace(`[{"name":"a","should":{`+change+`}}]`, `"1"`, `"2"`, 1))
+		b.mustSet(`[{"name":"a","should":{"power":"on"}}]`)
+		b.expectSteps(time.Minute, "e:failed143 e:done e:failed143 e:waiting ready ") // but not in later stages
+	}
+}
+
+func TestBackground(t *testing.T) {
+	b := setUp(t, strings.Replace(noTimes, "10s", "1h", 1))
+	b.mustSet(withSetup("pc1", "on", staged(0, `,"background":true`), staged(0, `,"background":false`), staged(1, ""), staged(1, `,"background":true`)))
+	b.expectSteps(59*time.Minute, "e:done e:running e:waiting e:waiting changing executing")
+	b.expectSteps(time.Minute, "e:done e:done e:waiting e:waiting ready ")
+	b.setStage("1")
+	b.expectSteps(59*time.Minute, "e:done e:done e:running e:waiting changing executing")
+	b.expectSteps(time.Minute, "e:done e:done e:done e:done ready ")
+}
+
+func TestOperations(t *testing.T) {
+	b := setUp(t, noTimes)
+	operation := func(name string) string { return `,"operation":"` + name + `"` }
+	b.mustSet(withSetup("pc1", "on", staged(0, operation("start")), staged(1, operation("start")), staged(0, operation("stop")), staged(1, operation("stop")), staged(0, operation("uninstall"))))
+	b.expectSteps(10*time.Second, "e:done e:waiting e:waiting e:waiting e:waiting ready ")
+	first := provider.ObservedNode(b.getNode("a")).Services[0]
+	b.mustSet(`[{"name":"a","should":{"restart_serial":"1"}}]`)
+	b.mustSet(`[{"name":"a","should":{"power":"off"}}]`)
+	b.expectSteps(9*time.Second, "e:done e:waiting e:running e:waiting e:waiting changing executing")
+	b.expectSteps(time.Second, "e:done e:waiting e:done e:waiting e:waiting ready ")
+	b.mustSet(`[{"name":"a","should":{"power":"on"}}]`)
+	b.expectSteps(0, "e:running e:waiting e:done e:waiting e:waiting changing executing")
+	if again := provider.ObservedNode(b.getNode("a")).Services[0]; again.Began.Sub(first.Began) != 20*time.Second {
+		t.Errorf("the start step began at %v and then at %v", first.Began, again.Began)
+	}
+	b.now = b.now.Add(time.Minute)
+	b.mustSet(`[{"name":"a","should":{"power":"off","setup_stage":"-1"}}]`)
+	b.expectSteps(0, "e:done e:waiting e:done e:waiting e:waiting ready ")
+	b.mustSet(`[{"name":"a","should":{"power":"on","setup_stage":"1"}}]`)
+	b.expectSteps(20*time.Second, "e:done e:done e:done e:waiting e:waiting ready ")
+	b.mustSet(`[{"name":"a","should":{"ensure":"absent"}}]`)
+	b.expectSteps(10*time.Second, "e:done e:done e:done e:waiting e:done changing wiping")
+	b.expect(time.Second, "a", "absent")
+
+	// At the end of the lease.
+	b.mustSet(withSetup("pc1", "on", staged(0, operation("uninstall"))))
+	b.mustSet(`[{"name":"a","should":{"ensure":"absent","setup_stage":"-1"}}]`)
+	b.expect(time.Second, "a", "absent")
+}
+
+func TestOperationsAreBounded(t *testing.T) {
+	b := setUp(t, strings.Replace(noTimes, "10s", "40s", 1))
+	stop := staged(0, `,"operation":"stop"`)
+	b.mustSet(withSetup("pc1", "on", stop, stop, stop))
+	b.mustSet(`[{"name":"a","should":{"power":"off"}}]`)
+	b.expectSteps(time.Minute-time.Millisecond, "e:done e:running e:waiting changing executing")
+	b.expectSteps(time.Millisecond, "e:done e:failed143 e:waiting ready ")
+}
+
+func TestMisbehaviourEndsWithReruns(t *testing.T) {
+	b := setUp(t, noTimes+"components: [{name: pc1, behaviour: fail, on: [execute], times: 1}]")
+	b.mustSet(withSetup("pc1", "on", command, staged(1, "")))
+	b.expectSteps(10*time.Second, "e:failed1 e:waiting ready ")
+	b.setStage("-1")
+	b.setStage("0")
+	b.expectSteps(10*time.Second, "e:done e:waiting ready ")
+}
+
+func TestRefusedStages(t *testing.T) {
+	b := setUp(t, noTimes)
+	b.mustSet(withSetup("pc1", "on", command))
+	for _, stage := range []string{"", "one", "-2", "1.5"} {
+		changes, err := b.accept(false, `[{"name":"a","should":{"setup_stage":"`+stage+`"}}]`)
+		if e, _ := changes["a"]["error"].(map[string]any); err != nil || e["kind"] != "failed" {
+			t.Errorf("%q: %v, %v", stage, changes, err)
+		}
+	}
+}
+
+func TestStepsOfRelease01(t *testing.T) {
+	b := setUp(t, noTimes)
+	b.mustSet(withSetup("pc1", "on", command))
+	log := filepath.Join(b.state, "log")
+	text := `{"node":{"name":"a","component":"pc1","power":"on","doing":"make","ready_at":"2026-01-02T03:04:05Z","steps_at":"2026-01-02T03:04:05Z",` +
+		`"steps":[{"kind":"install","lasts":1000000000},{"kind":"execute","lasts":2000000000,"exit":1,"fails":"no"}]}}` + "\n"
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.expectSteps(2*time.Second, "i:done e:running changing executing")
+	b.mustSet(`[{"name":"a","should":{"users":["{}"]}}]`)
+	b.expectSteps(time.Second, "i:done e:failed1 ready ")
 }
