@@ -1,5 +1,7 @@
 package am
 
+import "slices"
+
 // AllocationState is the state of a sliver's reservation; the value is the wire word.
 type AllocationState string
 
@@ -48,8 +50,19 @@ const (
 	ActionStop              Event = "geni_stop"
 	ActionUpdateUsers       Event = "geni_update_users"
 	ActionUpdateUsersCancel Event = "geni_updating_users_cancel"
+	ActionSetup             Event = "patchbay_setup"
 
 	EventDone   Event = "done"    // the task succeeded
 	EventGaveUp Event = "gave up" // the runner makes no more attempts
 	EventLost   Event = "lost"    // a resource that existed has disappeared or failed
 )
+
+// Events of the journal that change no status: a stage of a plan has ended on all nodes, and a step
+// of a sliver has failed.
+const (
+	EventStageEnded = "setup stage ended"
+	EventStepFailed = "setup step failed"
+)
+
+// IsAction reports whether clients can request the event as an operational action.
+func (e Event) IsAction() bool { return slices.Contains(Actions, e) }

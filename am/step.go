@@ -65,16 +65,22 @@ func (s *Sliver) StepFailure() string {
 		if failed++; failed > 1 {
 			return
 		}
-		why := r.Message
-		if why == "" {
-			why = fmt.Sprintf("it ended with status %d", r.Exit)
-		}
-		text = fmt.Sprintf("%s, %s: %s", s.StepName(i), s.Setup[i].Summary(), why)
+		text = s.StepFailureText(i)
 	})
 	if failed > 1 {
 		text += fmt.Sprintf("; and %d more failed", failed-1)
 	}
 	return text
+}
+
+// StepFailureText returns the name of the failed step i and the reason of its failure.
+func (s *Sliver) StepFailureText(i int) string {
+	r := &s.Observed.Services[i]
+	why := r.Message
+	if why == "" {
+		why = fmt.Sprintf("it ended with status %d", r.Exit)
+	}
+	return fmt.Sprintf("%s, %s: %s", s.StepName(i), s.Setup[i].Summary(), why)
 }
 
 // StepProgress returns the numbers of steps in each state, as text. It returns "" if the

@@ -33,9 +33,13 @@ var Transitions = []Transition{
 
 	{notReady, ActionStart, configuring, "switch on"},
 	{notReady, ActionStop, notReady, "already off: nothing to do"},
+	{notReady, ActionSetup, notReady, "remembered: run failed steps of the setup again when it is on"},
 	{notReady, EventLost, failed, ""},
 
 	{configuring, ActionStart, configuring, "already being switched on: nothing to do"},
+	{configuring, ActionStop, stopping, "switch off; files stay, and the running steps fail"},
+	{configuring, ActionUpdateUsers, configuring, "replace the keys of the users listed in geni_users"},
+	{configuring, ActionSetup, configuring, "run failed steps of the setup again, and go on"},
 	{configuring, EventShutdown, stopping, "freeze for inspection"},
 	{configuring, EventDone, ready, ""},
 	{configuring, EventGaveUp, failed, ""},
@@ -44,6 +48,7 @@ var Transitions = []Transition{
 	{ready, ActionRestart, configuring, "switch off and on; files stay"},
 	{ready, ActionStop, stopping, "switch off; files stay"},
 	{ready, ActionUpdateUsers, updatingUsers, "replace the keys of the users listed in geni_users"},
+	{ready, ActionSetup, configuring, "run failed steps of the setup again, and go on"},
 	{ready, EventShutdown, stopping, "freeze for inspection"},
 	{ready, EventLost, failed, ""},
 
@@ -57,6 +62,8 @@ var Transitions = []Transition{
 	{updatingUsers, EventDone, ready, ""},
 	{updatingUsers, EventGaveUp, ready, ""},
 	{updatingUsers, EventLost, failed, ""},
+
+	{failed, ActionSetup, configuring, "run failed steps of the setup again, if nothing else has failed"},
 }
 
 // ProvisionedTransitions apply to a provisioned sliver in every operational state that has no
@@ -90,7 +97,7 @@ const StartState = NotReady
 var AdvertisedStates = []OperationalState{NotReady, Configuring, Ready, Stopping, UpdatingUsers, Failed}
 
 // Actions are the operational actions, in the order of the advertisement.
-var Actions = []Event{ActionStart, ActionRestart, ActionStop, ActionUpdateUsers, ActionUpdateUsersCancel}
+var Actions = []Event{ActionStart, ActionRestart, ActionStop, ActionUpdateUsers, ActionUpdateUsersCancel, ActionSetup}
 
 // ParseAction returns the action that a client named. It returns an Unsupported error
 // for an unknown or empty name.
@@ -167,7 +174,7 @@ func refusal(s Status, e Event) error {
 	}
 	var can, in []string // the actions possible now; the states in which e is possible
 	for _, t := range Transitions {
-		if t.From == s && strings.HasPrefix(string(t.Event), "geni_") {
+		if t.From == s && t.Event.IsAction() {
 			can = append(can, string(t.Event))
 		}
 		if t.Event == e && t.From.Allocation == Provisioned && !slices.Contains(in, string(t.From.Operational)) {

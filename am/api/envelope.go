@@ -164,7 +164,11 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	if r.ClientID != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_client_id", Value: r.ClientID})
 	}
-	if m := cmp.Or(r.Observed.Message, r.StepProgress()); m != "" {
+	m := cmp.Or(r.Observed.Message, r.StepProgress())
+	if r.Plan != "" {
+		m = strings.TrimSuffix(r.Plan+"; "+m, "; ")
+	}
+	if m != "" {
 		s = append(s, xmlrpc.Member{Name: "geni_resource_status", Value: oneLine(m)})
 	}
 	return s

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/xmlrpc"
@@ -42,14 +44,26 @@ func (t *detailWriter) services(x *am.Sliver) []xmlrpc.Value {
 		list = append(list, xmlrpc.Struct{
 			{Name: "step", Value: i + 1},
 			{Name: "kind", Value: x.Setup[i].Kind},
+			{Name: "stage", Value: x.Setup[i].Stage},
+			{Name: "operation", Value: x.Setup[i].Operation},
 			{Name: "what", Value: oneLine(x.Setup[i].Summary())},
 			{Name: "state", Value: string(r.State)},
+			{Name: "began", Value: stepTime(r.Began)},
+			{Name: "ended", Value: stepTime(r.Ended)},
 			{Name: "exit", Value: r.Exit},
 			{Name: "message", Value: oneLine(r.Message)},
 			{Name: "output", Value: output},
 		})
 	}
 	return list
+}
+
+// stepTime returns "" for a time that the provider has not reported.
+func stepTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return formatTime(t)
 }
 
 // interfaceList returns all interfaces, or none if the interfaces of the answer would

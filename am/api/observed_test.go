@@ -67,9 +67,9 @@ func TestServicesAndMeansOfLinksAreTold(t *testing.T) {
 		x.Error = x.StepFailure()
 	})
 	services := []xmlrpc.Value{
-		xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "what", Value: `http://example.org/\u00e4.tgz`}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 4},
+		xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "stage", Value: 0}, {Name: "operation", Value: ""}, {Name: "what", Value: `http://example.org/\u00e4.tgz`}, {Name: "state", Value: "failed"}, {Name: "began", Value: ""}, {Name: "ended", Value: ""}, {Name: "exit", Value: 4},
 			{Name: "message", Value: `no \u201croute\u201d`}, {Name: "output", Value: "<\\u00e4>\n\t&\\u2028"}},
-		xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "what", Value: `echo b...`}, {Name: "state", Value: "running"}, {Name: "exit", Value: 0},
+		xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "stage", Value: 0}, {Name: "operation", Value: ""}, {Name: "what", Value: `echo b...`}, {Name: "state", Value: "running"}, {Name: "began", Value: ""}, {Name: "ended", Value: ""}, {Name: "exit", Value: 0},
 			{Name: "message", Value: ""}, {Name: "output", Value: ""}},
 	}
 	interfaces := []xmlrpc.Value{
@@ -163,9 +163,9 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 		}
 		return request(b.String())
 	}
-	alice.call("Allocate", slice, creds(cred), of(64), opts()).want(t, "as much as there may be", am.Success)
+	alice.call("Allocate", slice, creds(cred), of(63), opts()).want(t, "as much as there may be", am.Success)
 	slice, cred = alice.slice("s2", time.Hour)
-	a := alice.call("Allocate", slice, creds(cred), of(65), opts()).want(t, "more", am.TooBig)
+	a := alice.call("Allocate", slice, creds(cred), of(64), opts()).want(t, "more", am.TooBig)
 	if !strings.Contains(a.output, "the limit is 4194304") {
 		t.Error(a.output)
 	}

@@ -11,6 +11,7 @@ import (
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+	"patchbay/rspec/setup"
 )
 
 // expectedStates is what the API, and what clients expect of it, say of each
@@ -32,10 +33,11 @@ Delete                      gone      gone    gone        gone        gone      
 Shutdown                    =         =       =           stopping    stopping       =        stopping       =
 geni_start                  13        =       configuring =           =              13       =              13
 geni_restart                13        13      13          13          configuring    13       13             13
-geni_stop                   13        =       =           13          stopping       =        13             13
-geni_update_users           13        7       7           7           updating_users 7        7              7
+geni_stop                   13        =       =           stopping    stopping       =        13             13
+geni_update_users           13        7       7           =           updating_users 7        7              7
 geni_updating_users_cancel  13        13      13          13          13             13       ready          13
 geni_update_users_cancel    13        13      13          13          13             13       ready          13
+patchbay_setup              13        13      =           =           configuring    13       13             configuring
 geni_reload                 13        13      13          13          13             13       13             13
 reboot                      13        13      13          13          13             13       13             13
 (empty)                     13        13      13          13          13             13       13             13
@@ -164,12 +166,14 @@ func (b *bench) put(slivers ...am.Sliver) {
 	}
 }
 
-// in is a sliver in a state.
+// in is a sliver in a state, with a failed step if it is provisioned.
 func in(s am.Sliver, state string) am.Sliver {
 	s.Status = column(state)
 	if s.Status.Allocation == am.Provisioned {
 		s.Expires = s.Expires.Add(24 * time.Hour)
 		s.Desired.Present = true
+		s.Setup = []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "false"}}
+		s.Observed.Services = []am.StepReport{{State: am.StepFailed}}
 	}
 	return s
 }

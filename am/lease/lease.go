@@ -30,7 +30,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 			gone = append(gone, s)
 			continue
 		}
-		s.Status, s.Desired, s.Error = to, am.Desired{}, ""
+		s.Status, s.Desired, s.Error = to, am.Desired{Uninstall: e == am.EventDelete && s.HasUninstall()}, ""
 		s.Generation++
 		kept = append(kept, s)
 	}

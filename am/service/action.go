@@ -20,6 +20,7 @@ type ActionOptions struct {
 // goals are the goals of the tasks that actions create.
 var goals = map[am.Event]am.Goal{
 	am.ActionStart: am.GoalStart, am.ActionStop: am.GoalStop, am.ActionRestart: am.GoalRestart, am.ActionUpdateUsers: am.GoalUsers,
+	am.ActionSetup: am.GoalSetup,
 }
 
 // PerformOperationalAction changes the state of slivers by the transition table (AM API v3). A
@@ -39,8 +40,19 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			return err
 		}
 	}
+	var setups continuation
+	var finish func(*store.View, *store.ChangeSet, []am.Sliver) error
+	if action == am.ActionSetup {
+		prepare = func(*store.View, urn.URN) error { // a decision may run more than once
+			setups = continuation{o.Call, map[urn.URN]bool{}, map[string]bool{}}
+			return nil
+		}
+		finish = func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
+			return setups.others(v, cs, before)
+		}
+	}
 	out, err := s.run(ctx, change{
-		event: string(action), grant: g, targets: t, call: o.Call,
+		event: string(action), grant: g, targets: t, call: o.Call, finish: finish,
 		onlyState: am.Provisioned,
 		errNone:   am.Errorf(am.Unsupported, "%s is not possible: no sliver of slice %s is provisioned; Provision it first", action, t.Slice).About(t.Slice),
 		prepare:   prepare,
@@ -57,7 +69,11 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 				}
 				return nil
 			}
-			if status == x.Status { // no change
+			switch {
+			case action == am.ActionSetup:
+				return setups.sliver(v, cs, x, status)
+			case action == am.ActionUpdateUsers && status == x.Status: // while its setup goes on
+			case status == x.Status: // no change
 				return nil
 			}
 			x.Status, x.Error = status, ""
@@ -74,7 +90,11 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 			}
 			// If the action cancels an update of users, the task of the update stays. The sliver
 			// is ready again at once, and it still gets the desired accounts.
-			if goal, ok := goals[action]; ok {
+			goal, ok := goals[action]
+			if t, _, err := v.Task(x.URN); err == nil && action == am.ActionUpdateUsers && status.Operational == am.Configuring {
+				goal = t.Goal // which the task of the update replaces
+			}
+			if ok {
 				queueTask(cs, v, x, goal, o.Call)
 			}
 			cs.PutSliver(*x)

@@ -3,7 +3,6 @@ package service
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/am"
@@ -128,7 +127,7 @@ func stateMachine(v *inventory.Inventory) rspec.Machine {
 				continue
 			}
 			switch next := string(t.To.Operational); {
-			case strings.HasPrefix(string(t.Event), "geni_"):
+			case t.Event.IsAction():
 				state.Actions = append(state.Actions, rspec.Action{Name: string(t.Event), Next: next, Description: t.Description})
 			case t.Event == am.EventDone:
 				state.Waits = append(state.Waits, rspec.Wait{Type: "geni_success", Next: next})

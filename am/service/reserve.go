@@ -274,7 +274,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 		slivers[i] = x
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, planSetup(binding.Nodes, slivers)
+	return slivers, binding, s.planSetup(binding.Nodes, slivers)
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails

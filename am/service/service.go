@@ -70,6 +70,11 @@ type Config struct {
 	// Silent reports whether a provider has not answered for too long, and the time of its last
 	// answer. If Silent is nil, all providers count as answering.
 	Silent func(provider string) (since time.Time, silent bool)
+	// HasStages reports whether a provider carries out steps with stages and operations. Decisions
+	// call it, so it does not wait. If it is nil, all providers do.
+	HasStages func(provider string) bool
+	// LiveOutput returns the last output of a running step; "" if it is unknown. It may be nil.
+	LiveOutput func(sliver urn.URN, step int) string
 	// Prober runs dry runs for reservations; nil for no dry runs.
 	Prober Prober
 	// Settled returns the last revision whose journal entries all have lines in the audit
@@ -135,6 +140,9 @@ type Report struct {
 	am.Sliver
 	// Failed is the reason why a call with best effort did not change the sliver; "" if it did.
 	Failed string
+	// Plan describes the stage that the sliver waits for, such as "stage 2 of 3, 4 of 6 nodes"; ""
+	// if it waits for none.
+	Plan string
 }
 
 // Outcome is the result of a method.

@@ -2,9 +2,12 @@ package service
 
 import (
 	"encoding/json"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/binder"
+	"patchbay/am/store"
+	"patchbay/am/urn"
 	"patchbay/rspec/setup"
 )
 
@@ -13,7 +16,7 @@ import (
 const maxSetupBytes = 4 << 20
 
 // planSetup sets the steps of the slivers, which belong to the bound nodes in the same order.
-func planSetup(bound []binder.Bound, slivers []am.Sliver) error {
+func (s *Service) planSetup(bound []binder.Bound, slivers []am.Sliver) error {
 	nodes := make([]setup.Node, len(slivers))
 	for i := range slivers {
 		x := &slivers[i]
@@ -30,6 +33,74 @@ func planSetup(bound []binder.Bound, slivers []am.Sliver) error {
 	}
 	if n > maxSetupBytes {
 		return am.Errorf(am.TooBig, "the services of the nodes take %d bytes; the limit is %d; put scripts into an archive that is fetched over http, or request fewer nodes at a time", n, maxSetupBytes)
+	}
+	return s.checkStages(slivers)
+}
+
+// continuation continues the plans of the slivers of one call of patchbay_setup.
+type continuation struct {
+	call      Call
+	called    map[urn.URN]bool
+	documents map[string]bool // of the slivers whose plan goes on
+}
+
+// sliver makes the failed steps of a sliver run again, and gives it the status. It changes nothing if the sliver's steps are
+// done or still run.
+func (c *continuation) sliver(v *store.View, cs *store.ChangeSet, x *am.Sliver, status am.Status) error {
+	c.called[x.URN] = true
+	failed := x.FailedStep()
+	if x.Status.Operational == am.Failed && failed < 0 {
+		return am.Errorf(am.Unsupported, "%s cannot mend sliver %s: no step of its setup has failed, but the node: %s; Delete it", am.ActionSetup, x.ClientID, x.Error).About(x.URN)
+	}
+	if failed < 0 && x.SetupStopped == "" {
+		return nil
+	}
+	if failed >= 0 {
+		x.Desired.Stage = min(x.Desired.Stage, x.Setup[failed].Stage-1)
+	}
+	c.documents[x.Document] = true
+	c.reopen(v, cs, x, status)
+	return nil
+}
+
+// others continues the plans on the other slivers of the documents.
+func (c *continuation) others(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {
+	if len(c.documents) == 0 {
+		return nil
+	}
+	all, err := v.SliversOf(before[0].Slice)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		s := &all[i]
+		if !c.documents[s.Document] || c.called[s.URN] || s.SetupStopped == "" || !s.Live(v.Now()) {
+			continue
+		}
+		if status, err := am.Next(s.Status, am.ActionSetup); err == nil {
+			c.reopen(v, cs, s, status)
+		}
+	}
+	return nil
+}
+
+// reopen makes the sliver wait for its steps again.
+func (c *continuation) reopen(v *store.View, cs *store.ChangeSet, s *am.Sliver, status am.Status) {
+	s.Status, s.Error, s.SetupStopped, s.SetupBegan = status, "", "", v.Now().UTC()
+	if s.Desired.On {
+		queueTask(cs, v, s, am.GoalSetup, c.call)
+	}
+	cs.PutSliver(*s)
+}
+
+// checkStages refuses steps that the provider of their node cannot carry out.
+func (s *Service) checkStages(slivers []am.Sliver) error {
+	for i := range slivers {
+		x := &slivers[i]
+		n := slices.IndexFunc(x.Setup, func(y setup.Step) bool { return !y.IsPlain() })
+		if n >= 0 && s.cfg.HasStages != nil && !s.cfg.HasStages(x.Provider) {
+			return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s runs only plain install and execute services, and %s, %s, is more (a stage, parameters, an operation, a script, an archive with owners, user data or a disk); leave that out, or request another component", x.ClientID, x.ComponentName, x.StepName(n), x.Setup[n].Summary())
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -23,7 +24,7 @@ func (s *Service) Status(_ context.Context, g credentials.Grant, t Targets, c Ca
 		out = Outcome{Slice: r.slice, Slivers: append(reportsOf(r.slivers), r.absent(v.Now())...)}
 		return nil
 	})
-	s.noteSilentProviders(out.Slivers)
+	s.addObserved(out.Slivers)
 	return out, s.withHistory(err)
 }
 
@@ -48,7 +49,7 @@ func (s *Service) SliverStatus(_ context.Context, g credentials.Grant, slice urn
 		out.Slivers, out.Shutdown = reportsOf(live), !rec.Shutdown.IsZero()
 		return err
 	})
-	s.noteSilentProviders(out.Slivers)
+	s.addObserved(out.Slivers)
 	return out, s.withHistory(err)
 }
 
@@ -75,8 +76,49 @@ func (s *Service) Describe(ctx context.Context, g credentials.Grant, t Targets, 
 		out.Notices = []string{s.withHistory(empty).Error()}
 	}
 	out.Manifest, out.Slivers = manifest, append(out.Slivers, absent...)
-	s.noteSilentProviders(out.Slivers)
+	s.addObserved(out.Slivers)
 	return out, nil
+}
+
+// addObserved adds what the records do not have: the stage of the plan of each sliver, the outputs of
+// running steps, and errors for slivers whose provider does not answer.
+func (s *Service) addObserved(all []Report) {
+	addPlans(all)
+	for i := range all {
+		x := &all[i].Sliver
+		if s.cfg.LiveOutput == nil || len(x.Setup) == 0 {
+			continue
+		}
+		x.Observed.Services = slices.Clone(x.Observed.Services)
+		for n := range x.Observed.Services {
+			if r := &x.Observed.Services[n]; r.State == am.StepRunning {
+				r.Output = s.cfg.LiveOutput(x.URN, n)
+			}
+		}
+	}
+	s.noteSilentProviders(all)
+}
+
+// addPlans describes the stage of each sliver's plan. If the reports lack slivers of a document, the
+// text counts only those that they have.
+func addPlans(all []Report) {
+	documents := map[string][]am.Sliver{}
+	for i := range all {
+		if x := &all[i].Sliver; len(x.Setup) > 0 {
+			documents[x.Document] = append(documents[x.Document], *x)
+		}
+	}
+	plans := map[string]am.SetupPlan{}
+	for id, slivers := range documents {
+		if slices.ContainsFunc(slivers, func(x am.Sliver) bool { return x.HasStages() }) {
+			plans[id] = am.PlanOf(slivers)
+		}
+	}
+	for i := range all {
+		if p, ok := plans[all[i].Sliver.Document]; ok && all[i].Sliver.SetupOpen() {
+			all[i].Plan = p.Text()
+		}
+	}
 }
 
 // noteSilentProviders sets an error for slivers whose provider does not answer, unless they have

@@ -108,6 +108,8 @@ func (s *Site) openAggregate(context.Context) error {
 		EndLeases:             s.runner.EndLeases,
 		Settled:               s.audit.Settled,
 		Silent:                s.runner.Silent,
+		HasStages:             s.providers.HasStages,
+		LiveOutput:            s.runner.LiveOutput,
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),

@@ -179,6 +179,13 @@ func (s *ProviderSet) DryRunProvider(name string) (_ dryrun.Provider, ok bool) {
 	return p, true
 }
 
+// HasStages reports whether a provider carries out steps with stages and operations. It returns
+// false if the provider is not open yet.
+func (s *ProviderSet) HasStages(name string) bool {
+	p := s.openProvider(name)
+	return p != nil && p.Has(provider.AttrSetupStage)
+}
+
 // openProvider returns nil if the provider is not open.
 func (s *ProviderSet) openProvider(name string) *provider.Provider {
 	s.mu.Lock()

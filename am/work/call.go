@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"patchbay/am"
 	"patchbay/inventory/provider"
 )
 
@@ -299,6 +300,12 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 		}
 		j.due = now.Add(j.poll)
 		j.poll = min(j.poll*3/2, l.r.limits.PollMax)
+		if o.open {
+			j.poll = min(j.poll, l.r.limits.PollStage)
+			if j.task.Goal == am.GoalMake {
+				j.task.Goal = am.GoalStart
+			}
+		}
 	case needSet:
 		j.missing, j.sliver.Observed = false, o.observed
 		j.setting, j.is, j.due = true, o.is, now

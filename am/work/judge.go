@@ -32,9 +32,11 @@ type outcome struct {
 	text     string // the error, or the missing parts of a done sliver, for the experimenter
 	is       provider.Resource
 	observed am.Observed
-	vanished bool          // the get did not find the resource, and a second get must confirm that
-	keep     bool          // the resource stays, although it has failed
-	delay    time.Duration // the wait before a retry
+	vanished bool           // the get did not find the resource, and a second get must confirm that
+	keep     bool           // the resource stays, although it has failed
+	open     bool           // the resource is ready, but its sliver waits for steps of its plan
+	live     map[int]string // outputs of the running steps, by index
+	delay    time.Duration  // the wait before a retry
 }
 
 // item is one sliver in a call of a provider. Its fields are copies from the job at the start
@@ -74,7 +76,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	}
 	r := res.Resource
 	want := wanted(p, i)
-	o := outcome{is: r, observed: observed(&i.sliver, r)}
+	o := outcome{is: r, observed: observed(&i.sliver, r), live: provider.LiveOutputs(r)}
 	if n := len(want.List(provider.AttrInterfaces)); n > provider.MaxItems {
 		o.verdict, o.text = giveUp, fmt.Sprintf("it has %d interfaces, and a node can have %d; request fewer on each node", n, provider.MaxItems)
 		return o
@@ -101,6 +103,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	switch {
 	case same && i.removes() && !changing:
 		o.verdict = gone // this provider can only switch nodes off
+	case same && (state == provider.StateReady || changing) && i.waitsForSteps(p, o.observed):
+		o.verdict, o.open = wait, true
 	case same && state == provider.StateReady:
 		i.finishReady(p, &o)
 	case !same && !i.asked:
@@ -113,6 +117,14 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		o.verdict, o.text = retry, "its provider accepted a change that has not happened: "+strings.Join(slices.Sorted(maps.Keys(diff)), ", ")
 	}
 	return o
+}
+
+// waitsForSteps reports whether the sliver, as observed now, waits for steps of its plan. The
+// provider says ready between two stages.
+func (i *item) waitsForSteps(p Provider, now am.Observed) bool {
+	s := i.sliver
+	s.Observed = now
+	return p.Reports(provider.AttrSetupStage) && s.SetupOpen()
 }
 
 // finishReady sets the verdict done, unless a service has failed and services must succeed.

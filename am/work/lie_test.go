@@ -121,7 +121,7 @@ func TestWhateverAProviderSays(t *testing.T) {
 			l.lies["a-1"] = true
 			start(e)
 			e.within(time.Hour, "it has failed", func() bool { return e.sliver("a-1").Status == failed })
-		}, `geni_failed "its provider accepted a change that has not happened: client_id, component, ensure, hostname, image, power, restart_serial, slice_urn, sliver_type, sliver_urn"`, "none"},
+		}, `geni_failed "its provider accepted a change that has not happened: client_id, component, ensure, hostname, image, power, restart_serial, setup_stage, slice_urn, sliver_type, sliver_urn"`, "none"},
 		{"one attribute never follows: the same, and what was made is undone", func(e *env, l *liar) {
 			l.look = bend("image", "other")
 			start(e)

@@ -14,6 +14,9 @@ type Limits struct {
 	// PollMin and PollMax are the shortest and longest wait between two gets of a resource that
 	// is changing; defaults 100 ms and 2 s.
 	PollMin, PollMax time.Duration
+	// PollStage is the longest wait between two gets of a resource that waits for steps of its
+	// plan; default 400 ms.
+	PollStage time.Duration
 	// Get and Set are the longest durations of a get and a set call of a provider; defaults 60
 	// s and 15 s. A provider can request longer ones in its metadata.
 	Get, Set time.Duration
@@ -51,6 +54,7 @@ func (l Limits) withDefaults() Limits {
 	l.Sweep = cmp.Or(l.Sweep, 30*time.Second)
 	l.PollMin = cmp.Or(l.PollMin, 100*time.Millisecond)
 	l.PollMax = cmp.Or(l.PollMax, 2*time.Second)
+	l.PollStage = cmp.Or(l.PollStage, 400*time.Millisecond)
 	l.Get = cmp.Or(l.Get, time.Minute)
 	l.Set = cmp.Or(l.Set, 15*time.Second)
 	l.RetryMin = cmp.Or(l.RetryMin, 500*time.Millisecond)

@@ -97,6 +97,9 @@ func missingParts(p Provider, s *am.Sliver) string {
 	if failed := s.StepFailure(); failed != "" {
 		all = append(all, failed)
 	}
+	if s.SetupStopped != "" {
+		all = append(all, s.SetupStopped)
+	}
 	if o := s.Observed; o.State == provider.StateReady && o.Message != "" {
 		all = append(all, o.Message)
 	}

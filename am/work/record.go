@@ -15,6 +15,9 @@ import (
 func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) error {
 	changed := false
 	for n, i := range items {
+		if outcomes[n].is != nil {
+			r.noteLive(&i.sliver, outcomes[n].live)
+		}
 		changed = changed || changesRecord(i, outcomes[n])
 	}
 	if !changed {
@@ -49,6 +52,7 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	if err == nil {
 		for n, i := range items {
 			r.logOutcome(i, outcomes[n])
+			r.notePlan(&i.sliver)
 		}
 		r.reportFound(foundNew)
 	}
@@ -79,7 +83,7 @@ func (r *Runner) reportFound(isNew bool) {
 func changesRecord(i *item, o outcome) bool {
 	switch o.verdict {
 	case wait:
-		return clearsError(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed)
+		return clearsError(&i.sliver, o) || !reflect.DeepEqual(o.observed, i.sliver.Observed) || o.open && i.task.Goal == am.GoalMake
 	case needSet:
 		return !reflect.DeepEqual(o.observed, i.sliver.Observed)
 	case unavailable:
@@ -121,8 +125,14 @@ func applyOutcome(v *store.View, cs *store.ChangeSet, s am.Sliver, t am.Task, o 
 		cs.PutSliver(s)
 		return
 	}
+	logFailedSteps(v, cs, &s, o.observed, t.Request)
 	s.Observed = o.observed
 	switch o.verdict {
+	case wait:
+		if o.open && t.Goal == am.GoalMake { // the node exists, so it is not undone if its plan fails
+			s.Status, t.Goal = am.After(s.Status, am.EventDone, am.ActionStart), am.GoalStart
+			cs.PutTask(t)
+		}
 	case done:
 		s.Status = am.Done(s.Status, t.Goal, s.Desired.On)
 		if s.Status.Operational != am.Failed { // a failed sliver keeps its error, even when it is switched off

@@ -68,6 +68,7 @@ type Runner struct {
 	repairs       repairs       // when drifted slivers were repaired
 	polls         polls         // whether providers answer
 
+	plans   plans
 	orphans orphanSet
 
 	failures atomic.Int64 // see TaskFailures
@@ -78,7 +79,7 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), sweepRequests: make(chan struct{}, 1), orphans: orphanSet{recheck: make(chan struct{}, 1)}}
+	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), sweepRequests: make(chan struct{}, 1), plans: plans{wake: make(chan struct{}, 1)}, orphans: orphanSet{recheck: make(chan struct{}, 1)}}
 }
 
 // Wake makes the runner read new tasks and leases from the store now. It never blocks.
@@ -115,6 +116,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	others.Go(func() { r.sweep(ctx) })
 	others.Go(func() { r.watchOrphans(ctx) })
+	others.Go(func() { r.runPlans(ctx) })
 	others.Go(func() { r.poll(ctx) })
 	err := newLoop(r).run(ctx)
 	cancel()

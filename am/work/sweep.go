@@ -223,6 +223,9 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 	r.reportFound(foundNew)
 	for _, put := range cs.Put {
 		s, ok := put.Value.(am.Sliver)
+		if ok {
+			r.notePlan(&s)
+		}
 		switch {
 		case !ok || s.Error == "":
 		case isDrift(s.Error):
@@ -246,6 +249,7 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 // that were still running when the sliver became ready.
 func (r *Runner) recordChanges(v *store.View, cs *store.ChangeSet, p Provider, s *am.Sliver, state am.Observed) {
 	before := missingParts(p, s)
+	logFailedSteps(v, cs, s, state, "")
 	s.Observed = state
 	failed := s.StepFailure()
 	switch {

@@ -102,10 +102,14 @@ func (a account) complete() account {
 // hostname is the node's own host name. The function portName returns the name of a physical
 // interface that the sliver's record does not name; if portName is nil or returns "", the
 // name comes from the interface's URN. For a sliver that must not exist, the resource has
-// only the attributes "name" and "ensure".
+// only the attributes "name" and "ensure", and "setup_stage" if steps for Uninstall must not run.
 func DesiredNode(s *am.Sliver, component, hostname string, portName func(urn.URN) string) Resource {
 	if !s.Desired.Present {
-		return Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
+		r := Resource{AttrName: s.URN.Name, AttrEnsure: Absent}
+		if !s.Desired.Uninstall && s.HasUninstall() {
+			r[AttrSetupStage] = "-1"
+		}
+		return r
 	}
 	r := Resource{
 		AttrName:          s.URN.Name,
@@ -124,6 +128,13 @@ func DesiredNode(s *am.Sliver, component, hostname string, portName func(urn.URN
 	}
 	if s.Desired.On {
 		r[AttrPower] = On
+	}
+	if len(s.Setup) > 0 {
+		stage := s.Desired.Stage
+		if s.Frozen { // the steps for Stop do not run either
+			stage = -1
+		}
+		r[AttrSetupStage] = strconv.Itoa(stage)
 	}
 	return r
 }
@@ -172,6 +183,9 @@ func ObservedNode(r Resource) am.Observed {
 	o.MACs, o.Emulators = macsAndEmulators(r.List(AttrInterfaces))
 	if o.State == "" {
 		o.State = StateReady
+	}
+	if stage, err := strconv.Atoi(r.Text(AttrSetupStage)); err == nil {
+		o.Stage = stage
 	}
 	if p := r.Text(AttrProxy); isEndpoint(p) && strings.Contains(p, "@") {
 		o.Proxy = p

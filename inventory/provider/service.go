@@ -95,6 +95,25 @@ func (t *timestamp) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// LiveOutputs returns the outputs of the running steps of a node, by the index of the step. They
+// are not part of the observed state, because they change with every poll.
+func LiveOutputs(r Resource) (outputs map[int]string) {
+	for i, text := range r.List(AttrServices) {
+		var x struct {
+			State  am.StepState `json:"state"`
+			Output string       `json:"output"`
+		}
+		if json.Unmarshal([]byte(text), &x) != nil || x.State != am.StepRunning || x.Output == "" {
+			continue
+		}
+		if outputs == nil {
+			outputs = map[int]string{}
+		}
+		outputs[i] = lastLines(x.Output, maxOutput)
+	}
+	return outputs
+}
+
 // lastLines returns the end of text, at most limit bytes, as printable lines. A carriage
 // return ends a line; other control characters are removed.
 func lastLines(text string, limit int) string {

@@ -1,0 +1,240 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+)
+
+// planInterval is the interval at which open plans are compared with their times and with slivers
+// that have left them. Everything else wakes the plans at once.
+const planInterval = time.Second
+
+// plans raises the stages of the plans of documents.
+type plans struct {
+	mu   sync.Mutex
+	due  map[plan]bool
+	wake chan struct{}
+	live map[string]map[int]string // outputs of running steps, by sliver
+}
+
+// plan names the plan of one request document.
+type plan struct {
+	slice    urn.URN
+	document string
+}
+
+// notePlan must be called after the commit of a change of a sliver.
+func (r *Runner) notePlan(s *am.Sliver) {
+	if len(s.Setup) == 0 || s.Document == "" {
+		return
+	}
+	r.plans.mu.Lock()
+	if r.plans.due == nil {
+		r.plans.due = map[plan]bool{}
+	}
+	r.plans.due[plan{s.Slice, s.Document}] = true
+	r.plans.mu.Unlock()
+	wake(r.plans.wake)
+}
+
+// takePlans returns the plans that are due, and forgets them.
+func (r *Runner) takePlans() map[plan]bool {
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	due := r.plans.due
+	r.plans.due = nil
+	return due
+}
+
+// runPlans advances the plans of documents until ctx ends. All state is in the store: at its start it
+// reads every sliver once.
+func (r *Runner) runPlans(ctx context.Context) {
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		return v.Slivers(func(s am.Sliver) bool { r.notePlan(&s); return ctx.Err() == nil })
+	})
+	if err != nil && ctx.Err() == nil {
+		r.cfg.Log.Error("cannot read the plans of setups", "error", err)
+	}
+	open := map[plan]bool{}
+	for ctx.Err() == nil {
+		for p := range r.takePlans() {
+			open[p] = true
+		}
+		for p := range open {
+			isOpen, err := r.advancePlan(ctx, p)
+			if err != nil && ctx.Err() == nil {
+				r.cfg.Log.Error("cannot continue the plan of a setup", "document", p.document, "error", err)
+			} else if !isOpen {
+				delete(open, p)
+			}
+		}
+		pause := time.Minute
+		if len(open) > 0 {
+			pause = planInterval
+		}
+		sleepUntil(ctx, pause, r.plans.wake)
+	}
+}
+
+// advancePlan starts the next stage if the last one has ended on all nodes, or stops a plan that
+// has failed or takes too long. It reports whether the plan goes on.
+func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, err error) {
+	var cs store.ChangeSet
+	decide := func(v *store.View) (store.ChangeSet, error) {
+		cs, isOpen, err = r.nextStage(v, p)
+		return cs, err
+	}
+	err = r.cfg.Store.Read(func(v *store.View) error { _, err := decide(v); return err })
+	if err != nil || cs.Empty() {
+		return isOpen, err
+	}
+	if err = r.cfg.Store.Commit(ctx, decide); err == nil {
+		wake(r.tasks)
+	}
+	return isOpen, err
+}
+
+// nextStage returns the changes of a plan.
+func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, err error) {
+	var slivers []am.Sliver
+	stages := false
+	err = v.EachOf(p.slice, func(store.Key) bool { return false }, func(s am.Sliver) bool {
+		if s.Document == p.document {
+			slivers = append(slivers, s)
+			stages = stages || s.HasStages()
+		}
+		return true
+	})
+	if err != nil || !stages {
+		return cs, false, err
+	}
+	now := v.Now().UTC()
+	state := am.PlanOf(slivers)
+	if state.Began.IsZero() {
+		if !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.ReadyForSteps() }) {
+			return cs, false, nil
+		}
+		state.Began = now
+		setBegan(&cs, slivers, now)
+	}
+	if state.Stage == state.Stages {
+		setBegan(&cs, slivers, time.Time{})
+		logStage(v, &cs, p.slice, slivers, state.Stages-1)
+		return cs, false, nil
+	}
+	stop := ""
+	late := now.Sub(state.Began) > state.Limit
+	switch {
+	case state.Failure != "":
+		stop = "not run: " + state.Failure
+	case late:
+		stop = fmt.Sprintf("the deadline of %v passed in %s", state.Limit, state.Text())
+	}
+	isFirst := !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.InStage(state.Stage) })
+	raised := false
+	for i := range slivers {
+		s := &slivers[i]
+		isOpen = isOpen || s.SetupOpen()
+		switch {
+		case stop != "" && s.SetupOpen() && (late || !s.StageRuns()):
+			s.SetupStopped = stop
+			if late { // the provider ends the running steps
+				s.Desired.Stage = min(s.Desired.Stage, s.OpenStage()-1)
+			}
+		case stop == "" && s.Desired.Stage < state.Stage && s.MayRaise(state.Stage):
+			s.Desired.Stage, raised = state.Stage, true
+		default:
+			continue
+		}
+		if err := changeStage(v, &cs, s); err != nil {
+			return cs, isOpen, err
+		}
+	}
+	if raised && isFirst {
+		logStage(v, &cs, p.slice, slivers, state.Stage-1)
+	}
+	return cs, isOpen, nil
+}
+
+// setBegan records the time from which the limit of the plan counts; zero when the plan has ended.
+func setBegan(cs *store.ChangeSet, slivers []am.Sliver, at time.Time) {
+	for i := range slivers {
+		if s := &slivers[i]; s.InPlan() {
+			s.SetupBegan = at
+			cs.PutSliver(*s)
+		}
+	}
+}
+
+// changeStage stores the sliver, and makes the runner send its new stage if the sliver is on.
+func changeStage(v *store.View, cs *store.ChangeSet, s *am.Sliver) error {
+	t, _, err := v.Task(s.URN)
+	if errors.Is(err, store.ErrNotFound) {
+		t, err = am.Task{Sliver: s.URN, Goal: am.GoalSetup, Since: v.Now()}, nil
+		if !s.Desired.On { // geni_start will send it
+			cs.PutSliver(*s)
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.Generation++
+	t.Generation, t.Attempt, t.NotBefore = s.Generation, 0, time.Time{}
+	cs.PutSliver(*s)
+	cs.PutTask(t)
+	return nil
+}
+
+func logStage(v *store.View, cs *store.ChangeSet, slice urn.URN, slivers []am.Sliver, stage int) {
+	var ended []urn.URN
+	for i := range slivers {
+		if s := &slivers[i]; s.InStage(stage) {
+			ended = append(ended, s.URN)
+		}
+	}
+	cs.Log(am.JournalEntry{At: v.Now(), Event: am.EventStageEnded, Slice: slice, Slivers: ended, Text: fmt.Sprintf("stage %d", stage)})
+}
+
+// logFailedSteps adds a journal entry for each step that has failed since the last observation.
+func logFailedSteps(v *store.View, cs *store.ChangeSet, s *am.Sliver, now am.Observed, request string) {
+	was := s.Observed.Services
+	for i := range min(len(s.Setup), len(now.Services)) {
+		if now.Services[i].State != am.StepFailed || i < len(was) && was[i].State == am.StepFailed {
+			continue
+		}
+		after := *s
+		after.Observed = now
+		cs.Log(am.JournalEntry{At: v.Now(), Event: am.EventStepFailed, Request: request, Slice: s.Slice, Slivers: []urn.URN{s.URN}, Text: after.StepFailureText(i)})
+	}
+}
+
+// noteLive keeps the outputs of a sliver's running steps.
+func (r *Runner) noteLive(s *am.Sliver, live map[int]string) {
+	key := s.URN.Key()
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	if live == nil {
+		delete(r.plans.live, key)
+		return
+	}
+	if r.plans.live == nil {
+		r.plans.live = map[string]map[int]string{}
+	}
+	r.plans.live[key] = live
+}
+
+// LiveOutput returns the last output of a running step of a sliver; "" if it is unknown.
+func (r *Runner) LiveOutput(sliver urn.URN, step int) string {
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	return r.plans.live[sliver.Key()][step]
+}
