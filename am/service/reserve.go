@@ -265,7 +265,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	slivers := make([]am.Sliver, len(binding.Nodes))
 	for i, b := range binding.Nodes {
 		x := newSliver(inv, r.slice, &b, &held.hostnames)
-		x.Ordinal, x.Document = i, doc.ID
+		x.Ordinal, x.Document, x.SetupLimit = i, doc.ID, r.request.SetupLimit
 		x.Status, x.Created, x.RequestedEnd = status, now, requested
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
 		if err := s.setReservationLease(now, by, requested, &x); err != nil {
