@@ -3,6 +3,7 @@ package testbed
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"patchbay/inventory/local"
@@ -33,6 +34,7 @@ type requestedChanges struct {
 	SliverURN     *string   `json:"sliver_urn"`
 	Interfaces    *[]string `json:"interfaces"`
 	Setup         *[]string `json:"setup"` // of a new node only
+	SetupStage    *string   `json:"setup_stage"`
 }
 
 // textAttribute has the requested value of an attribute (nil: no change), and its field in the
@@ -57,6 +59,7 @@ func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 		{"restart_serial", changes.RestartSerial, &a.RestartSerial, false, true},
 		{"client_id", changes.ClientID, &a.ClientID, false, true},
 		{"sliver_urn", changes.SliverURN, &a.SliverURN, false, true},
+		{"setup_stage", changes.SetupStage, &a.SetupStage, false, false},
 	}
 }
 
@@ -101,6 +104,9 @@ func (changes *requestedChanges) apply(a *desired) error {
 		return refusalf(provider.Failed, "power is %.40q; it must be on or off", a.Power)
 	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
 		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
+	}
+	if n := a.stage(); n < minStage || n > maxStage || changes.SetupStage != nil && strconv.Itoa(n) != *changes.SetupStage {
+		return refusalf(provider.Failed, "setup_stage is %.40q; it must be a whole number from %d to %d", a.SetupStage, minStage, maxStage)
 	}
 	for _, text := range changes.textAttributes(a) {
 		if text.free && (len(*text.current) > maxText || !isOneLine(*text.current)) {
@@ -177,8 +183,20 @@ func (a *desired) attributes() provider.Resource {
 		provider.AttrEnsure: provider.Present, provider.AttrComponent: a.Component, provider.AttrSliverType: a.SliverType,
 		provider.AttrImage: a.Image, provider.AttrHostname: a.Hostname, provider.AttrPower: a.Power,
 		provider.AttrRestartSerial: a.RestartSerial, provider.AttrUsers: users, provider.AttrClientID: a.ClientID,
-		provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
+		provider.AttrSetupStage: strconv.Itoa(a.stage()), provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
+}
+
+// Bounds of the attribute "setup_stage".
+const (
+	minStage = -1
+	maxStage = 99
+)
+
+// stage returns the attribute "setup_stage" as a number, or 0 if it is empty or no number.
+func (a *desired) stage() int {
+	n, _ := strconv.Atoi(a.SetupStage)
+	return n
 }
 
 // hostname returns the first eight characters of the node's id if no hostname is requested.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -148,6 +149,7 @@ func (m *doubleRuntime) listen(network string) ([]*os.File, error) {
 
 // exec starts a step or waits for one, as package setup does in a node.
 func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio []*os.File, gone <-chan struct{}) {
+	_ = m.w.waitWhileSlow("setup "+words[1], gone)
 	if err := m.operation("setup " + words[1]); err != nil {
 		_ = c.Send(agentAnswer{Error: err.Error()})
 		return
@@ -177,6 +179,9 @@ func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio 
 		_ = reports.Encode(setup.Report{State: setup.Waiting})
 		return
 	}
+	if words[1] == "end" {
+		m.w.endStep(id, words[2], setup.Report{State: setup.Failed, Exit: 143, Message: setup.EndedEarly})
+	}
 	if r := m.w.stepReport(step); !r.Ended() {
 		_ = reports.Encode(setup.Report{State: setup.Running, Progress: "45 %"})
 		select {
@@ -202,15 +207,21 @@ func (m *doubleRuntime) beginStep(s *fakeSystem, id, number string, input []byte
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	key := id + " " + number
-	if step := m.w.steps[key]; step != nil {
-		return step.report, nil
-	}
 	step := &doubleStep{report: setup.Report{State: setup.Running}, ended: make(chan struct{})}
 	if err := json.Unmarshal(input, &step.order); err != nil {
 		return setup.Report{}, err
 	}
+	begun := key
+	if n := step.order.Attempt; n > 0 {
+		begun += fmt.Sprintf(" attempt %d", n)
+	}
+	if last := m.w.steps[key]; last != nil && last.order.Attempt >= step.order.Attempt {
+		return last.report, nil
+	} else if last != nil && !last.report.Ended() {
+		m.w.wrong = append(m.w.wrong, begun+" begins while an earlier one runs")
+	}
 	m.w.steps[key] = step
-	m.w.begun = append(m.w.begun, key)
+	m.w.begun = append(m.w.begun, begun)
 	if r, ok := m.w.results[step.order.URL+step.order.Command]; ok {
 		step.report = r
 		close(step.ended)

@@ -133,8 +133,8 @@ func (s *stepRunner) items(limit int) []string {
 // items bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
 func (j *stepJournal) items(maxOutput int) []string {
 	all := make([]string, 0, len(j.Steps))
-	waiting := j.waitReason()
-	for _, step := range j.Steps {
+	waiting := j.waitReasons()
+	for i, step := range j.Steps {
 		item := object{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
 			item["exit"] = step.Exit
@@ -146,8 +146,8 @@ func (j *stepJournal) items(maxOutput int) []string {
 		case maxOutput == 0:
 		case step.Message != "":
 			item["message"] = step.Message
-		case step.State == setup.Waiting && waiting != "":
-			item["message"] = waiting
+		case waiting[i] != "":
+			item["message"] = waiting[i]
 		case step.State == setup.Running && step.Interruption != "":
 			item["message"] = "the node stopped while this step was running; the result of the step is reported when the node runs again"
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"patchbay/inventory/local/hostalloc"
@@ -60,7 +61,9 @@ func (t *Testbed) loadNode(nc *nodeController) bool {
 		err = nc.readInterfaces(&nc.rec)
 	}
 	if err == nil {
-		nc.steps = loadStepRunner(nc, nc.rec)
+		if nc.steps = loadStepRunner(nc, nc.rec); nc.steps != nil {
+			nc.rec.Desired.SetupStage = strconv.Itoa(nc.steps.journal.Stage)
+		}
 		return true
 	}
 	nc.rec = record{Desired: desired{Component: t.settings.Component, Power: provider.Off}, Change: 1}

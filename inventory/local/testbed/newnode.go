@@ -89,7 +89,7 @@ func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	if err := durable.WriteFile(filepath.Join(nc.dir(), hostKeyFile), private, 0o600); err != nil {
 		return err
 	}
-	if err := nc.saveSteps(steps); err != nil {
+	if err := nc.saveSteps(steps, rec.Desired.stage()); err != nil {
 		return err
 	}
 	if err := nc.saveRecord(*rec); err != nil {

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,7 +49,7 @@ func (s *site) awaitSteps(name string) []stepState {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		all := s.stepStates(name)
-		if j := (stepJournal{Steps: all}); len(all) > 0 && j.allEnded() {
+		if len(all) > 0 && !slices.ContainsFunc(all, func(s stepState) bool { return !s.Ended() }) {
 			return all
 		}
 		if time.Now().After(end) {

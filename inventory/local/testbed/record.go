@@ -53,6 +53,9 @@ type desired struct {
 	ClientID      string   `json:"client_id,omitempty"`
 	SliceURN      string   `json:"slice_urn,omitempty"`
 	SliverURN     string   `json:"sliver_urn,omitempty"`
+	// SetupStage is canonical; empty, as in old records, means "0". For a node with steps, the
+	// journal of the steps counts instead.
+	SetupStage string `json:"setup_stage,omitempty"`
 	// Interfaces are the items of the attribute "interfaces", without the keys that get adds.
 	Interfaces []string `json:"interfaces,omitempty"`
 }

@@ -121,6 +121,12 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	if change == nil || noop {
 		return change, nil
 	}
+	if nc.steps != nil && next.stage() != nc.rec.Desired.stage() {
+		if err := nc.steps.setStage(next.stage()); err != nil {
+			return nil, err
+		}
+		nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has
+	}
 	rec := nc.rec
 	rec.Desired, rec.Change = next, rec.Change+1
 	err := nc.saveRecord(rec)
@@ -142,7 +148,7 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 	if !isID(u.Name) {
 		return nil, refusalf(provider.Failed, "%.80q cannot be the name of a node; it must be a UUID", u.Name)
 	}
-	next := desired{Power: provider.On}
+	next := desired{Power: provider.On, SetupStage: "0"}
 	if err := u.Changes.apply(&next); err != nil {
 		return nil, err
 	}

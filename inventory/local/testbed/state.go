@@ -128,7 +128,7 @@ type nodeController struct {
 	interfaces   []iface
 	network      *network    // its links; nil if it has none
 	excessWeight int         // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
-	steps        *stepRunner // installs and executes; nil if there are none
+	steps        *stepRunner // the steps of its setup; nil if there are none
 	broken       string      // why the node can only be removed, as shown to its user
 
 	once         sync.Once      // starts the goroutine
@@ -359,40 +359,57 @@ type cachedManifest struct {
 }
 
 // stepState is a step of a node's setup and its result. Begun means that the node has
-// confirmed the start. From then on this program only waits for the end of the step.
+// confirmed the start of the attempt. From then on this program only waits for the end of the step.
 type stepState struct {
-	Kind string `json:"kind"`
+	Kind      string `json:"kind"`
+	Stage     int    `json:"stage,omitempty"`
+	Operation string `json:"operation,omitempty"`
 	setup.Report
 	Begun bool `json:"begun,omitempty"`
 	// Interruption says how the node ended while the step ran; "" if the node did not end.
 	Interruption string `json:"cut,omitempty"`
+	// Ending means that the stage was withdrawn while the step ran: the node must end the step.
+	Ending bool `json:"ending,omitempty"`
+	// Again means that the stage was allowed again before that end: the step then runs again.
+	Again bool `json:"again,omitempty"`
 }
 
 // stepJournal is services.json. A step is recorded as running before it is started. So
-// a waiting step was never started, and an ended step is never started again.
+// a waiting step was never started in its next attempt, and an ended step is not started again
+// unless the journal makes it wait again.
 type stepJournal struct {
 	Steps []stepState `json:"steps"`
-	// Installing is the total duration of the installs that have ended, in ns.
+	// Stage is the highest stage whose steps may run, the attribute "setup_stage". Of the stages
+	// from First, each begins after the one before it; they were allowed at the same time.
+	Stage int `json:"stage,omitempty"`
+	First int `json:"first,omitempty"`
+	// Installing is the total duration of the installs that have ended, in ns. Executes is when
+	// the first execute was started. Both count since steps were last allowed to run.
 	Installing time.Duration `json:"installing,omitempty"`
-	// Executes is when the first execute was started.
-	Executes time.Time `json:"executes,omitzero"`
+	Executes   time.Time     `json:"executes,omitzero"`
 }
 
-// stepRunner runs the steps of a node one after the other, in its own goroutine, while the
-// node runs.
+// stepRunner runs the steps of a node while the node runs: those of a stage one after the other,
+// beside those of earlier stages that still run.
 type stepRunner struct {
 	nc *nodeController
-	// Only the controller's goroutine uses stop and done, to end the stepRunner's goroutine
-	// and wait for its end.
+	// Only the controller's goroutine uses stop and done, to end the stepRunner's goroutines
+	// and wait for their end.
 	stop context.CancelFunc
 	done chan struct{}
 
-	installStarted time.Time // start of the current install; zero: none is running
+	changed chan struct{} // capacity 1: another stage is allowed
+	saving  sync.Mutex    // held while the journal is changed and written; locked after nc.mu
 
-	mu       sync.Mutex  // guards the fields below; locked after nc.mu
-	journal  stepJournal // as on disk; only the stepRunner's goroutine changes it
-	progress string      // of the running step
-	allEnded bool
+	mu      sync.Mutex  // guards the fields below; locked after saving
+	journal stepJournal // as on disk
+	live    []liveStep  // by step
+}
+
+// liveStep is what is known of a running step besides the journal.
+type liveStep struct {
+	progress string
+	endWait  context.CancelFunc // ends the call that waits for the step; nil: there is none
 }
 
 // foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags

@@ -1,25 +1,22 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/provider"
 )
 
-const journalFile = "services.json"
-
-// installsTime bounds the total time of a node's installs; after it, no further install is
-// started. The manager counts the node as failed after an hour. Until then, the last install
-// can still end and the executes can run.
+// installsTime bounds the total time of a node's installs since steps were allowed last; after it,
+// no further install is started. The manager counts the node as failed after an hour. Until then,
+// the last install can still end and the executes can run.
 const installsTime = 30 * time.Minute
 
 // Limits of attempts for one step.
@@ -32,54 +29,6 @@ const (
 // that sends many reports.
 const reportPause = 100 * time.Millisecond
 
-func newStepRunner(nc *nodeController, steps []setup.Step) *stepRunner {
-	s := &stepRunner{nc: nc}
-	for _, step := range steps {
-		s.journal.Steps = append(s.journal.Steps, stepState{Kind: step.Kind, Report: setup.Report{State: setup.Waiting}})
-	}
-	return s
-}
-
-func loadStepRunner(nc *nodeController, rec record) *stepRunner {
-	if rec.Steps == 0 {
-		return nil
-	}
-	s := &stepRunner{nc: nc}
-	err := readJSON(nc.dir(), journalFile, &s.journal)
-	if errors.Is(err, fs.ErrNotExist) {
-		var steps []setup.Step
-		if err = readJSON(nc.dir(), stepsFile, &steps); err == nil {
-			s = newStepRunner(nc, steps)
-		}
-	}
-	if err == nil && len(s.journal.Steps) != rec.Steps {
-		err = fmt.Errorf("the journal has %d steps, and the node has %d", len(s.journal.Steps), rec.Steps)
-	}
-	if err != nil { // rather skip all steps than run one twice
-		nc.t.log.Error("the journal of a node's setup is damaged; no further step is run", "node", nc.id, "error", err)
-		s.journal = stepJournal{Steps: make([]stepState, rec.Steps)}
-		for i := range s.journal.Steps {
-			s.journal.Steps[i] = stepState{Kind: setup.Execute, Report: lostReport("its journal is damaged; no further step is run")}
-		}
-	}
-	s.allEnded = s.journal.allEnded()
-	return s
-}
-
-// lostReport returns a failure with exit status 255, for a step whose result is missing.
-func lostReport(message string) setup.Report {
-	return setup.Report{State: setup.Failed, Exit: 255, Message: message}
-}
-
-func (j *stepJournal) allEnded() bool {
-	for _, step := range j.Steps {
-		if !step.Ended() {
-			return false
-		}
-	}
-	return true
-}
-
 // startSteps must be called after the logins are proven. The result mustWait means that the node
 // is not ready until steps end. If wait is 0, the node waits until a step ends; otherwise at
 // most for that time.
@@ -90,35 +39,54 @@ func (nc *nodeController) startSteps(rec record) (mustWait bool, wait time.Durat
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.allEnded {
+	open := s.journal.openSteps()
+	if !slices.Contains(open, true) {
 		return false, 0
+	}
+	if s.stop != nil && isClosed(s.done) { // it had no more to do
+		s.stop = nil
 	}
 	if s.stop == nil {
 		ctx, cancel := context.WithCancel(nc.t.ctx)
 		s.stop, s.done = cancel, make(chan struct{})
-		done, account := s.done, ""
-		if users, err := parseUsers(rec.Desired.Users); err == nil && len(users) > 0 {
-			account = users[0].Login
-		}
+		done, account := s.done, firstAccount(rec)
 		nc.t.work.Go(func() {
+			defer nc.wake() // a stage may have been allowed since the last look at the journal
 			defer close(done)
 			s.run(ctx, account)
 		})
 	}
-	for _, step := range s.journal.Steps {
-		if step.Kind == setup.Install && !step.Ended() {
+	for i, step := range s.journal.Steps {
+		switch {
+		case !open[i] || step.Stage > s.journal.Stage:
+		case step.Kind != setup.Execute || s.journal.Executes.IsZero():
 			return true, 0
+		default:
+			wait = s.journal.executesLeft(nc.t.settings.ServicesWait)
 		}
 	}
-	if s.journal.Executes.IsZero() {
-		return true, 0
-	}
-	since := time.Since(s.journal.Executes)
-	wait = nc.t.settings.ServicesWait - since
-	return since >= 0 && wait > 0, wait // a clock that was set back must not block the node
+	return wait > 0, wait
 }
 
-// stopSteps waits for the end of the stepRunner's goroutine. Steps inside the node may continue.
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// firstAccount returns the account that owns what steps make. It is empty, which means root, if
+// the node has no account.
+func firstAccount(rec record) string {
+	if users, err := parseUsers(rec.Desired.Users); err == nil && len(users) > 0 {
+		return users[0].Login
+	}
+	return ""
+}
+
+// stopSteps waits for the end of the stepRunner's goroutines. Steps inside the node may continue.
 func (nc *nodeController) stopSteps() {
 	s := nc.steps
 	if s == nil || s.stop == nil {
@@ -139,31 +107,43 @@ func (nc *nodeController) reportSteps(change uint64) {
 	}
 }
 
+// progressText describes the first step that has not ended in the last of the stages that run.
 func (s *stepRunner) progressText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	doing := map[string]string{setup.Install: "installing", setup.Execute: "executing"}
-	number, of := map[string]int{}, map[string]int{}
-	for _, step := range s.journal.Steps {
-		of[step.Kind]++
-	}
-	for _, step := range s.journal.Steps {
-		number[step.Kind]++
-		if step.Ended() {
-			continue
+	current := -1
+	for i, open := range s.journal.openSteps() {
+		if step := &s.journal.Steps[i]; open && (current < 0 || step.Stage > s.journal.Steps[current].Stage) {
+			current = i
 		}
-		text := fmt.Sprintf("%s %d of %d", doing[step.Kind], number[step.Kind], of[step.Kind])
-		if s.progress != "" {
-			text += ": " + s.progress
-		}
-		return text
 	}
-	return "being set up"
+	if current < 0 {
+		return "being set up"
+	}
+	number, of, now := 0, 0, &s.journal.Steps[current]
+	for i, step := range s.journal.Steps {
+		if step.Kind == now.Kind && step.Stage == now.Stage && step.inPlan() {
+			of++
+			if i <= current {
+				number++
+			}
+		}
+	}
+	text := map[string]string{setup.Install: "installing", setup.Execute: "executing"}[now.Kind]
+	text = fmt.Sprintf("%s %d of %d", cmp.Or(text, "setting up"), number, of)
+	if now.Stage > 0 {
+		text = fmt.Sprintf("stage %d: %s", now.Stage, text)
+	}
+	if progress := s.live[current].progress; progress != "" {
+		text += ": " + progress
+	}
+	return text
 }
 
-func (s *stepRunner) setProgress(progress string) {
+// setProgress keeps the progress of a running step.
+func (s *stepRunner) setProgress(i int, r setup.Report) {
 	s.mu.Lock()
-	s.progress = progress
+	s.live[i].progress = r.Progress
 	s.mu.Unlock()
 	s.showProgress()
 }
@@ -177,16 +157,37 @@ func (s *stepRunner) showProgress() {
 	}
 }
 
-// updateJournal retries until the journal is saved. It returns false if ctx ends first.
-func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) bool {
-	next := s.journal // changed only by this goroutine
-	next.Steps = append([]stepState(nil), next.Steps...)
-	f(&next)
+// step returns the current state of a step.
+func (s *stepRunner) step(i int) stepState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.journal.Steps[i]
+}
+
+// saveJournal makes one attempt to save a changed journal, and fails if it is not saved.
+func (s *stepRunner) saveJournal(change func(j *stepJournal)) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	next := s.journal
+	next.Steps = slices.Clone(next.Steps)
+	change(&next)
 	next.shrinkOutputs()
+	if err := s.nc.t.write(s.nc.dir(), journalFile, next); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal = next
+	return nil
+}
+
+// updateJournal retries until the journal is saved. It returns false if ctx ends first.
+func (s *stepRunner) updateJournal(ctx context.Context, change func(j *stepJournal)) bool {
 	for n := 1; ; n++ {
-		err := s.nc.t.write(s.nc.dir(), journalFile, next)
+		err := s.saveJournal(change)
 		if err == nil {
-			break
+			s.showProgress()
+			return true
 		}
 		s.nc.t.log.Error("cannot save the journal of a node's setup; retrying", "node", s.nc.id, "error", err)
 		sleep(ctx, time.Duration(min(n, maxPause))*s.nc.t.pause)
@@ -194,65 +195,127 @@ func (s *stepRunner) updateJournal(ctx context.Context, f func(j *stepJournal)) 
 			return false
 		}
 	}
-	s.mu.Lock()
-	s.journal, s.progress, s.allEnded = next, "", next.allEnded()
-	s.mu.Unlock()
-	s.showProgress()
-	return true
 }
 
-// endStep returns false if ctx ended before the result was saved.
-func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report) bool {
-	r = s.journal.Steps[i].outcome(r)
-	r.Progress = ""
-	begun := s.installStarted
-	s.installStarted = time.Time{}
-	ok := s.updateJournal(ctx, func(j *stepJournal) {
-		j.Steps[i].Report = r
-		if !begun.IsZero() {
-			j.Installing += time.Since(begun)
+// setStage allows the steps up to another stage. nc.mu is held.
+func (s *stepRunner) setStage(stage int) error {
+	if err := s.saveJournal(func(j *stepJournal) { j.setStage(stage) }); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, step := range s.journal.Steps {
+		if end := s.live[i].endWait; step.Ending && end != nil {
+			end()
 		}
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// endStep returns false if ctx ended before the result was saved. The parameter took is the
+// duration of an install.
+func (s *stepRunner) endStep(ctx context.Context, i int, r setup.Report, took time.Duration) bool {
+	ok := s.updateJournal(ctx, func(j *stepJournal) {
+		j.Steps[i].end(r)
+		j.Installing += took
 	})
-	if ok && r.State == setup.Failed {
-		s.nc.t.log.Info("a step of a node's setup failed", "node", s.nc.id, "step", i+1, "status", r.Exit, "message", r.Message)
+	s.setProgress(i, setup.Report{})
+	if step := s.step(i); ok && step.State == setup.Failed {
+		s.nc.t.log.Info("a step of a node's setup failed", "node", s.nc.id, "step", i+1, "status", step.Exit, "message", step.Message)
 	}
 	s.nc.wake()
 	return ok
 }
 
-// run expects the node's first account; "" means root.
+// run starts the steps that can run, until no step is left that can. It expects the node's first
+// account; "" means root.
 func (s *stepRunner) run(ctx context.Context, account string) {
 	steps, err := s.nc.readSteps()
-	for i := range s.journal.Steps {
-		switch {
-		case s.journal.Steps[i].Ended():
-		case err != nil:
-			s.nc.t.log.Error("the setup of a node cannot be read", "node", s.nc.id, "error", err)
-			s.endStep(ctx, i, lostReport("the description of the step is lost; the testbed's operators can see why in the log"))
-		case s.isOutOfTime(i):
-			s.endStep(ctx, i, lostReport(fmt.Sprintf("it was not started, since the installs before it took the maximum of %.0f minutes; make them smaller, or download in an execute, in the background", installsTime.Minutes())))
-		default:
-			if s.journal.Steps[i].Kind == setup.Install {
-				s.installStarted = time.Now()
+	if err != nil {
+		s.nc.t.log.Error("the setup of a node cannot be read", "node", s.nc.id, "error", err)
+		steps = nil
+	}
+	ended, active := make(chan int, len(s.live)), map[int]bool{}
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	for ctx.Err() == nil {
+		open, startable, wait := s.next()
+		for _, i := range startable {
+			if active[i] {
+				continue
 			}
-			s.runStep(ctx, i, setup.Assignment{Step: steps[i], Account: account, NoEgress: !s.nc.t.settings.Outbound})
+			active[i] = true
+			workers.Go(func() {
+				if steps == nil {
+					s.endStep(ctx, i, lostReport("the description of the step is lost; the testbed's operators can see why in the log"), 0)
+				} else {
+					s.runStep(ctx, i, setup.Assignment{Step: steps[i], Account: account, NoEgress: !s.nc.t.settings.Outbound})
+				}
+				ended <- i // never blocks: a step has one worker at a time
+			})
 		}
-		if ctx.Err() != nil {
+		if !open {
 			return
 		}
+		var later <-chan time.Time
+		if wait > 0 {
+			later = time.After(wait)
+		}
+		select {
+		case i := <-ended:
+			delete(active, i)
+		case <-s.changed:
+		case <-later:
+		case <-ctx.Done():
+		}
 	}
+}
+
+// next returns the running steps and those that can be started. The result open is false if
+// there is none, and none will be without a change of the allowed stage. If wait is not 0, more
+// steps can be started after that time.
+func (s *stepRunner) next() (open bool, steps []int, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.journal.openSteps()
+	wait = s.journal.executesLeft(s.nc.t.settings.ServicesWait)
+	for i, step := range s.journal.Steps {
+		if all[i] && (step.State == setup.Running || !s.journal.isBlocked(i, all, wait == 0)) {
+			steps = append(steps, i)
+		}
+	}
+	return slices.Contains(all, true), steps, wait
 }
 
 // isOutOfTime reports whether a step is an install that can no longer be started, because
 // earlier installs have used up installsTime.
 func (s *stepRunner) isOutOfTime(i int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	step := s.journal.Steps[i]
 	return step.Kind == setup.Install && step.State == setup.Waiting && s.journal.Installing >= s.nc.t.installsTime
 }
 
-// runStep starts a step unless it was started, and waits for its end.
+// runStep starts a step unless it was started, and waits for its end. If the step's stage is
+// withdrawn, it ends the step.
 func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
-	if s.journal.Steps[i].State == setup.Waiting {
+	if s.isOutOfTime(i) {
+		s.endStep(ctx, i, lostReport(fmt.Sprintf("it was not started, since the installs before it took the maximum of %.0f minutes; make them smaller, or download in an execute, in the background", installsTime.Minutes())), 0)
+		return
+	}
+	begun := time.Now()
+	end := func(r setup.Report) {
+		took := time.Duration(0)
+		if o.Kind == setup.Install {
+			took = time.Since(begun)
+		}
+		s.endStep(ctx, i, r, took)
+	}
+	if s.step(i).State == setup.Waiting {
 		if !s.updateJournal(ctx, func(j *stepJournal) {
 			j.Steps[i].State = setup.Running
 			if o.Kind == setup.Execute && j.Executes.IsZero() {
@@ -263,29 +326,34 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 		}
 		s.nc.wake() // the time of executes counts from now on
 	}
-	if !s.journal.Steps[i].Begun && !s.startStep(ctx, i, o) {
+	if !s.step(i).Begun && !s.startStep(ctx, i, o, end) {
 		return
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		last := setup.Report{State: setup.Running}
-		err := s.nc.t.runSetup(ctx, s.nc.id, setup.WaitArgs(i+1), nil, func(r setup.Report) {
+		call, args, cancel := s.waitCall(ctx, i)
+		err := s.nc.t.runSetup(call, s.nc.id, args, nil, func(r setup.Report) {
 			last, n = r, 1
-			s.setProgress(r.Progress)
+			s.setProgress(i, r)
 			if !r.Ended() {
-				sleep(ctx, reportPause)
+				sleep(call, reportPause)
 			}
 		})
+		withdrawn := call.Err() != nil
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case last.Ended():
-			s.endStep(ctx, i, last)
+			end(last)
 			return
+		case withdrawn:
+			continue
 		case err == nil && last.State == setup.Waiting:
-			s.endStep(ctx, i, lostReport("the node lost its state of the step"))
+			end(lostReport("the node lost its state of the step"))
 			return
 		case n >= maxWaitAttempts:
-			s.endStep(ctx, i, lostReport("the node does not report the step's result"))
+			end(lostReport("the node does not report the step's result"))
 			return
 		}
 		s.nc.t.log.Info("a node does not report the result of a step of its setup; retrying", "node", s.nc.id, "step", i+1, "error", err)
@@ -293,12 +361,26 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 }
 
+// waitCall returns the arguments of the program in the node that waits for the end of the step, or
+// ends it. The context ends with ctx, and when a waiting call must become an ending one.
+func (s *stepRunner) waitCall(ctx context.Context, i int) (call context.Context, args []string, cancel context.CancelFunc) {
+	call, cancel = context.WithCancel(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.journal.Steps[i].Ending {
+		return call, setup.EndArgs(i + 1), cancel
+	}
+	s.live[i].endWait = cancel
+	return call, setup.WaitArgs(i + 1), cancel
+}
+
 // startStep reports whether the step runs. It returns false when ctx ends, and after it has
-// recorded a step that failed or has already ended.
-func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) bool {
+// called end for a step that failed or has already ended.
+func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment, end func(setup.Report)) bool {
+	o.Attempt = s.step(i).Attempt
 	order, err := json.Marshal(o)
 	if err != nil {
-		s.endStep(ctx, i, lostReport(err.Error()))
+		end(lostReport(err.Error()))
 		return false
 	}
 	slow := 0
@@ -308,15 +390,17 @@ func (s *stepRunner) startStep(ctx context.Context, i int, o setup.Assignment) b
 		case ctx.Err() != nil:
 			return false
 		case last.Ended():
-			s.endStep(ctx, i, last)
+			end(last)
 			return false
 		case last.State == setup.Running:
-			return s.updateJournal(ctx, func(j *stepJournal) { j.Steps[i].Begun, j.Steps[i].Interruption = true, "" })
+			return s.updateJournal(ctx, func(j *stepJournal) {
+				j.Steps[i].Begun, j.Steps[i].Interruption, j.Steps[i].BeganAt = true, "", last.BeganAt
+			})
 		case late: // attempts with a slow node do not count
 			slow++
 			n--
 		case n >= maxStartAttempts:
-			s.endStep(ctx, i, lostReport(strings.TrimSpace(fmt.Sprintf("it cannot be started in the node: %v", err))))
+			end(lostReport(strings.TrimSpace(fmt.Sprintf("it cannot be started in the node: %v", err))))
 			return false
 		}
 		s.nc.t.log.Info("a step of a node's setup cannot be started yet; retrying", "node", s.nc.id, "step", i+1, "error", err)
@@ -354,41 +438,16 @@ func (s *stepRunner) requestStart(ctx context.Context, i int, order []byte, slow
 }
 
 // saveSteps must be called before the record of the new node is saved.
-func (nc *nodeController) saveSteps(steps []setup.Step) error {
+func (nc *nodeController) saveSteps(steps []setup.Step, stage int) error {
 	if len(steps) == 0 {
 		return nil
 	}
 	if err := nc.t.write(nc.dir(), stepsFile, steps); err != nil {
 		return err
 	}
-	nc.steps = newStepRunner(nc, steps)
+	nc.steps = newStepRunner(nc, steps, stage)
 	return nil
 }
-
-// shrinkOutputs halves the outputs until all together fit into maxStepReport.
-func (j *stepJournal) shrinkOutputs() {
-	length := func() (n int) {
-		for _, step := range j.Steps {
-			b, _ := json.Marshal(step.Output) // a text
-			n += len(b)
-		}
-		return n
-	}
-	for output := setup.MaxOutput; length() > maxStepReport; {
-		output /= 2
-		for i := range j.Steps {
-			j.Steps[i].Output = setup.Tail(j.Steps[i].Output, output)
-		}
-	}
-}
-
-// How a node may end while a step runs in it. The texts are part of services.json.
-const (
-	byRestart    = "restarted" // as requested
-	byPowerOff   = "stopped"   // as requested
-	byDeath      = "died"
-	whileStopped = "away"
-)
 
 // recordInterruption does not replace a recorded interruption, since that one has already ended
 // the step. It does not retry a failed save, since nodes must be able to stop on a full disk.
@@ -397,51 +456,19 @@ func (s *stepRunner) recordInterruption(interruption string) {
 	if s == nil {
 		return
 	}
-	for i, step := range s.journal.Steps {
-		if step.State == setup.Running && step.Interruption == "" {
-			once, cancel := context.WithCancel(context.Background()) // with an ended context, updateJournal makes one attempt
-			cancel()
-			s.updateJournal(once, func(j *stepJournal) { j.Steps[i].Interruption = interruption })
-			return
+	running := func(step stepState) bool { return step.State == setup.Running && step.Interruption == "" }
+	if !slices.ContainsFunc(s.journal.Steps, running) {
+		return
+	}
+	err := s.saveJournal(func(j *stepJournal) {
+		for i := range j.Steps {
+			if running(j.Steps[i]) {
+				j.Steps[i].Interruption = interruption
+			}
 		}
+	})
+	if err != nil {
+		s.nc.t.log.Error("cannot save how the steps of a node ended", "node", s.nc.id, "error", err)
 	}
+	s.showProgress()
 }
-
-// outcome returns the result of the step for the report r of the node. The report does not
-// say how the node ended, so outcome adds that. An execute step that ended because of a
-// requested stop or restart is done.
-func (s stepState) outcome(r setup.Report) setup.Report {
-	requested := s.Interruption == byRestart || s.Interruption == byPowerOff
-	// The step's shell may have ended before the node's agent reported it.
-	halted := requested && (r.Exit == 128+int(unix.SIGTERM) || r.Exit == 128+int(unix.SIGKILL))
-	if r.State != setup.Failed || r.Message != setup.Interrupted && !halted {
-		return r
-	}
-	switch {
-	case requested && s.Kind == setup.Execute:
-		r.State, r.Exit, r.Message = setup.Done, 0, fmt.Sprintf("it ended with the node, which was %s", s.Interruption)
-	case requested:
-		r.Message = fmt.Sprintf("interrupted: the node was %s while it ran", s.Interruption)
-	case s.Interruption == byDeath:
-		r.Message = "interrupted: the system of the node ended unexpectedly while it ran"
-	case s.Interruption == whileStopped:
-		r.Message = "interrupted: the node ended while the testbed did not run, for example when its host was rebooted"
-	}
-	return r
-}
-
-// waitReason says for which running step the other steps wait. It is empty if no step runs.
-func (j *stepJournal) waitReason() string {
-	for i, step := range j.Steps {
-		switch {
-		case step.State == setup.Running && step.Interruption == "":
-			return fmt.Sprintf("waits for step %d, which still runs", i+1)
-		case !step.Ended():
-			return ""
-		}
-	}
-	return ""
-}
-
-// maxStepReport bounds the report of a node's steps, in bytes before it is encoded again.
-const maxStepReport = 32 << 10

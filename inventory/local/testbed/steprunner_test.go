@@ -260,7 +260,6 @@ func TestRefusedSetups(t *testing.T) {
 	}{
 		{"no step", []string{"{}"}, "step 1 of the setup is refused"},
 		{"a wrong one", []string{executeStep("true"), installStep("ftp://example.org/x", "/x")}, "step 2 of the setup is refused: the url"},
-		{"an install behind an execute", []string{executeStep("true"), installStep("data:,", "/x")}, "all installs come first"},
 		{"too many", many, "at most 256 are allowed"},
 		{"too much", []string{large, large, large, large, large}, "more than 524288 bytes"},
 	} {

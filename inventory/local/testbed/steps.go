@@ -14,8 +14,7 @@ const (
 
 const stepsFile = "setup.json"
 
-// parseSteps parses the attribute "setup", in which all installs come first. The error is for
-// experimenters.
+// parseSteps parses the attribute "setup". The error is for experimenters.
 func parseSteps(items *[]string) ([]setup.Step, error) {
 	if items == nil {
 		return nil, nil
@@ -23,7 +22,7 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 	if len(*items) > maxSteps {
 		return nil, refusalf(provider.Failed, "the setup has %d steps, at most %d are allowed", len(*items), maxSteps)
 	}
-	size, executes := 0, false
+	size := 0
 	var all []setup.Step
 	for i, item := range *items {
 		s, err := setup.ParseStep(item)
@@ -33,10 +32,6 @@ func parseSteps(items *[]string) ([]setup.Step, error) {
 		if size += len(s.URL) + len(s.InstallPath) + len(s.FileType) + len(s.Command); size > maxStepBytes {
 			return nil, refusalf(provider.Failed, "the setup has more than %d bytes; download large files with an install", maxStepBytes)
 		}
-		if s.Kind == setup.Install && executes {
-			return nil, refusalf(provider.Failed, "step %d of the setup is an install after an execute; all installs come first", i+1)
-		}
-		executes = s.Kind == setup.Execute
 		all = append(all, s)
 	}
 	return all, nil
