@@ -22,11 +22,12 @@
 // Links are planned from their ends, and created once for all nodes that join the slice at
 // the same time.
 //
-// Package setup runs the requested installs and executes (steps) inside the node, one after
-// the other, once the logins are proven. A stepRunner starts them and records the results in
-// a journal. It records a step as running before it starts the step. Once the node has
-// confirmed the start, it only waits for the step's end. So a step does not run twice, even if
-// the program is killed.
+// Package setup runs the requested installs and executes (steps) inside the node, once the logins
+// are proven. A stepRunner starts those of the allowed stages, in each stage one after the other,
+// and records the results in a journal. It records a step as running before it starts the step.
+// Once the node has confirmed the start, it only waits for the step's end. So a step does not run
+// twice, even if the program is killed. The journal also has the allowed stage: what the manager
+// reads is what the journal has.
 //
 // The folder State, which only root can use:
 //
@@ -59,7 +60,9 @@
 //     where the gateway answers: [peer].
 //   - key of the experiment: RSA 2048 in PEM, as scripts expect. Only the endpoints inside nodes
 //     of its slice accept it: [experimentKey].
-//   - time of installs: 10 minutes each, and none begins after 30 minutes, because the manager
+//   - stages: a lower stage ends the steps above it, and a higher one runs failed steps again, in
+//     an attempt with a higher number: [stepJournal.setStage].
+//   - time of installs: 10 minutes each, and none begins after 30 minutes in a stage, because the manager
 //     gives up after an hour: [installsTime].
 //   - full disk: no node is created while less than a GiB, or a twentieth of a small disk, is free:
 //     [errNoDisk].

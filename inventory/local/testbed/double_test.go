@@ -477,7 +477,7 @@ func (i doubleImages) Key(key string) (node.Image, error) {
 	if i.m.w.noImages {
 		return node.Image{}, fmt.Errorf("gone: %w", fs.ErrNotExist)
 	}
-	return node.Image{Root: "/" + key}, nil
+	return node.Image{Root: filepath.Join(i.m.w.dir, key)}, nil
 }
 
 type doubleAllocator struct {

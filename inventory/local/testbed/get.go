@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/setup"
@@ -139,6 +140,11 @@ func (j *stepJournal) items(maxOutput int) []string {
 		if step.Ended() {
 			item["exit"] = step.Exit
 		}
+		for key, at := range map[string]time.Time{"began": step.BeganAt, "ended": step.EndedAt} {
+			if !at.IsZero() {
+				item[key] = at
+			}
+		}
 		if text := setup.Tail(step.Output, maxOutput); text != "" {
 			item["output"] = text
 		}
@@ -151,7 +157,7 @@ func (j *stepJournal) items(maxOutput int) []string {
 		case step.State == setup.Running && step.Interruption != "":
 			item["message"] = "the node stopped while this step was running; the result of the step is reported when the node runs again"
 		}
-		b, _ := json.Marshal(item) // cannot fail: only texts and a number
+		b, _ := json.Marshal(item) // cannot fail: only texts, a number and bounded times
 		all = append(all, string(b))
 	}
 	return all

@@ -157,6 +157,9 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 		return nil, err
 	}
 	steps, err := parseSteps(u.Changes.Setup)
+	if err == nil {
+		err = t.checkCloudInit(steps, next.imageName())
+	}
 	if err != nil {
 		return nil, err
 	}

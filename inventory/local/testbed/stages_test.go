@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,7 +116,9 @@ func TestFailedStage(t *testing.T) {
 	set(t, tb, name, newNodeWithSetup(executeStep("zero"), executeStep("one"), stageStep(1, "one", ""), stageStep(1, "fails", ""), stageStep(1, "later", "")))
 	awaitStates(t, tb, name, "failed done waiting waiting waiting")
 	setStage(t, tb, name, "1")
-	r := awaitNode(t, tb, name, func(r provider.Resource) bool { return isReady(r) && stepStates(t, r) == "failed done done failed waiting" })
+	r := awaitNode(t, tb, name, func(r provider.Resource) bool {
+		return isReady(r) && stepStates(t, r) == "failed done done failed waiting"
+	})
 	if got := reportedSteps(t, r)[4].Message; got != "not run, because step 4 has failed" {
 		t.Errorf("the last step says %q", got)
 	}
@@ -316,4 +319,22 @@ func TestStagesWheneverTheProgramIsKilled(t *testing.T) {
 			return
 		}
 	}
+}
+
+func TestUserDataNeedCloudInit(t *testing.T) {
+	h, tb := runFakeHost(t)
+	n := newNodeWithSetup(executeStep("one"), `{"kind":"userdata","url":"data:,x"}`)
+	n["image"] = "debian-12"
+	name := nodeName(1)
+	if _, err := trySet(tb, name, n); err == nil || !strings.HasPrefix(err.Error(), "unsupported: step 2 of the setup has user data, and the image debian-12 has no cloud-init") {
+		t.Errorf("an image without it: %v", err)
+	}
+	sbin := filepath.Join(h.dir, "debian-12@1", "usr", "sbin")
+	if err := os.MkdirAll(sbin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sbin, "cloud-init"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set(t, tb, name, n)
 }

@@ -144,6 +144,9 @@ func (s *stepState) end(r setup.Report) {
 		s.waitAgain()
 		return
 	}
+	if r.BeganAt.IsZero() {
+		r.BeganAt = s.BeganAt
+	}
 	r.Progress, r.Attempt = "", s.Attempt
 	s.Report, s.Ending, s.Again = r, false, false
 }

@@ -260,6 +260,8 @@ func TestRefusedSetups(t *testing.T) {
 	}{
 		{"no step", []string{"{}"}, "step 1 of the setup is refused"},
 		{"a wrong one", []string{executeStep("true"), installStep("ftp://example.org/x", "/x")}, "step 2 of the setup is refused: the url"},
+		{"a disk", []string{`{"kind":"disk","step":"data","size":10,"fstype":"ext4","install_path":"/d"}`}, `step 1 of the setup (\"data\") is refused: a node cannot get a disk`},
+		{"an unknown kind", []string{`{"kind":"reboot"}`}, `"kind":"unsupported","message":"step 1 of the setup is refused: the kind`},
 		{"too many", many, "at most 256 are allowed"},
 		{"too much", []string{large, large, large, large, large}, "more than 524288 bytes"},
 	} {
