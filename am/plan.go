@@ -160,7 +160,11 @@ func (s *Sliver) StageEnded(stage int) bool {
 // the stage that may run will run again, so it stops nothing.
 func (s *Sliver) planFailure() string {
 	if i := s.FailedStep(); i >= 0 {
-		return fmt.Sprintf("%s of node %s failed", s.StepName(i), s.ClientID)
+		name := s.StepName(i)
+		if s.Setup[i].Name != "" {
+			name += " (" + s.Setup[i].Name + ")"
+		}
+		return fmt.Sprintf("%s of node %s failed", name, s.ClientID)
 	}
 	if s.Status.Operational == Failed {
 		return fmt.Sprintf("node %s failed", s.ClientID)
@@ -168,11 +172,12 @@ func (s *Sliver) planFailure() string {
 	return ""
 }
 
-// FailedStep returns the index of the first failed step of the plan in a stage that may run; -1 if
-// there is none.
+// FailedStep returns the index of the first failed step of the plan; -1 if there is none. A step
+// above the stage that may run does not count, because it will run again, nor does one above the
+// stage that the provider knows.
 func (s *Sliver) FailedStep() int {
 	for i := range s.Setup {
-		if x := &s.Setup[i]; x.InPlan() && x.Stage <= s.Desired.Stage && s.stepState(i) == StepFailed {
+		if x := &s.Setup[i]; x.InPlan() && x.Stage <= min(s.Desired.Stage, s.Observed.Stage) && s.stepState(i) == StepFailed {
 			return i
 		}
 	}

@@ -40,9 +40,10 @@ type double struct {
 	setups   map[string][]string // what nodes were told when they were made
 	broken   []string            // promises to the provider that were not kept
 	watch    func(provider.Update)
-	few      int             // a get of more names fails
-	noList   error           // it cannot be asked for everything
-	hidden   map[string]bool // left out when it is asked for everything
+	services func(name string) (items []string, changing bool) // of the attribute, and whether the node waits for them
+	few      int                                               // a get of more names fails
+	noList   error                                             // it cannot be asked for everything
+	hidden   map[string]bool                                   // left out when it is asked for everything
 }
 
 type node struct {
@@ -138,8 +139,15 @@ func (d *double) show(name string) provider.Resource {
 		return provider.Resource{"name": name, "ensure": "absent"}
 	}
 	is := maps.Clone(n.is)
+	changing := false
+	if d.services != nil {
+		var items []string
+		if items, changing = d.services(name); items != nil {
+			is[provider.AttrServices] = items
+		}
+	}
 	switch {
-	case time.Now().Before(n.until):
+	case time.Now().Before(n.until) || changing:
 		is["state"] = "changing"
 	case n.fails != "":
 		is["state"], is["message"] = "failed", n.fails

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,10 +18,10 @@ import (
 // that have left them. Everything else wakes the plans at once.
 const planInterval = time.Second
 
-// plans raises the stages of the plans of documents.
+// plans are the plans of documents that go on or may have changed.
 type plans struct {
 	mu   sync.Mutex
-	due  map[plan]bool
+	open map[plan]int // how often a sliver of the plan has changed
 	wake chan struct{}
 	live map[string]map[int]string // outputs of running steps, by sliver
 }
@@ -33,25 +34,28 @@ type plan struct {
 
 // notePlan must be called after the commit of a change of a sliver.
 func (r *Runner) notePlan(s *am.Sliver) {
-	if len(s.Setup) == 0 || s.Document == "" {
-		return
-	}
-	r.plans.mu.Lock()
-	if r.plans.due == nil {
-		r.plans.due = map[plan]bool{}
-	}
-	r.plans.due[plan{s.Slice, s.Document}] = true
-	r.plans.mu.Unlock()
-	wake(r.plans.wake)
-}
-
-// takePlans returns the plans that are due, and forgets them.
-func (r *Runner) takePlans() map[plan]bool {
+	p := plan{s.Slice, s.Document}
 	r.plans.mu.Lock()
 	defer r.plans.mu.Unlock()
-	due := r.plans.due
-	r.plans.due = nil
-	return due
+	if s.HasStages() || r.plans.open[p] > 0 {
+		r.plans.open[p]++
+		wake(r.plans.wake)
+	}
+}
+
+func (r *Runner) openPlans() map[plan]int {
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	return maps.Clone(r.plans.open)
+}
+
+// closePlan does nothing if a sliver of the plan has changed since openPlans returned changes.
+func (r *Runner) closePlan(p plan, changes int) {
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	if r.plans.open[p] == changes {
+		delete(r.plans.open, p)
+	}
 }
 
 // runPlans advances the plans of documents until ctx ends. All state is in the store: at its start it
@@ -63,21 +67,16 @@ func (r *Runner) runPlans(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Error("cannot read the plans of setups", "error", err)
 	}
-	open := map[plan]bool{}
 	for ctx.Err() == nil {
-		for p := range r.takePlans() {
-			open[p] = true
-		}
-		for p := range open {
+		pause := time.Minute
+		for p, changes := range r.openPlans() {
 			isOpen, err := r.advancePlan(ctx, p)
 			if err != nil && ctx.Err() == nil {
 				r.cfg.Log.Error("cannot continue the plan of a setup", "document", p.document, "error", err)
 			} else if !isOpen {
-				delete(open, p)
+				r.closePlan(p, changes)
+				continue
 			}
-		}
-		pause := time.Minute
-		if len(open) > 0 {
 			pause = planInterval
 		}
 		sleepUntil(ctx, pause, r.plans.wake)
@@ -218,18 +217,15 @@ func logFailedSteps(v *store.View, cs *store.ChangeSet, s *am.Sliver, now am.Obs
 }
 
 // noteLive keeps the outputs of a sliver's running steps.
-func (r *Runner) noteLive(s *am.Sliver, live map[int]string) {
-	key := s.URN.Key()
+func (r *Runner) noteLive(sliver urn.URN, live map[int]string) {
+	key := sliver.Key()
 	r.plans.mu.Lock()
 	defer r.plans.mu.Unlock()
 	if live == nil {
 		delete(r.plans.live, key)
-		return
+	} else {
+		r.plans.live[key] = live
 	}
-	if r.plans.live == nil {
-		r.plans.live = map[string]map[int]string{}
-	}
-	r.plans.live[key] = live
 }
 
 // LiveOutput returns the last output of a running step of a sliver; "" if it is unknown.

@@ -16,7 +16,7 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 	changed := false
 	for n, i := range items {
 		if outcomes[n].is != nil {
-			r.noteLive(&i.sliver, outcomes[n].live)
+			r.noteLive(i.sliver.URN, outcomes[n].live)
 		}
 		changed = changed || changesRecord(i, outcomes[n])
 	}

@@ -79,7 +79,7 @@ func New(c Config) *Runner {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), sweepRequests: make(chan struct{}, 1), plans: plans{wake: make(chan struct{}, 1)}, orphans: orphanSet{recheck: make(chan struct{}, 1)}}
+	return &Runner{cfg: c, limits: c.Limits.withDefaults(), tasks: make(chan struct{}, 1), leases: make(chan struct{}, 1), sweepRequests: make(chan struct{}, 1), plans: plans{open: map[plan]int{}, wake: make(chan struct{}, 1), live: map[string]map[int]string{}}, orphans: orphanSet{recheck: make(chan struct{}, 1)}}
 }
 
 // Wake makes the runner read new tasks and leases from the store now. It never blocks.

@@ -24,6 +24,17 @@ func (e *env) asks(name string, steps ...setup.Step) {
 	})
 }
 
+// change changes the record of a sliver.
+func (e *env) change(name string, f func(*am.Sliver)) {
+	e.t.Helper()
+	e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+		s, _, err := v.Sliver(sliverURN(name))
+		f(&s)
+		cs.PutSliver(s)
+		return cs, err
+	})
+}
+
 // tells lets the provider report services of a node.
 func (e *env) tells(name string, items ...string) {
 	e.d.with(func() { e.d.nodes[name].is[provider.AttrServices] = items })

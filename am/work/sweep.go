@@ -177,6 +177,11 @@ func lossOf(res provider.Result) string {
 // recordObserved keeps the last recorded state while a resource is changing, for example during a
 // restart by the provider.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
+	for _, x := range batch {
+		if res, ok := found[x.urn.Name]; ok && res.Err == nil {
+			r.noteLive(x.urn, provider.LiveOutputs(res.Resource))
+		}
+	}
 	foundNew := false
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		foundNew = false
