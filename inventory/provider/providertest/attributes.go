@@ -28,6 +28,7 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrUsers:         {"array[string]", "rw"},
 	provider.AttrInterfaces:    {"array[string]", "rw"},
 	provider.AttrSetup:         {"array[string]", "w"},
+	provider.AttrSetupStage:    {"string", "rw"},
 	provider.AttrState:         {"enum[pending,changing,ready,failed]", "r"},
 	provider.AttrMessage:       {"string", "r"},
 	provider.AttrAddresses:     {"array[string]", "r"},
@@ -37,8 +38,7 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrHostKeys:      {"array[string]", "r"},
 	provider.AttrCapabilities:  {"array[string]", "r"},
 	provider.AttrServices:      {"array[string]", "r"},
-	// PROVIDER.md reserves these two; the manager does not set them yet.
-	"setup_stage":   {"string", "rw"},
+	// PROVIDER.md reserves this one; the manager does not set it yet.
 	"reload_serial": {"string", "rw"},
 }
 
@@ -86,6 +86,9 @@ func (s *suite) checkAttributes() {
 	}
 	if s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrServices) {
 		s.note(ruleServices, "services is missing, so users do not learn which steps of setup failed")
+	}
+	if s.p.Has(provider.AttrSetup) && !s.p.Has(provider.AttrSetupStage) {
+		s.note(ruleStages, "setup_stage is missing, so nodes are refused whose steps need more than install and execute in one stage, such as an order between nodes, scripts or owners of archives")
 	}
 }
 

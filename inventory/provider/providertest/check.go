@@ -116,6 +116,7 @@ func (s *suite) checkNoop() {
 	}
 	if s.o.Node != nil && !s.ignoresNoop && !s.failed() {
 		s.checkProperties()
+		s.checkSteps()
 	}
 }
 
@@ -249,9 +250,9 @@ func (s *suite) newUpdate(node provider.Resource) provider.Update {
 		provider.AttrComponent: "no-such-component", provider.AttrPower: provider.On, provider.AttrRestartSerial: "0",
 		provider.AttrHostname: "node0", provider.AttrClientID: "node0", provider.AttrSliceURN: sliceURN, provider.AttrSliverURN: "urn:publicid:IDN+example.org+sliver+" + name,
 		provider.AttrInterfaces: []string{`{"client_id":"node0:if0","link":"link0","slice":"` + sliceURN + `","addresses":["10.128.0.1/24"],` + noProperties + `}`},
-		provider.AttrSetup:      []string{succeeds, fails},
 	}
 	maps.Copy(r, node)
+	r[provider.AttrSetup], r[provider.AttrSetupStage] = s.steps(name), "0"
 	r[provider.AttrName], r[provider.AttrEnsure] = name, provider.Present
 	is := provider.Resource{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
 	return provider.Update{Name: name, Is: is, Should: r}

@@ -56,6 +56,7 @@ provider:
     message: {kind: r}
     capabilities: {type: "array[string]", kind: r}
     setup: {type: "array[string]", kind: w}
+    setup_stage: {}
     services: {type: "array[string]", kind: r}
 `
 
@@ -167,6 +168,11 @@ func (d *double) get(input []byte) (object, error) {
 	}
 	resources := []object{}
 	for _, n := range d.nodes {
+		if left, leaving := n["leaving"].(float64); leaving && time.Now().UnixMilli() > int64(left) {
+			continue
+		}
+		delete(n, "leaving")
+		d.reportSteps(n)
 		n["login"] = []string{}
 		n["capabilities"] = []string{"cpu.count=8", "memory.size=1G..64G"}
 		switch on := n["power"] == "on"; {
@@ -344,6 +350,13 @@ func (d *double) update(u asked, noop bool) object {
 		if !there && d.is("strict") {
 			return refusal(u.Name, "failed", "not there")
 		}
+		if there && old["leaving"] == nil && d.is("fails to uninstall") {
+			steps := stepsOf(old)
+			steps[len(steps)-1].run(7)
+			steps.keepIn(old)
+			old["state"], old["leaving"] = "changing", time.Now().Add(70*time.Millisecond).UnixMilli()
+			return nil
+		}
 		delete(d.nodes, u.Name)
 		if d.is("keeps") && !noop {
 			_ = os.WriteFile("double.gone", []byte(u.Name), 0o600)
@@ -383,8 +396,8 @@ func (d *double) update(u asked, noop bool) object {
 	}
 	maps.Copy(n, u.Should)
 	delete(n, "setup")
-	if !there && u.Should["setup"] != nil && !d.is("no services") {
-		n["services"] = d.services()
+	if e := d.doSteps(u, old, n); e != nil {
+		return e
 	}
 	switch {
 	case d.is("deaf"):
@@ -394,26 +407,6 @@ func (d *double) update(u asked, noop bool) object {
 	}
 	d.nodes[u.Name] = n
 	return nil
-}
-
-// services returns the reports on the two steps of each created node.
-func (d *double) services() []string {
-	good, bad := `{"kind":"execute","state":"done","exit":0}`, `{"kind":"execute","state":"failed","exit":7,"message":"it ended with status 7"}`
-	switch d.fault {
-	case "few services":
-		return []string{good}
-	case "odd services":
-		return []string{`{"kind":"execute","state":"well"}`, bad}
-	case "mixed services":
-		return []string{`{"kind":"install","state":"done"}`, bad}
-	case "endless services":
-		return []string{good, `{"kind":"execute","state":"running"}`}
-	case "good services":
-		return []string{good, good}
-	case "bad services":
-		return []string{bad, bad}
-	}
-	return []string{good, bad}
 }
 
 // save writes the state in two parts, so that a reader, or a kill in between, finds half

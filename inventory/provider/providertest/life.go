@@ -22,10 +22,10 @@ const (
 )
 
 // Life runs Check and, if that finds no error, tests all changes of the node in the options.
-// It creates the node, creates it again, restarts it, adds two accounts, removes one of
-// them, switches the node off and on, and removes it twice. Before each step Life makes a
-// dry run; the answers to the dry run and to the step must be the same. After the step get
-// must report the new state. Then Life creates and removes another node on the same
+// It creates the node, creates it again, begins and repeats stages of its setup, restarts it,
+// adds two accounts, removes one of them, switches the node off and on, and removes it twice.
+// Before each step Life makes a dry run; the answers to the dry run and to the step must be
+// the same. After the step get must report the new state. Then Life creates and removes another node on the same
 // component, and kills the provider several times during both.
 //
 // Life removes all nodes that it created, and reports nodes that it cannot remove. When ctx
@@ -50,6 +50,7 @@ func (s *suite) runLife() {
 	if s.acceptsProperties {
 		made = withProperties(made)
 	}
+	setup := made.Should.List(provider.AttrSetup)
 	set := func(attribute string, v provider.Value) provider.Resource { return provider.Resource{attribute: v} }
 	for _, step := range []struct {
 		does   string
@@ -59,7 +60,7 @@ func (s *suite) runLife() {
 		{"restart the node", set(provider.AttrRestartSerial, "1")},
 		{"add two accounts", set(provider.AttrUsers, []string{alice, bob})},
 		{"remove one account", set(provider.AttrUsers, []string{bob})},
-		{"switch the node off", set(provider.AttrPower, provider.Off)},
+		{stepOff, set(provider.AttrPower, provider.Off)},
 		{"switch the node on", set(provider.AttrPower, provider.On)},
 		{stepRemove, shouldBeAbsent},
 	} {
@@ -70,8 +71,14 @@ func (s *suite) runLife() {
 			}
 			s.checkListed(made.Name)
 			if err = s.makeAgain(made); err == nil {
-				err = s.checkServices(made.Name, made.Should.List(provider.AttrSetup))
+				err = s.checkServices(made.Name, setup)
 			}
+			if err == nil {
+				err = s.checkStages(made.Name, setup)
+			}
+		}
+		if err == nil && step.does == stepOff {
+			err = s.checkStop(made.Name, setup)
 		}
 		if err != nil || s.interrupted() {
 			s.clear(made.Name)
@@ -87,19 +94,29 @@ func (s *suite) runLife() {
 // Names of steps that are used in several places.
 const (
 	stepMake   = "create the node"
+	stepOff    = "switch the node off"
 	stepRemove = "remove the node"
 )
 
 var shouldBeAbsent = provider.Resource{provider.AttrEnsure: provider.Absent}
 
-// step makes a dry run and then a set of the attributes in expected, and waits until get
-// reports them. It skips attributes that the provider does not declare.
+// step requests the attributes in expected, and waits until get reports them. It skips attributes
+// that the provider does not declare.
 func (s *suite) step(does, name string, expected provider.Resource) error {
 	expected = maps.Clone(expected)
 	maps.DeleteFunc(expected, func(attribute string, _ provider.Value) bool { return !s.p.Has(attribute) })
 	if len(expected) == 0 {
 		return nil // the provider lacks the attribute
 	}
+	if err := s.request(does, name, expected); err != nil {
+		return err
+	}
+	return s.await(does, name, expected)
+}
+
+// request makes a dry run and then a set of the attributes in expected that differ, and compares the
+// answers.
+func (s *suite) request(does, name string, expected provider.Resource) error {
 	is, err := s.getNode(does, name)
 	if err != nil {
 		return err
@@ -126,7 +143,7 @@ func (s *suite) step(does, name string, expected provider.Resource) error {
 	case s.checkChange(does, u, c) && dry != nil:
 		s.compareDryRun(does, u, *dry, c)
 	}
-	return s.await(does, name, expected)
+	return nil
 }
 
 // apply gets the node repeatedly while the set runs, and each get must succeed.
@@ -235,6 +252,9 @@ func (s *suite) await(does, name string, expected provider.Resource) error {
 		r, err := s.getNode(does, name)
 		if err != nil {
 			return err
+		}
+		if does == stepRemove {
+			s.checkUninstall(r)
 		}
 		left := s.writable(provider.Diff(r, expected))
 		state := provider.ObservedNode(r).State

@@ -114,7 +114,7 @@ func TestRulesAreHeadingsOfPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleCapabilities, ruleInterfaces, ruleServices} {
+	for _, rule := range []string{ruleFiles, ruleCalls, ruleGet, ruleSet, ruleNoop, ruleState, ruleErrors, ruleAttributes, ruleCapabilities, ruleInterfaces, ruleServices, ruleStages} {
 		if !strings.Contains(string(page), "\n## "+rule+"\n") && !strings.Contains(string(page), "\n### "+rule+"\n") {
 			t.Errorf("PROVIDER.md has no heading %q", rule)
 		}
@@ -129,12 +129,14 @@ func TestGoodProviderHasNoFindings(t *testing.T) {
 	if got := Check(t.Context(), p, Options{}); len(got) != 0 {
 		t.Errorf("findings without a node: %v", got)
 	}
-	if got := Life(t.Context(), installDouble(t, "shapes nothing", "", ""), options); len(got) != 0 {
-		t.Errorf("findings of one that refuses what it cannot make: %v", got)
+	for _, fault := range []string{"shapes nothing", "no operations"} {
+		if got := Life(t.Context(), installDouble(t, fault, "", ""), options); len(got) != 0 {
+			t.Errorf("findings of one that refuses what it cannot make (%s): %v", fault, got)
+		}
 	}
 	for name, fields := range map[string][2]string{
 		"a cleaning time":     {"  parallel: 4\n", "  parallel: 4\n  cleaning: 24h\n"},
-		"reserved attributes": {"    setup:", "    setup_stage: {}\n    reload_serial: {}\n    setup:"},
+		"reserved attributes": {"    setup:", "    reload_serial: {}\n    setup:"},
 	} {
 		if got := Check(t.Context(), installDouble(t, "", fields[0], fields[1]), options); len(got) != 0 {
 			t.Errorf("findings of one that declares %s: %v", name, got)
@@ -174,7 +176,8 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 
 		{"", `power: {type: "enum[on,off]"}`, "power: {type: boolean}", ruleAttributes, "power is boolean and must be enum[on,off]"},
 		{"", `login: {type: "array[string]", kind: r}`, `login: {type: "array[string]"}`, ruleAttributes, "login has kind rw and must have r"},
-		{"", "    setup:", "    setup_stage: {type: boolean}\n    setup:", ruleAttributes, "setup_stage is boolean and must be string"},
+		{"", "    setup_stage: {}", "    setup_stage: {type: boolean}", ruleAttributes, "setup_stage is boolean and must be string"},
+		{"", "    setup_stage: {}", "    setup_stage: {kind: w}", ruleAttributes, "setup_stage has kind w and must have rw"},
 		{"", "    setup:", "    reload_serial: {kind: r}\n    setup:", ruleAttributes, "reload_serial has kind r and must have rw"},
 		{"", "    component: {}\n", "", ruleAttributes, "component is missing"},
 		{"no port", "", "", ruleAttributes, "login of"},
@@ -187,12 +190,25 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 
 		{"no emulator", "", "", ruleInterfaces, `emulator of interface "node0:if0" of`},
 		{"refuses properties", "", "", ruleInterfaces, "is refused with the kind failed"},
-		{"few services", "", "", ruleServices, "was created with 2 services, but get reports 1"},
+		{"few services", "", "", ruleServices, "was created with 8 services, but get reports 1"},
 		{"odd services", "", "", ruleServices, "has no state, or cannot be read"},
 		{"mixed services", "", "", ruleServices, "are not in the order of setup: item 1"},
 		{"endless services", "", "", ruleServices, "have not ended after"},
 		{"good services", "", "", ruleServices, "the command exit 7 is reported as done, with exit 0"},
 		{"bad services", "", "", ruleServices, "the command true is reported as failed, with exit 7"},
+
+		{"begins early", "", "", ruleStages, "setup_stage is 0, and step 3 of setup is done: begin a step only if its stage is not above setup_stage"},
+		{"begins nothing", "", "", ruleStages, "setup_stage is 1, and step 3 of setup is waiting: when setup_stage grows, do the steps"},
+		{"goes on", "", "", ruleStages, "begin stage 1: setup_stage is 1, and step 5 of setup is done: after a step of a later stage that fails, do no other"},
+		{"repeats", "", "", ruleStages, "step 3 of setup is failed: do not repeat a step that is done"},
+		{"repeats quietly", "", "", ruleStages, "step 3 of setup is done: do not repeat a step that is done"},
+		{"repeats nothing", "", "", ruleStages, "step 4 of setup is failed: when setup_stage grows, repeat the failed steps"},
+		{"ignores a fall", "", "", ruleStages, "setup_stage is 1, and step 6 of setup is running: when setup_stage falls, end the running steps"},
+		{"accepts kinds", "", "", ruleStages, "a step of the unknown kind patchbay-check is accepted"},
+		{"refuses kinds", "", "", ruleStages, "patchbay-check is refused with the kind failed"},
+		{"refuses operations", "", "", ruleStages, "steps of the operations stop and uninstall are refused with the kind failed"},
+		{"never stops", "", "", ruleStages, "the step of the operation stop, the command true, is waiting"},
+		{"fails to uninstall", "", "", ruleStages, "the step of the operation uninstall, the command true, is failed"},
 
 		{"noop", "", "", ruleNoop, "has really created"},
 		{"noop two", "", "", ruleNoop, "has really created"},
@@ -223,6 +239,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{"forgets", "", "", ruleState, "create the node: still absent"},
 		{"never ready", "", "", ruleState, "still in state changing"},
 		{"fails", "", "", ruleState, "the node is in state failed: no disk"},
+		{"reports stage 0", "", "", ruleState, "begin stage 1: the node is ready, but get does not report map[setup_stage:1]"},
 		{"deaf", "", "", ruleState, "restart the node: the node is ready, but"},
 		{"hoards", "", "", ruleState, "remove one account: the node is ready, but"},
 	} {
@@ -247,6 +264,7 @@ func TestToleratedFaultsAreNotes(t *testing.T) {
 		{"", "    restart_serial: {}\n", "", ruleAttributes, "restart_serial is missing, so nodes cannot be restarted"},
 		{"", "    proxy: {kind: r}\n", "    proxy: {kind: r}\n    colour: {}\n", ruleAttributes, "Patchbay does not use colour"},
 		{"no services", "    services: {type: \"array[string]\", kind: r}\n", "", ruleServices, "services is missing, so users do not learn which steps of setup failed"},
+		{"", "    setup_stage: {}\n", "", ruleStages, "setup_stage is missing, so nodes are refused whose steps need more than install and execute in one stage"},
 		{"no shaping", "", "", ruleInterfaces, "no emulator is reported"},
 		{"no endpoint", "", "", ruleAttributes, "no user can log in"},
 		{"tells by name", "", "", ruleGet, "it cannot list all its resources: ask by name"},

@@ -85,6 +85,7 @@ const (
 	ruleCapabilities = "Capabilities"
 	ruleInterfaces   = "Interfaces"
 	ruleServices     = "Services"
+	ruleStages       = "Stages"
 )
 
 type suite struct {
@@ -94,6 +95,7 @@ type suite struct {
 	o                 Options
 	ignoresNoop       bool // the provider changes something in a dry run
 	acceptsProperties bool // the provider accepts properties of links
+	acceptsOperations bool // the provider accepts steps of the operations stop and uninstall
 
 	quiet bool // errors are expected and not recorded
 
