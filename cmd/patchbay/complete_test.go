@@ -75,10 +75,10 @@ func TestShellsCompleteWords(t *testing.T) {
 	full := newSiteWithSlivers(t)
 	const files = "default" // the shell completes names of files
 	for _, c := range []struct{ site, line, want string }{
-		{dir, "call ", "Allocate Delete Describe GetVersion ListResources PerformOperationalAction Provision Renew Shutdown Status start stop restart update_users"},
+		{dir, "call ", "Allocate Delete Describe GetVersion ListResources PerformOperationalAction Provision Renew Shutdown Status start stop restart update_users setup"},
 		{dir, "call st", "start stop"},
 		{dir, "call --api-version 2 ", "CreateSliver DeleteSliver GetVersion ListResources RenewSliver Shutdown SliverStatus"},
-		{dir, "call PerformOperationalAction ", "start stop restart update_users"},
+		{dir, "call PerformOperationalAction ", "start stop restart update_users setup"},
 		{dir, "call Allocate ", files},
 		{dir, "call Status ", ""},
 		{dir, "call --user ", "alice bob"},

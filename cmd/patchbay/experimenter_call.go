@@ -45,6 +45,7 @@ site that "patchbay up" created.
                                         in UTC), or 2h from now
   start, stop, restart [SLIVER …]       switch nodes on or off
   update_users [SLIVER …]               change the accounts on existing nodes; see --login
+  setup [SLIVER …]                      run failed steps of the setup again, and go on
   PerformOperationalAction ACTION [SLIVER …]   these actions, or others
   Delete [SLIVER …]                     release it; files on the nodes are lost
   Shutdown                              an emergency stop: the slice is disconnected at once,
@@ -67,7 +68,7 @@ Methods of version 2 (--api-version 2, or a URL that ends in /am/2.0) concern wh
 For any other method, arguments are sent as given: as text or as a JSON value.
 
 --wait waits for the resulting state: after Provision all nodes exist, after start,
-restart and CreateSliver they are ready, after Delete none exists. Then it shows the
+restart, setup and CreateSliver they are ready, after Delete none exists. Then it shows the
 nodes. Delete of a whole slice and Shutdown ask first at a terminal; --yes
 skips the question.
 

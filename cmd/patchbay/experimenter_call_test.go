@@ -71,6 +71,8 @@ func TestCallParametersByMethod(t *testing.T) {
 		{"RenewUntilTheEndOfADay", 3, "Renew 2026-12-24", nil, array(array(slice), cred(sliceCred), "2026-12-24T23:59:59Z", none)},
 		{"RenewUntil", 3, "Renew 2026-12-24T18:00:00Z urn:a", nil, array(array("urn:a"), cred(sliceCred), "2026-12-24T18:00:00Z", none)},
 		{"ActionIsCompleted", 3, "PerformOperationalAction start", nil, array(array(slice), cred(sliceCred), "geni_start", none)},
+		{"ActionOfPatchbayIsCompleted", 3, "PerformOperationalAction setup", nil, array(array(slice), cred(sliceCred), "patchbay_setup", none)},
+		{"ActionOfPatchbay", 3, "PerformOperationalAction patchbay_setup", nil, array(array(slice), cred(sliceCred), "patchbay_setup", none)},
 		{"UpdateUsersBringsKeys", 3, "PerformOperationalAction update_users", nil,
 			array(array(slice), cred(sliceCred), "geni_update_users", xmlrpc.Struct{{Name: "geni_users", Value: users}})},
 		{"DeleteOneSliver", 3, "Delete urn:a", []string{"geni_best_effort=1"}, array(array("urn:a"), cred(sliceCred), xmlrpc.Struct{{Name: "geni_best_effort", Value: 1}})},
@@ -200,8 +202,8 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 			xmlrpc.Struct{{Name: "client_id", Value: "web:1"}, {Name: "link", Value: ""}, {Name: "mac", Value: ""}, {Name: "emulator", Value: ""}},
 		}},
 		{Name: "patchbay_services", Value: []xmlrpc.Value{
-			xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "what", Value: "http://h/a"}, {Name: "state", Value: "done"}, {Name: "exit", Value: 0}, {Name: "message", Value: ""}, {Name: "output", Value: ""}},
-			xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "what", Value: "a\nb"}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 7}, {Name: "message", Value: "no\tway"}, {Name: "output", Value: "one\n\x1b two"}},
+			xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "stage", Value: 0}, {Name: "what", Value: "http://h/a"}, {Name: "state", Value: "done"}, {Name: "exit", Value: 0}, {Name: "message", Value: ""}, {Name: "output", Value: ""}},
+			xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "stage", Value: 1}, {Name: "what", Value: "a\nb"}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 7}, {Name: "message", Value: "no\tway"}, {Name: "output", Value: "one\n\x1b two"}},
 		}},
 	}
 	for _, c := range []struct {
@@ -214,9 +216,9 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 			"web   allocated\n\n" +
 			"NODE  INTERFACE  LINK  MAC                EMULATOR\n" +
 			"web   web:0      lan   02:00:00:00:00:01  tbf\n\n" +
-			"NODE  STEP  KIND     WHAT        STATE       MESSAGE\n" +
-			"web   1     install  http://h/a  done\n" +
-			"web   2     execute  a b         failed (7)  no way\n\n" +
+			"NODE  STEP  STAGE  KIND     WHAT        STATE       MESSAGE\n" +
+			"web   1            install  http://h/a  done\n" +
+			"web   2     1      execute  a b         failed (7)  no way\n\n" +
 			"output of web, step 2:\n    one\n    \ufffd two\n"},
 		{"DocumentIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_rspec", Value: "<rspec/>"}}, "geni_urn: u\n"},
 		{"URNOfTheSliceIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_slivers", Value: []xmlrpc.Value{sliver}}}, "NODE                         STATE      UNTIL\nurn:publicid:IDN+a+sliver+1  allocated  2026-01-01T00:00:00Z in 2h\n"},

@@ -66,7 +66,7 @@ var shapes = map[int]map[string]shape{
 	},
 }
 
-var actionVerbs = []string{"start", "stop", "restart", "update_users"}
+var actionVerbs = []string{"start", "stop", "restart", "update_users", "setup"}
 
 // methodOf ignores case. For a verb such as start, it returns PerformOperationalAction,
 // with the verb as the first argument. An unknown word is returned unchanged.
@@ -88,10 +88,14 @@ func (r *callRequest) action() string {
 	if !strings.Contains(shapes[r.api][r.method].params, "a") || len(r.args) == 0 {
 		return ""
 	}
-	if a := r.args[0]; strings.Contains(a, "geni_") {
+	switch a := r.args[0]; {
+	case a == "setup":
+		return string(am.ActionSetup)
+	case strings.Contains(a, "geni_"), a == string(am.ActionSetup):
 		return a
+	default:
+		return "geni_" + a
 	}
-	return "geni_" + r.args[0]
 }
 
 // needsSlice reports whether the call needs a slice that the arguments do not name.

@@ -305,7 +305,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 			if exit := memberText(v, "exit"); exit != "" && exit != "0" {
 				state += " (" + exit + ")"
 			}
-			steps = append(steps, []string{node, memberText(v, "step"), memberText(v, "kind"), shortData(memberText(v, "what")), state, memberText(v, "message")})
+			steps = append(steps, []string{node, memberText(v, "step"), laterStage(v), memberText(v, "kind"), shortData(memberText(v, "what")), state, memberText(v, "message")})
 			switch text := memberText(v, "output"); {
 			case text == "":
 			case logs || memberText(v, "state") == string(am.StepFailed):
@@ -321,7 +321,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 	if len(steps) > 0 {
 		fmt.Fprintln(w)
-		printTable(w, []string{"NODE", "STEP", "KIND", "WHAT", "STATE", "MESSAGE"}, steps)
+		printTable(w, []string{"NODE", "STEP", "STAGE", "KIND", "WHAT", "STATE", "MESSAGE"}, steps)
 	}
 	for _, text := range outputs {
 		fmt.Fprintln(w)
@@ -330,6 +330,14 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	if hidden > 0 {
 		fmt.Fprintf(w, "\n--logs shows the output of %s.\n", display.Count(hidden, "other step"))
 	}
+}
+
+// laterStage returns the stage of a step, and "" for stage 0.
+func laterStage(step xmlrpc.Value) string {
+	if stage := memberText(step, "stage"); stage != "0" {
+		return stage
+	}
+	return ""
 }
 
 // shortData removes the content of a data URL.

@@ -15,7 +15,7 @@ import (
 var wantedStates = map[string]client.Wanted{
 	"Provision": client.Made, "CreateSliver": client.Running, "Delete": client.Gone, "DeleteSliver": client.Gone,
 	"geni_start": client.Running, "geni_restart": client.Running, "geni_stop": client.Stopped,
-	"geni_update_users": {am.Ready, am.NotReady},
+	"geni_update_users": {am.Ready, am.NotReady}, string(am.ActionSetup): {am.Ready, am.NotReady},
 }
 
 // wanted returns nil without --wait. It fails if --wait does not support the call.
@@ -28,7 +28,7 @@ func (o *callOptions) wanted(r *callRequest) (client.Wanted, error) {
 			return wanted, nil
 		}
 	}
-	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
+	return nil, fmt.Errorf("--wait goes with Provision, start, stop, restart, update_users, setup, Delete, CreateSliver and DeleteSliver, not with %s", strings.Join(append([]string{o.method}, r.args...), " "))
 }
 
 // wait returns the reply that shows the goal states. If the slivers are deleted, it returns
