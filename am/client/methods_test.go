@@ -204,17 +204,49 @@ func TestMalformedSlivers(t *testing.T) {
 
 func TestParseServicesAndInterfaces(t *testing.T) {
 	list, err := parseSlivers(wire(values{wireSliver(
-		field{"patchbay_services", values{fields{{"step", 2}, {"kind", "execute"}, {"what", "true"}, {"state", "failed"}, {"exit", 7}, {"message", "m"}, {"output", "a\nb"}}}},
+		field{"patchbay_services", values{
+			fields{{"step", 2}, {"kind", "execute"}, {"what", "true"}, {"state", "failed"}, {"exit", 7}, {"message", "m"}, {"output", "a\nb"}},
+			fields{{"step", 3}, {"stage", 4}, {"operation", "start"}, {"state", "done"}, {"began", "2030-01-02T03:04:05Z"}, {"ended", "2030-01-02T03:04:07Z"}},
+			fields{{"stage", "4"}, {"began", ""}, {"ended", "soon"}},
+		}},
 		field{"patchbay_interfaces", values{fields{{"client_id", "n0:0"}, {"link", "lan"}, {"mac", "02:00:00:00:00:01"}, {"emulator", "tbf+vswitch"}}, fields{}}},
 	)}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := list[0].Services, []Service{{Step: 2, Exit: 7, Kind: "execute", What: "true", State: "failed", Message: "m", Output: "a\nb"}}; !reflect.DeepEqual(got, want) {
+	began := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	if got, want := list[0].Services, []Service{
+		{Step: 2, Exit: 7, Kind: "execute", What: "true", State: "failed", Message: "m", Output: "a\nb"},
+		{Step: 3, Stage: 4, Operation: "start", State: "done", Began: began, Ended: began.Add(2 * time.Second)},
+		{},
+	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("services %+v, want %+v", got, want)
 	}
 	if got, want := list[0].Interfaces, []Interface{{"n0:0", "lan", "02:00:00:00:00:01", "tbf+vswitch"}, {}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("interfaces %+v, want %+v", got, want)
+	}
+}
+
+// TestPlanIn checks which part of a status is about a stage.
+func TestPlanIn(t *testing.T) {
+	for status, want := range map[string]string{
+		"stage 2 of 3, 4 of 6 nodes": "stage 2 of 3, 4 of 6 nodes",
+		"stage 2 of 3, 4 of 6 nodes; waits for a, b, not started; of 2, not started": "stage 2 of 3, 4 of 6 nodes; waits for a, b, not started",
+		"stage 2 of 3, 4 of 6 nodes; of 2 services 1 done":                           "stage 2 of 3, 4 of 6 nodes",
+		"of 2 services 1 done; stage 2 of 3, 4 of 6 nodes":                           "",
+		"stage 2 has begun": "",
+		"":                  "",
+	} {
+		list, err := parseSlivers(wire(values{wireSliver(field{"geni_resource_status", status})}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list[0].Plan; got != want {
+			t.Errorf("%q: %q, want %q", status, got, want)
+		}
+	}
+	if list, err := parseSlivers(wire(values{wireSliver(field{"geni_resource_status", 5})})); err != nil || list[0].Plan != "" {
+		t.Errorf("a status that is a number: %+v, %v", list, err)
 	}
 }
 

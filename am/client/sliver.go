@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,17 +20,26 @@ type Sliver struct {
 	// Allocation and Operational are states as the API spells them, such as geni_allocated.
 	Allocation, Operational string
 	// Error is the reason why the sliver failed.
-	Error   string
+	Error string
+	// Plan is the stage of the setup that the sliver waits for; see PlanIn.
+	Plan    string
 	Expires time.Time
 	// Services and Interfaces are extensions that only Patchbay sends.
 	Services   []Service
 	Interfaces []Interface
 }
 
-// Service is the result of one install or execute step of the request.
+// Service is the result of one step of the node's setup, such as an install.
 type Service struct {
+	// Step counts the steps of the node from 1.
 	Step, Exit                         int
 	Kind, What, State, Message, Output string
+	// Stage is the number of the step's stage, the order in the request.
+	Stage int
+	// Operation is start, stop or uninstall; "" for a step that is done once.
+	Operation string
+	// Began and Ended are zero if the aggregate does not send them.
+	Began, Ended time.Time
 }
 
 // Interface is an interface of a node. Emulator names the technique of its link.
@@ -58,6 +68,9 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 		if out[i].Expires, err = parseTime(expires); err != nil {
 			return nil, fmt.Errorf("sliver %d: geni_expires: %w", i+1, err)
 		}
+		status, _ := s.Get("geni_resource_status")
+		text, _ := status.(string)
+		out[i].Plan = PlanIn(text)
 		if err := parseExtensions(s, &out[i]); err != nil {
 			return nil, fmt.Errorf("sliver %d: %w", i+1, err)
 		}
@@ -65,18 +78,40 @@ func parseSlivers(v xmlrpc.Value) ([]Sliver, error) {
 	return out, nil
 }
 
-func parseExtensions(s xmlrpc.Struct, to *Sliver) error {
-	err := each(s, "patchbay_services", func(x xmlrpc.Struct) (err error) {
+// planText matches what Patchbay writes about the plan of a setup.
+var planText = regexp.MustCompile(`^stage [0-9]+ of [0-9]+, [0-9]+ of [0-9]+ nodes(; waits for .*?, not started)?`)
+
+// PlanIn returns the part of a geni_resource_status that describes the stage of the setup that a
+// sliver waits for, such as "stage 2 of 3, 4 of 6 nodes". It returns "" if the sliver waits for
+// none. Only Patchbay sends such a text.
+func PlanIn(resourceStatus string) string { return planText.FindString(resourceStatus) }
+
+// ParseServices returns the steps in the struct of a sliver. If one is malformed, it returns an
+// error and the steps before.
+func ParseServices(sliver xmlrpc.Struct) (list []Service, err error) {
+	err = each(sliver, "patchbay_services", func(x xmlrpc.Struct) error {
 		var v Service
-		err = members(x, false, map[string]*string{"kind": &v.Kind, "what": &v.What, "state": &v.State, "message": &v.Message, "output": &v.Output})
-		step, _ := x.Get("step")
-		exit, _ := x.Get("exit")
-		v.Step, _ = step.(int)
-		v.Exit, _ = exit.(int)
-		to.Services = append(to.Services, v)
-		return err
+		err := members(x, false, map[string]*string{"kind": &v.Kind, "operation": &v.Operation, "what": &v.What, "state": &v.State, "message": &v.Message, "output": &v.Output})
+		if err != nil {
+			return err
+		}
+		for name, to := range map[string]*int{"step": &v.Step, "stage": &v.Stage, "exit": &v.Exit} {
+			n, _ := x.Get(name)
+			*to, _ = n.(int)
+		}
+		for name, to := range map[string]*time.Time{"began": &v.Began, "ended": &v.Ended} {
+			text, _ := x.Get(name)
+			at, _ := text.(string)
+			*to, _ = parseTime(at)
+		}
+		list = append(list, v)
+		return nil
 	})
-	if err != nil {
+	return list, err
+}
+
+func parseExtensions(s xmlrpc.Struct, to *Sliver) (err error) {
+	if to.Services, err = ParseServices(s); err != nil {
 		return err
 	}
 	return each(s, "patchbay_interfaces", func(x xmlrpc.Struct) (err error) {
