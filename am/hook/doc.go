@@ -2,8 +2,8 @@
 // within a slice.
 //
 // A change and its events are one transaction: the store calls Outbox, a pure function
-// from the records before and after to messages, and writes both or neither. So there is
-// an event for each durable change, and for no other, even after a crash.
+// from the records before and after and the journal entries to messages, and writes both or
+// neither. So there is an event for each durable change, and for no other, even after a crash.
 //
 //	decision ─> change set ─> Outbox ─> one write ─┬─> answer of the call
 //	                                               └─> reader ─> worker of each hook

@@ -8,7 +8,7 @@ import (
 // Kind is the kind of an event.
 type Kind string
 
-// Kinds of events. Shutdown and Thawed are about a slice, all others about a sliver.
+// Kinds of events. StageEnded, Shutdown and Thawed are about a slice, all others about a sliver.
 const (
 	// Allocated: the sliver is reserved. A refused dry run reserves nothing.
 	Allocated Kind = "allocated"
@@ -25,6 +25,10 @@ const (
 	// Shutdown: the slice is frozen.
 	Shutdown Kind = "shutdown"
 
+	// StepFailed: a step of the sliver's setup has failed; Event.Text names it and the reason.
+	StepFailed Kind = "step_failed"
+	// StageEnded: a stage of a setup has ended on all its nodes; Event.Text names it.
+	StageEnded Kind = "stage_ended"
 	// Renewed: the lease of the sliver has got another end, later or earlier. The change by
 	// Provision does not count.
 	Renewed Kind = "renewed"
@@ -35,7 +39,7 @@ const (
 )
 
 // Kinds are all kinds of events, in the order of a sliver's life.
-var Kinds = []Kind{Allocated, Ready, Failed, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
+var Kinds = []Kind{Allocated, Ready, Failed, StepFailed, StageEnded, Expiring, Renewed, Shutdown, Thawed, Released, Gone}
 
 // DefaultKinds are the events for a hook that does not configure any.
 var DefaultKinds = []Kind{Allocated, Ready, Failed, Expiring, Released, Shutdown}
@@ -69,7 +73,8 @@ type Event struct {
 	// By is the URN of the caller, or the name of the operator; absent if the aggregate
 	// itself made the change.
 	By string `json:"by,omitempty"`
-	// Text is the operator's reason, with the journal's other text about the command.
+	// Text is the operator's reason, with the journal's other text about the command. In
+	// StepFailed and StageEnded it is the journal's text.
 	Text string `json:"text,omitempty"`
 	// Request is the id of the call, as in the log and the audit.
 	Request string `json:"request,omitempty"`

@@ -26,6 +26,9 @@ func Outbox(site string, hooks []Hook) func(store.Change) []store.Message {
 		for _, x := range c.Slices {
 			o.compareSlice(x)
 		}
+		for i := range c.Journal {
+			o.postSetup(&c.Journal[i])
+		}
 		for _, x := range c.Slivers {
 			o.compareSliver(x)
 		}
@@ -41,10 +44,17 @@ type outbox struct {
 	posted []store.Message
 }
 
+// setupKinds are the kinds of events that are made from journal entries, by the event of the entry.
+var setupKinds = map[string]Kind{am.EventStepFailed: StepFailed, am.EventStageEnded: StageEnded}
+
+// causes leaves out entries about setups, which change no state.
 func causes(journal []am.JournalEntry) map[string]*am.JournalEntry {
 	m := map[string]*am.JournalEntry{}
 	for i := range journal {
 		e := &journal[i]
+		if _, ok := setupKinds[e.Event]; ok {
+			continue
+		}
 		m[e.Slice.Key()] = e
 		for _, u := range e.Slivers {
 			m[u.Key()] = e
@@ -61,6 +71,29 @@ func (o *outbox) compareSlice(x store.Diff[am.Slice]) {
 	case was && !now:
 		o.postSlice(Thawed, x.Before)
 	}
+}
+
+// postSetup posts the event of a journal entry about a setup.
+func (o *outbox) postSetup(entry *am.JournalEntry) {
+	kind, ok := setupKinds[entry.Event]
+	if !ok {
+		return
+	}
+	to := o.subscribers(kind, nil)
+	if len(to) == 0 {
+		return
+	}
+	e := Event{Slice: entry.Slice.String()}
+	if kind == StepFailed {
+		for _, x := range o.change.Slivers {
+			if s := x.After; s != nil && slices.Contains(entry.Slivers, s.URN) {
+				e = eventOf(s)
+			}
+		}
+	}
+	addCause(&e, entry)
+	e.Text = shorten(entry.Text)
+	o.send(to, kind, entry.Slice, e)
 }
 
 // isReserved reports whether the sliver is reserved: it is neither in a dry run nor
@@ -123,7 +156,7 @@ func (o *outbox) postSliver(w Kind, s *am.Sliver) { o.post(o.subscribers(w, nil)
 func (o *outbox) postSlice(w Kind, s *am.Slice) {
 	if to := o.subscribers(w, nil); len(to) > 0 {
 		e := Event{Slice: s.URN.String()}
-		o.addCause(&e, s.URN)
+		addCause(&e, o.causes[s.URN.Key()])
 		o.send(to, w, s.URN, e)
 	}
 }
@@ -143,31 +176,38 @@ func (o *outbox) post(hooks []string, w Kind, s *am.Sliver) {
 	if len(hooks) == 0 {
 		return
 	}
+	e := eventOf(s)
+	addCause(&e, o.causes[s.URN.Key()])
+	o.send(hooks, w, s.Slice, e)
+}
+
+// eventOf returns an event about a sliver, without kind and cause.
+func eventOf(s *am.Sliver) Event {
 	state := string(s.Status.Allocation)
 	if s.Status.Allocation == am.Provisioned {
 		state = string(s.Status.Operational)
 	}
-	e := Event{
+	return Event{
 		Slice: s.Slice.String(), Sliver: s.URN.String(), ClientID: s.ClientID, Component: s.Component.String(),
-		Creator: s.Creator.String(), Expires: s.Expires.UTC(), State: state, Error: s.Error[:min(len(s.Error), maxText)],
+		Creator: s.Creator.String(), Expires: s.Expires.UTC(), State: state, Error: shorten(s.Error),
 	}
-	o.addCause(&e, s.URN)
-	o.send(hooks, w, s.Slice, e)
 }
 
-func (o *outbox) addCause(e *Event, about urn.URN) {
-	cause := o.causes[about.Key()]
+// addCause does nothing if cause is nil.
+func addCause(e *Event, cause *am.JournalEntry) {
 	if cause == nil {
 		return
 	}
 	e.Reason, e.Request, e.By = cause.Event, cause.Request, cause.Operator
 	if cause.Operator != "" {
-		e.Text = cause.Text[:min(len(cause.Text), maxText)]
+		e.Text = shorten(cause.Text)
 	}
 	if !cause.Caller.IsZero() {
 		e.By = cause.Caller.String()
 	}
 }
+
+func shorten(text string) string { return text[:min(len(text), maxText)] }
 
 func (o *outbox) send(hooks []string, w Kind, slice urn.URN, e Event) {
 	e.At, e.Event, e.Site = o.change.At.UTC(), w, o.site

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,45 @@ func TestAHookHearsTheUsualUnlessItSaysWhatItWants(t *testing.T) {
 	}
 }
 
+// TestEventsOfASetup checks which hooks get the events of a setup, and that its journal entries are
+// not the causes of other events of the same change.
+func TestEventsOfASetup(t *testing.T) {
+	before, after := running(reserved("s", "a"), am.Configuring), running(reserved("s", "a"), am.Ready)
+	other := running(reserved("s", "b"), am.Ready)
+	done := am.JournalEntry{Event: "done", Request: "1", Slice: after.Slice, Slivers: []urn.URN{after.URN}}
+	failed := am.JournalEntry{Event: am.EventStepFailed, Request: "2", Slice: after.Slice, Slivers: []urn.URN{after.URN}, Text: "execute 1 of 2, make: it ended with status 2"}
+	ended := am.JournalEntry{Event: am.EventStageEnded, Slice: after.Slice, Slivers: []urn.URN{after.URN, other.URN}, Text: "stage 1"}
+	c := store.Change{
+		At: noon, Slivers: []store.Diff[am.Sliver]{{Before: &other, After: &other}, {Before: &before, After: &after}},
+		Journal: []am.JournalEntry{done, failed, ended},
+	}
+	for _, tt := range []struct {
+		name   string
+		events []Kind
+		want   []string // event, sliver, reason, request and text
+	}{
+		{"all", Kinds, []string{"step_failed a setup step failed 2 " + failed.Text, "stage_ended  setup stage ended  stage 1", "ready a done 1 "}},
+		{"the default", nil, []string{"ready a done 1 "}},
+		{"failed steps", []Kind{StepFailed}, []string{"step_failed a setup step failed 2 " + failed.Text}},
+		{"stages", []Kind{StageEnded}, []string{"stage_ended  setup stage ended  stage 1"}},
+	} {
+		var got []string
+		for _, m := range Outbox(site, []Hook{{Name: "h", Events: tt.events}})(c) {
+			e, err := decodeEvent("1", m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.Join([]string{string(e.Event), e.ClientID, e.Reason, e.Request, e.Text}, " "))
+			if e.Slice != after.Slice.String() || m.Slice != after.Slice {
+				t.Errorf("%s: %s is about the slice %s", tt.name, e.Event, e.Slice)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
 func TestWithoutHooksThereIsNoOutbox(t *testing.T) {
 	if Outbox(site, nil) != nil {
 		t.Error("a site without hooks pays for them")
@@ -115,7 +155,15 @@ func TestEventsLookAsWritten(t *testing.T) {
 	step(func(cs *store.ChangeSet) { cs.PutSlice(slice); cs.PutSliver(a); cs.Log(entry) })
 	a = running(a, am.Ready)
 	a.Error = "install 1 <tar> failed"
-	step(func(cs *store.ChangeSet) { cs.PutSliver(a) })
+	step(func(cs *store.ChangeSet) {
+		cs.PutSliver(a)
+		cs.Log(am.JournalEntry{At: noon, Event: am.EventStepFailed, Request: "4711", Slice: slice.URN, Slivers: entry.Slivers, Text: a.Error})
+	})
+	a.SetupBegan = noon
+	step(func(cs *store.ChangeSet) {
+		cs.PutSliver(a)
+		cs.Log(am.JournalEntry{At: noon, Event: am.EventStageEnded, Slice: slice.URN, Slivers: entry.Slivers, Text: "stage 1"})
+	})
 	a = running(a, am.Failed)
 	a.Error = "the power supply answers no more"
 	step(func(cs *store.ChangeSet) {

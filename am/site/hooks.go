@@ -26,7 +26,8 @@ type HookConfig struct {
 	// Command or URL must be set.
 	URL string `yaml:"url"`
 	// Events are the kinds of the delivered events. The default is allocated, ready, failed,
-	// expiring, released and shutdown. Other kinds are renewed, gone and thawed.
+	// expiring, released and shutdown. Other kinds are renewed, gone, thawed, step_failed and
+	// stage_ended.
 	Events []string `yaml:"events"`
 	// Before is the time from the event expiring to the end of the lease; 1h.
 	Before time.Duration `yaml:"before"`
