@@ -87,6 +87,8 @@ type setting struct {
 	extensions []string
 	// emptyNotFound refuses to describe a slice without slivers.
 	emptyNotFound bool
+	// stages says which providers have them; nil: all.
+	stages func(provider string) bool
 	// prober asks providers; nil asks nobody.
 	prober service.Prober
 	// policy is the text of its rules.
@@ -146,7 +148,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
 	})

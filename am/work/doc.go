@@ -10,6 +10,7 @@
 //	                            └──────────────────────────────────────────────────────────────┘
 //	store ── leases ─> expire ── lease.Release ─> store
 //	store ── slivers > sweep ─── get ── lost, drifted ─> store
+//	store ── slivers > plans ─── next stage, or why none begins ─> store
 //	providers ─────> watch orphans ─ get of all ─ without a record ─> log, removed
 //	providers ─────> poll ─────── get of nothing ─── no answer ─> log, Polled
 //
@@ -51,6 +52,11 @@
 //     journalled: [driftEvent].
 //   - capabilities of a node that holds its component exclusively: they belong to the component,
 //     and stay after the node is gone: [recordFound].
+//   - plan of a setup: it belongs to one request document, and is computed from the records of its
+//     slivers after each change and once a second, so no event can be missed:
+//     [patchbay/am.PlanOf].
+//   - command in the foreground of stage 0: the stage has ended when the provider says ready, because
+//     a server may run forever: [patchbay/am.Sliver.StageEnded].
 //   - provider of a sliver: the one in its record, because inventories change:
 //     [Runner.recordPlaces].
 package work

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/urn"
+	"patchbay/rspec/setup"
 )
 
 const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -54,6 +55,30 @@ func TestDesiredNode(t *testing.T) {
 	s.Desired.Present = false
 	if diff := cmp.Diff(Resource{"name": "0b1c", "ensure": "absent"}, DesiredNode(s, "pc1", "web", nil)); diff != "" {
 		t.Errorf("absent (-want +got):\n%s", diff)
+	}
+}
+
+func TestStageOfADesiredNode(t *testing.T) {
+	steps := []setup.Step{{Kind: setup.Execute, Shell: "sh", Command: "true"}}
+	farewell := append(steps, setup.Step{Kind: setup.Execute, Operation: setup.Uninstall, Shell: "sh", Command: "true"})
+	for _, tt := range []struct {
+		rule string
+		s    am.Sliver
+		want any
+	}{
+		{"no steps", am.Sliver{Desired: am.Desired{Present: true}}, nil},
+		{"steps", am.Sliver{Setup: steps, Desired: am.Desired{Present: true, Stage: 2}}, "2"},
+		{"a shut down slice runs nothing", am.Sliver{Setup: steps, Frozen: true, Desired: am.Desired{Present: true, Stage: 2}}, "-1"},
+		{"removed", am.Sliver{Setup: steps}, nil},
+		{"deleted with a step for that", am.Sliver{Setup: farewell, Desired: am.Desired{Uninstall: true}}, nil},
+		{"expired with a step for deletion", am.Sliver{Setup: farewell}, "-1"},
+	} {
+		if got := DesiredNode(&tt.s, "pc1", "web", nil)[AttrSetupStage]; got != tt.want {
+			t.Errorf("%s: setup_stage %v, want %v", tt.rule, got, tt.want)
+		}
+	}
+	if got := ObservedNode(Resource{AttrEnsure: Present, AttrSetupStage: "3"}).Stage; got != 3 {
+		t.Errorf("the observed stage is %d", got)
 	}
 }
 
