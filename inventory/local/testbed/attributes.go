@@ -193,6 +193,9 @@ const (
 	maxStage = 99
 )
 
+// noStage is the value of "setup_stage" with which a node runs no step.
+const noStage = "-1"
+
 // stage returns the attribute "setup_stage" as a number, or 0 if it is empty or no number.
 func (a *desired) stage() int {
 	n, _ := strconv.Atoi(a.SetupStage)

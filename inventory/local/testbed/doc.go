@@ -62,6 +62,8 @@
 //     of its slice accept it: [experimentKey].
 //   - stages: a lower stage ends the steps above it, and a higher one runs failed steps again, in
 //     an attempt with a higher number: [stepJournal.setStage].
+//   - operations: the steps for Start wait again after the node was switched off, which is recorded
+//     before it happens; those for Stop and Uninstall have a minute: [stepRunner.recordSwitchOff].
 //   - time of installs: 10 minutes each, and none begins after 30 minutes in a stage, because the manager
 //     gives up after an hour: [installsTime].
 //   - full disk: no node is created while less than a GiB, or a twentieth of a small disk, is free:

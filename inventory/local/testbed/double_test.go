@@ -93,7 +93,7 @@ func (m *process) operationLocked(name string) error {
 	}
 	if m.left == 0 {
 		m.died = true
-		go m.dying()
+		m.dying()
 		return errDead
 	}
 	m.left--

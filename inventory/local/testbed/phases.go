@@ -18,9 +18,9 @@ import (
 // The phases of a node, by its desired state. A phase that finds its part of the node in
 // the desired state does nothing.
 var (
-	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
-	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).reportReady}
-	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).removeFiles, (*nodeController).releaseClaims}
+	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).repeatStartSteps, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
+	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).runStopSteps, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).reportReady}
+	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).runUninstallSteps, (*nodeController).removeFiles, (*nodeController).releaseClaims}
 	phasesBroken  = []phase{(*nodeController).stayBroken}
 	phasesFailed  = []phase{(*nodeController).stayFailed}
 )
@@ -87,6 +87,7 @@ func (nc *nodeController) shutDownToRestart(r *round) result {
 }
 
 func (nc *nodeController) shutDownForOff(r *round) result {
+	nc.steps.recordSwitchOff()
 	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
 		return end
 	}

@@ -104,6 +104,9 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 		return nil, nil
 	case absent:
 		next.Removing = true
+		if stage := changes.SetupStage; stage != nil && *stage == noStage {
+			next.SetupStage = noStage
+		}
 	case next.Removing:
 		return nil, refusalf(provider.Failed, "node %s is still being removed; try again after its removal", u.Name)
 	case nc.broken != "":
@@ -122,7 +125,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 		return change, nil
 	}
 	if nc.steps != nil && next.stage() != nc.rec.Desired.stage() {
-		if err := nc.steps.setStage(next.stage()); err != nil {
+		if err := nc.steps.setStage(next.stage()); err != nil && !absent {
 			return nil, err
 		}
 		nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has

@@ -95,7 +95,7 @@ type Testbed struct {
 
 // times holds the constants of the same names. Tests shorten them.
 type times struct {
-	peerUpdateDelay, linkDelay, pause, portTime, installsTime, agentTime, slowAgentTime, memoryTime time.Duration
+	peerUpdateDelay, linkDelay, pause, portTime, installsTime, eventTime, agentTime, slowAgentTime, memoryTime time.Duration
 	// heartbeat checks agents.
 	heartbeat supervisor.Heartbeat
 }
@@ -387,6 +387,14 @@ type stepJournal struct {
 	// the first execute was started. Both count since steps were last allowed to run.
 	Installing time.Duration `json:"installing,omitempty"`
 	Executes   time.Time     `json:"executes,omitzero"`
+	// Event is the operation, Stop or Uninstall, whose steps up to EventStage have begun since the
+	// node was switched on; "" means none.
+	Event      string    `json:"event,omitempty"`
+	EventStage int       `json:"event_stage,omitempty"`
+	EventBegan time.Time `json:"event_began,omitzero"`
+	// Off means that the node was or is being switched off, and that the steps for Start run again
+	// when it is switched on.
+	Off bool `json:"off,omitempty"`
 }
 
 // stepRunner runs the steps of a node while the node runs: those of a stage one after the other,

@@ -77,6 +77,10 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
+func (nc *nodeController) assignment(step setup.Step, account string) setup.Assignment {
+	return setup.Assignment{Step: step, Account: account, NoEgress: !nc.t.settings.Outbound}
+}
+
 // firstAccount returns the account that owns what steps make. It is empty, which means root, if
 // the node has no account.
 func firstAccount(rec record) string {
@@ -253,7 +257,7 @@ func (s *stepRunner) run(ctx context.Context, account string) {
 				if steps == nil {
 					s.endStep(ctx, i, lostReport("the description of the step is lost; the testbed's operators can see why in the log"), 0)
 				} else {
-					s.runStep(ctx, i, setup.Assignment{Step: steps[i], Account: account, NoEgress: !s.nc.t.settings.Outbound})
+					s.runStep(ctx, i, s.nc.assignment(steps[i], account))
 				}
 				ended <- i // never blocks: a step has one worker at a time
 			})
@@ -318,7 +322,7 @@ func (s *stepRunner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	if s.step(i).State == setup.Waiting {
 		if !s.updateJournal(ctx, func(j *stepJournal) {
 			j.Steps[i].State = setup.Running
-			if o.Kind == setup.Execute && j.Executes.IsZero() {
+			if o.Kind == setup.Execute && j.Executes.IsZero() && j.Steps[i].inPlan() {
 				j.Executes = time.Now()
 			}
 		}) {
