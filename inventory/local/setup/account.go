@@ -2,21 +2,18 @@ package setup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
-	"os"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
-	passwdFile  = "/etc/passwd"
-	maxPasswd   = 4 << 20 // bytes
 	searchPath  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	defaultHome = "/root"
 )
@@ -32,13 +29,8 @@ var root = account{name: "root", home: defaultHome, shell: "/bin/sh"}
 
 // lookUpAccount treats an empty name as root. If the file or the account is missing, it
 // returns root with an error. It is no error if the file does not list root.
-func lookUpAccount(file, name string) (account, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return root, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPasswd))
+func lookUpAccount(etc, name string) (account, error) {
+	text, err := readAccountFile(filepath.Join(etc, "passwd"))
 	if err != nil {
 		return root, err
 	}
@@ -65,6 +57,27 @@ func lookUpAccount(file, name string) (account, error) {
 		return root, nil
 	}
 	return root, fmt.Errorf("there is no account %s", name)
+}
+
+// maxGroups is the maximum number of groups of an account besides its own.
+const maxGroups = 256
+
+// groupsOf returns the numbers of the groups that list the account.
+func groupsOf(etc, name string) (numbers []uint32, err error) {
+	text, err := readAccountFile(filepath.Join(etc, "group"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for l := range bytes.Lines(text) {
+		f := strings.Split(strings.TrimSuffix(string(l), "\n"), ":")
+		if len(f) != 4 || !slices.Contains(strings.Split(f[3], ","), name) {
+			continue
+		}
+		if n, ok := parseID(f[2]); ok && len(numbers) < maxGroups {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, err
 }
 
 func (a account) environment() []string {

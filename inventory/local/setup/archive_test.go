@@ -132,12 +132,33 @@ func newFile(t testing.TB, b []byte) *os.File {
 // unpackInto unpacks an archive into a new folder.
 func unpackInto(t testing.TB, dir string, b []byte, as format) error {
 	t.Helper()
-	p, err := openPlace(dir, root)
+	p, err := openPlace(dir, root, nil)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	_, err = unpack(t.Context(), newFile(t, b), as, p, func(string) {})
+	return err
+}
+
+// unpackOwned unpacks an archive with its owners into a new folder.
+func unpackOwned(t testing.TB, dir string, b []byte, as format, o *owners) error {
+	t.Helper()
+	f := newFile(t, b)
+	room, err := freeSpaceAt(dir)
+	if err != nil {
+		return err
+	}
+	sc, err := scanArchive(t.Context(), f, as, dir, room, o)
+	if err != nil {
+		return err
+	}
+	p, err := openPlace(dir, root, o)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	_, err = unpackScanned(t.Context(), f, as, p, sc, func(string) {})
 	return err
 }
 
@@ -412,7 +433,7 @@ func TestUnpackOverExistingFiles(t *testing.T) {
 func TestUnpackHasATimeLimit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	p, err := openPlace(t.TempDir(), root)
+	p, err := openPlace(t.TempDir(), root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,6 +489,13 @@ func FuzzArchive(f *testing.F) {
 		}
 		dir := t.TempDir()
 		place := filepath.Join(dir, "place")
+		if os.Geteuid() == 0 {
+			o, err := newOwners(account1001("db", "db"), "/root")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = unpackOwned(t, place, b, as, o)
+		}
 		_ = unpackInto(t, place, b, as)
 		if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 			t.Fatalf("there is more than the place: %v", entries)

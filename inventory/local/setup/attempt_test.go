@@ -2,6 +2,8 @@ package setup
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +25,7 @@ func endStep(t *testing.T, dir string, n int) Report {
 
 // A larger attempt begins a step anew. An equal or smaller one only reports.
 func TestAttempts(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	count := filepath.Join(dir, "count")
 	step := shellStep("echo x >>" + count + "; wc -l <" + count + "; exit 1")
 	result := func(attempt int) Report {
@@ -51,7 +53,7 @@ func TestAttempts(t *testing.T) {
 
 // A running attempt is not replaced by a later one.
 func TestAttemptWhileAnotherRuns(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	startStep(t, dir, 1, shellStep("sleep 1000"))
 	if r, _ := startAttempt(t, dir, 1, Assignment{Step: shellStep("true")}); r.State != Running || r.Attempt != 0 {
 		t.Errorf("the same attempt: %+v", r)
@@ -71,8 +73,8 @@ func TestAttemptWhileAnotherRuns(t *testing.T) {
 // After a kill at any moment, an attempt has run at most once, and its saved result stays. The
 // next attempt runs.
 func TestKilledAttempts(t *testing.T) {
-	dir := t.TempDir()
-	for n := 1; n <= 40; n++ {
+	dir := newNode(t)
+	for n := 1; n <= 20; n++ {
 		count := filepath.Join(dir, fmt.Sprint("count", n))
 		runs := func() int {
 			text, _ := os.ReadFile(count)
@@ -85,7 +87,7 @@ func TestKilledAttempts(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(time.Duration(n)*time.Millisecond/2, func() { c.Process.Kill() })
+		time.AfterFunc(time.Duration(n)*time.Millisecond, func() { c.Process.Kill() })
 		c.Wait()
 		before := waitForStep(t, dir, n)
 		if before.State == Waiting && runs() > 0 {
@@ -106,7 +108,7 @@ func TestKilledAttempts(t *testing.T) {
 
 // A saved result of an earlier attempt is not that of the next one.
 func TestStaleResult(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	startStep(t, dir, 1, shellStep("true"))
 	waitForStep(t, dir, 1)
 	began := filepath.Join(dir, "services", "1.began")
@@ -129,7 +131,7 @@ func TestStaleResult(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	if r := endStep(t, dir, 1); r.State != Waiting {
 		t.Errorf("a step that has not begun: %+v", r)
 	}
@@ -167,9 +169,29 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// An install ends while it waits for a server. The next attempt installs.
+func TestEndOfInstall(t *testing.T) {
+	dir := newNode(t)
+	asked := make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	to := filepath.Join(dir, "to")
+	startStep(t, dir, 1, Step{Kind: Install, URL: server.URL + "/file", InstallPath: to})
+	<-asked
+	if r := endStep(t, dir, 1); r.Message != EndedEarly || !strings.Contains(r.Output, "fetching http://") {
+		t.Errorf("%+v", r)
+	}
+	if r := runStep(t, dir, 1, Assignment{Attempt: 1, Step: Step{Kind: Install, URL: "data:,x", InstallPath: to}}); r.State != Done {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Processes in the background of a step that has ended are not ended.
 func TestEndKeepsBackgroundProcesses(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	startStep(t, dir, 1, shellStep("(until test -e "+dir+"/go; do sleep 0.01; done; touch "+dir+"/end) &"))
 	before := waitForStep(t, dir, 1)
 	if r := endStep(t, dir, 1); r != before || r.State != Done {

@@ -28,6 +28,8 @@ type entry struct {
 	modified time.Time
 	target   string // of a link; for a hard link, the linked entry
 	body     io.Reader
+	// The numbers of the owners in a tar archive.
+	user, group int64
 }
 
 // Bounds on names in archives, in bytes.

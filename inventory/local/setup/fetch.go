@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -103,8 +104,23 @@ func freeSpace(f *os.File) (int64, error) {
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return 0, err
 	}
-	return int64(min(st.Bavail, 1<<40)) * st.Bsize, nil
+	return roomOf(&st), nil
 }
+
+// freeSpaceAt returns the free space of the file system on which path is or would be.
+func freeSpaceAt(path string) (int64, error) {
+	var st unix.Statfs_t
+	err := unix.Statfs(path, &st)
+	for ; err == unix.ENOENT && path != "/"; err = unix.Statfs(path, &st) {
+		path = filepath.Dir(path)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return roomOf(&st), nil
+}
+
+func roomOf(st *unix.Statfs_t) int64 { return int64(min(st.Bavail, 1<<40)) * st.Bsize }
 
 type progressReader struct {
 	r            io.Reader

@@ -17,18 +17,21 @@ import (
 func (o *Assignment) install(s *stepFiles, user account, l *log) Report {
 	ctx, cancel := context.WithTimeout(context.Background(), installTime)
 	defer cancel()
-	err := o.fetchAndUnpack(ctx, s, user, l)
-	if err == nil {
-		return Report{State: Done, Output: l.end()}
+	if err := o.fetchAndUnpack(ctx, s, user, l); err != nil {
+		return l.failure(1, o.explainFetch(err))
 	}
+	return Report{State: Done, Output: l.end()}
+}
+
+// explainFetch adds to an error what the experimenter cannot know.
+func (o *Assignment) explainFetch(err error) error {
 	if errors.Is(err, unix.ENOSPC) {
 		err = fmt.Errorf("the disk of the node is full: %w", err)
 	}
 	if o.NoEgress && isUnreachable(err) {
 		err = fmt.Errorf("%w; nodes of this site have no outside network", err)
 	}
-	l.note("failed: %s", singleLine(err.Error(), 2*maxMessage))
-	return Report{State: Failed, Exit: 1, Message: err.Error(), Output: l.end()}
+	return err
 }
 
 // isUnreachable reports whether an install failed because its host name is unknown or there is no
@@ -55,23 +58,23 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 	if err != nil {
 		return err
 	}
-	to := o.InstallPath
-	if rest, ok := strings.CutPrefix(to, "~"); ok {
-		to = filepath.Join(user.home, rest)
-	}
+	to := expandHome(o.InstallPath, user.home)
 	name, kept := fileName(o.URL)
 	as := detectFormat(o.FileType, name, f)
 	note("fetched %d bytes; installing as %s into %s", size, as, to)
-	p, err := openPlace(to, user)
+	if kept == "" {
+		kept = fmt.Sprintf("install-%d", s.n)
+	}
+	if o.Archive != nil {
+		return o.unpackWithOwners(ctx, s, user, l, f, size, as, to, kept)
+	}
+	p, err := openPlace(to, user, nil)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	if as == formatFile {
-		if kept == "" {
-			kept = fmt.Sprintf("install-%d", s.n)
-		}
-		if err := p.saveFile(kept, f, size); err != nil {
+		if err := p.saveFile(kept, f, size, nil); err != nil {
 			return err
 		}
 		note("installed as %s", filepath.Join(to, kept))
@@ -86,7 +89,16 @@ func (o *Assignment) fetchAndUnpack(ctx context.Context, s *stepFiles, user acco
 	return nil
 }
 
-func (p *place) saveFile(name string, f *os.File, size int64) error {
+// expandHome returns a path in which ~ is the home.
+func expandHome(path, home string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok {
+		return filepath.Join(home, rest)
+	}
+	return filepath.Clean(path)
+}
+
+// saveFile gives the file to the sole owner of o, unless o is nil.
+func (p *place) saveFile(name string, f *os.File, size int64, o *owners) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -95,7 +107,7 @@ func (p *place) saveFile(name string, f *os.File, size int64) error {
 	if n, _ := f.ReadAt(begins[:], 0); n == 2 && string(begins[:]) == "#!" {
 		mode = 0o755 // a script
 	}
-	w := &writer{p: p, report: func(string) {}}
+	w := &writer{p: p, report: func(string) {}, owners: o}
 	e := &entry{kind: kindFile, name: name, mode: mode, size: size, body: f}
 	if err := w.writeFile(name, e); err != nil {
 		return fmt.Errorf("the file could not be written completely to %s: %w", p.path, err)

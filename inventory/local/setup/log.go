@@ -64,3 +64,9 @@ func (l *log) note(format string, args ...any) {
 }
 
 func (l *log) end() string { return Tail(string(l.tail), MaxOutput) }
+
+// failure notes an error, and returns the report of a step that failed because of it.
+func (l *log) failure(exit int, err error) Report {
+	l.note("failed: %s", singleLine(err.Error(), 2*maxMessage))
+	return Report{State: Failed, Exit: exit, Message: err.Error(), Output: l.end()}
+}

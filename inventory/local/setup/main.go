@@ -127,20 +127,30 @@ func detach() error {
 }
 
 func (o *Assignment) run(s *stepFiles) {
-	user, missing := lookUpAccount(passwdFile, o.Account)
+	user, missing := lookUpAccount(s.etc, o.Account)
 	l, err := openLog(s.logs, s.logPath(o.Kind), user)
 	if err != nil {
 		s.finish(Report{State: Failed, Exit: 255, Message: fmt.Sprintf("its log cannot be created: %v", err)})
 		return
 	}
-	if missing != nil {
+	switch {
+	case o.AsUser && o.Account == "":
+		s.finish(l.failure(126, errors.New("it must run as the first account, and the node has no account")))
+		return
+	case o.AsUser && missing != nil:
+		s.finish(l.failure(126, fmt.Errorf("it must run as the first account: %w", missing)))
+		return
+	case missing != nil:
 		l.note("%v: the step runs as root", missing)
 	}
-	if o.Kind == Install {
+	switch o.Kind {
+	case Install:
 		s.finish(o.install(s, user, l))
-		return
+	case UserData:
+		o.seed(s, l)
+	default:
+		o.execute(s, user, l)
 	}
-	o.execute(s, user, l)
 }
 
 // finish also unlocks the step. A result that cannot be saved counts as an interruption.

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"patchbay/rspec/setup"
 )
 
 const maxLinks = 40 // symbolic links on the path of a place; the kernel's own limit
@@ -25,8 +29,9 @@ type place struct {
 // openPlace opens the folder name, an absolute path, and creates missing folders. At the
 // account's home, it switches to the account until Close, so that new folders belong to the
 // account. It follows a symbolic link in the path only if root owns the link, since a user's
-// link could lead root anywhere.
-func openPlace(name string, user account) (_ *place, err error) {
+// link could lead root anywhere. If o is not nil, the folders on the path that o lists get their
+// owners and modes, from the top down.
+func openPlace(name string, user account, o *owners) (_ *place, err error) {
 	p := &place{path: path.Clean(name), restore: func() {}, parent: -1}
 	var home unix.Stat_t
 	own := user.uid != 0 && user.home != "/" && unix.Stat(user.home, &home) == nil
@@ -42,13 +47,10 @@ func openPlace(name string, user account) (_ *place, err error) {
 		}
 	}()
 	links := 0
-	for rest := strings.Split(p.path, "/"); len(rest) > 0; {
+	for rest := splitPath(p.path); len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
-		if part == "" || part == "." {
-			continue
-		}
-		next, target, err := openSubfolder(fd, part)
+		next, target, err := openSubfolder(fd, part.name)
 		if err != nil {
 			return nil, err
 		}
@@ -56,16 +58,27 @@ func openPlace(name string, user account) (_ *place, err error) {
 			if links++; links > maxLinks {
 				return nil, unix.ELOOP
 			}
-			rest = append(strings.Split(target, "/"), rest...)
+			inside := splitPath(target)
+			for i := range inside {
+				inside[i].path = ""
+			}
+			if len(inside) > 0 {
+				inside[len(inside)-1].path = part.path
+			}
+			rest = append(inside, rest...)
 			if !path.IsAbs(target) {
 				continue
 			}
 			if next, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 				return nil, err
 			}
+			part.path = ""
 		}
 		unix.Close(fd)
 		fd = next
+		if err := o.setFolder(fd, part.path); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.path, err)
+		}
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
 			return nil, err
@@ -80,6 +93,66 @@ func openPlace(name string, user account) (_ *place, err error) {
 	}
 	p.fd = fd
 	return p, nil
+}
+
+// pathPart is a part of a path.
+type pathPart struct {
+	name string
+	path string // up to and with this part, as requested; empty inside the target of a link
+}
+
+func splitPath(text string) (parts []pathPart) {
+	path := ""
+	for name := range strings.SplitSeq(text, "/") {
+		if name != "" && name != "." {
+			path += "/" + name
+			parts = append(parts, pathPart{name, path})
+		}
+	}
+	return parts
+}
+
+// setFolder gives the folder fd its owner and mode if it is listed as path. It never changes the
+// root of the file system.
+func (o *owners) setFolder(fd int, path string) error {
+	if o == nil {
+		return nil
+	}
+	i := slices.IndexFunc(o.archive.Folders, func(f setup.Folder) bool { return f.Path == path })
+	if i < 0 {
+		return nil
+	}
+	f := &o.archive.Folders[i]
+	mode, err := strconv.ParseUint(f.Mode, 8, 9)
+	if err != nil {
+		return err
+	}
+	var root, st unix.Stat_t
+	if err := errors.Join(unix.Stat("/", &root), unix.Fstat(fd, &st)); err != nil {
+		return err
+	}
+	if root.Dev == st.Dev && root.Ino == st.Ino { // a link led here
+		return nil
+	}
+	own, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(own)
+	w := o.inNode(int64(f.User), int64(f.Group))
+	if err := w.of(own); err != nil {
+		return err
+	}
+	return unix.Fchmod(own, uint32(mode))
+}
+
+// sync writes everything on the file system of the place to the disk.
+func (p *place) sync() error {
+	fd, err := unix.Openat(p.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(fd), unix.Close(fd))
 }
 
 // openSubfolder opens the folder name in the folder fd, and creates it if it is missing. If

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/testkit/require"
+	"patchbay/rspec/setup"
 )
 
 // alice returns an account that does not exist on the host.
@@ -16,11 +17,7 @@ func alice(t *testing.T) account {
 	t.Helper()
 	require.Root(t)
 	dir := t.TempDir()
-	for d := dir; d != filepath.Clean(os.TempDir()) && d != "/"; d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	openToAll(t, dir)
 	user := account{name: "alice", uid: 0x6f001000, gid: 0x6f001001, home: filepath.Join(dir, "home", "alice")}
 	if err := os.MkdirAll(user.home, 0o755); err != nil {
 		t.Fatal(err)
@@ -29,6 +26,16 @@ func alice(t *testing.T) account {
 		t.Fatal(err)
 	}
 	return user
+}
+
+// openToAll lets other users reach a temporary folder.
+func openToAll(t *testing.T, dir string) {
+	t.Helper()
+	for ; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // fileOwner returns the user id that owns a file.
@@ -58,7 +65,7 @@ func TestOwners(t *testing.T) {
 		path := filepath.Join(dir, tt.place)
 		t.Cleanup(func() { os.Chmod(filepath.Join(path, "tool"), 0o755) })
 		f := newFile(t, archive)
-		p, err := openPlace(path, user)
+		p, err := openPlace(path, user, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +129,7 @@ func TestPathsToPlaces(t *testing.T) {
 		{"a link to itself", "loop/a", "too many levels"},
 		{"a file", "file/a", "not a directory"},
 	} {
-		p, err := openPlace(filepath.Join(dir, tt.place), user)
+		p, err := openPlace(filepath.Join(dir, tt.place), user, nil)
 		if err == nil {
 			p.Close()
 		}
@@ -175,9 +182,15 @@ func TestRaces(t *testing.T) {
 		entries = append(entries, entry{kind: kindFolder, name: "deep/down", mode: 0o777},
 			entry{kind: kindFile, name: "deep/text", mode: 0o644}, entry{kind: kindFile, name: "deep/down/text", mode: 0o644})
 	}
-	f := newFile(t, packArchive(t, formatTar, entries...))
+	b := packArchive(t, formatTar, entries...)
+	o, err := newOwners(&setup.Archive{Folders: []setup.Folder{{Path: place, User: uint32(user.uid), Group: uint32(user.gid), Mode: "0755"}}}, user.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFile(t, b)
 	for range 5 {
-		if p, err := openPlace(place, user); err == nil {
+		_ = unpackOwned(t, place, b, formatTar, o)
+		if p, err := openPlace(place, user, nil); err == nil {
 			_, _ = unpack(t.Context(), f, formatTar, p, func(string) {})
 			p.Close()
 		}

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,13 +20,41 @@ import (
 func TestMain(m *testing.M) {
 	if os.Args[0] == Argv0 {
 		dir := os.Getenv("SETUP_TEST")
-		if err := runArgs(os.Args[1:], folders{filepath.Join(dir, "services"), filepath.Join(dir, "log")}); err != nil {
+		if err := runArgs(os.Args[1:], testFolders(dir)); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// testFolders are the folders of a node in a folder of the host.
+func testFolders(dir string) folders {
+	return folders{
+		services: filepath.Join(dir, "services"), logs: filepath.Join(dir, "log"), scripts: filepath.Join(dir, "scripts"),
+		artifacts: filepath.Join(dir, "artifacts"), etc: filepath.Join(dir, "etc"), cloud: filepath.Join(dir, "cloud"),
+		cloudInit: []string{filepath.Join(dir, "cloud-init")},
+	}
+}
+
+// newNode returns a folder for testFolders with the accounts of a small image.
+func newNode(t testing.TB) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		"passwd": "root:x:0:0:root:/root:/bin/bash\n", "group": "root:x:0:\n", "shadow": "root:*:19000:0:99999:7:::\n", "gshadow": "root:*::\n",
+	} {
+		writeTestFile(t, filepath.Join(dir, "etc", name), text)
+	}
+	return dir
+}
+
+func writeTestFile(t testing.TB, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // setupCommand returns the setup program as a node runs it.
@@ -120,8 +149,8 @@ func lastReport(t *testing.T, out []byte) (last Report) {
 func shellStep(command string) Step { return Step{Kind: Execute, Shell: "sh", Command: command} }
 
 func TestExecute(t *testing.T) {
-	dir := t.TempDir()
-	user, err := lookUpAccount(passwdFile, "root")
+	dir := newNode(t)
+	user, err := lookUpAccount(testFolders(dir).etc, "root")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +193,7 @@ func TestExecute(t *testing.T) {
 
 // A started step is never started again, neither by concurrent calls nor after an interruption.
 func TestStepRunsOnce(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	count, over := filepath.Join(dir, "count"), filepath.Join(dir, "over")
 	order, _ := json.Marshal(Assignment{Step: shellStep("echo once >>" + count + "; until test -e " + over + "; do sleep 0.01; done")})
 	var all sync.WaitGroup
@@ -218,7 +247,7 @@ func TestStepRunsOnce(t *testing.T) {
 // The step starts although its first report cannot be written, as when the testbed is killed at
 // that moment. Its command gets the default action for SIGPIPE.
 func TestStepContinuesWithoutReader(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	order, err := json.Marshal(Assignment{Step: shellStep("trap | grep -c PIPE; yes | head -n 1")})
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +271,7 @@ func TestStepContinuesWithoutReader(t *testing.T) {
 
 // Invalid assignments start nothing, so a valid one can follow.
 func TestInvalidAssignments(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	for _, tt := range []struct{ rule, order string }{
 		{"a cut one", `{"kind":"execute","shell":"sh","comm`},
 		{"nothing", ""},
@@ -266,7 +295,7 @@ func TestInvalidAssignments(t *testing.T) {
 
 // Background processes of a command neither delay it nor lose their output.
 func TestBackgroundProcesses(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	go1, go2 := filepath.Join(dir, "go1"), filepath.Join(dir, "go2")
 	startStep(t, dir, 1, shellStep(fmt.Sprintf("(while ! test -e %s; do sleep 0.01; done; echo later; touch %s) & echo now", go1, go2)))
 	if r := waitForStep(t, dir, 1); r != (Report{State: Done, Output: "now\n"}) {
@@ -291,7 +320,7 @@ func TestBackgroundProcesses(t *testing.T) {
 }
 
 func TestInstallsInSequence(t *testing.T) {
-	dir := t.TempDir()
+	dir := newNode(t)
 	to := filepath.Join(dir, "to")
 	for i, tt := range []struct {
 		step Step
@@ -323,7 +352,7 @@ func TestInstallsInSequence(t *testing.T) {
 
 func TestLogIsBounded(t *testing.T) {
 	require.Root(t)
-	dir := t.TempDir()
+	dir := newNode(t)
 	path := filepath.Join(dir, "log", "1-execute.log")
 	l, err := openLog(filepath.Dir(path), path, account{gid: os.Getgid()})
 	if err != nil {

@@ -8,8 +8,6 @@ import (
 	"math"
 	"os"
 	"path"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -19,21 +17,21 @@ const (
 
 // scan checks a whole archive before any of it is written.
 type scan struct {
-	p       *place
+	path    string          // of the target folder
+	owners  *owners         // nil: the owners of the entries do not matter
 	kinds   map[string]kind // by clean name
 	size    int64           // estimated use of the disk, in bytes
 	content int64           // total size of the files, in bytes
 	room    int64           // free space of the disk, in bytes
 }
 
-// scanArchive reads the whole archive and refuses it if it cannot be unpacked completely.
-func scanArchive(ctx context.Context, f *os.File, as format, p *place) (*scan, error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(p.fd, &st); err != nil {
-		return nil, err
-	}
-	sc := &scan{p: p, kinds: map[string]kind{".": kindFolder}, room: int64(min(st.Bavail, math.MaxInt32*uint64(block))) * st.Bsize}
-	return sc, eachEntry(ctx, f, as, sc.checkEntry)
+// scanArchive reads the whole archive and refuses it if it cannot be unpacked completely into a
+// folder with so much room.
+func scanArchive(ctx context.Context, f *os.File, as format, path string, room int64, o *owners) (*scan, error) {
+	sc := &scan{path: path, owners: o, kinds: map[string]kind{".": kindFolder}, room: room}
+	err := eachEntry(ctx, f, as, sc.checkEntry)
+	sc.kinds = nil // it is large
+	return sc, err
 }
 
 func (sc *scan) checkEntry(e *entry) error {
@@ -50,13 +48,18 @@ func (sc *scan) checkEntry(e *entry) error {
 	if err := sc.addParents(name); err != nil {
 		return err
 	}
+	if sc.owners != nil {
+		if err := sc.owners.check(e.name, e.user, e.group); err != nil {
+			return err
+		}
+	}
 	was := sc.kinds[name]
 	if was != 0 && (was == kindFolder) != (e.kind == kindFolder) {
 		return refusalf(e.name, "occurs twice, as a folder and as another type")
 	}
 	switch e.kind {
 	case kindLink:
-		err = checkTarget(name, e.target, sc.p.path)
+		err = checkTarget(name, e.target, sc.path)
 	case kindHardLink:
 		err = sc.checkHardLink(e)
 	}

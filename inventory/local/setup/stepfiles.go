@@ -17,10 +17,18 @@ import (
 	"patchbay/am/durable"
 )
 
-type folders struct{ services, logs string }
+// folders are the folders of a node that this program uses, besides those that a step names.
+type folders struct {
+	services, logs, scripts, artifacts, etc, cloud string
+	cloudInit                                      []string // where images have the program
+}
 
 // inNode are the folders in a node; tests use others.
-var inNode = folders{"/var/lib/patchbay/services", "/var/log/patchbay"}
+var inNode = folders{
+	services: "/var/lib/patchbay/services", logs: "/var/log/patchbay",
+	scripts: "/var/lib/patchbay/scripts", artifacts: "/var/lib/patchbay/artifacts",
+	etc: "/etc", cloud: "/var/lib/cloud", cloudInit: []string{"/usr/bin/cloud-init", "/usr/local/bin/cloud-init"},
+}
 
 type stepFiles struct {
 	folders

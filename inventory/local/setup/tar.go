@@ -27,7 +27,7 @@ func eachTarEntry(ctx context.Context, f *os.File, visit func(*entry) error) err
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // scan.checkEntry checks the names
 			return archiveError(formatTar, err)
 		}
-		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t}
+		e := &entry{name: h.Name, mode: h.FileInfo().Mode(), modified: h.ModTime, target: h.Linkname, body: t, user: int64(h.Uid), group: int64(h.Gid)}
 		switch h.Typeflag {
 		case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
 			e.kind, e.size = kindFile, h.Size

@@ -14,6 +14,7 @@ import (
 
 type writer struct {
 	p          *place
+	owners     *owners // nil: everything belongs to the user that unpacks it
 	created    []createdFolder
 	files      int   // entries written
 	content    int64 // bytes of the files written
@@ -28,17 +29,26 @@ type createdFolder struct {
 	mode     uint32
 	modified time.Time
 	dev, ino uint64
+	owner    *owner
 }
 
 // unpack checks the archive and unpacks it into the place. After an error, a part of the archive
 // may remain there.
 func unpack(ctx context.Context, f *os.File, as format, p *place, report func(string)) (files int, err error) {
-	sc, err := scanArchive(ctx, f, as, p)
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(p.fd, &st); err != nil {
+		return 0, err
+	}
+	sc, err := scanArchive(ctx, f, as, p.path, roomOf(&st), nil)
 	if err != nil {
 		return 0, err
 	}
-	sc.kinds = nil
-	w := &writer{p: p, total: sc.content, report: report}
+	return unpackScanned(ctx, f, as, p, sc, report)
+}
+
+// unpackScanned is the second part of unpack.
+func unpackScanned(ctx context.Context, f *os.File, as format, p *place, sc *scan, report func(string)) (files int, err error) {
+	w := &writer{p: p, owners: sc.owners, total: sc.content, report: report}
 	if err = eachEntry(ctx, f, as, w.writeEntry); err == nil {
 		err = w.finishFolders()
 	}
@@ -46,6 +56,18 @@ func unpack(ctx context.Context, f *os.File, as format, p *place, report func(st
 		return w.files, fmt.Errorf("the archive was only partly unpacked into %s: %w", p.path, err)
 	}
 	return w.files, nil
+}
+
+// ownerOf returns nil if the entry keeps the user that unpacks it.
+func (w *writer) ownerOf(e *entry) *owner {
+	if w.owners == nil {
+		return nil
+	}
+	if w.owners.sole != nil {
+		return w.owners.sole
+	}
+	o := w.owners.inNode(e.user, e.group)
+	return &o
 }
 
 func (w *writer) writeEntry(e *entry) error {
@@ -68,7 +90,10 @@ func (w *writer) writeEntry(e *entry) error {
 				return err
 			}
 			times := times(e.modified)
-			return unix.UtimesNanoAt(fd, base, times[:], unix.AT_SYMLINK_NOFOLLOW)
+			if err := unix.UtimesNanoAt(fd, base, times[:], unix.AT_SYMLINK_NOFOLLOW); err != nil {
+				return err
+			}
+			return w.ownerOf(e).ofLink(fd, base)
 		})
 	case kindHardLink:
 		err = w.writeHardLink(name, e)
@@ -89,29 +114,49 @@ func (w *writer) makeParents(name string) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Mkdirat(fd, base, 0o755); err != nil && err != unix.EEXIST {
+		switch err := unix.Mkdirat(fd, base, 0o755); {
+		case err == unix.EEXIST:
+		case err != nil:
 			return explainError(name[:at], err)
+		case w.owners != nil && w.owners.sole != nil:
+			own, err := w.p.openFolder(name[:at])
+			if err != nil {
+				return explainError(name[:at], err)
+			}
+			if err := errors.Join(unix.Fchownat(own, "", w.owners.sole.user, w.owners.sole.group, unix.AT_EMPTY_PATH), unix.Close(own)); err != nil {
+				return explainError(name[:at], err)
+			}
 		}
 	}
 	_, _, err = w.p.openParent(name)
 	return err
 }
 
-// makeFolder leaves an existing folder unchanged.
+// makeFolder leaves an existing folder unchanged, unless owners are kept: then the folder gets the
+// owner and the mode of the archive, since an earlier attempt may have left it unfinished.
 func (w *writer) makeFolder(name string, e *entry) error {
 	fd, base, err := w.p.openParent(name)
 	if err != nil {
 		return err
 	}
-	if err := unix.Mkdirat(fd, base, 0o700); err == unix.EEXIST {
+	if err := unix.Mkdirat(fd, base, 0o700); err == unix.EEXIST && w.owners == nil {
 		own, err := w.p.openFolder(name)
 		if err != nil {
 			return explainError(name, err)
 		}
 		return unix.Close(own)
-	} else if err != nil {
+	} else if err != nil && err != unix.EEXIST {
 		return explainError(name, err)
 	}
+	mode := uint32(e.mode.Perm())
+	if e.mode&fs.ModeSticky != 0 {
+		mode |= unix.S_ISVTX
+	}
+	return w.addFolder(name, mode, e.modified, w.ownerOf(e))
+}
+
+// addFolder remembers an existing folder for finishFolders.
+func (w *writer) addFolder(name string, mode uint32, modified time.Time, o *owner) error {
 	own, err := w.p.openFolder(name)
 	if err != nil {
 		return explainError(name, err)
@@ -121,11 +166,7 @@ func (w *writer) makeFolder(name string, e *entry) error {
 	if err := unix.Fstat(own, &st); err != nil {
 		return err
 	}
-	mode := uint32(e.mode.Perm())
-	if e.mode&fs.ModeSticky != 0 {
-		mode |= unix.S_ISVTX
-	}
-	w.created = append(w.created, createdFolder{name, mode, e.modified, st.Dev, st.Ino})
+	w.created = append(w.created, createdFolder{name, mode, modified, st.Dev, st.Ino, o})
 	return nil
 }
 
@@ -146,6 +187,9 @@ func (w *writer) writeFile(name string, e *entry) error {
 		return fmt.Errorf("%q: %w", name, err)
 	}
 	w.content += e.size
+	if err := w.ownerOf(e).of(fd); err != nil { // before the mode, since a new owner would change that
+		return fmt.Errorf("%q: %w", name, err)
+	}
 	if err := unix.Fchmod(fd, uint32(e.mode.Perm())); err != nil {
 		return fmt.Errorf("%q: %w", name, err)
 	}
@@ -223,11 +267,40 @@ func (m *createdFolder) finish(p *place) error {
 	if st.Dev != m.dev || st.Ino != m.ino {
 		return nil
 	}
+	if err := m.owner.of(fd); err != nil {
+		return err
+	}
 	if err := unix.Fchmod(fd, m.mode); err != nil {
 		return err
 	}
 	times := times(m.modified)
 	return unix.UtimesNanoAt(fd, "", times[:], unix.AT_EMPTY_PATH)
+}
+
+// of makes the file belong to the owner. Without an owner it does nothing.
+func (o *owner) of(fd int) error {
+	if o == nil {
+		return nil
+	}
+	return unix.Fchown(fd, o.user, o.group)
+}
+
+// ofLink makes the symbolic link base in the folder fd belong to the owner. Another user may have
+// replaced the link by a file with a second name elsewhere, which must keep its owner.
+func (o *owner) ofLink(fd int, base string) error {
+	if o == nil {
+		return nil
+	}
+	own, err := unix.Openat(fd, base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(own)
+	var st unix.Stat_t
+	if err := unix.Fstat(own, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return err
+	}
+	return unix.Fchownat(own, "", o.user, o.group, unix.AT_EMPTY_PATH)
 }
 
 // times returns the access and modification times for UtimesNanoAt: the current time and
