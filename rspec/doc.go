@@ -32,8 +32,8 @@
 // reports), never re-serializes a tree, and never decides about reservations. It
 // reads only the bytes that the caller passes to it.
 //
-// It implements RSpec version 3 (request, manifest, advertisement), our extension match/1
-// (constraints of nodes), the extensions opstate/1, user/1, proxy/1.0, sliver-info/1,
+// It implements RSpec version 3 (request, manifest, advertisement), our extensions match/1
+// (constraints of nodes) and setup/1 (steps), TOSCA's archive and script artifacts in them, the extensions opstate/1, user/1, proxy/1.0, sliver-info/1,
 // shared-vlan/1 and Fed4FIRE's monitoring/1 in both of their namespaces, and Emulab's vnode,
 // routable_control_ip, node_type and rspec_routable_addresses.
 //

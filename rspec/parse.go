@@ -110,6 +110,9 @@ type requestParser struct {
 	nodeNames, linkNames, interfaceNames names
 
 	steps []stepElements
+	// templates are the ArtifactTemplates by id, and artifacts those that were used.
+	templates map[string]*xmltree.Element
+	artifacts map[*xmltree.Element]*artifact
 	// expanded is the size of what the steps of all nodes repeat, in bytes.
 	expanded int
 }
@@ -165,6 +168,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 			p.r.Monitoring = p.readMonitoring(e, "")
 		case e.Space == setupSpace:
 			p.readPlan(e)
+		case isTOSCA(e) && e.Local == "ArtifactTemplate":
+			p.addTemplate(e)
 		}
 	}
 	if p.tooMany(nodes, links) {

@@ -250,6 +250,8 @@ func FuzzCheck(f *testing.F) {
 	f.Add(request(`<node client_id="a" exclusive="?"><interface client_id="i" component_id="x"><ip address="10.0.0.0" netmask="24"/></interface></node>` + "\n<node component_manager_id='é'/>"))
 	f.Add(constrained(`<m:require feature="cpu.count" op="?" value="x"/><m:prefer weight="0"/><sliver_type name="x"><m:require feature="a" value="1" b=""/></sliver_type>`))
 	f.Add(constrained(`<m:require feature="cpu.count" op="ge" value="4"/><m:prefer weight="7"><m:require feature="memory.size" op="gt" value="1.5G"/></m:prefer><m:require feature="cpu.count" value="3"/>`))
+	f.Add(prepared(`<s:disk size="1G" mount_path="/d"/>`, `<s:parameter name="p" value="1"/><s:step order="1" operation="start"><s:relation client_id="db" on="target"/>YQ==</s:step><execute shell="sh" command="a" s:order="?" s:sudo="0"><s:parameter name="p" value=""/></execute><s:userdata>!</s:userdata>`))
+	f.Add(withArtifact(template, `<install url="http://h/x/db.tar" s:artifact="a">`+contextOf(`<b:ContentDeploymentLocation path="/y"/>`)+`</install><execute s:artifact="b" s:background="1"><b:ScriptArtifactProperties><b:ScriptLanguage>sh</b:ScriptLanguage></b:ScriptArtifactProperties></execute>`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, list := Check(text, ours())
 		o := ours()

@@ -102,7 +102,11 @@ func (r *serviceReader) refuseStep(k Kind, at place, remedy, format string, args
 func (r *serviceReader) readInstall(e *xmltree.Element) {
 	id := r.n.ClientID
 	i := setup.Step{Kind: setup.Install, URL: trimmed(e, "url"), InstallPath: trimmed(e, "install_path"), FileType: trimmed(e, "file_type")}
+	if !r.isPlain {
+		r.addArchive(e, &i)
+	}
 	switch {
+	case r.failed:
 	case len(i.URL) > r.o.Limits.Command:
 		r.refuseStep(TooBig, place{e, "url"}, raiseRemedy("put the archive on a web server and write its address", "command"), "node %.80q has an install whose url has more than %d bytes", id, r.o.Limits.Command)
 	case !isFetchable(i.URL):
@@ -110,7 +114,7 @@ func (r *serviceReader) readInstall(e *xmltree.Element) {
 	case !isInstallPath(i.InstallPath):
 		r.wrong(place{e, "install_path"}, "use an absolute path such as /local, or one that begins with ~/", "node %.80q has an install with the install_path %.80q", id, i.InstallPath)
 	}
-	r.add(e, i, "name", "order", "operation")
+	r.add(e, i, "name", "order", "operation", "artifact")
 }
 
 // isFetchable requires an http or https URL with a host, or a data URL.
@@ -135,7 +139,9 @@ func isInstallPath(s string) bool {
 func (r *serviceReader) readExecute(e *xmltree.Element) {
 	id := r.n.ClientID
 	x := setup.Step{Kind: setup.Execute, Shell: strings.TrimPrefix(trimmed(e, "shell"), "/bin/"), Command: value(e, "command")}
+	hasScript := !r.isPlain && r.addScriptFiles(e, &x)
 	switch {
+	case hasScript || r.failed:
 	case len(x.Command) > r.o.Limits.Command:
 		r.refuseStep(TooBig, place{e, "command"}, raiseRemedy("install a script and execute that", "command"), "node %.80q has an execute whose command has more than %d bytes", id, r.o.Limits.Command)
 	case x.Shell != "sh" && x.Shell != "bash":
@@ -143,5 +149,5 @@ func (r *serviceReader) readExecute(e *xmltree.Element) {
 	case strings.TrimSpace(x.Command) == "":
 		r.wrong(place{e, "command"}, "write one", "node %.80q has an execute without a command", id)
 	}
-	r.add(e, x, "name", "order", "operation", "sudo", "background")
+	r.add(e, x, "name", "order", "operation", "sudo", "background", "artifact")
 }

@@ -21,6 +21,8 @@ const (
 	// maxExpanded limits what the steps of all nodes repeat, in bytes: parameters and files of
 	// artifacts, which a short request can use very often.
 	maxExpanded = 4 << 20
+	// maxEnvironment limits the variables of one step, in bytes.
+	maxEnvironment = 512 << 10
 	// variableBytes is what a variable takes besides its name and value.
 	variableBytes = 8
 )
@@ -310,7 +312,7 @@ func (p *requestParser) checkSteps() {
 				if q.InPlan() {
 					last[i] = max(last[i], q.Stage)
 				}
-				if q.Kind == setup.Execute && !p.expand(properties[i]+variableSize(q.Parameters), p.r.Nodes[i].element) {
+				if q.Kind == setup.Execute && !p.addVariables(properties[i]+variableSize(q.Parameters), &p.r.Nodes[i]) {
 					return
 				}
 			}
@@ -327,7 +329,7 @@ func (p *requestParser) checkSteps() {
 				q.Kind, wrong[at.node] = "", true
 				continue
 			}
-			if !p.expand(properties[at.node]+properties[target]+variableSize(q.Parameters), n.element) {
+			if !p.addVariables(properties[at.node]+properties[target]+variableSize(q.Parameters), n) {
 				return
 			}
 		}
@@ -349,11 +351,24 @@ func variableSize(list []setup.Parameter) (n int) {
 	return n
 }
 
+// addVariables is expand for the variables of one step, which have a limit of their own.
+func (p *requestParser) addVariables(bytes int, n *Node) bool {
+	if bytes > maxEnvironment {
+		p.refuse(TooBig, place{p.r.doc.elements[n.element], ""}, n.ClientID, "put them into a file that is fetched", "the parameters of a step of node %.80q take more than %d bytes", n.ClientID, maxEnvironment)
+		return false
+	}
+	return p.expand(bytes, n.element)
+}
+
 // expand adds bytes to what the steps repeat. It returns false, and refuses the request at the
 // node, if that is too much.
 func (p *requestParser) expand(bytes, node int) bool {
+	before := p.expanded
 	if p.expanded += bytes; p.expanded <= maxExpanded {
 		return true
+	}
+	if before > maxExpanded {
+		return false
 	}
 	p.refuse(TooBig, place{p.r.doc.elements[node], ""}, "", "use fewer parameters and files, or request fewer nodes at a time", "the parameters and files of all steps take more than %d bytes, counted for each step", maxExpanded)
 	return false
@@ -387,5 +402,3 @@ func (p *requestParser) checkRelation(at stepElements, last []int) (target int, 
 	}
 	return target, false
 }
-
-func isTOSCA(e *xmltree.Element) bool { return e.Space == toscaSpace || e.Space == toscaBase }

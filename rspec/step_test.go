@@ -169,6 +169,24 @@ func TestStepsAreRefused(t *testing.T) {
 	}
 }
 
+func TestExpandedStepsAreLimited(t *testing.T) {
+	value := strings.Repeat("x", 60<<10)
+	properties := func(n int) string { return numbered(n, `<s:parameter name="p#" value="`+value+`"/>`) }
+	step := `<execute shell="sh" command="a"/>`
+	for _, tt := range []struct{ rule, db, web, want string }{
+		{"variables of one step", "", properties(9) + step, `the parameters of a step of node "web" take more than 524288 bytes; put them into a file`},
+		{"variables of source and target", properties(5), properties(5) + `<execute shell="sh" command="a"><s:relation client_id="db"/></execute>`, `the parameters of a step of node "web" take more than 524288 bytes`},
+		{"variables of all steps", properties(1) + strings.Repeat(step, 40), properties(1) + strings.Repeat(step, 40), `the parameters and files of all steps take more than 4194304 bytes`},
+		{"plain steps", strings.Repeat(step, 200), strings.Repeat(step, 200), ""},
+		{"properties without steps", "", properties(40), ""},
+	} {
+		_, problems := Check(prepared(tt.db, tt.web), ours())
+		if got := strings.Join(Lines(problems), "; "); tt.want == "" && got != "" || !strings.Contains(got, tt.want) || len(problems) > 1 {
+			t.Errorf("%s: %s", tt.rule, got)
+		}
+	}
+}
+
 func numbered(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
