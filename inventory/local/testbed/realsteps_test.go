@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
@@ -210,4 +211,159 @@ func TestRealRestartWhileAStepRuns(t *testing.T) {
 	if got := s.mustSSH(is, "alice", "sudo cat /root/steps"); strings.TrimSpace(got) != "one\ntwo" {
 		t.Errorf("it has done %q", got)
 	}
+}
+
+// awaitStep waits until step i of a node, counted from 1, has a state.
+func (s *site) awaitStep(name string, i int, state string) {
+	s.t.Helper()
+	wait.Holds(s.t, func() bool {
+		all := s.stepStates(name)
+		return len(all) >= i && all[i-1].State == state
+	}, func() string { return fmt.Sprintf("step %d is not %s: %+v", i, state, s.stepStates(name)) })
+}
+
+func TestRealStagesAndOperations(t *testing.T) {
+	s := newSite(t, "setup-r4", 43200)
+	s.options.Settings.ServicesWait = 200 * time.Millisecond
+	s.up()
+	a := nodeName(1)
+	n := s.newNode("a", "alice")
+	log := func(stage int, word, operation, more string) string {
+		item := stageStep(stage, "echo "+word+" >>/root/steps; "+more, "")
+		if operation != "" {
+			item = operationStep(stage, "echo "+word+" >>/root/steps; "+more, operation)
+		}
+		return item
+	}
+	n["setup"] = []string{
+		log(0, "zero", "", ""),
+		log(0, "start", "start", ""),
+		log(1, "one", "", "[ -e /root/again ] || { touch /root/again; exit 3; }"),
+		log(1, "later", "", ""),
+		log(2, "forever", "", "sleep 1000 & exec sleep 2000"),
+		log(1, "stop", "stop", ""),
+		stageStep(0, "exec 3<>/dev/tcp/127.0.0.1/8000; echo bye >&3; cat <&3", `,"operation":"uninstall"`),
+	}
+	n["setup"].([]string)[6] = strings.Replace(n["setup"].([]string)[6], `"sh"`, `"bash"`, 1)
+	stage := func(number string, step int, state string) {
+		t.Helper()
+		s.set(map[string]provider.Resource{a: {"setup_stage": number}})
+		s.awaitStep(a, step, state)
+	}
+	s.set(map[string]provider.Resource{a: n})
+	s.awaitStep(a, 2, setup.Done)
+	stage("1", 3, setup.Failed)
+	if got := s.stepStates(a); got[3].State != setup.Waiting || got[2].Exit != 3 || got[2].BeganAt.IsZero() || got[2].EndedAt.Before(got[2].BeganAt) {
+		t.Errorf("after the failure: %+v", got)
+	}
+	s.set(map[string]provider.Resource{a: {"setup_stage": "0"}})
+	stage("1", 4, setup.Done)
+	stage("2", 5, setup.Running)
+	is := s.awaitSettled(a)[a]
+	wait.Until(t, "the last step runs", func() bool { return strings.HasSuffix(s.mustSSH(is, "alice", "sudo cat /root/steps"), "forever") })
+	stage("1", 5, setup.Failed)
+	if got := s.stepStates(a)[4].Message; got != setup.EndedEarly {
+		t.Errorf("the ended step says %q", got)
+	}
+	if out, err := s.ssh(is, "alice", "pgrep -f 'sleep [12]000'"); err == nil {
+		t.Errorf("its processes still run: %s", out)
+	}
+	s.set(map[string]provider.Resource{a: {"restart_serial": "1"}})
+	s.awaitSettled(a)
+	s.set(map[string]provider.Resource{a: {"power": "off"}})
+	s.awaitSettled(a)
+	s.set(map[string]provider.Resource{a: {"power": "on"}})
+	is = s.awaitSettled(a)[a]
+	s.awaitStep(a, 2, setup.Done)
+	want := "zero start one one later forever stop start"
+	if got := strings.Join(strings.Fields(s.mustSSH(is, "alice", "sudo cat /root/steps")), " "); got != want {
+		t.Errorf("it has done %q, want %q", got, want)
+	}
+	l, err := s.testbed.node(a).listenInside(t.Context(), "tcp", "127.0.0.1:8000", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		defer l.Close()
+		c, err := l.Accept()
+		if err != nil {
+			said <- err.Error()
+			return
+		}
+		defer c.Close()
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		said <- line
+	}()
+	s.set(map[string]provider.Resource{a: absent})
+	s.awaitGone(a)
+	if got := <-said; got != "bye\n" {
+		t.Errorf("before the removal, the node says %q", got)
+	}
+}
+
+// TestRealStagesAndKills kills the program at random moments while a node goes through stages, is
+// switched off and on: each step runs as often as requested.
+func TestRealStagesAndKills(t *testing.T) {
+	s := newSite(t, "setup-r5", 43300)
+	step := func(stage int, word, more string) string {
+		return stageStep(stage, "echo "+word+" >>/root/steps; sleep 0.1; echo "+word+" >>/root/steps", more)
+	}
+	n := s.newNode("a", "alice")
+	n["setup"] = []string{
+		step(0, "zero", ""), step(0, "start", `,"operation":"start"`), step(1, "one", ""),
+		stageStep(1, "echo fails >>/root/steps; [ -e /root/again ] || { touch /root/again; exit 3; }", ""),
+		step(1, "two", ""), step(0, "stop", `,"operation":"stop"`),
+	}
+	a := nodeName(1)
+	n["power"] = "off"
+	s.set(map[string]provider.Resource{a: n})
+	s.awaitSettled(a) // with its image, which takes longer than the time between two kills
+	const waiting, done, failed = setup.Waiting, setup.Done, setup.Failed
+	phases := []struct {
+		request provider.Resource
+		states  []string
+	}{
+		{provider.Resource{"power": "on"}, []string{done, done, waiting, waiting, waiting, waiting}},
+		{provider.Resource{"setup_stage": "1"}, []string{done, done, done, failed, waiting, waiting}},
+		{provider.Resource{"setup_stage": "0"}, []string{done, done, done, failed, waiting, waiting}},
+		{provider.Resource{"setup_stage": "1"}, []string{done, done, done, done, done, waiting}},
+		{provider.Resource{"power": "off"}, []string{done, done, done, done, done, done}},
+		{provider.Resource{"power": "on"}, []string{done, done, done, done, done, done}},
+	}
+	seed := require.Seed(t)
+	r := rand.New(rand.NewPCG(seed, 2))
+	kills, phase := 0, 0
+	for phase < len(phases) {
+		kill := s.runInProcess()
+		over := time.Now().Add(time.Duration(100+r.IntN(900)) * time.Millisecond)
+		if kills++; kills > 40 { // enough
+			over = time.Now().Add(time.Minute)
+		}
+		for phase < len(phases) && time.Now().Before(over) {
+			if !s.trySet(map[string]provider.Resource{a: phases[phase].request}) {
+				continue
+			}
+			now := s.get(a)[a]
+			var states []string
+			for _, step := range s.stepStates(a) {
+				states = append(states, step.State)
+			}
+			if now.State == provider.StateReady && slices.Equal(states, phases[phase].states) {
+				phase++
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		kill()
+		if kills > 40 && phase < len(phases) {
+			t.Fatalf("phase %d does not end", phase)
+		}
+	}
+	s.up()
+	is := s.awaitSettled(a)[a]
+	want := "zero zero start start one one fails fails two two stop stop start start"
+	if got := strings.Join(strings.Fields(s.mustSSH(is, "alice", "sudo cat /root/steps")), " "); got != want {
+		t.Errorf("it has done %q, want %q", got, want)
+	}
+	t.Logf("the program was killed %d times", kills)
 }

@@ -40,6 +40,12 @@ func (h *fakeHost) started(name string) string {
 	return strings.ReplaceAll(strings.Join(h.begun, ", "), name+" ", "")
 }
 
+// awaitStarted waits until an attempt of a step was started last.
+func (h *fakeHost) awaitStarted(name, last string) {
+	h.t.Helper()
+	wait.Holds(h.t, func() bool { return strings.HasSuffix(", "+h.started(name), ", "+last) }, func() string { return "started were " + h.started(name) })
+}
+
 func TestStagesBeginWhenAllowed(t *testing.T) {
 	h, tb := runFakeHost(t)
 	name := nodeName(1)
@@ -133,9 +139,10 @@ func TestFailedStage(t *testing.T) {
 	if got := reportedSteps(t, r)[3]; got.Message != "" || got.Exit != 0 {
 		t.Errorf("while it runs again: %+v", got)
 	}
+	h.awaitStarted(name, "4 attempt 1")
 	h.endStep(name, "4", stepDone)
 	h.endStep(name, "5", stepDone)
-	awaitNode(t, tb, name, isReady)
+	awaitStates(t, tb, name, "failed done done done done")
 	if got, want := h.started(name), "1, 2, 3, 4, 4 attempt 1, 5"; got != want {
 		t.Errorf("started were %s, want %s", got, want)
 	}
@@ -152,11 +159,10 @@ func TestWithdrawnStageEndsItsSteps(t *testing.T) {
 	name := nodeName(1)
 	set(t, tb, name, newNodeWithSetup(executeStep("server"), stageStep(1, "one", ""), stageStep(1, "two", "")))
 	awaitStates(t, tb, name, "running waiting waiting")
-	for attempt := range 3 {
+	for attempt, last := range []string{"2", "2 attempt 1", "2 attempt 2"} {
 		setStage(t, tb, name, "1")
-		awaitNode(t, tb, name, func(r provider.Resource) bool {
-			return stepStates(t, r) == "running running waiting" && strings.HasSuffix(h.started(name), "2"+[]string{"", " attempt 1", " attempt 2"}[attempt])
-		})
+		awaitStates(t, tb, name, "running running waiting")
+		h.awaitStarted(name, last)
 		setStage(t, tb, name, "0")
 		if attempt == 1 {
 			continue // it is allowed again at once
