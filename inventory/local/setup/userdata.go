@@ -15,13 +15,14 @@ import (
 var cloudStages = [][]string{{"init", "--local"}, {"init"}, {"modules", "--mode=config"}, {"modules", "--mode=final"}}
 
 // cloudSettings keep cloud-init from changing what belongs to the testbed: the network, the host
-// name and the host keys.
+// name, the host keys and the locale. User data can still set another locale.
 const cloudSettings = `# Written by Patchbay.
 datasource_list: [NoCloud, None]
 network: {config: disabled}
 preserve_hostname: true
 ssh_deletekeys: false
 disable_root: false
+locale: false
 `
 
 // seed passes user data to cloud-init, and runs its stages.
