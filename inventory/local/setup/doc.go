@@ -5,7 +5,7 @@
 // The arguments are a verb and the number of the step:
 //
 //	run N    reads an Assignment, starts step N, reports that, and runs it in the background
-//	wait N   reports the progress of step N, and its result when it has ended
+//	wait N   reports progress and output of step N, and its result when it has ended
 //	end N    kills step N if it runs, with the sessions of its commands, and reports the step
 //
 // They print lines of JSON, each a Report. An attempt of a step is started only once: "run" of an

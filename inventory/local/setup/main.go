@@ -159,7 +159,8 @@ func (s *stepFiles) finish(r Report) {
 	s.unlock()
 }
 
-// awaitEnd reports the state of the step until the step or the caller has ended.
+// awaitEnd reports the state of the step, its progress and the end of its output until the step or
+// the caller has ended.
 func awaitEnd(f folders, n int) error {
 	s, err := f.open(n)
 	if err != nil {
@@ -173,7 +174,8 @@ func awaitEnd(f folders, n int) error {
 	go func() { over <- s.wait() }()
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
-	sent := ""
+	var sent Report
+	var outputAt time.Time // when the output was last read
 	for {
 		select {
 		case err := <-over:
@@ -183,8 +185,13 @@ func awaitEnd(f folders, n int) error {
 			return sendReport(s.report())
 		case <-tick.C:
 		}
-		if now := s.running(); now.Progress != sent {
-			sent = now.Progress
+		now := s.running()
+		now.Output = sent.Output
+		if time.Since(outputAt) >= outputInterval {
+			outputAt, now.Output = time.Now(), s.logTail()
+		}
+		if now.Progress != sent.Progress || now.Output != sent.Output {
+			sent = now
 			if err := sendReport(now); err != nil {
 				return err
 			}

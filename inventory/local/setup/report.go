@@ -66,7 +66,7 @@ type Report struct {
 	Exit    int       `json:"exit,omitempty"`
 	// Message explains a failure to the experimenter, in one line.
 	Message string `json:"message,omitempty"`
-	// Output is the end of the output, at most MaxOutput bytes of UTF-8, without control
+	// Output is the end of the output so far, at most MaxOutput bytes of UTF-8, without control
 	// characters except \n and \t.
 	Output string `json:"output,omitempty"`
 	// Progress describes a running step, such as "45 %".

@@ -232,4 +232,8 @@ func (s *stepFiles) progress() string {
 	return strings.TrimRight(string(text[:n]), "\x00")
 }
 
-const progressInterval = 300 * time.Millisecond
+// Intervals of the reports on a running step.
+const (
+	progressInterval = 300 * time.Millisecond
+	outputInterval   = time.Second
+)
