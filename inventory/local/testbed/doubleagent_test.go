@@ -183,7 +183,7 @@ func (m *doubleRuntime) exec(c *fdsocket.Conn, id string, words []string, stdio 
 		m.w.endStep(id, words[2], setup.Report{State: setup.Failed, Exit: 143, Message: setup.EndedEarly})
 	}
 	if r := m.w.stepReport(step); !r.Ended() {
-		_ = reports.Encode(setup.Report{State: setup.Running, Progress: "45 %"})
+		_ = reports.Encode(setup.Report{State: setup.Running, Progress: "45 %", Output: "so far"})
 		select {
 		case <-step.ended:
 		case <-s.dead:

@@ -120,7 +120,7 @@ func (s *stepRunner) items(limit int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for output := setup.MaxOutput; ; output /= 2 {
-		all := s.journal.items(output)
+		all := s.boundedItems(output)
 		size := 0
 		for _, item := range all {
 			size += len(item)
@@ -131,11 +131,12 @@ func (s *stepRunner) items(limit int) []string {
 	}
 }
 
-// items bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
-func (j *stepJournal) items(maxOutput int) []string {
-	all := make([]string, 0, len(j.Steps))
-	waiting := j.waitReasons()
-	for i, step := range j.Steps {
+// boundedItems bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
+// s.mu is held.
+func (s *stepRunner) boundedItems(maxOutput int) []string {
+	all := make([]string, 0, len(s.journal.Steps))
+	waiting := s.journal.waitReasons()
+	for i, step := range s.journal.Steps {
 		item := object{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
 			item["exit"] = step.Exit
@@ -144,6 +145,9 @@ func (j *stepJournal) items(maxOutput int) []string {
 			if !at.IsZero() {
 				item[key] = at
 			}
+		}
+		if step.State == setup.Running {
+			step.Output = s.live[i].output
 		}
 		if text := setup.Tail(step.Output, maxOutput); text != "" {
 			item["output"] = text

@@ -240,7 +240,7 @@ func TestRealStagesAndOperations(t *testing.T) {
 		log(0, "start", "start", ""),
 		log(1, "one", "", "[ -e /root/again ] || { touch /root/again; exit 3; }"),
 		log(1, "later", "", ""),
-		log(2, "forever", "", "sleep 1000 & exec sleep 2000"),
+		log(2, "forever", "", "echo so far; sleep 1000 & exec sleep 2000"),
 		log(1, "stop", "stop", ""),
 		stageStep(0, "exec 3<>/dev/tcp/127.0.0.1/8000; echo bye >&3; cat <&3", `,"operation":"uninstall"`),
 	}
@@ -261,9 +261,10 @@ func TestRealStagesAndOperations(t *testing.T) {
 	stage("2", 5, setup.Running)
 	is := s.awaitSettled(a)[a]
 	wait.Until(t, "the last step runs", func() bool { return strings.HasSuffix(s.mustSSH(is, "alice", "sudo cat /root/steps"), "forever") })
+	wait.Until(t, "the output of the running step is reported", func() bool { return s.stepStates(a)[4].Output == "so far\n" })
 	stage("1", 5, setup.Failed)
-	if got := s.stepStates(a)[4].Message; got != setup.EndedEarly {
-		t.Errorf("the ended step says %q", got)
+	if got := s.stepStates(a)[4]; got.Message != setup.EndedEarly || got.Output != "so far\n" {
+		t.Errorf("the ended step says %+v", got)
 	}
 	if out, err := s.ssh(is, "alice", "pgrep -f 'sleep [12]000'"); err == nil {
 		t.Errorf("its processes still run: %s", out)

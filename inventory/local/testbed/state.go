@@ -417,6 +417,7 @@ type stepRunner struct {
 // liveStep is what is known of a running step besides the journal.
 type liveStep struct {
 	progress string
+	output   string             // the end of its output
 	endWait  context.CancelFunc // ends the call that waits for the step; nil: there is none
 }
 

@@ -144,10 +144,10 @@ func (s *stepRunner) progressText() string {
 	return text
 }
 
-// setProgress keeps the progress of a running step.
+// setProgress keeps the progress and the output of a running step.
 func (s *stepRunner) setProgress(i int, r setup.Report) {
 	s.mu.Lock()
-	s.live[i].progress = r.Progress
+	s.live[i].progress, s.live[i].output = r.Progress, r.Output
 	s.mu.Unlock()
 	s.showProgress()
 }

@@ -71,6 +71,9 @@ func TestStepsRunInOrder(t *testing.T) {
 		if len(r.List(provider.AttrLogin)) == 0 {
 			t.Errorf("step %d: no user can log in", i+1)
 		}
+		if got := reportedSteps(t, r)[i].Output; got != "so far" {
+			t.Errorf("step %d: the output of the running step is %q", i+1, got)
+		}
 		if _, ok := r["setup"]; ok {
 			t.Error("the write-only setup is reported")
 		}
