@@ -345,7 +345,7 @@ func TestOnHostProviderFollowsContract(t *testing.T) {
 	if code != 0 {
 		t.Errorf("the suite finds something wrong:\n%s", out)
 	}
-	wantTexts(t, out, "a node was created on "+settings.Component+" and removed")
+	wantTexts(t, out, "begin stage 1 again", "go back to stage 1", "a node was created on "+settings.Component+" and removed")
 }
 
 // changeOwner changes the owner of the site to a user that will serve it.
