@@ -111,7 +111,7 @@ func TestStaleResult(t *testing.T) {
 	dir := newNode(t)
 	startStep(t, dir, 1, shellStep("true"))
 	waitForStep(t, dir, 1)
-	began := filepath.Join(dir, "services", "1.began")
+	began := filepath.Join(dir, "lib/services/1.began")
 	if err := os.WriteFile(began, []byte(`{"attempt":1,"at":"`+time.Now().UTC().Format(time.RFC3339)+`"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -334,9 +334,9 @@ func TestT18SecondRunChangesNothing(t *testing.T) {
 		}
 	}
 	plan(0)
-	before := listChanges(t, dir+"/to", dir+"/etc", dir+"/artifacts")
+	before := listChanges(t, dir+"/to", dir+"/etc", dir+"/lib/artifacts")
 	plan(1)
-	if after := listChanges(t, dir+"/to", dir+"/etc", dir+"/artifacts"); after != before {
+	if after := listChanges(t, dir+"/to", dir+"/etc", dir+"/lib/artifacts"); after != before {
 		t.Errorf("there is\n%s\nwas\n%s", after, before)
 	}
 	if err := os.RemoveAll(dir + "/to/db"); err != nil {

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 // testFolders are the folders of a node in a folder of the host.
 func testFolders(dir string) folders {
 	return folders{
-		services: filepath.Join(dir, "services"), logs: filepath.Join(dir, "log"), scripts: filepath.Join(dir, "scripts"),
-		artifacts: filepath.Join(dir, "artifacts"), etc: filepath.Join(dir, "etc"), cloud: filepath.Join(dir, "cloud"),
+		services: filepath.Join(dir, "lib/services"), logs: filepath.Join(dir, "log"), scripts: filepath.Join(dir, "lib/scripts"),
+		artifacts: filepath.Join(dir, "lib/artifacts"), etc: filepath.Join(dir, "etc"), cloud: filepath.Join(dir, "cloud"),
 		cloudInit: []string{filepath.Join(dir, "cloud-init")},
 	}
 }
@@ -345,7 +345,7 @@ func TestInstallsInSequence(t *testing.T) {
 	if got := listTree(t, to); got != "-rw-r--r-- install-1 \"hello\"\n" {
 		t.Errorf("there is\n%s", got)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "services", "*.part")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "lib/services/*.part")); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
 }

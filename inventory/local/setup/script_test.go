@@ -129,11 +129,11 @@ func TestT11Scripts(t *testing.T) {
 		output string
 	}{
 		{"by a shell", Assignment{Step: script("sh", "enter", entry)}, 0,
-			"configure 80 0\n" + output + filepath.Join(dir, "scripts/1-0/scripts/MySQL") + "\nconfigure.sh\n"},
+			"configure 80 0\n" + output + filepath.Join(dir, "lib/scripts/1-0/scripts/MySQL") + "\nconfigure.sh\n"},
 		{"as the first account", Assignment{Account: "alice", Step: func() Step { s := script("bash", "enter", entry); s.AsUser = true; return s }()}, 0,
-			fmt.Sprintf("configure 80 %d\n", user.uid) + output + filepath.Join(dir, "scripts/2-0/scripts/MySQL") + "\nconfigure.sh\n"},
+			fmt.Sprintf("configure 80 %d\n", user.uid) + output + filepath.Join(dir, "lib/scripts/2-0/scripts/MySQL") + "\nconfigure.sh\n"},
 		{"by its own first line", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("#!/bin/sh -e\necho $0; pwd; false; echo more\n"), Path: "x"}})}, 1,
-			filepath.Join(dir, "scripts/3-0/x") + "\n" + filepath.Join(dir, "scripts/3-0") + "\n"},
+			filepath.Join(dir, "lib/scripts/3-0/x") + "\n" + filepath.Join(dir, "lib/scripts/3-0") + "\n"},
 		{"without such a line", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("echo x\n"), Path: "x"}})}, 126, "does not begin with #!"},
 		{"an interpreter that does not exist", Assignment{Step: script("", "x", []setup.File{{URL: dataURL("#!/nowhere/perl\n"), Path: "x"}})}, 127, ""},
 		{"a file that cannot be fetched", Assignment{Step: script("sh", "x", []setup.File{{URL: "data:", Path: "x"}})}, 126, "the file x: the data: url has no comma"},
@@ -151,7 +151,7 @@ func TestT11Scripts(t *testing.T) {
 			t.Errorf("attempt %d: %+v", attempt, r)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "scripts", "20-*")); len(left) != 1 || filepath.Base(left[0]) != "20-2" {
+	if left, _ := filepath.Glob(filepath.Join(dir, "lib/scripts/20-*")); len(left) != 1 || filepath.Base(left[0]) != "20-2" {
 		t.Errorf("left are %v", left)
 	}
 }

@@ -48,6 +48,10 @@ func (s *stepFiles) logPath(kind string) string {
 var errRunning = errors.New("it runs")
 
 func (f folders) open(n int) (*stepFiles, error) {
+	// Other users reach their scripts below the same folder.
+	if err := os.MkdirAll(filepath.Dir(f.services), 0o755); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(f.services, 0o700); err != nil {
 		return nil, err
 	}
