@@ -122,7 +122,7 @@ func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.SpeakingFor, "speaking-for", "", "the URN of the user that a tool speaks for (option geni_speaking_for)")
 	fs.StringVar(&o.CA, "ca", "", "accept only servers with a certificate in this file (default: the file that aggregate.yaml names, else the server's certificate is not verified, as in omni)")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the RSpec of the answer to this file; - for standard output, with tables on standard error")
-	fs.BoolVar(&o.Logs, "logs", false, "show the output of all steps of a node, not only of failed ones")
+	fs.BoolVar(&o.Logs, "logs", false, "show the output of all steps of a node, not only of failed ones, and when the steps began")
 	fs.BoolVar(&o.Raw, "raw", false, "print the XML of the answer unchanged")
 	fs.BoolVar(&o.JSON, "json", false, "print the whole answer as JSON")
 	fs.BoolVar(&o.URNs, "urns", false, "show URNs, and states in the words of the API")

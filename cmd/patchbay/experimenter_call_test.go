@@ -202,7 +202,7 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 			xmlrpc.Struct{{Name: "client_id", Value: "web:1"}, {Name: "link", Value: ""}, {Name: "mac", Value: ""}, {Name: "emulator", Value: ""}},
 		}},
 		{Name: "patchbay_services", Value: []xmlrpc.Value{
-			xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "stage", Value: 0}, {Name: "what", Value: "http://h/a"}, {Name: "state", Value: "done"}, {Name: "exit", Value: 0}, {Name: "message", Value: ""}, {Name: "output", Value: ""}},
+			xmlrpc.Struct{{Name: "step", Value: 1}, {Name: "kind", Value: "install"}, {Name: "stage", Value: 0}, {Name: "what", Value: "http://h/a"}, {Name: "state", Value: "done"}, {Name: "began", Value: "2025-12-31T21:00:00Z"}, {Name: "ended", Value: "2025-12-31T21:01:30Z"}, {Name: "exit", Value: 0}, {Name: "message", Value: ""}, {Name: "output", Value: ""}},
 			xmlrpc.Struct{{Name: "step", Value: 2}, {Name: "kind", Value: "execute"}, {Name: "stage", Value: 1}, {Name: "what", Value: "a\nb"}, {Name: "state", Value: "failed"}, {Name: "exit", Value: 7}, {Name: "message", Value: "no\tway"}, {Name: "output", Value: "one\n\x1b two"}},
 		}},
 	}
@@ -216,9 +216,9 @@ func TestAnswersArePrintedAsTables(t *testing.T) {
 			"web   allocated\n\n" +
 			"NODE  INTERFACE  LINK  MAC                EMULATOR\n" +
 			"web   web:0      lan   02:00:00:00:00:01  tbf\n\n" +
-			"NODE  STEP  STAGE  KIND     WHAT        STATE       MESSAGE\n" +
-			"web   1            install  http://h/a  done\n" +
-			"web   2     1      execute  a b         failed (7)  no way\n\n" +
+			"NODE  STEP  STAGE  KIND     WHAT        STATE       TIME   MESSAGE\n" +
+			"web   1     0      install  http://h/a  done        1m30s\n" +
+			"web   2     1      execute  a b         failed (7)         no way\n\n" +
 			"output of web, step 2:\n    one\n    \ufffd two\n"},
 		{"DocumentIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_rspec", Value: "<rspec/>"}}, "geni_urn: u\n"},
 		{"URNOfTheSliceIsLeftOut", xmlrpc.Struct{{Name: "geni_urn", Value: "u"}, {Name: "geni_slivers", Value: []xmlrpc.Value{sliver}}}, "NODE                         STATE      UNTIL\nurn:publicid:IDN+a+sliver+1  allocated  2026-01-01T00:00:00Z in 2h\n"},
@@ -259,13 +259,13 @@ func TestOutputOfStepsIsShort(t *testing.T) {
 		true:  table + "\noutput of web, step 1:\n    well\n" + cut("2") + cut("4"),
 	} {
 		var b bytes.Buffer
-		printExtensions(&b, slivers, logs, false)
+		answer{slivers: slivers, logs: logs}.printExtensions(&b)
 		if d := cmp.Diff(want, b.String()); d != "" {
 			t.Errorf("--logs=%v (-want +got)\n%s", logs, d)
 		}
 	}
 	var b bytes.Buffer
-	printExtensions(&b, slivers, false, true)
+	answer{slivers: slivers, brief: true}.printExtensions(&b)
 	if d := cmp.Diff("\nNODE  STEP  KIND     STATE\nweb   2     execute  failed\n"+cut("2"), b.String()); d != "" {
 		t.Errorf("brief (-want +got)\n%s", d)
 	}

@@ -139,7 +139,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 		case 'C':
 			v = r.credentials(strings.ContainsAny(sh.params, "su"))
 		case 'O':
-			v = r.withDefaults(options, sh.users || action == "geni_update_users", sh.format)
+			v = r.withDefaults(options, sh.users || action == string(am.ActionUpdateUsers), sh.format)
 		case 's', 'u':
 			if letter == 's' && r.me.sliceURN == "" {
 				return nil, errors.New("the slice is missing; give --slice NAME, URN or FILE")

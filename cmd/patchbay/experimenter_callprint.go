@@ -177,7 +177,7 @@ func (a answer) printSlivers(w io.Writer) {
 		rows = append(rows, row)
 	}
 	printTable(w, headings, rows)
-	printExtensions(w, a.slivers, a.logs, a.brief)
+	a.printExtensions(w)
 }
 
 func jsonOf(v xmlrpc.Value) any {
@@ -278,38 +278,32 @@ func scalar(v xmlrpc.Value) string {
 	return fmt.Sprint(v)
 }
 
-// printExtensions prints the members that this software adds to the slivers of the API. If
-// logs is true, it prints the output of all steps, else of failed steps. If brief is true,
-// it prints only failed steps.
-func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
-	list := func(s xmlrpc.Struct, name string) []xmlrpc.Value {
-		v, _ := s.Get(name)
-		items, _ := v.([]xmlrpc.Value)
-		return items
-	}
-	var wires, steps [][]string
+// printExtensions prints the members that this software adds to the slivers of the API.
+func (a answer) printExtensions(w io.Writer) {
+	var wires [][]string
+	var steps []nodeStep
 	var outputs []string
 	hidden := 0 // outputs that are not shown
-	for _, s := range slivers {
-		node := cmp.Or(memberText(s, "geni_client_id"), memberText(s, "geni_sliver_urn"), memberText(s, "geni_urn"))
-		for _, v := range list(s, "patchbay_interfaces") {
-			if mac, emulator := memberText(v, "mac"), memberText(v, "emulator"); mac+emulator != "" && !brief {
+	for _, s := range a.slivers {
+		node := cmp.Or(memberText(s, "geni_client_id"), sliverURN(a, s))
+		interfaces, _ := s.Get("patchbay_interfaces")
+		list, _ := interfaces.([]xmlrpc.Value)
+		for _, v := range list {
+			if mac, emulator := memberText(v, "mac"), memberText(v, "emulator"); mac+emulator != "" && !a.brief {
 				wires = append(wires, []string{node, memberText(v, "client_id"), memberText(v, "link"), mac, emulator})
 			}
 		}
-		for _, v := range list(s, "patchbay_services") {
-			state := memberText(v, "state")
-			if brief && state != string(am.StepFailed) {
+		services, _ := client.ParseServices(s) // --json shows malformed ones
+		for _, v := range services {
+			hasFailed := isState(v, am.StepFailed)
+			if a.brief && !hasFailed {
 				continue
 			}
-			if exit := memberText(v, "exit"); exit != "" && exit != "0" {
-				state += " (" + exit + ")"
-			}
-			steps = append(steps, []string{node, memberText(v, "step"), laterStage(v), memberText(v, "kind"), shortData(memberText(v, "what")), state, memberText(v, "message")})
-			switch text := memberText(v, "output"); {
-			case text == "":
-			case logs || memberText(v, "state") == string(am.StepFailed):
-				outputs = append(outputs, outputOf(node, v, text))
+			steps = append(steps, nodeStep{Service: v, node: node})
+			switch {
+			case v.Output == "":
+			case a.logs || hasFailed:
+				outputs = append(outputs, outputOf(node, v))
 			default:
 				hidden++
 			}
@@ -321,7 +315,7 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	}
 	if len(steps) > 0 {
 		fmt.Fprintln(w)
-		printTable(w, []string{"NODE", "STEP", "STAGE", "KIND", "WHAT", "STATE", "MESSAGE"}, steps)
+		_ = stepTable(w, steps, a.now, a.logs).flush("") // run reports write errors
 	}
 	for _, text := range outputs {
 		fmt.Fprintln(w)
@@ -330,14 +324,6 @@ func printExtensions(w io.Writer, slivers []xmlrpc.Struct, logs, brief bool) {
 	if hidden > 0 {
 		fmt.Fprintf(w, "\n--logs shows the output of %s.\n", display.Count(hidden, "other step"))
 	}
-}
-
-// laterStage returns the stage of a step, and "" for stage 0.
-func laterStage(step xmlrpc.Value) string {
-	if stage := memberText(step, "stage"); stage != "0" {
-		return stage
-	}
-	return ""
 }
 
 // shortData removes the content of a data URL.
@@ -351,14 +337,13 @@ func shortData(url string) string {
 // outputShown is a number of lines.
 const outputShown = 20
 
-func outputOf(node string, step xmlrpc.Value, text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	number := memberText(step, "step")
-	head := fmt.Sprintf("output of %s, step %s:", node, number)
+func outputOf(node string, step client.Service) string {
+	lines := strings.Split(strings.TrimRight(display.Printable(step.Output), "\n"), "\n")
+	head := fmt.Sprintf("output of %s, step %d:", node, step.Step)
 	if before := len(lines) - outputShown; before > 0 {
 		lines = lines[before:]
-		head = fmt.Sprintf("output of %s, step %s, without the first %s; nodes of the local testbed keep all of it in /var/log/patchbay/%s-%s.log",
-			node, number, display.Count(before, "line"), number, memberText(step, "kind"))
+		head = fmt.Sprintf("output of %s, step %d, without the first %s; nodes of the local testbed keep all of it in /var/log/patchbay/%d-%s.log",
+			node, step.Step, display.Count(before, "line"), step.Step, display.Line(step.Kind))
 	}
 	return head + "\n    " + strings.Join(lines, "\n    ")
 }

@@ -83,13 +83,13 @@ func sliversOf(reply client.Reply) (list []client.Sliver) {
 		if state == "" { // version 2
 			state = "geni_" + memberText(s, "geni_status")
 		}
-		list = append(list, client.Sliver{URN: sliverURN(answer{}, s), ClientID: memberText(s, "geni_client_id"), Operational: state, Error: memberText(s, "geni_error")})
+		list = append(list, client.Sliver{URN: sliverURN(answer{}, s), ClientID: memberText(s, "geni_client_id"), Operational: state, Error: memberText(s, "geni_error"), Plan: client.PlanIn(memberText(s, "geni_resource_status"))})
 	}
 	return list
 }
 
-// formatSliverStates returns a text such as "2 configuring, 1 ready", or "gone" without
-// slivers.
+// formatSliverStates returns a text such as "2 configuring, 1 ready; stage 2 of 3, 4 of 6 nodes", or
+// "gone" without slivers.
 func formatSliverStates(list []client.Sliver) string {
 	counts := map[string]int{}
 	for _, s := range list {
@@ -98,5 +98,5 @@ func formatSliverStates(list []client.Sliver) string {
 	if len(counts) == 0 {
 		return "gone"
 	}
-	return formatStates(counts)
+	return strings.TrimSuffix(formatStates(counts)+"; "+plansOf(list), "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -11,13 +12,15 @@ import (
 	"patchbay/am/experiment"
 )
 
-// progress shows one phase per line. At a terminal, it redraws the current line.
+// progress shows a line for each phase, and for each change of the stage of a setup. At a
+// terminal, it shows one line for each phase, and redraws the current line.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	colours  bool
 	start    time.Time
 	phase    experiment.Phase
+	plans    string
 }
 
 func newProgress(out io.Writer) *progress {
@@ -27,11 +30,12 @@ func newProgress(out io.Writer) *progress {
 
 // show also counts the slivers that have finished the phase.
 func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
+	plans := plansOf(list)
 	if !p.terminal {
-		if phase != p.phase {
-			fmt.Fprintf(p.out, "[%4.1fs] %s\n", time.Since(p.start).Seconds(), phase)
+		if phase != p.phase || plans != "" && plans != p.plans {
+			fmt.Fprintf(p.out, "[%4.1fs] %s\n", time.Since(p.start).Seconds(), strings.TrimSuffix(string(phase)+": "+plans, ": "))
 		}
-		p.phase = phase
+		p.phase, p.plans = phase, plans
 		return
 	}
 	if p.phase != "" && phase != p.phase {
@@ -39,7 +43,8 @@ func (p *progress) show(phase experiment.Phase, list []client.Sliver) {
 	}
 	p.phase = phase
 	const clearLine = "\r\x1b[K"
-	fmt.Fprintf(p.out, "%s%s%s", clearLine, p.line(p.colour("\x1b[36m", "…")), counted(phase, list))
+	plans, _, _ = strings.Cut(plans, ";") // the line must not wrap
+	fmt.Fprintf(p.out, "%s%s%s", clearLine, p.line(p.colour("\x1b[36m", "…")), strings.TrimSuffix(counted(phase, list)+"  "+plans, "  "))
 }
 
 func (p *progress) line(mark string) string {

@@ -10,14 +10,14 @@ import (
 )
 
 // TestProgress proves that a terminal gets one line that is redrawn, with colours unless
-// disabled, and other output one plain line for each phase.
+// disabled, and other output one plain line for each phase and each stage of a setup.
 func TestProgress(t *testing.T) {
 	for name, tt := range map[string]struct {
 		terminal, colours bool
 		lines             int
 		escapes, colour   bool
 	}{
-		"a file":                   {false, false, 2, false, false},
+		"a file":                   {false, false, 4, false, false},
 		"a terminal":               {true, true, 2, true, true},
 		"a terminal with NO_COLOR": {true, false, 2, true, false},
 	} {
@@ -28,13 +28,23 @@ func TestProgress(t *testing.T) {
 		p.show(experiment.Allocating, nil)
 		p.show(experiment.Starting, list)
 		p.show(experiment.Starting, list)
+		for _, plan := range []string{"stage 1 of 2, 1 of 2 nodes", "stage 1 of 2, 1 of 2 nodes", "stage 2 of 2, 0 of 1 nodes; waits for db, not started"} {
+			list[1].Plan = plan
+			p.show(experiment.Starting, list)
+		}
+		list[1].Plan = ""
+		p.show(experiment.Starting, list)
 		p.finish()
 		text := out.String()
 		if strings.Count(text, "\n") != tt.lines || strings.Contains(text, "\r") != tt.escapes || strings.Contains(text, "\x1b[3") != tt.colour {
 			t.Errorf("%s: %q", name, text)
 		}
-		if tt.terminal && !strings.Contains(text, "1 of 2") {
-			t.Errorf("%s: how many nodes are ready is not shown: %q", name, text)
+		want := "start nodes: stage 2 of 2, 0 of 1 nodes; waits for db, not started\n"
+		if tt.terminal {
+			want = "  1 of 2  stage 2 of 2, 0 of 1 nodes\r"
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %q is missing: %q", name, want, text)
 		}
 	}
 }

@@ -16,7 +16,9 @@ import (
 	"patchbay/am/experiment"
 )
 
-const statusLong = `Show your experiments: the nodes of each slice, their states, logins and ends of leases.`
+const statusLong = `Show your experiments: the nodes of each slice, their states, logins and ends of leases.
+For nodes whose request has steps, such as install and execute, it also shows the current
+step, how long it has been running or took, and the end of its output.`
 
 type statusOptions struct{ experimenterFlags }
 
@@ -99,7 +101,7 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	for _, v := range a.Slivers {
 		t.row(v.ClientID, stateWord(v), s.loginOf(hosts, v), timeAndDistance(v.Expires, time.Now()), v.Error)
 	}
-	return t.flush("")
+	return errors.Join(t.flush(""), s.showSetup(name, a.Slivers))
 }
 
 // loginOf returns a command line, a remark or "".

@@ -250,6 +250,9 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	case len(left.Slivers) == 0:
 		return errors.Join(fmt.Errorf("%w\nnothing is reserved in the slice %s", err, x.name), x.forget())
 	}
+	if canContinue(left.Slivers) {
+		err = fmt.Errorf("%w\ncontinue the setup with: %s", err, s.setupHint(x.name))
+	}
 	return fmt.Errorf("%w\n%s of the slice %s stay reserved; show them with: %s; repeat the command to continue, or delete them with: %s",
 		err, reserved, x.name, s.hint("status"), s.hint("down", x.name))
 }
@@ -345,6 +348,9 @@ func (x *slice) show(list []client.Sliver) error {
 		if v.Error != "" {
 			fmt.Fprintf(s.err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
 		}
+	}
+	if canContinue(list) {
+		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.name))
 	}
 	next := [][]string{{"status"}, {"extend", x.name, "2h"}, {"down", x.name}}
 	if first != "" {
