@@ -17,13 +17,15 @@ aggregate, and commands of operators. It lists the latest 100 entries, the lates
 
 The changes by the aggregate are: done (the work of a call succeeded), gave up (it failed
 for good), lost (a resource vanished), drift (a provider's resource differs from the
-reservation), and lease over.
+reservation), lease over, setup step failed, and setup stage ended (on all nodes of a
+request).
 
 The journal is in the database. To find the user of an IP address, see patchbay who.` + listLong
 
 const eventsHelp = `Events are named after calls (Allocate, Provision, Renew, Delete, Shutdown, geni_start),
-lease over, done, gave up, lost or drift, and after commands (thaw, drain, undrain,
-lockdown, maintenance, restore). The event of release is Delete.`
+lease over, done, gave up, lost, drift, setup step failed or setup stage ended, and after
+commands (thaw, drain, undrain, lockdown, maintenance, restore).
+The event of release is Delete.`
 
 type journalOptions struct{ listOptions }
 
