@@ -3,6 +3,8 @@ package am
 import (
 	"fmt"
 	"time"
+
+	"patchbay/rspec/setup"
 )
 
 // StepState is the state of a step as the provider reports it; the value is the
@@ -33,18 +35,7 @@ type StepReport struct {
 
 // StepName returns the name of step i, such as "install 1 of 2". It counts only the steps of
 // the same kind.
-func (s *Sliver) StepName(i int) string {
-	place, all := 0, 0
-	for n := range s.Setup {
-		if s.Setup[n].Kind != s.Setup[i].Kind {
-			continue
-		}
-		if all++; n <= i {
-			place++
-		}
-	}
-	return fmt.Sprintf("%s %d of %d", s.Setup[i].Kind, place, all)
-}
+func (s *Sliver) StepName(i int) string { return setup.StepName(s.Setup, i) }
 
 func (s *Sliver) eachReported(f func(i int, r *StepReport)) {
 	for i := range min(len(s.Setup), len(s.Observed.Services)) {

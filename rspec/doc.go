@@ -33,9 +33,11 @@
 // reads only the bytes that the caller passes to it.
 //
 // It implements RSpec version 3 (request, manifest, advertisement), our extensions match/1
-// (constraints of nodes) and setup/1 (steps), TOSCA's archive and script artifacts in them, the extensions opstate/1, user/1, proxy/1.0, sliver-info/1,
-// shared-vlan/1 and Fed4FIRE's monitoring/1 in both of their namespaces, and Emulab's vnode,
-// routable_control_ip, node_type and rspec_routable_addresses.
+// (constraints of nodes) and setup/1 (steps), TOSCA's archive and script artifacts in steps, the
+// extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and Fed4FIRE's
+// monitoring/1 in both of their namespaces, and Emulab's vnode, routable_control_ip, node_type
+// and rspec_routable_addresses. It only copies Emulab's user-data/1, which are named values for
+// readers of the manifest, and not user data of cloud-init.
 //
 // # Decisions
 //
@@ -47,6 +49,8 @@
 //     if it is sent as a request again: [splices].
 //   - size of a manifest: at most 64 MiB are added, because facts repeat in every node:
 //     [ErrTooLarge].
+//   - mistakes in steps: a plain install or execute with a mistake is left out with a remark, since
+//     other aggregates ignore it, too; one with our extension or TOSCA is refused: [serviceReader].
 //   - several requests of a slice: an unused prefix is declared once on the root; a prefix
 //     that already means another namespace is declared at each element that uses it:
 //     [commonRoot.declare].

@@ -76,6 +76,7 @@ func Catalogue() []Extension {
 		{Proxy, "SSH gateways", requestAndManifest("ext/proxy.xsd")},
 		{JFed, "position of a node in jFed's drawing", allKinds("ext/jfed.xsd")},
 		{Match, "constraints of nodes, and what satisfies them", twoFiles("ext/match-ad.xsd", "ext/match.xsd")},
+		{Setup, "steps of nodes, such as scripts, in stages", requestAndManifest("ext/setup.xsd")},
 		{Monitoring, "infrastructure monitoring, in the namespace that aggregates write", twoFiles("ext/monitoring-ad-f4f.xsd", "ext/monitoring-request-f4f.xsd")},
 		{OldMonitoring, "infrastructure monitoring, in the namespace of the federation's documentation", twoFiles("ext/monitoring-ad-text.xsd", "ext/monitoring-request-text.xsd")},
 		{OpState, "operational states and actions", advertisementOnly("ext/opstate.xsd")},

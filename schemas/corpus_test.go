@@ -95,7 +95,8 @@ var differences = []difference{
 	{
 		reason: "the extensions of Patchbay are not published",
 		stricter: func(k schemas.Kind, e *xmltree.Element) bool {
-			return strings.HasPrefix(e.Space, schemas.ExtensionBase+"/")
+			return strings.HasPrefix(e.Space, schemas.ExtensionBase+"/") ||
+				slices.ContainsFunc(e.Attrs, func(a xmltree.Attr) bool { return strings.HasPrefix(a.Space, schemas.ExtensionBase+"/") })
 		},
 	},
 	{

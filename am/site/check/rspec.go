@@ -22,6 +22,7 @@ import (
 	"patchbay/inventory/provider"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
 )
@@ -82,6 +83,9 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 	r.addProblems(problems)
 	options.Stored = true // accept everything readable, so that more errors are found
 	req, err := rspec.ParseRequest(text, options)
+	if err == nil && r.errors == 0 {
+		k.printPlan(name, req)
+	}
 	var asked []string
 	if err == nil && inv != nil {
 		if err := service.CheckLockdown(plan); err != nil {
@@ -107,6 +111,25 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 			dryRun = "; a dry run of " + strings.Join(asked, ", ") + " succeeded"
 		}
 		k.good(name, "%s and %s for this site; the request fits when enough resources are free%s", display.Count(len(req.Nodes), "node"), display.Count(len(req.Links), "link"), dryRun)
+	}
+}
+
+// printPlan prints the steps of all nodes, if they have an order or an operation.
+func (k *Checker) printPlan(name string, req *rspec.Request) {
+	nodes, names := make([]setup.Node, len(req.Nodes)), make([]string, len(req.Nodes))
+	for i := range req.Nodes {
+		n := &req.Nodes[i]
+		nodes[i], names[i] = setup.Node{ClientID: n.ClientID, Services: &n.Services}, n.ClientID
+	}
+	plan := setup.Plan("", nodes)
+	if !setup.IsStaged(plan) {
+		return
+	}
+	for _, line := range setup.Outline(names, plan) {
+		k.note(name, "%s", line)
+	}
+	if req.SetupLimit > 0 {
+		k.note(name, "all stages must end within %s", display.Duration(req.SetupLimit))
 	}
 }
 
