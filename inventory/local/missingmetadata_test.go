@@ -22,7 +22,7 @@ func TestOutdatedSettings(t *testing.T) {
 	}
 	whole := string(SettingsFor(Site{}))
 	var old []string
-	lacks := []string{"  probe: true", `    interfaces: {type: "array[string]"`, `    setup: {`, `    services: {`}
+	lacks := []string{"  probe: true", `    interfaces: {type: "array[string]"`, `    setup: {`, `    setup_stage: {`, `    services: {`}
 	for line := range strings.Lines(whole) {
 		keep := true
 		for _, l := range lacks {

@@ -44,6 +44,7 @@ func (nc *nodeController) startSteps(rec record) (mustWait bool, wait time.Durat
 		return false, 0
 	}
 	if s.stop != nil && isClosed(s.done) { // it had no more to do
+		s.stop()
 		s.stop = nil
 	}
 	if s.stop == nil {

@@ -476,12 +476,13 @@ func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 // A shell may end before the node's program notices that the node ends.
 func TestStepWhoseShellEndedFirst(t *testing.T) {
 	for _, tt := range []struct {
-		cut, want string
-		exit      int
+		cut, want   string
+		exit, stage int
 	}{
-		{byRestart, setup.Done, 143}, {byPowerOff, setup.Done, 137}, {byRestart, setup.Failed, 1}, {"", setup.Failed, 143}, {byDeath, setup.Failed, 143},
+		{byRestart, setup.Done, 143, 0}, {byPowerOff, setup.Done, 137, 0}, {byRestart, setup.Failed, 1, 0}, {"", setup.Failed, 143, 0}, {byDeath, setup.Failed, 143, 0},
+		{byRestart, setup.Failed, 143, 1}, {byPowerOff, setup.Failed, 137, 1}, // others wait for a step of a later stage
 	} {
-		s := stepState{Kind: setup.Execute, Interruption: tt.cut}
+		s := stepState{Kind: setup.Execute, Stage: tt.stage, Interruption: tt.cut}
 		if got := s.outcome(setup.Report{State: setup.Failed, Exit: tt.exit, Message: "the command was ended", Output: "its"}); got.State != tt.want || got.Output != "its" || (got.Exit == 0) != (tt.want == setup.Done) {
 			t.Errorf("%q, exit %d: %+v", tt.cut, tt.exit, got)
 		}
