@@ -51,7 +51,7 @@ type localSite struct {
 	instance string
 }
 
-func newLocalSite(t *testing.T, name string) *localSite {
+func newLocalSite(t testing.TB, name string) *localSite {
 	t.Helper()
 	requireLocalHost(t)
 	bin, err := programs()

@@ -93,7 +93,7 @@ func TestOnHostGuides(t *testing.T) {
 }
 
 // guideScript returns the commands of a guide as a script, which bash can read.
-func guideScript(t *testing.T, file, kinds string) string {
+func guideScript(t testing.TB, file, kinds string) string {
 	t.Helper()
 	out, err := exec.Command("../../.ci/guide", kinds, file).Output()
 	if err != nil {

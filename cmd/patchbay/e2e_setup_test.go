@@ -1,0 +1,427 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"patchbay/am"
+	"patchbay/am/client"
+	"patchbay/am/site"
+	"patchbay/am/site/create"
+	"patchbay/am/testkit/wait"
+	"patchbay/inventory/local"
+)
+
+// setupSite is a site with room for many real nodes, and alice's client for it.
+type setupSite struct {
+	*localSite
+	client *client.Client
+	alice  client.User
+}
+
+func newSetupSite(t testing.TB, slices ...string) *setupSite {
+	t.Helper()
+	s := &setupSite{localSite: newLocalSite(t, "setup.example.org")}
+	inventory := filepath.Join(s.dir, "inventory.yaml")
+	write(t, inventory, regexp.MustCompile(`(?m)^    capacity: .*$`).ReplaceAllString(readFile(t, inventory), "    capacity: {slots: 1000, memory: 1T, disk: 10T}"))
+	write(t, filepath.Join(s.dir, site.PolicyName), string(create.SamplePolicy)) // no limits
+	s.start()
+	s.createUsers(slices...)
+	alice := filepath.Join(s.dir, site.UsersDir, "alice")
+	s.alice = client.User{URN: "urn:publicid:IDN+setup.example.org+user+alice", Keys: []string{strings.TrimSpace(readFile(t, filepath.Join(alice, "id_ed25519.pub")))}}
+	var err error
+	if s.client, err = client.New(client.Config{URL: s.url + "/am/3.0", CertFile: filepath.Join(alice, "alice-cert.pem"), KeyFile: filepath.Join(alice, "alice-key.pem")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.client.Close)
+	return s
+}
+
+// setupSlice is a slice of alice.
+type setupSlice struct {
+	*setupSite
+	t     testing.TB
+	urn   string
+	creds []client.Credential
+}
+
+func (s *setupSite) slice(t testing.TB, name string) *setupSlice {
+	t.Helper()
+	credential := readFile(t, filepath.Join(s.dir, site.UsersDir, "alice", "slices", name+"-cred.xml"))
+	return &setupSlice{s, t, "urn:publicid:IDN+setup.example.org+slice+" + name, []client.Credential{{Text: credential}}}
+}
+
+// provision allocates and provisions the nodes of a request, and returns the manifest.
+func (x *setupSlice) provision(request string) (manifest string) {
+	x.t.Helper()
+	_, _, err := x.client.Allocate(x.t.Context(), x.urn, x.creds, request, client.Options{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	a, _, err := x.client.Provision(x.t.Context(), []string{x.urn}, x.creds, client.Options{Users: []client.User{x.alice}})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return a.RSpec
+}
+
+// create provisions and starts the nodes of a request, and returns the manifest.
+func (x *setupSlice) create(request string) (manifest string) {
+	x.t.Helper()
+	manifest = x.provision(request)
+	x.act(am.ActionStart)
+	return manifest
+}
+
+// refused requests nodes that must be refused.
+func (x *setupSlice) refused(request string) (am.Code, string) {
+	x.t.Helper()
+	_, reply, err := x.client.Allocate(x.t.Context(), x.urn, x.creds, request, client.Options{})
+	if reply.Code == 0 {
+		x.t.Fatalf("the request is accepted, or has no answer: %v\n%s", err, request)
+	}
+	return reply.Code, reply.Output
+}
+
+// act carries out an action on some nodes, or on all.
+func (x *setupSlice) act(action am.Event, nodes ...string) {
+	x.t.Helper()
+	urns := []string{x.urn}
+	if len(nodes) > 0 {
+		urns = nil
+		for _, s := range x.status() {
+			if slices.Contains(nodes, s.ClientID) {
+				urns = append(urns, s.URN)
+			}
+		}
+	}
+	if _, _, err := x.client.PerformOperationalAction(x.t.Context(), urns, x.creds, string(action), client.Options{}); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// status returns the slivers by node.
+func (x *setupSlice) status() map[string]client.Sliver {
+	x.t.Helper()
+	a, _, err := x.client.Status(x.t.Context(), []string{x.urn}, x.creds, client.Options{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	all := map[string]client.Sliver{}
+	for _, s := range a.Slivers {
+		all[s.ClientID] = s
+	}
+	return all
+}
+
+// await waits until ok returns true for all slivers that nodes names, or for all.
+func (x *setupSlice) await(what string, ok func(client.Sliver) bool, nodes ...string) (all map[string]client.Sliver) {
+	x.t.Helper()
+	wait.Clear(x.t, func() string {
+		all = x.status()
+		for name, s := range all {
+			if (len(nodes) == 0 || slices.Contains(nodes, name)) && !ok(s) {
+				return fmt.Sprintf("%s: %s is %s, %q, %q: %+v", what, name, s.Operational, s.Plan, s.Error, s.Services)
+			}
+		}
+		return ""
+	})
+	return all
+}
+
+func isReady(s client.Sliver) bool { return s.Operational == string(am.Ready) }
+
+func isOff(s client.Sliver) bool { return s.Operational == string(am.NotReady) }
+
+// isSetUp reports whether a node is ready and all its steps are done.
+func isSetUp(s client.Sliver) bool {
+	return isReady(s) && s.Error == "" && !slices.ContainsFunc(s.Services, func(v client.Service) bool { return v.State != string(am.StepDone) })
+}
+
+// delete deletes all slivers, and waits until their nodes are gone.
+func (x *setupSlice) delete() {
+	x.t.Helper()
+	if _, _, err := x.client.Delete(x.t.Context(), []string{x.urn}, x.creds, client.Options{}); err != nil {
+		x.t.Fatal(err)
+	}
+	wait.Until(x.t, "the nodes are gone", func() bool { return len(x.pids()) == 0 })
+}
+
+// logins returns the logins of the slice's nodes.
+func (x *setupSlice) logins() map[string]login {
+	x.t.Helper()
+	a, _, err := x.client.Describe(x.t.Context(), []string{x.urn}, x.creds, client.Options{})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	list, err := logins(a.RSpec)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	all := map[string]login{}
+	for _, l := range list {
+		all[l.node] = l
+	}
+	return all
+}
+
+// run runs a command in a node as alice, and returns its output.
+func (x *setupSlice) run(at login, command string) string {
+	x.t.Helper()
+	out, err := x.ssh("alice", at, command)
+	if err != nil {
+		x.t.Errorf("%s: %s: %v", at.node, command, err)
+	}
+	return out
+}
+
+// pids returns the id of PID 1 of each node, as the host sees it.
+func (x *setupSlice) pids() map[string]int {
+	x.t.Helper()
+	var list local.List
+	if err := json.Unmarshal([]byte(x.local("list", "--json")), &list); err != nil {
+		x.t.Fatal(err)
+	}
+	all := map[string]int{}
+	for _, n := range list.Nodes {
+		if n.SliceURN == x.urn {
+			all[n.ClientID] = n.PID
+		}
+	}
+	return all
+}
+
+// span is the time in which a step ran.
+type span struct {
+	node         string
+	stage        int
+	began, ended time.Time
+}
+
+// wantStages fails if a step began before all steps of earlier stages had ended. It returns the
+// number of steps.
+func wantStages(t testing.TB, all []span) int {
+	t.Helper()
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.stage, b.stage) })
+	var last, before span // the last to end, in all earlier stages, and with those of this one
+	for i, s := range all {
+		if i > 0 && s.stage > all[i-1].stage {
+			before = last
+		}
+		if s.ended.Before(s.began) || s.began.IsZero() {
+			t.Errorf("a step of stage %d ran on %s from %v to %v", s.stage, s.node, s.began, s.ended)
+		}
+		if s.began.Before(before.ended) {
+			t.Errorf("stage %d began on %s at %v, before stage %d ended on %s at %v", s.stage, s.node, s.began, before.stage, before.node, before.ended)
+		}
+		if s.ended.After(last.ended) {
+			last = s
+		}
+	}
+	return len(all)
+}
+
+// reportedSpans returns the times in the status, which has whole seconds.
+func reportedSpans(all map[string]client.Sliver) (spans []span) {
+	for name, s := range all {
+		for _, v := range s.Services {
+			spans = append(spans, span{name, v.Stage, v.Began, v.Ended})
+		}
+	}
+	return spans
+}
+
+func unixTime(t testing.TB, text string) time.Time {
+	t.Helper()
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.UnixMicro(int64(seconds * 1e6))
+}
+
+// journalSpans returns the times at which each node wrote down that a step began and ended.
+func (x *setupSlice) journalSpans(all map[string]client.Sliver) (spans []span) {
+	x.t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for name, at := range x.logins() {
+		group.Go(func() {
+			out := x.run(at, `sudo sh -c 'cd /var/lib/patchbay/services; for i in *.began; do stat -c %.Y $i ${i%.began}.status; done; ls *.began'`)
+			words := strings.Fields(out)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(words) != 3*len(all[name].Services) {
+				x.t.Errorf("the journal of %s does not have %d steps: %q", name, len(all[name].Services), out)
+				return
+			}
+			for i := range len(words) / 3 {
+				n, err := strconv.Atoi(strings.TrimSuffix(words[len(words)/3*2+i], ".began"))
+				if err != nil {
+					x.t.Error(err)
+					return
+				}
+				spans = append(spans, span{name, all[name].Services[n-1].Stage, unixTime(x.t, words[2*i]), unixTime(x.t, words[2*i+1])})
+			}
+		})
+	}
+	group.Wait()
+	return spans
+}
+
+// threeTiers returns the request of the guide, which the commands of the guide create.
+func threeTiers(t testing.TB) string {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", "-eu", "-o", "pipefail", "-c", guideScript(t, "guide/setup.md", "user"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return readFile(t, filepath.Join(cmd.Dir, "three-tier.xml"))
+}
+
+// tierNodes are the nodes of the guide's request by their stage.
+var tierNodes = [][]string{{"database"}, {"web1", "web2"}, {"balancer"}}
+
+// wantBalanced asks the balancer twice.
+func (x *setupSlice) wantBalanced() {
+	x.t.Helper()
+	got := x.run(x.logins()["balancer"], `bash -c 'cat </dev/tcp/127.0.0.1/80; cat </dev/tcp/127.0.0.1/80'`)
+	answers := slices.Sorted(strings.Lines(got)) // the server may have been asked before
+	if want := []string{"web1: database: red, green and blue\n", "web2: database: red, green and blue\n"}; !slices.Equal(answers, want) {
+		x.t.Errorf("the balancer answers %q, want %q", answers, want)
+	}
+}
+
+// TestOnHostSetup proves on real nodes that the steps of a request run as the guide "setup" says.
+func TestOnHostSetup(t *testing.T) {
+	s := newSetupSite(t, "tiers", "killed", "fifty", "tosca", "failed", "hostile", "other")
+	t.Run("ThreeTiers", func(t *testing.T) { testThreeTiers(t, s) })
+	t.Run("KilledNodes", func(t *testing.T) { testKilledNodes(t, s) })
+	t.Run("FiftyNodes", func(t *testing.T) { testFiftyNodes(t, s) })
+	testArtifacts(t, s)
+	testRefusedArtifacts(t, s)
+}
+
+// testThreeTiers runs the experiment of the guide.
+func testThreeTiers(t *testing.T, s *setupSite) {
+	x := s.slice(t, "tiers")
+	x.create(threeTiers(t))
+	x.await("the request of the guide", isReady)
+	all := x.await("all steps", isSetUp)
+	if n := wantStages(t, reportedSpans(all)); n != 9 {
+		t.Errorf("%d steps are reported, not 9", n)
+	}
+	wantStages(t, x.journalSpans(all))
+	x.wantBalanced()
+	x.delete()
+}
+
+// testKilledNodes kills PID 1 of each node while each stage of the guide's experiment runs. The
+// nodes come back by themselves, but without their servers. alice switches the node off and on, and
+// continues the setup. At the end, the experiment works.
+func testKilledNodes(t *testing.T, s *setupSite) {
+	request := threeTiers(t)
+	for stage, names := range tierNodes {
+		// A first step of the stage waits until the test has killed everything.
+		gate := fmt.Sprintf(`<execute shell="sh" setup:order="%d" setup:operation="install" setup:background="false" setup:name="gate" command="until test -e /root/open; do sleep 0.05; done"/>`, stage)
+		for _, name := range names {
+			head, tail, _ := strings.Cut(request, `<node client_id="`+name+`">`)
+			request = head + `<node client_id="` + name + `">` + strings.Replace(tail, "<services>", "<services>"+gate, 1)
+		}
+	}
+	x := s.slice(t, "killed")
+	x.create(request)
+	gateIs := func(state am.StepState) func(client.Sliver) bool {
+		return func(s client.Sliver) bool { return len(s.Services) > 0 && s.Services[0].State == string(state) }
+	}
+	for stage, waiting := range tierNodes {
+		for _, name := range slices.Concat(tierNodes...) {
+			x.await(fmt.Sprintf("the gates of stage %d", stage), gateIs(am.StepRunning), waiting...)
+			pid := x.pids()[name]
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			wait.Until(t, name+" runs again", func() bool { now := x.pids()[name]; return now != 0 && now != pid })
+			if slices.Contains(waiting, name) {
+				x.await("the interrupted step", gateIs(am.StepFailed), name)
+			}
+			x.act(am.ActionStop, name)
+			x.await("off", isOff, name)
+			x.act(am.ActionStart, name)
+			x.act(am.ActionSetup)
+		}
+		x.await(fmt.Sprintf("the gates of stage %d", stage), gateIs(am.StepRunning), waiting...)
+		doors := x.logins()
+		for _, name := range waiting {
+			x.run(doors[name], "sudo touch /root/open")
+		}
+	}
+	x.await("all nodes", isSetUp)
+	x.wantBalanced()
+	x.delete()
+}
+
+// stagesRequest requests so many nodes, each with a command in each stage. The command may use
+// $NODE_CLIENT_ID.
+func stagesRequest(nodes, stages int, command string) string {
+	var b strings.Builder
+	b.WriteString(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1">`)
+	for i := range nodes {
+		fmt.Fprintf(&b, `<node client_id="n%d"><services>`, i)
+		for stage := range stages {
+			fmt.Fprintf(&b, `<execute shell="sh" command=%q setup:order="%d" setup:background="false"/>`, command, stage)
+		}
+		b.WriteString(`</services></node>`)
+	}
+	return b.String() + `</rspec>`
+}
+
+// testFiftyNodes compares the times of 50 nodes with steps in five stages, which take up to half a
+// second: as each step prints them, and as the status has them.
+func testFiftyNodes(t *testing.T, s *setupSite) {
+	const nodes, stages = 50, 5
+	x := s.slice(t, "fifty")
+	x.create(stagesRequest(nodes, stages, `date +%s.%N; sleep 0.$(( ${NODE_CLIENT_ID#n} % 5 )); date +%s.%N`))
+	all := x.await("50 nodes", isSetUp)
+	if n := wantStages(t, reportedSpans(all)); n != nodes*stages {
+		t.Errorf("%d steps are reported", n)
+	}
+	var printed []span
+	first, last := time.Now(), time.Time{}
+	for name, n := range all {
+		for _, v := range n.Services {
+			times := strings.Fields(v.Output)
+			if len(times) != 2 {
+				t.Fatalf("%s has printed %q", name, v.Output)
+			}
+			one := span{name, v.Stage, unixTime(t, times[0]), unixTime(t, times[1])}
+			if printed = append(printed, one); one.began.Before(first) {
+				first = one.began
+			}
+			if one.ended.After(last) {
+				last = one.ended
+			}
+		}
+	}
+	wantStages(t, printed)
+	t.Logf("%d stages of %d nodes, with steps of up to 0.4 s: %.2f s from the first step to the last, %.2f s a stage", stages, nodes, last.Sub(first).Seconds(), last.Sub(first).Seconds()/stages)
+	x.delete()
+}
