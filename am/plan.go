@@ -15,9 +15,12 @@ const DefaultSetupLimit = time.Hour
 // SetupPlan is the state of the plan of one request document: the stages of the steps of its
 // nodes. Only provisioned slivers with steps in the plan count.
 type SetupPlan struct {
-	// Stage is the first stage that has not ended, and Stages the number of stages. They are equal
-	// if the plan has ended.
-	Stage, Stages int
+	// Stage is the first stage with steps that has not ended, Last the last one with steps. Stage is
+	// larger than Last if the plan has ended. Before is the one with steps before Stage; -1 if
+	// there is none.
+	Before, Stage, Last int
+	// Place is the place of Stage among the Count stages with steps, from 1.
+	Place, Count int
 	// Nodes is the number of nodes with steps in Stage; Ended says on how many of them it has ended.
 	Nodes, Ended int
 	// NotStarted are the client_ids of nodes that Stage waits for because they are off.
@@ -31,10 +34,10 @@ type SetupPlan struct {
 
 // PlanOf returns the state of the plan of the slivers of one document.
 func PlanOf(slivers []Sliver) SetupPlan {
-	p := SetupPlan{}
+	p := SetupPlan{Before: -1, Last: -1}
 	for i := range slivers {
 		if s := &slivers[i]; s.InPlan() {
-			p.Stages = max(p.Stages, s.lastStage()+1)
+			p.Last = max(p.Last, s.lastStage())
 			p.Limit = max(p.Limit, s.SetupLimit)
 			if s.SetupBegan.After(p.Began) {
 				p.Began = s.SetupBegan
@@ -47,35 +50,54 @@ func PlanOf(slivers []Sliver) SetupPlan {
 	if p.Limit == 0 {
 		p.Limit = DefaultSetupLimit
 	}
-	for ; p.Stage < p.Stages; p.Stage++ {
-		p.Nodes, p.Ended, p.NotStarted = 0, 0, nil
-		for i := range slivers {
-			s := &slivers[i]
-			if !s.InPlan() || !s.hasStage(p.Stage) {
-				continue
-			}
-			p.Nodes++
-			switch {
-			case s.StageEnded(p.Stage):
-				p.Ended++
-			case !s.Desired.On:
-				p.NotStarted = append(p.NotStarted, s.ClientID)
-			}
+	open := false
+	for stage := range p.Last + 1 {
+		at := SetupPlan{}
+		at.count(slivers, stage)
+		if at.Nodes == 0 {
+			continue
 		}
-		if p.Ended < p.Nodes {
-			break
+		if p.Count++; !open && at.Ended < at.Nodes {
+			open = true
+			p.Stage, p.Place, p.Nodes, p.Ended, p.NotStarted = stage, p.Count, at.Nodes, at.Ended, at.NotStarted
 		}
+		if !open {
+			p.Before = stage
+		}
+	}
+	if !open {
+		p.Stage = p.Last + 1
 	}
 	return p
 }
 
+// count counts the nodes of a stage.
+func (p *SetupPlan) count(slivers []Sliver, stage int) {
+	for i := range slivers {
+		s := &slivers[i]
+		if !s.InPlan() || !s.hasStage(stage) {
+			continue
+		}
+		p.Nodes++
+		switch {
+		case s.StageEnded(stage):
+			p.Ended++
+		case !s.Desired.On:
+			p.NotStarted = append(p.NotStarted, s.ClientID)
+		}
+	}
+}
+
+// HasEnded reports whether all stages have ended.
+func (p *SetupPlan) HasEnded() bool { return p.Stage > p.Last }
+
 // Text describes the stage that runs, such as "stage 2 of 3, 4 of 6 nodes". It returns "" if the
 // plan has ended.
 func (p *SetupPlan) Text() string {
-	if p.Stage == p.Stages {
+	if p.HasEnded() {
 		return ""
 	}
-	text := fmt.Sprintf("stage %d of %d, %d of %d nodes", p.Stage+1, p.Stages, p.Ended, p.Nodes)
+	text := fmt.Sprintf("stage %d of %d, %d of %d nodes", p.Place, p.Count, p.Ended, p.Nodes)
 	if n := len(p.NotStarted); n > 0 {
 		const most = 5
 		text += "; waits for " + strings.Join(p.NotStarted[:min(n, most)], ", ")
@@ -90,6 +112,9 @@ func (p *SetupPlan) Text() string {
 // HasStages reports whether the sliver's steps need a plan: they have a stage other than 0, or a
 // command of stage 0 for whose end others wait.
 func (s *Sliver) HasStages() bool {
+	if s.Desired.Stage < 0 { // patchbay_setup runs a step of stage 0 again
+		return true
+	}
 	for i := range s.Setup {
 		if x := &s.Setup[i]; x.InPlan() && (x.Stage > 0 || waitsForEnd(x.Background)) {
 			return true

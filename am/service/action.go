@@ -44,7 +44,7 @@ func (s *Service) PerformOperationalAction(ctx context.Context, g credentials.Gr
 	var finish func(*store.View, *store.ChangeSet, []am.Sliver) error
 	if action == am.ActionSetup {
 		prepare = func(*store.View, urn.URN) error { // a decision may run more than once
-			setups = continuation{o.Call, map[urn.URN]bool{}, map[string]bool{}}
+			setups = continuation{o.Call, s.hasStages, map[urn.URN]bool{}, map[string]bool{}}
 			return nil
 		}
 		finish = func(v *store.View, cs *store.ChangeSet, before []am.Sliver) error {

@@ -40,6 +40,7 @@ func (s *Service) planSetup(bound []binder.Bound, slivers []am.Sliver) error {
 // continuation continues the plans of the slivers of one call of patchbay_setup.
 type continuation struct {
 	call      Call
+	hasStages func(provider string) bool
 	called    map[urn.URN]bool
 	documents map[string]bool // of the slivers whose plan goes on
 }
@@ -54,6 +55,9 @@ func (c *continuation) sliver(v *store.View, cs *store.ChangeSet, x *am.Sliver, 
 	}
 	if failed < 0 && x.SetupStopped == "" {
 		return nil
+	}
+	if !c.hasStages(x.Provider) {
+		return am.Errorf(am.Unsupported, "the testbed of %s cannot run steps again; log in and run them by hand, or Delete the sliver", x.ComponentName).About(x.URN)
 	}
 	if failed >= 0 {
 		x.Desired.Stage = min(x.Desired.Stage, x.Setup[failed].Stage-1)
@@ -98,9 +102,13 @@ func (s *Service) checkStages(slivers []am.Sliver) error {
 	for i := range slivers {
 		x := &slivers[i]
 		n := slices.IndexFunc(x.Setup, func(y setup.Step) bool { return !y.IsPlain() })
-		if n >= 0 && s.cfg.HasStages != nil && !s.cfg.HasStages(x.Provider) {
+		if n >= 0 && !s.hasStages(x.Provider) {
 			return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s runs only plain install and execute services, and %s, %s, is more (a stage, parameters, an operation, a script, an archive with owners, user data or a disk); leave that out, or request another component", x.ClientID, x.ComponentName, x.StepName(n), x.Setup[n].Summary())
 		}
 	}
 	return nil
+}
+
+func (s *Service) hasStages(provider string) bool {
+	return s.cfg.HasStages == nil || s.cfg.HasStages(provider)
 }

@@ -300,11 +300,11 @@ func (l *loop) applyToJob(j *job, o outcome, now time.Time) {
 		}
 		j.due = now.Add(j.poll)
 		j.poll = min(j.poll*3/2, l.r.limits.PollMax)
-		if o.open {
+		if o.runs {
 			j.poll = min(j.poll, l.r.limits.PollStage)
-			if j.task.Goal == am.GoalMake {
-				j.task.Goal = am.GoalStart
-			}
+		}
+		if o.open && j.task.Goal == am.GoalMake {
+			j.task.Goal = am.GoalStart
 		}
 	case needSet:
 		j.missing, j.sliver.Observed = false, o.observed

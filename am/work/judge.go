@@ -35,6 +35,7 @@ type outcome struct {
 	vanished bool           // the get did not find the resource, and a second get must confirm that
 	keep     bool           // the resource stays, although it has failed
 	open     bool           // the resource is ready, but its sliver waits for steps of its plan
+	runs     bool           // and steps of its own run
 	live     map[int]string // outputs of the running steps, by index
 	delay    time.Duration  // the wait before a retry
 }
@@ -103,8 +104,7 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	switch {
 	case same && i.removes() && !changing:
 		o.verdict = gone // this provider can only switch nodes off
-	case same && (state == provider.StateReady || changing) && i.waitsForSteps(p, o.observed):
-		o.verdict, o.open = wait, true
+	case same && (state == provider.StateReady || changing) && i.waitForSteps(p, &o):
 	case same && state == provider.StateReady:
 		i.finishReady(p, &o)
 	case !same && !i.asked:
@@ -119,12 +119,16 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	return o
 }
 
-// waitsForSteps reports whether the sliver, as observed now, waits for steps of its plan. The
-// provider says ready between two stages.
-func (i *item) waitsForSteps(p Provider, now am.Observed) bool {
+// waitForSteps sets the verdict wait and returns true if the sliver, as observed now, waits for steps
+// of its plan. The provider says ready between two stages.
+func (i *item) waitForSteps(p Provider, o *outcome) bool {
 	s := i.sliver
-	s.Observed = now
-	return p.Reports(provider.AttrSetupStage) && s.SetupOpen()
+	s.Observed = o.observed
+	if !p.Reports(provider.AttrSetupStage) || !s.SetupOpen() {
+		return false
+	}
+	o.verdict, o.open, o.runs = wait, true, s.StageRuns()
+	return true
 }
 
 // finishReady sets the verdict done, unless a service has failed and services must succeed.

@@ -43,6 +43,17 @@ func (r *Runner) notePlan(s *am.Sliver) {
 	}
 }
 
+// noteOpenPlan must be called while a sliver waits for steps, even if nothing else has changed.
+func (r *Runner) noteOpenPlan(s *am.Sliver) {
+	p := plan{s.Slice, s.Document}
+	r.plans.mu.Lock()
+	defer r.plans.mu.Unlock()
+	if r.plans.open[p] == 0 {
+		r.plans.open[p] = 1
+		wake(r.plans.wake)
+	}
+}
+
 func (r *Runner) openPlans() map[plan]int {
 	r.plans.mu.Lock()
 	defer r.plans.mu.Unlock()
@@ -117,16 +128,17 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 	}
 	now := v.Now().UTC()
 	state := am.PlanOf(slivers)
+	isOpen = slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.SetupOpen() })
 	if state.Began.IsZero() {
 		if !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.ReadyForSteps() }) {
-			return cs, false, nil
+			return cs, isOpen, nil
 		}
 		state.Began = now
 		setBegan(&cs, slivers, now)
 	}
-	if state.Stage == state.Stages {
+	if state.HasEnded() {
 		setBegan(&cs, slivers, time.Time{})
-		logStage(v, &cs, p.slice, slivers, state.Stages-1)
+		logStage(v, &cs, p.slice, slivers, state.Last)
 		return cs, false, nil
 	}
 	stop := ""
@@ -141,7 +153,6 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 	raised := false
 	for i := range slivers {
 		s := &slivers[i]
-		isOpen = isOpen || s.SetupOpen()
 		switch {
 		case stop != "" && s.SetupOpen() && (late || !s.StageRuns()):
 			s.SetupStopped = stop
@@ -157,8 +168,8 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 			return cs, isOpen, err
 		}
 	}
-	if raised && isFirst {
-		logStage(v, &cs, p.slice, slivers, state.Stage-1)
+	if raised && isFirst && state.Before >= 0 {
+		logStage(v, &cs, p.slice, slivers, state.Before)
 	}
 	return cs, isOpen, nil
 }

@@ -237,6 +237,41 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a failed step of a plain request runs again", func(t *testing.T) {
+		bubble(t, 2, func(e *env) {
+			c := newCrew(e)
+			e.start()
+			e.allocate("a-1")
+			e.asks("a-1", step(0, "one", "1s"), step(0, "two", "1s fail once"))
+			e.provision("a-1")
+			e.becomes(time.Minute, notReady, "a-1")
+			e.on("a-1")
+			e.becomes(time.Minute, ready, "a-1")
+			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-1")
+			e.becomes(time.Minute, ready, "a-1")
+			if got := strings.Join(c.began, ", "); got != "a-1 one, a-1 two, a-1 two" || e.sliver("a-1").Error != "" {
+				t.Errorf("begun: %s; error %q", got, e.sliver("a-1").Error)
+			}
+		})
+	})
+	t.Run("stages may have any numbers", func(t *testing.T) {
+		bubble(t, 2, func(e *env) {
+			newCrew(e)
+			e.start()
+			e.allocate("a-1", "a-2")
+			e.asks("a-1", step(10, "one", "5s"))
+			e.asks("a-2", step(20, "two", "1s"))
+			e.provision("a-1", "a-2")
+			e.becomes(time.Minute, notReady, "a-1", "a-2")
+			e.on("a-1", "a-2")
+			e.within(10*time.Second, "stage 10 runs", func() bool {
+				p := am.PlanOf([]am.Sliver{e.sliver("a-1"), e.sliver("a-2")})
+				return p.Text() == "stage 1 of 2, 0 of 1 nodes"
+			})
+			e.becomes(time.Minute, ready, "a-1", "a-2")
+			e.within(5*time.Second, "the last stage is journalled", func() bool { return strings.Join(e.journalled(), ", ") == "stage 10, stage 20" })
+		})
+	})
 	t.Run("a deleted node leaves the plan", func(t *testing.T) {
 		bubble(t, 2, func(e *env) {
 			newCrew(e)

@@ -18,6 +18,9 @@ func (r *Runner) record(ctx context.Context, items []*item, outcomes []outcome) 
 		if outcomes[n].is != nil {
 			r.noteLive(i.sliver.URN, outcomes[n].live)
 		}
+		if outcomes[n].open {
+			r.noteOpenPlan(&i.sliver)
+		}
 		changed = changed || changesRecord(i, outcomes[n])
 	}
 	if !changed {
