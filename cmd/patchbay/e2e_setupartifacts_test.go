@@ -217,7 +217,7 @@ func testArtifacts(t *testing.T, s *setupSite) {
 		hostileInstall(t, tarEntry{name: "fine", mode: 0o644}, tarEntry{name: "way", target: "/etc"}, tarEntry{name: "way/x", mode: 0o644, text: "x"}) +
 		`<execute shell="sh" command="ls -A /etc/x /srv/hostile 2&gt;/dev/null | grep -v :"/></services></node></rspec>`)
 
-	all := x.await("all artifacts", isReady)
+	all := x.awaitReady()
 	for _, name := range []string{"T1", "T2", "T3", "T4", "T5", "T7", "T9", "T11", "T12", "T13", "T19"} {
 		t.Run(name, func(t *testing.T) {
 			wantSteps(t, all[name], want[name])
@@ -230,7 +230,7 @@ func testArtifacts(t *testing.T, s *setupSite) {
 	t.Run("T14", func(t *testing.T) { testFailedStep(t, failed) })
 	t.Run("T16", func(t *testing.T) { testElementsStay(t, s.slice(t, "other"), &r, manifest) })
 	t.Run("T17", func(t *testing.T) {
-		all := hostile.await("hostile archives", isReady)["a"].Services
+		all := hostile.awaitReady()["a"].Services
 		for _, v := range all[:2] {
 			if v.State != string(am.StepFailed) || v.Message == "" {
 				t.Errorf("%+v", v)
@@ -244,9 +244,9 @@ func testArtifacts(t *testing.T, s *setupSite) {
 		x := s.slice(t, "tosca")
 		before := x.status()
 		x.act(am.ActionRestart)
-		x.await("restarted", isReady)
+		x.awaitReady()
 		x.act(am.ActionSetup)
-		after := x.await("nothing to set up", isReady)
+		after := x.awaitReady()
 		for name := range before {
 			if d := cmp.Diff(before[name].Services, after[name].Services); d != "" {
 				t.Errorf("%s (-before +after):\n%s", name, d)
@@ -282,7 +282,7 @@ func wantSteps(t *testing.T, s client.Sliver, want string) {
 
 // testFailedStep checks a step that fails in stage 1 of 2.
 func testFailedStep(t *testing.T, x *setupSlice) {
-	all := x.await("the plan has ended", isReady)
+	all := x.awaitReady()
 	if got := all["a"].Error; !strings.Contains(got, "execute 1 of 2") || !strings.Contains(got, "status 3") {
 		t.Errorf("the node with the failed step has the error %q", got)
 	}
@@ -330,7 +330,7 @@ func testElementsStay(t *testing.T, x *setupSlice, r *artifactRequest, manifest 
 			t.Errorf("the manifest lacks %s", node)
 		}
 	}
-	x.await("our node", isReady)
+	x.awaitReady()
 }
 
 // testRefusedArtifacts requests what must be refused before any node exists.
