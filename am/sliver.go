@@ -69,8 +69,10 @@ type Sliver struct {
 	// the plan; 0: the default.
 	SetupLimit time.Duration `json:",omitempty"`
 	// SetupBegan is the time when the plan of the sliver's document began, or when
-	// patchbay_setup continued it; zero before.
+	// patchbay_setup continued it; zero before, and when the plan has ended.
 	SetupBegan time.Time `json:",omitzero"`
+	// SetupDone means that the plan has ended once, and the journal says so.
+	SetupDone bool `json:",omitempty"`
 	// SetupStopped is the reason why no further steps of the plan run; empty if they do.
 	SetupStopped string `json:",omitempty"`
 	// CopiedLinks are the client_ids of the node's links to nodes of other aggregates:

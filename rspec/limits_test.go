@@ -35,6 +35,8 @@ func TestLimitsAreNamed(t *testing.T) {
 		{"client_id in bytes", `<node client_id="éé"/>`, Limits{ClientID: 3}, "3 bytes", "client_id"},
 		{"addresses of an interface", `<node client_id="a"><interface client_id="b"><ip address="10.0.0.1"/><ip address="10.0.0.2"/><ip address="10.0.0.3"/></interface></node>`, Limits{Addresses: 2}, "2 addresses", "addresses"},
 		{"services of a node", `<node client_id="a"><services>` + many(2, `<execute/>`) + `</services><services><install/></services></node>`, Limits{Services: 2}, "2 steps, such as installs and executes", "services"},
+		{"steps of a node that others have for it", `<node client_id="a"><services><execute shell="sh" command="x"/></services></node><node client_id="b"><services xmlns:s="` + setupSpace + `">` +
+			many(2, `<execute shell="sh" command="x" s:order="1"><s:relation client_id="a" on="target"/></execute>`) + `</services></node>`, Limits{Services: 2}, "\"a\" has more than 2 steps, with those of relations", "services"},
 		{"command of an execute", `<node client_id="a"><services><execute shell="sh" command="abcd"/></services></node>`, Limits{Command: 3}, "3 bytes", "command"},
 		{"url of an install", `<node client_id="a"><services><install url="data:,abcd" install_path="/"/></services></node>`, Limits{Command: 9}, "9 bytes", "command"},
 	} {

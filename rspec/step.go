@@ -318,7 +318,8 @@ func (p *requestParser) checkSteps() {
 			}
 		}
 	}
-	wrong := map[int]bool{} // nodes that have steps with a mistake
+	wrong := map[int]bool{}   // nodes that have steps with a mistake
+	onTarget := map[int]int{} // steps that other nodes have for a node
 	for _, at := range p.steps {
 		n := &p.r.Nodes[at.node]
 		q := &n.Services.Steps[at.step]
@@ -328,6 +329,12 @@ func (p *requestParser) checkSteps() {
 			if target, ok = p.checkRelation(at, last); !ok {
 				q.Kind, wrong[at.node] = "", true
 				continue
+			}
+			if q.Relation.OnTarget {
+				if onTarget[target]++; onTarget[target]+len(p.r.Nodes[target].Services.Steps) > p.o.Limits.Services {
+					p.refuse(TooBig, place{at.relation, "on"}, n.ClientID, raiseRemedy("put several commands into one", "services"), "node %.80q has more than %d steps, with those of relations from other nodes", p.r.Nodes[target].ClientID, p.o.Limits.Services)
+					return
+				}
 			}
 			if !p.addVariables(properties[at.node]+properties[target]+variableSize(q.Parameters), n) {
 				return

@@ -90,7 +90,7 @@ func (c *continuation) others(v *store.View, cs *store.ChangeSet, before []am.Sl
 
 // reopen makes the sliver wait for its steps again.
 func (c *continuation) reopen(v *store.View, cs *store.ChangeSet, s *am.Sliver, status am.Status) {
-	s.Status, s.Error, s.SetupStopped, s.SetupBegan = status, "", "", v.Now().UTC()
+	s.Status, s.Error, s.SetupStopped, s.SetupBegan, s.SetupDone = status, "", "", v.Now().UTC(), false
 	if s.Desired.On {
 		queueTask(cs, v, s, am.GoalSetup, c.call)
 	}

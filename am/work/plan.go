@@ -128,18 +128,22 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 	}
 	now := v.Now().UTC()
 	state := am.PlanOf(slivers)
+	if state.HasEnded() {
+		endPlan(v, &cs, p.slice, slivers, state)
+		return cs, false, nil
+	}
 	isOpen = slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.SetupOpen() })
 	if state.Began.IsZero() {
 		if !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.ReadyForSteps() }) {
 			return cs, isOpen, nil
 		}
 		state.Began = now
-		setBegan(&cs, slivers, now)
-	}
-	if state.HasEnded() {
-		setBegan(&cs, slivers, time.Time{})
-		logStage(v, &cs, p.slice, slivers, state.Last)
-		return cs, false, nil
+		for i := range slivers {
+			if slivers[i].InPlan() {
+				slivers[i].SetupBegan = now
+				cs.PutSliver(slivers[i])
+			}
+		}
 	}
 	stop := ""
 	late := now.Sub(state.Began) > state.Limit
@@ -174,13 +178,18 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 	return cs, isOpen, nil
 }
 
-// setBegan records the time from which the limit of the plan counts; zero when the plan has ended.
-func setBegan(cs *store.ChangeSet, slivers []am.Sliver, at time.Time) {
+// endPlan records the end of a plan, and logs the first one.
+func endPlan(v *store.View, cs *store.ChangeSet, slice urn.URN, slivers []am.Sliver, state am.SetupPlan) {
+	isFirst := false
 	for i := range slivers {
-		if s := &slivers[i]; s.InPlan() {
-			s.SetupBegan = at
+		if s := &slivers[i]; s.InPlan() && !(s.SetupDone && s.SetupBegan.IsZero()) {
+			isFirst = isFirst || !s.SetupDone
+			s.SetupDone, s.SetupBegan = true, time.Time{}
 			cs.PutSliver(*s)
 		}
+	}
+	if isFirst {
+		logStage(v, cs, slice, slivers, state.Last)
 	}
 }
 

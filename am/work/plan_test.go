@@ -183,6 +183,13 @@ func TestPlan(t *testing.T) {
 				t.Errorf("stage 2 began %v after stage 1 had ended", gap)
 			}
 			e.within(5*time.Second, "the last stage is journalled", func() bool { return len(e.journalled()) == 3 })
+			e.do(am.ActionRestart, am.GoalRestart, func(d *am.Desired) { d.RestartSerial++ }, "a-web")
+			e.becomes(time.Minute, ready, all...)
+			if err := e.stop(); err != nil {
+				t.Fatal(err)
+			}
+			e.start()
+			time.Sleep(time.Minute)
 			if got := strings.Join(e.journalled(), ", "); got != "stage 0, stage 1, stage 2" {
 				t.Errorf("the journal has %q", got)
 			}

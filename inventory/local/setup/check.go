@@ -214,7 +214,7 @@ func checkFiles(script string, files []setup.File) error {
 	seen := map[string]bool{}
 	for _, f := range files {
 		if name, err := cleanName(f.Path); err != nil || name == "." || name != f.Path {
-			return fmt.Errorf("%.80q cannot be the path of a file of the step, which is relative and has no ..", f.Path)
+			return fmt.Errorf("%.80q cannot be the path of a file of the step; use a relative path without \"..\" in it", f.Path)
 		}
 		if err := checkURL(f.URL); err != nil {
 			return fmt.Errorf("the file %.80q: %w", f.Path, err)
