@@ -99,18 +99,23 @@ func (x *setupSlice) refused(request string) (am.Code, string) {
 // act carries out an action on some nodes, or on all.
 func (x *setupSlice) act(action am.Event, nodes ...string) {
 	x.t.Helper()
-	urns := []string{x.urn}
-	if len(nodes) > 0 {
-		urns = nil
-		for _, s := range x.status() {
-			if slices.Contains(nodes, s.ClientID) {
-				urns = append(urns, s.URN)
-			}
-		}
-	}
-	if _, _, err := x.client.PerformOperationalAction(x.t.Context(), urns, x.creds, string(action), client.Options{}); err != nil {
+	if _, _, err := x.client.PerformOperationalAction(x.t.Context(), x.urns(nodes), x.creds, string(action), client.Options{}); err != nil {
 		x.t.Fatal(err)
 	}
+}
+
+// urns returns the slivers of nodes; without nodes, the slice.
+func (x *setupSlice) urns(nodes []string) (urns []string) {
+	x.t.Helper()
+	if len(nodes) == 0 {
+		return []string{x.urn}
+	}
+	for _, s := range x.status() {
+		if slices.Contains(nodes, s.ClientID) {
+			urns = append(urns, s.URN)
+		}
+	}
+	return urns
 }
 
 // status returns the slivers by node.
@@ -173,13 +178,21 @@ func (x *setupSlice) awaitSetUp() map[string]client.Sliver {
 	return all
 }
 
-// delete deletes all slivers, and waits until their nodes are gone.
-func (x *setupSlice) delete() {
+// delete deletes the slivers of some nodes, or all, and waits until the nodes are gone.
+func (x *setupSlice) delete(nodes ...string) {
 	x.t.Helper()
-	if _, _, err := x.client.Delete(x.t.Context(), []string{x.urn}, x.creds, client.Options{}); err != nil {
+	if _, _, err := x.client.Delete(x.t.Context(), x.urns(nodes), x.creds, client.Options{}); err != nil {
 		x.t.Fatal(err)
 	}
-	wait.Until(x.t, "the nodes are gone", func() bool { return len(x.pids()) == 0 })
+	wait.Until(x.t, "the nodes are gone", func() bool {
+		left := x.pids()
+		for _, name := range nodes {
+			if _, exists := left[name]; exists {
+				return false
+			}
+		}
+		return len(nodes) > 0 || len(left) == 0
+	})
 }
 
 // logins returns the logins of the slice's nodes.
@@ -233,8 +246,8 @@ type span struct {
 	began, ended time.Time
 }
 
-// wantStages fails if a step began before all steps of earlier stages had ended. It returns the
-// number of steps.
+// wantStages fails for the first step that began before all steps of earlier stages had ended. It
+// returns the number of steps.
 func wantStages(t testing.TB, all []span) int {
 	t.Helper()
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.stage, b.stage) })
@@ -245,9 +258,11 @@ func wantStages(t testing.TB, all []span) int {
 		}
 		if s.ended.Before(s.began) || s.began.IsZero() {
 			t.Errorf("a step of stage %d ran on %s from %v to %v", s.stage, s.node, s.began, s.ended)
+			break
 		}
 		if s.began.Before(before.ended) {
 			t.Errorf("stage %d began on %s at %v, before stage %d ended on %s at %v", s.stage, s.node, s.began, before.stage, before.node, before.ended)
+			break
 		}
 		if s.ended.After(last.ended) {
 			last = s
@@ -355,9 +370,10 @@ func (x *setupSlice) wantBalanced() {
 
 // TestOnHostSetup proves on real nodes that the steps of a request run as the guide "setup" says.
 func TestOnHostSetup(t *testing.T) {
-	s := newSetupSite(t, "tiers", "killed", "fifty", "tosca", "failed", "hostile", "other")
+	s := newSetupSite(t, "tiers", "killed", "fifty", "tosca", "failed", "hostile", "operations", "other")
 	t.Run("ThreeTiers", func(t *testing.T) { testThreeTiers(t, s) })
 	t.Run("KilledNodes", func(t *testing.T) { testKilledNodes(t, s) })
+	t.Run("Operations", func(t *testing.T) { testOperations(t, s) })
 	t.Run("FiftyNodes", func(t *testing.T) { testFiftyNodes(t, s) })
 	testArtifacts(t, s)
 	testRefusedArtifacts(t, s)
@@ -418,6 +434,44 @@ func testKilledNodes(t *testing.T, s *setupSite) {
 	}
 	x.awaitSetUp()
 	x.wantBalanced()
+	x.delete()
+}
+
+// testOperations switches a node off and on, restarts it and deletes it. Its steps for these events
+// report to another node.
+func testOperations(t *testing.T, s *setupSite) {
+	x := s.slice(t, "operations")
+	report := func(operation string) string {
+		return fmt.Sprintf(`<execute shell="bash" command="echo %s &gt;/dev/tcp/$TARGET_NODE_HOSTNAME/$TARGET_port" setup:operation=%[1]q setup:order="1"><setup:relation client_id="log"/></execute>`, operation)
+	}
+	x.create(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1">
+  <node client_id="log"><interface client_id="log:0"/><services><setup:parameter name="port" value="7000"/>
+    <execute shell="sh" command="perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(LocalPort => $ENV{port}, Listen => 9) or die $@; exit if fork; while ($c = $s->accept) { open $f, q(&gt;&gt;), q(/root/lines); print {$f} readline $c; close $f }'"/>
+  </services></node>
+  <node client_id="app"><interface client_id="app:0"/><services>` + report("start") + report("stop") + report("uninstall") + `</services></node>
+  <link client_id="lan"><interface_ref client_id="log:0"/><interface_ref client_id="app:0"/></link>
+</rspec>`)
+	x.awaitReady()
+	door := x.logins()["log"]
+	for _, next := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"created", func() {}, "start\n"},
+		{"switched off", func() { x.act(am.ActionStop, "app"); x.await("off", isOff, "app") }, "start\nstop\n"},
+		{"switched on", func() { x.act(am.ActionStart, "app"); x.awaitReady() }, "start\nstop\nstart\n"},
+		{"restarted", func() { x.act(am.ActionRestart, "app"); x.awaitReady() }, "start\nstop\nstart\n"},
+		{"deleted", func() { x.delete("app") }, "start\nstop\nstart\nuninstall\n"},
+	} {
+		next.do()
+		wait.Clear(t, func() string { // the log may write a moment later
+			if got := x.run(door, "sudo cat /root/lines"); got != next.want {
+				return fmt.Sprintf("%s: the steps have reported %q, want %q", next.what, got, next.want)
+			}
+			return ""
+		})
+	}
 	x.delete()
 }
 
