@@ -251,11 +251,11 @@ func (s *Sliver) MayRaise(stage int) bool {
 	})
 }
 
-// ReadyForSteps reports whether the sliver is on and its provider has begun with its steps.
+// ReadyForSteps reports whether the sliver is on, and ready or busy with its steps.
 func (s *Sliver) ReadyForSteps() bool {
 	if !s.InPlan() || !s.Desired.On {
 		return false
 	}
-	return slices.ContainsFunc(s.Observed.Services, func(r StepReport) bool { return r.State != "" && r.State != StepWaiting }) ||
-		len(s.Observed.Services) > 0 && s.Observed.State == "ready"
+	return s.Observed.State == "ready" ||
+		slices.ContainsFunc(s.Observed.Services, func(r StepReport) bool { return r.State != "" && r.State != StepWaiting })
 }

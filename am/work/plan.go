@@ -78,15 +78,30 @@ func (r *Runner) runPlans(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Error("cannot read the plans of setups", "error", err)
 	}
+	seen := map[plan]planSeen{}
 	for ctx.Err() == nil {
 		pause := time.Minute
-		for p, changes := range r.openPlans() {
-			isOpen, err := r.advancePlan(ctx, p)
-			if err != nil && ctx.Err() == nil {
+		open := r.openPlans()
+		maps.DeleteFunc(seen, func(p plan, _ planSeen) bool { return open[p] == 0 })
+		for p, changes := range open {
+			now, err := r.lookAtPlan(p, changes)
+			if was, ok := seen[p]; err == nil && ok && was.same(now) {
+				pause = planInterval
+				continue
+			}
+			isOpen := true
+			if err == nil {
+				isOpen, now.deadline, err = r.advancePlan(ctx, p)
+			}
+			switch {
+			case err != nil && ctx.Err() == nil:
 				r.cfg.Log.Error("cannot continue the plan of a setup", "document", p.document, "error", err)
-			} else if !isOpen {
+				delete(seen, p)
+			case !isOpen:
 				r.closePlan(p, changes)
 				continue
+			default:
+				seen[p] = now
 			}
 			pause = planInterval
 		}
@@ -94,26 +109,53 @@ func (r *Runner) runPlans(ctx context.Context) {
 	}
 }
 
+// planSeen is what a plan depends on. Its slivers are read again only if that has changed, because
+// their records may be large.
+type planSeen struct {
+	changes  int   // as in plans.open
+	serial   int64 // of the slice, which grows when slivers leave it
+	at       time.Time
+	deadline time.Time // zero if the plan has not begun
+}
+
+func (was planSeen) same(now planSeen) bool {
+	return was.changes == now.changes && was.serial == now.serial && (was.deadline.IsZero() || now.at.Before(was.deadline))
+}
+
+func (r *Runner) lookAtPlan(p plan, changes int) (planSeen, error) {
+	now := planSeen{changes: changes}
+	err := r.cfg.Store.Read(func(v *store.View) error {
+		s, _, err := v.Slice(p.slice)
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		now.serial, now.at = s.Serial, v.Now()
+		return err
+	})
+	return now, err
+}
+
 // advancePlan starts the next stage if the last one has ended on all nodes, or stops a plan that
-// has failed or takes too long. It reports whether the plan goes on.
-func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, err error) {
+// has failed or takes too long. It reports whether the plan goes on, and until when.
+func (r *Runner) advancePlan(ctx context.Context, p plan) (isOpen bool, deadline time.Time, err error) {
 	var cs store.ChangeSet
 	decide := func(v *store.View) (store.ChangeSet, error) {
-		cs, isOpen, err = r.nextStage(v, p)
+		cs, isOpen, deadline, err = r.nextStage(v, p)
 		return cs, err
 	}
 	err = r.cfg.Store.Read(func(v *store.View) error { _, err := decide(v); return err })
 	if err != nil || cs.Empty() {
-		return isOpen, err
+		return isOpen, deadline, err
 	}
 	if err = r.cfg.Store.Commit(ctx, decide); err == nil {
 		wake(r.tasks)
 	}
-	return isOpen, err
+	return isOpen, deadline, err
 }
 
-// nextStage returns the changes of a plan.
-func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, err error) {
+// nextStage returns the changes of a plan, and when it must be looked at even without a change; zero
+// for never.
+func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bool, deadline time.Time, err error) {
 	var slivers []am.Sliver
 	stages := false
 	err = v.EachOf(p.slice, func(store.Key) bool { return false }, func(s am.Sliver) bool {
@@ -124,18 +166,18 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 		return true
 	})
 	if err != nil || !stages {
-		return cs, false, err
+		return cs, false, deadline, err
 	}
 	now := v.Now().UTC()
 	state := am.PlanOf(slivers)
 	if state.HasEnded() {
 		endPlan(v, &cs, p.slice, slivers, state)
-		return cs, false, nil
+		return cs, false, deadline, nil
 	}
 	isOpen = slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.SetupOpen() })
 	if state.Began.IsZero() {
 		if !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.ReadyForSteps() }) {
-			return cs, isOpen, nil
+			return cs, isOpen, deadline, nil
 		}
 		state.Began = now
 		for i := range slivers {
@@ -146,7 +188,8 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 		}
 	}
 	stop := ""
-	late := now.Sub(state.Began) > state.Limit
+	deadline = state.Began.Add(state.Limit)
+	late := now.After(deadline)
 	switch {
 	case state.Failure != "":
 		stop = "not run: " + state.Failure
@@ -169,13 +212,13 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 			continue
 		}
 		if err := changeStage(v, &cs, s); err != nil {
-			return cs, isOpen, err
+			return cs, isOpen, deadline, err
 		}
 	}
 	if raised && isFirst && state.Before >= 0 {
 		logStage(v, &cs, p.slice, slivers, state.Before)
 	}
-	return cs, isOpen, nil
+	return cs, isOpen, deadline, nil
 }
 
 // endPlan records the end of a plan, and logs the first one.

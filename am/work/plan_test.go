@@ -320,6 +320,20 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a provider that reports no services holds it up until the deadline", func(t *testing.T) {
+		bubble(t, 2, func(e *env) {
+			e.start()
+			e.allocate("a-1")
+			e.asks("a-1", step(1, "one", "1s"))
+			e.provision("a-1")
+			e.becomes(time.Minute, notReady, "a-1")
+			e.on("a-1")
+			e.becomes(2*time.Hour, ready, "a-1")
+			if got := e.sliver("a-1").Error; !strings.Contains(got, "the deadline of 1h0m0s passed") {
+				t.Errorf("the error is %q", got)
+			}
+		})
+	})
 	t.Run("a server in the foreground of stage 0 holds up nothing", func(t *testing.T) {
 		bubble(t, 2, func(e *env) {
 			newCrew(e)
