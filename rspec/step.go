@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"patchbay/rspec/match"
 	"patchbay/rspec/setup"
@@ -206,7 +207,7 @@ func (r *serviceReader) readBody(e *xmltree.Element) (body []byte) {
 	body, err := base64.RawStdEncoding.DecodeString(text)
 	switch {
 	case err != nil:
-		r.wrong(place{e, ""}, "encode the text with base64", "node %.80q has a <%s> whose content is not base64", id, e.Local)
+		r.wrong(place{e, ""}, "encode the text with base64, such as by: base64 -w0 FILE", "node %.80q has a <%s> whose content is not base64", id, e.Local)
 	case len(body) == 0:
 		r.wrong(place{e, ""}, "write the text as its content, in base64", "node %.80q has a <%s> without content", id, e.Local)
 	}
@@ -226,10 +227,17 @@ func namesInterpreter(body []byte) bool {
 	return strings.HasPrefix(string(body[:min(len(body), 2)]), "#!")
 }
 
+// isText reports whether a body is UTF-8 without control characters other than blanks.
+func isText(body []byte) bool {
+	return utf8.Valid(body) && !strings.ContainsFunc(string(body), func(c rune) bool { return unicode.IsControl(c) && !unicode.IsSpace(c) })
+}
+
 func (r *serviceReader) readScript(e *xmltree.Element) {
 	body := r.readBody(e)
 	shell := strings.TrimPrefix(trimmed(e, "language"), "/bin/")
 	switch {
+	case !namesInterpreter(body) && !isText(body) && !r.failed:
+		r.wrong(place{e, ""}, "encode the script itself, such as by: base64 -w0 FILE", "node %.80q has a <step> that decodes to bytes that are no script", r.n.ClientID)
 	case shell == "" && !namesInterpreter(body):
 		shell = "sh"
 	case shell != "" && shell != "sh" && shell != "bash":

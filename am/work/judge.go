@@ -85,20 +85,8 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 	state := cmp.Or(r.Text(provider.AttrState), provider.StateReady)
 	changing := state == provider.StateChanging || state == provider.StatePending
 	diff := provider.Diff(r, want)
-	if provider.Gone(r) {
-		switch {
-		case i.removes() && state != provider.StateChanging:
-			o.verdict = gone
-			return o
-		case i.task.Goal != am.GoalMake && !i.removes():
-			// The resource existed before. Creating it again would hide that its data are
-			// lost. Require a second answer.
-			o.verdict, o.vanished = wait, true
-			if i.missing {
-				o.verdict, o.text = lost, vanishedText
-			}
-			return o
-		}
+	if provider.Gone(r) && i.judgeGone(state, &o) {
+		return o
 	}
 	same := len(diff) == 0
 	switch {
@@ -117,6 +105,25 @@ func judge(p Provider, i *item, res provider.Result, limit time.Duration) outcom
 		o.verdict, o.text = retry, "its provider accepted a change that has not happened: "+strings.Join(slices.Sorted(maps.Keys(diff)), ", ")
 	}
 	return o
+}
+
+// judgeGone sets the verdict for a resource that does not exist. It returns false if it must be
+// created.
+func (i *item) judgeGone(state string, o *outcome) bool {
+	switch {
+	case i.removes() && state != provider.StateChanging:
+		o.verdict = gone
+		return true
+	case i.task.Goal != am.GoalMake && !i.removes():
+		// The resource existed before. Creating it again would hide that its data are lost.
+		// Require a second answer.
+		o.verdict, o.vanished = wait, true
+		if i.missing {
+			o.verdict, o.text = lost, vanishedText
+		}
+		return true
+	}
+	return false
 }
 
 // waitForSteps sets the verdict wait and returns true if the sliver, as observed now, waits for steps

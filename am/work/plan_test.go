@@ -261,6 +261,26 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a failed step of stage 0 runs again before the other nodes go on", func(t *testing.T) {
+		bubble(t, 2, func(e *env) {
+			c := newCrew(e)
+			e.start()
+			e.allocate("a-db", "a-web")
+			e.asks("a-db", step(0, "db", "2s fail once"))
+			e.asks("a-web", step(1, "web", "1s"))
+			e.provision("a-db", "a-web")
+			e.becomes(time.Minute, notReady, "a-db", "a-web")
+			e.on("a-db", "a-web")
+			e.becomes(time.Minute, ready, "a-db", "a-web")
+			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-db")
+			e.change("a-web", func(s *am.Sliver) { s.SetupStopped = "" })
+			e.do(am.ActionSetup, am.GoalSetup, func(*am.Desired) {}, "a-web")
+			e.becomes(time.Minute, ready, "a-db", "a-web")
+			if got := strings.Join(c.began, ", "); got != "a-db db, a-db db, a-web web" {
+				t.Errorf("begun: %s", got)
+			}
+		})
+	})
 	t.Run("stages may have any numbers", func(t *testing.T) {
 		bubble(t, 2, func(e *env) {
 			newCrew(e)
@@ -451,4 +471,23 @@ func maxTime(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+func TestAnUnchangedPlanIsNotReadAgain(t *testing.T) {
+	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	was := planSeen{changes: 3, serial: 7, at: noon, deadline: noon.Add(time.Hour)}
+	for _, tt := range []struct {
+		rule string
+		now  planSeen
+		same bool
+	}{
+		{"nothing has changed", planSeen{changes: 3, serial: 7, at: noon.Add(time.Minute)}, true},
+		{"a sliver has changed", planSeen{changes: 4, serial: 7, at: noon}, false},
+		{"a sliver has left", planSeen{changes: 3, serial: 8, at: noon}, false},
+		{"the deadline is over", planSeen{changes: 3, serial: 7, at: noon.Add(2 * time.Hour)}, false},
+	} {
+		if got := was.same(tt.now); got != tt.same {
+			t.Errorf("%s: same is %v", tt.rule, got)
+		}
+	}
 }

@@ -118,6 +118,11 @@ func (r *Runner) sweepSome(ctx context.Context, p Provider, batch []settled, cal
 			}
 		}
 	}
+	for _, x := range batch {
+		if res, ok := found[x.urn.Name]; ok && res.Err == nil {
+			r.noteLive(x.urn, provider.LiveOutputs(res.Resource))
+		}
+	}
 	return r.recordObserved(ctx, p, batch, found)
 }
 
@@ -177,11 +182,6 @@ func lossOf(res provider.Result) string {
 // recordObserved keeps the last recorded state while a resource is changing, for example during a
 // restart by the provider.
 func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled, found map[string]provider.Result) error {
-	for _, x := range batch {
-		if res, ok := found[x.urn.Name]; ok && res.Err == nil {
-			r.noteLive(x.urn, provider.LiveOutputs(res.Resource))
-		}
-	}
 	foundNew := false
 	changes := func(v *store.View) (cs store.ChangeSet, err error) {
 		foundNew = false
@@ -226,7 +226,13 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 		return err
 	}
 	r.reportFound(foundNew)
-	for _, put := range cs.Put {
+	r.reportSwept(cs.Put)
+	return nil
+}
+
+// reportSwept logs and notes the slivers that a sweep has changed.
+func (r *Runner) reportSwept(put []store.Record) {
+	for _, put := range put {
 		s, ok := put.Value.(am.Sliver)
 		if ok {
 			r.notePlan(&s)
@@ -247,7 +253,6 @@ func (r *Runner) recordObserved(ctx context.Context, p Provider, batch []settled
 			r.cfg.Log.Warn(text, "slice", s.Slice.String(), "sliver", s.URN.String(), "error", s.Error)
 		}
 	}
-	return nil
 }
 
 // recordChanges records the state of a ready resource. The state may have new results of services

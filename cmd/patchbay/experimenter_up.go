@@ -350,6 +350,7 @@ func (x *slice) show(list []client.Sliver) error {
 		}
 	}
 	if canContinue(list) {
+		fmt.Fprintf(s.err, "Show the output of all steps with: %s\n", s.hint("call", "Status", "--logs", "--slice", x.name))
 		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.name))
 	}
 	next := [][]string{{"status"}, {"extend", x.name, "2h"}, {"down", x.name}}

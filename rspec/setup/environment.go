@@ -66,6 +66,8 @@ func (r *Requested) CheckNames(source, target []Parameter) (at int, err error) {
 			return i, errors.New("a parameter has no name")
 		case slices.Contains(taken, v):
 			return i, fmt.Errorf("the parameter %.80q would replace the variable %s, which the step has anyway", p.Name, v)
+		case slices.ContainsFunc(r.Parameters[:i], func(q Parameter) bool { return q.Name == p.Name }):
+			return i, fmt.Errorf("the parameter %.80q is given twice", was)
 		case again:
 			return i, fmt.Errorf("the parameters %.80q and %.80q both become the variable %.80s", was, p.Name, v)
 		}

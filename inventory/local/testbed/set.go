@@ -124,27 +124,33 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	if change == nil || noop {
 		return change, nil
 	}
+	return change, nc.changeDesired(next)
+}
+
+// changeDesired saves the next desired state, and makes the controller reconcile the node with it.
+// nc.mu is held.
+func (nc *nodeController) changeDesired(next desired) error {
 	if nc.steps != nil && next.stage() != nc.rec.Desired.stage() {
-		if err := nc.steps.setStage(next.stage()); err != nil && !absent {
-			return nil, err
+		if err := nc.steps.setStage(next.stage()); err != nil && !next.Removing {
+			return err
 		}
 		nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has
 	}
 	rec := nc.rec
 	rec.Desired, rec.Change = next, rec.Change+1
 	err := nc.saveRecord(rec)
-	if err != nil && absent {
+	if err != nil && next.Removing {
 		err = nc.removeRecord(rec, err)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	nc.setState(provider.StateChanging, "waiting for its turn")
 	nc.wake()
 	if s := nc.slice; s != nil {
 		s.schedulePeerUpdate()
 	}
-	return change, nil
+	return nil
 }
 
 func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, error) {

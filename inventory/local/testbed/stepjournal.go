@@ -147,6 +147,9 @@ func (s *stepState) end(r setup.Report) {
 	if r.BeganAt.IsZero() {
 		r.BeganAt = s.BeganAt
 	}
+	if r.EndedAt.IsZero() && !r.BeganAt.IsZero() { // the node does not know its end
+		r.EndedAt = time.Now().UTC().Truncate(time.Second)
+	}
 	r.Progress, r.Attempt = "", s.Attempt
 	s.Report, s.Ending, s.Again = r, false, false
 }
