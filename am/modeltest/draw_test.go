@@ -49,7 +49,7 @@ func (l *run) draw() (*caller, ask) {
 		a.method, a.version = "Provision", 3
 	case n < 70:
 		a.method, a.version = "PerformOperationalAction", 3
-		a.action = l.pick("geni_start", "geni_start", "geni_start", "geni_stop", "geni_restart", "geni_update_users", "geni_updating_users_cancel")
+		a.action = l.pick("geni_start", "geni_start", "geni_start", "geni_stop", "geni_restart", "geni_update_users", "geni_updating_users_cancel", "patchbay_setup")
 	case n < 82:
 		a.method, a.time, a.wish = "Renew", moment(), time.Time{}
 		if a.version == 2 {

@@ -56,10 +56,11 @@ var wire = map[string]string{
 // allowed maps state and action to the next state; missing combinations are refused.
 var allowed = map[string]map[string]string{
 	"geni_start":                 {"making": "making", "off": "starting", "starting": "starting", "on": "on", "updating": "updating"},
-	"geni_stop":                  {"making": "making", "off": "off", "on": "stopping", "stopping": "stopping"},
+	"geni_stop":                  {"making": "making", "off": "off", "starting": "stopping", "on": "stopping", "stopping": "stopping"},
 	"geni_restart":               {"on": "starting"},
-	"geni_update_users":          {"on": "updating"},
+	"geni_update_users":          {"starting": "starting", "on": "updating"},
 	"geni_updating_users_cancel": {"updating": "on"},
+	"patchbay_setup":             {"off": "off", "starting": "starting", "on": "on"}, // no step has failed
 }
 
 // becomes maps a state to the states to which a provider may take it in one step.
