@@ -37,7 +37,8 @@ type Plan []Change
 
 // Compare plans the changes from the existing slivers of a slice to the new request. previous is
 // the request from which the slivers were created; nil if it is unknown. Compare keeps a node
-// if its text, its links and all nodes at the other ends of these links are unchanged.
+// if its text, its links and all nodes at the other ends of these links are unchanged. A relation
+// between the steps of two nodes counts as a link, because a plan belongs to one request.
 func Compare(previous, request *rspec.Request, existing []client.Sliver) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
@@ -92,7 +93,7 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sl
 }
 
 // compareLinks changes Keep to Replace for nodes whose links changed, until all kept nodes
-// are linked to kept nodes only. indexes has the index of each node in the plan.
+// have links and relations to kept nodes only. indexes has the index of each node in the plan.
 func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]int) {
 	old := map[string]rspec.Piece{}
 	if previous != nil {
@@ -121,6 +122,18 @@ func (p Plan) compareLinks(previous, request *rspec.Request, indexes map[string]
 				again = changed(l.Nodes, fmt.Sprintf("the link %s changed in the request", l.ClientID)) || again
 			case replaced >= 0:
 				again = changed(l.Nodes, fmt.Sprintf("the link %s connects it to %s", l.ClientID, l.Nodes[replaced])) || again
+			}
+		}
+		for i := range request.Nodes {
+			n := &request.Nodes[i]
+			for _, step := range n.Services.Steps {
+				if step.Relation == nil {
+					continue
+				}
+				pair := []string{n.ClientID, step.Relation.ClientID}
+				if slices.ContainsFunc(pair, func(name string) bool { return p[indexes[name]].Action != Keep }) {
+					again = changed(pair, fmt.Sprintf("a step of %s has a relation to %s", pair[0], pair[1])) || again
+				}
 			}
 		}
 		for id, o := range old {

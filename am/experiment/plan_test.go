@@ -96,6 +96,35 @@ func TestCompare(t *testing.T) {
 
 // TestOtherNamespacesChangeNodes checks that a node with equal text is replaced if a
 // namespace prefix has another meaning.
+// TestCompareRelations: nodes that know each other by their steps are created by one request.
+func TestCompareRelations(t *testing.T) {
+	parse := func(db, web string) *rspec.Request {
+		t.Helper()
+		r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:s="http://patchbay.example.org/rspec/ext/setup/1">
+<node client_id="db"><services><execute shell="sh" command="`+db+`"/></services></node>
+<node client_id="web"><services><execute shell="sh" command="`+web+`" s:order="1"><s:relation client_id="db"/></execute></services></node>
+<node client_id="other"/></rspec>`), aggregate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	have := []client.Sliver{{ClientID: "db", URN: "urn:db"}, {ClientID: "web", URN: "urn:web"}, {ClientID: "other", URN: "urn:other"}}
+	for _, tt := range []struct{ rule, db, web, want string }{
+		{"unchanged", "a", "b", "keep db, keep web, keep other"},
+		{"a changed source", "a", "c", "replace db, replace web, keep other"},
+		{"a changed target", "c", "b", "replace db, replace web, keep other"},
+	} {
+		var got []string
+		for _, c := range Compare(parse("a", "b"), parse(tt.db, tt.web), have) {
+			got = append(got, string(c.Action)+" "+c.Node)
+		}
+		if got := strings.Join(got, ", "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.rule, got, tt.want)
+		}
+	}
+}
+
 func TestOtherNamespacesChangeNodes(t *testing.T) {
 	read := func(space string) *rspec.Request {
 		r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:x="`+space+`"><node client_id="a"><x:y/></node></rspec>`), aggregate)
