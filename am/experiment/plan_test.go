@@ -94,8 +94,6 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestOtherNamespacesChangeNodes checks that a node with equal text is replaced if a
-// namespace prefix has another meaning.
 // TestCompareRelations: nodes that know each other by their steps are created by one request.
 func TestCompareRelations(t *testing.T) {
 	parse := func(db, web string) *rspec.Request {
@@ -125,6 +123,8 @@ func TestCompareRelations(t *testing.T) {
 	}
 }
 
+// TestOtherNamespacesChangeNodes checks that a node with equal text is replaced if a
+// namespace prefix has another meaning.
 func TestOtherNamespacesChangeNodes(t *testing.T) {
 	read := func(space string) *rspec.Request {
 		r, err := ParseRequest([]byte(`<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:x="`+space+`"><node client_id="a"><x:y/></node></rspec>`), aggregate)
