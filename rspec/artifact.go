@@ -11,7 +11,7 @@ import (
 // maxBase limits the base of references, in bytes.
 const maxBase = 2048
 
-// artifact is what an ArtifactTemplate, an install or an execute says about its artifacts.
+// artifact has the artifacts that an ArtifactTemplate, an install or an execute describes.
 type artifact struct {
 	references []reference
 	// archives are the properties of the artifact, uses those of one use of it.

@@ -109,8 +109,8 @@ func (r *Runner) runPlans(ctx context.Context) {
 	}
 }
 
-// planSeen is what a plan depends on. Its slivers are read again only if that has changed, because
-// their records may be large.
+// planSeen identifies the state of a plan. The slivers, whose records may be large, are read again
+// only after it has changed.
 type planSeen struct {
 	changes  int   // as in plans.open
 	serial   int64 // of the slice, which grows when slivers leave it

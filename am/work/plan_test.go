@@ -98,7 +98,7 @@ func (c *crew) advance(name string, n *crewNode) {
 			}
 			key := name + " " + s.Name
 			if r.state == am.StepWaiting {
-				took, outcome, _ := strings.Cut(s.Command, " ")
+				took, _, _ := strings.Cut(s.Command, " ")
 				d, _ := time.ParseDuration(took)
 				r.state, r.attempts = am.StepRunning, r.attempts+1
 				if at.IsZero() {
@@ -107,7 +107,6 @@ func (c *crew) advance(name string, n *crewNode) {
 				r.end = at.Add(d)
 				c.began = append(c.began, key)
 				c.start[key] = at
-				_ = outcome
 			}
 			if r.state == am.StepRunning && !time.Now().Before(r.end) {
 				r.state = am.StepDone
@@ -148,6 +147,14 @@ func tiers(e *env, web string) {
 	e.asks("a-lb", step(2, "lb", "1s"))
 	e.provision("a-db", "a-web", "a-lb")
 	e.becomes(time.Minute, notReady, "a-db", "a-web", "a-lb")
+}
+
+// startNew creates allocated slivers and switches them on.
+func (e *env) startNew(names ...string) {
+	e.t.Helper()
+	e.provision(names...)
+	e.becomes(time.Minute, notReady, names...)
+	e.on(names...)
 }
 
 // journalled returns the texts of the journal's entries about plans.
@@ -250,9 +257,7 @@ func TestPlan(t *testing.T) {
 			e.start()
 			e.allocate("a-1")
 			e.asks("a-1", step(0, "one", "1s"), step(0, "two", "1s fail once"))
-			e.provision("a-1")
-			e.becomes(time.Minute, notReady, "a-1")
-			e.on("a-1")
+			e.startNew("a-1")
 			e.becomes(time.Minute, ready, "a-1")
 			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-1")
 			e.becomes(time.Minute, ready, "a-1")
@@ -268,9 +273,7 @@ func TestPlan(t *testing.T) {
 			e.allocate("a-db", "a-web")
 			e.asks("a-db", step(0, "db", "2s fail once"))
 			e.asks("a-web", step(1, "web", "1s"))
-			e.provision("a-db", "a-web")
-			e.becomes(time.Minute, notReady, "a-db", "a-web")
-			e.on("a-db", "a-web")
+			e.startNew("a-db", "a-web")
 			e.becomes(time.Minute, ready, "a-db", "a-web")
 			e.do(am.ActionSetup, am.GoalSetup, func(d *am.Desired) { d.Stage = -1 }, "a-db")
 			e.change("a-web", func(s *am.Sliver) { s.SetupStopped = "" })
@@ -288,9 +291,7 @@ func TestPlan(t *testing.T) {
 			e.allocate("a-1", "a-2")
 			e.asks("a-1", step(10, "one", "5s"))
 			e.asks("a-2", step(20, "two", "1s"))
-			e.provision("a-1", "a-2")
-			e.becomes(time.Minute, notReady, "a-1", "a-2")
-			e.on("a-1", "a-2")
+			e.startNew("a-1", "a-2")
 			e.within(10*time.Second, "stage 10 runs", func() bool {
 				p := am.PlanOf([]am.Sliver{e.sliver("a-1"), e.sliver("a-2")})
 				return p.Text() == "stage 1 of 2, 0 of 1 nodes"
@@ -345,9 +346,7 @@ func TestPlan(t *testing.T) {
 			e.start()
 			e.allocate("a-1")
 			e.asks("a-1", step(1, "one", "1s"))
-			e.provision("a-1")
-			e.becomes(time.Minute, notReady, "a-1")
-			e.on("a-1")
+			e.startNew("a-1")
 			e.becomes(2*time.Hour, ready, "a-1")
 			if got := e.sliver("a-1").Error; !strings.Contains(got, "the deadline of 1h0m0s passed") {
 				t.Errorf("the error is %q", got)
@@ -361,9 +360,7 @@ func TestPlan(t *testing.T) {
 			e.allocate("a-db", "a-web")
 			e.asks("a-db", step(0, "server", "1000h"), step(0, "never", "1s"))
 			e.asks("a-web", step(1, "web", "1s"))
-			e.provision("a-db", "a-web")
-			e.becomes(time.Minute, notReady, "a-db", "a-web")
-			e.on("a-db", "a-web")
+			e.startNew("a-db", "a-web")
 			e.becomes(time.Minute, ready, "a-db", "a-web")
 			if got := e.sliver("a-web").Error; got != "" {
 				t.Errorf("the error is %q", got)
@@ -380,9 +377,7 @@ func TestPlan(t *testing.T) {
 			s.Background = &no
 			e.asks("a-db", s)
 			e.asks("a-web", step(1, "web", "1s"))
-			e.provision("a-db", "a-web")
-			e.becomes(time.Minute, notReady, "a-db", "a-web")
-			e.on("a-db", "a-web")
+			e.startNew("a-db", "a-web")
 			e.becomes(6*time.Minute, ready, "a-db", "a-web")
 			if c.start["a-web web"].Before(c.ends["a-db slow"]) {
 				t.Error("stage 1 began early")
@@ -448,9 +443,7 @@ func TestPlan(t *testing.T) {
 				}
 				e.asks(name, steps...)
 			}
-			e.provision(names...)
-			e.becomes(time.Minute, notReady, names...)
-			e.on(names...)
+			e.startNew(names...)
 			e.becomes(2*time.Minute, ready, names...)
 			last := [5]time.Time{}
 			for key, end := range c.ends {

@@ -31,7 +31,7 @@ type Step struct {
 	// Operation is the event in the life of the node at which the step is done.
 	Operation string `json:"operation,omitempty"`
 
-	// URL is what an Install fetches: http, https or data. In UserData it is a data URL.
+	// URL is the address that an Install fetches: http, https or data. UserData has a data URL.
 	URL string `json:"url,omitempty"`
 	// InstallPath is the target folder of an Install and the mount point of a Disk: absolute, or
 	// it begins with ~, the home of the first account.

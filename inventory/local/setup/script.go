@@ -65,8 +65,8 @@ func fetchFile(ctx context.Context, c *client, file *setup.File, dir string, rep
 	return nil
 }
 
-// handOver makes everything in dir belong to the owner, and executable for all. It does so with dir
-// last, so that nobody else can change the content meanwhile.
+// handOver makes everything in dir belong to the owner, and executable for all. It changes dir
+// last; until then only root can change the content.
 func handOver(dir string, owner account) error {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {

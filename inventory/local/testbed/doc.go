@@ -26,8 +26,8 @@
 // are proven. A stepRunner starts those of the allowed stages, in each stage one after the other,
 // and records the results in a journal. It records a step as running before it starts the step.
 // Once the node has confirmed the start, it only waits for the step's end. So a step does not run
-// twice, even if the program is killed. The journal also has the allowed stage: what the manager
-// reads is what the journal has.
+// twice, even if the program is killed. The journal also has the allowed stage, and the manager
+// reads it from there.
 //
 // The folder State, which only root can use:
 //

@@ -414,7 +414,7 @@ type stepRunner struct {
 	live    []liveStep  // by step
 }
 
-// liveStep is what is known of a running step besides the journal.
+// liveStep is the state of a running step that is not in the journal.
 type liveStep struct {
 	progress string
 	output   string             // the end of its output
