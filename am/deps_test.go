@@ -57,6 +57,10 @@ const allowedImports = `
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
+4  rspec/generate                   rspec/match
+5  rspec/radl
+5  rspec/blueprint
+6  rspec/compile                    inventory rspec
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup

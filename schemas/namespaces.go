@@ -15,7 +15,9 @@ const (
 	Match         = ExtensionBase + "/match/1"
 	Monitoring    = "http://schemas.fed4fire.eu/schemas/rspec/ext/f4f_monitoring/1"
 	OldMonitoring = "http://schemas.fed4fire.eu/schemas/rspec/ext/monitoring/1"
+	Net           = ExtensionBase + "/net/1"
 	OpState       = "http://www.geni.net/resources/rspec/ext/opstate/1"
+	Origin        = ExtensionBase + "/origin/1"
 	Proxy         = "http://jfed.iminds.be/proxy/1.0"
 	PXE           = "http://www.protogeni.net/resources/rspec/ext/pxe/1"
 	Setup         = ExtensionBase + "/setup/1"
@@ -24,6 +26,7 @@ const (
 	SliceInfo     = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/slice-info/1"
 	SliverInfo    = "http://groups.geni.net/exogeni/attachment/wiki/RspecExtensions/sliver-info/1"
 	Stitching     = "http://hpn.east.isi.edu/rspec/ext/stitch/0.1/"
+	Template      = ExtensionBase + "/template/1"
 	TOSCA         = "http://docs.oasis-open.org/tosca/ns/2011/12"
 	TOSCABase     = TOSCA + "/ToscaBaseTypes" // the types of artifacts
 	User          = "http://www.geni.net/resources/rspec/ext/user/1"
