@@ -134,12 +134,22 @@ type Step struct {
 	Parameters []Feature
 	// Relation is the client_id of the other node of a relation; empty for none. OnTarget runs
 	// the script on that node.
-	Relation  string
-	OnTarget  bool
+	Relation string
+	OnTarget bool
+	// Operation is install, configure, start, stop or uninstall; empty for configure.
+	Operation string
+	// Files lie beside the script.
+	Files     []File
 	URL, Path string
 	// Owners keeps the numeric owners in the archive of an Install.
 	Owners bool
 	// Size, FileSystem, Device and Image are those of a Disk.
 	Size                      string
 	FileSystem, Device, Image string
+}
+
+// File is a file with a relative path.
+type File struct {
+	Path string
+	Body []byte
 }
