@@ -34,6 +34,10 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Space == setupSpace:
 			p.remark(place{c, ""}, n.ClientID, "move it into <services>; "+ignored, "node %.80q has a <%.40s> outside of its <services>", n.ClientID, c.Local)
+		case c.Space == originSpace:
+			if c.Local == "source" {
+				p.readOrigin(c, &n)
+			}
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
 			p.remarkUnsupported(c, "node", n.ClientID)

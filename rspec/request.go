@@ -125,6 +125,8 @@ type Node struct {
 	RoutableIP bool
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
+	// Origin is the source of the node, if it was compiled from another language.
+	Origin Origin
 	// Services has the valid steps, with the node's properties.
 	Services setup.Services
 	// Line and Column are the start of the node in the request, counted from 1.
