@@ -123,7 +123,7 @@ func compare(a, b value) (order int, ok bool) {
 	case Text:
 		return 0, strings.EqualFold(a.text, b.text)
 	case Version:
-		return compareVersions(a.text, b.text), true
+		return CompareVersions(a.text, b.text), true
 	}
 	switch {
 	case a.text != b.text:

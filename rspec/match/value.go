@@ -143,8 +143,8 @@ func (v value) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(v.number, 'f', -1, 64) + " " + v.text)
 }
 
-// compareVersions compares number by number; a missing number is 0.
-func compareVersions(a, b string) int {
+// CompareVersions compares versions number by number; a missing number is 0.
+func CompareVersions(a, b string) int {
 	for a != "" || b != "" {
 		var x, y string
 		x, a, _ = strings.Cut(a, ".")
