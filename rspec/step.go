@@ -257,7 +257,7 @@ func (r *serviceReader) readUserData(e *xmltree.Element) {
 
 func (r *serviceReader) readDisk(e *xmltree.Element) {
 	id := r.n.ClientID
-	d := setup.Step{Kind: setup.Disk, InstallPath: trimmed(e, "mount_path"), FileSystem: trimmed(e, "fstype")}
+	d := setup.Step{Kind: setup.Disk, InstallPath: trimmed(e, "mount_path"), FileSystem: trimmed(e, "fstype"), URL: trimmed(e, "image")}
 	if d.FileSystem == "" {
 		d.FileSystem = "ext4"
 	}
@@ -268,13 +268,16 @@ func (r *serviceReader) readDisk(e *xmltree.Element) {
 	if !strings.HasPrefix(d.InstallPath, "/") || strings.Trim(d.InstallPath, "/") == "" || len(d.InstallPath) > maxPath {
 		r.wrong(place{e, "mount_path"}, "use an absolute path such as /data", "node %.80q has a disk with the mount_path %.80q", id, d.InstallPath)
 	}
+	if len(d.URL) > maxPath {
+		r.wrong(place{e, "image"}, "give the name or URL of a disk image", "node %.80q has a disk whose image has more than %d bytes", id, maxPath)
+	}
 	if !isFileSystem(d.FileSystem) {
 		r.wrong(place{e, "fstype"}, "name a type of file system, such as ext4", "node %.80q has a disk with the fstype %.40q", id, d.FileSystem)
 	}
 	if device := trimmed(e, "device"); device != "" {
 		r.remark(place{e, "device"}, id, ignored, "node %.80q asks for the device %.40q, but the site chooses the device", id, device)
 	}
-	r.add(e, d, "name", "size", "mount_path", "fstype", "device")
+	r.add(e, d, "name", "size", "mount_path", "fstype", "device", "image")
 }
 
 // checkProperties checks the names of the node's properties.

@@ -83,6 +83,7 @@ func TestStepsAreRead(t *testing.T) {
 		{"user data", `<s:userdata name="n">` + base("#cloud-config\n") + `</s:userdata>`,
 			[]setup.Requested{{Step: setup.Step{Kind: setup.UserData, Name: "n", URL: "data:;base64," + base("#cloud-config\n")}}}, nil, ""},
 		{"disk", `<s:disk size="20G" mount_path="/data"/>`, []setup.Requested{{Step: disk}}, nil, ""},
+		{"disk with an image", `<s:disk size="20G" mount_path="/data" image="tools"/>`, []setup.Requested{{Step: setup.Step{Kind: setup.Disk, URL: "tools", InstallPath: "/data", Size: 20 << 10, FileSystem: "ext4"}}}, nil, ""},
 		{"disk, all of it", `<s:disk name="n" size="1.5M" mount_path="/data" fstype="xfs" device="sdb"/>`,
 			[]setup.Requested{{Step: setup.Step{Kind: setup.Disk, Name: "n", InstallPath: "/data", Size: 2, FileSystem: "xfs"}}}, nil, `asks for the device "sdb", but the site chooses the device`},
 		{"order without a prefix", `<execute shell="sh" command="a" order="1"/>`, execute(func(*setup.Requested) {}), nil, `the attribute order without a prefix; write setup:order`},

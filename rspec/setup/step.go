@@ -31,7 +31,8 @@ type Step struct {
 	// Operation is the event in the life of the node at which the step is done.
 	Operation string `json:"operation,omitempty"`
 
-	// URL is the address that an Install fetches: http, https or data. UserData has a data URL.
+	// URL is the address that an Install fetches: http, https or data. UserData has a data URL. A
+	// Disk has the name or URL of the disk image that it is a copy of; empty for an empty disk.
 	URL string `json:"url,omitempty"`
 	// InstallPath is the target folder of an Install and the mount point of a Disk: absolute, or
 	// it begins with ~, the home of the first account.
