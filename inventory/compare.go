@@ -302,8 +302,13 @@ func (d *differences) site(a, b *Inventory) {
 	if !slices.Equal(a.HardwareTypes, b.HardwareTypes) {
 		d.add("the site", "", "the list of hardware types has changed")
 	}
-	if !reflect.DeepEqual(a.Monitoring, b.Monitoring) {
-		d.add("the site", "", "monitoring has changed")
+	for _, x := range []struct {
+		key      string
+		was, now any
+	}{{"monitoring", a.Monitoring, b.Monitoring}, {"software", a.Software, b.Software}, {"galaxy", a.Galaxy, b.Galaxy}, {"clouds", a.Clouds, b.Clouds}} {
+		if !reflect.DeepEqual(x.was, x.now) {
+			d.add("the site", "", x.key+" has changed")
+		}
 	}
 }
 

@@ -81,6 +81,9 @@ func TestCompare(t *testing.T) {
 		{[]string{"links: [{name: core}]", "links: [{name: core, type: fiber}]"}, "link core: has another description"},
 		{[]string{"provider: rack", "provider: rack\noutbound: yes\ndefault_sliver_type: vm"}, "the site: default_sliver_type was raw-pc and is vm; component pc1: its sliver types were raw-pc and are vm; the site: outbound was unknown and is yes"},
 		{[]string{"provider: rack", "provider: rack\nmonitoring: {type: oml}"}, "the site: monitoring has changed"},
+		{[]string{"provider: rack", "provider: rack\nsoftware: [{name: r, version: 4.2, execute: make}]"}, "the site: software has changed"},
+		{[]string{"provider: rack", "provider: rack\ngalaxy: [{name: r, url: 'https://example.org/r.tgz'}]"}, "the site: galaxy has changed"},
+		{[]string{"provider: rack", "provider: rack\nclouds: [{name: r, manager: 'urn:publicid:IDN+example.org+authority+cm'}]"}, "the site: clouds has changed"},
 	} {
 		var texts []string
 		for _, c := range Compare(otherwise(t), otherwise(t, tt.pairs...)) {

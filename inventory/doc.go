@@ -9,6 +9,7 @@
 //	           │       ├── Provider              the provider of its slivers
 //	           │       └─< Interface >── Link    its physical links
 //	           ├── VLAN tags, shared VLANs, addresses of links, public addresses
+//	           ├── software, Ansible archives and clouds for compilers of other languages
 //	           └── policies: unknown images, exclusive use of shared components, …
 //
 // A file is accepted completely or not at all. All mistakes are reported with their line and a

@@ -77,6 +77,12 @@ type Inventory struct {
 	PublicAddresses []netip.Addr
 	// Monitoring is nil if the site offers none.
 	Monitoring *Monitoring
+	// Software are programs that compiled requests can install, in the order of the file.
+	Software []Software
+	// Galaxy has the URLs of the archives of Ansible roles and collections, by name.
+	Galaxy map[string]string
+	// Clouds are the URNs of the aggregates for which sources use other names.
+	Clouds map[string]urn.URN
 
 	// UnknownImage selects what happens with a disk image that the site does not
 	// have: Refuse or UseDefault.

@@ -83,6 +83,13 @@ monitoring:
   type: oml
   doc: https://example.org/oml
   metrics: [{id: cpu.load, description: load, unit: percent}, {id: Free_Mem}]
+software:
+  - {name: octave, version: 8.4, install: "https://example.org/octave.tar.gz", execute: /opt/octave/setup}
+  - {name: octave, version: 9, execute: apt-get install -y octave}
+galaxy:
+  - {name: alice.web, url: "https://example.org/web.tar.gz"}
+clouds:
+  - {name: north, manager: "urn:publicid:IDN+north.example.org+authority+cm"}
 `
 
 func TestAnyLinkType(t *testing.T) {
@@ -163,6 +170,11 @@ func TestParse(t *testing.T) {
 	}
 	if fmt.Sprint(v.LinkAddresses, v.PublicAddresses) != "172.16.0.0/16 [192.0.2.10 192.0.2.11 192.0.2.12 192.0.2.20]" || v.CrossLinks != Copy || v.LossUnit != AsFraction || v.OutsideAccess != No {
 		t.Errorf("addresses %v and %v, policies %v, %v and %v", v.LinkAddresses, v.PublicAddresses, v.CrossLinks, v.LossUnit, v.OutsideAccess)
+	}
+	octave := []Software{{"octave", "8.4", "https://example.org/octave.tar.gz", "/opt/octave/setup"}, {"octave", "9", "", "apt-get install -y octave"}}
+	north := map[string]urn.URN{"north": urn.MustParse("urn:publicid:IDN+north.example.org+authority+cm")}
+	if diff := cmp.Diff(octave, v.Software) + cmp.Diff(map[string]string{"alice.web": "https://example.org/web.tar.gz"}, v.Galaxy) + cmp.Diff(north, v.Clouds); diff != "" {
+		t.Error(diff)
 	}
 	if diff := cmp.Diff(&Monitoring{"oml", "https://example.org/oml", []Metric{{"cpu.load", "load", "percent"}, {ID: "Free_Mem"}}}, v.Monitoring); diff != "" {
 		t.Error(diff)
@@ -337,6 +349,19 @@ func TestMistakes(t *testing.T) {
 		{"metric without id", "{id: Free_Mem}", "{unit: x}", "65: a metric has no id"},
 		{"metric id", "Free_Mem", "free memory", "65: id must be 2 to 50 letters"},
 		{"metric twice", "Free_Mem", "CPU.load", `65: there are two metrics "CPU.load"`},
+		{"software twice", "version: 9", "version: 8.4.0", "68: software octave 8.4.0 is listed twice"},
+		{"software without version", "version: 9, ", "", "68: software octave has no version"},
+		{"software without name", "{name: octave, version: 9", "{version: 9", "68: software has no name"},
+		{"version of software", "version: 9,", "version: nine,", `68: software: software.octave: "nine" is not a version`},
+		{"name of software", "{name: octave, version: 9", "{name: 9/octave, version: 9", `68: software: "software.9/octave" is not the name of a feature`},
+		{"software that does nothing", ", execute: apt-get install -y octave", "", "68: software octave has neither install nor execute"},
+		{"archive of software", "https://example.org/octave.tar.gz", "/srv/octave.tar.gz", "67: install must be an http or https URL of an archive"},
+		{"key of software", "execute: apt", "excute: apt", `68: software has no key "excute"; did you mean "execute"?`},
+		{"archive of a role", "https://example.org/web.tar.gz", "ftp://example.org/web", "70: url must be an http or https URL of an archive"},
+		{"role without archive", ", url: \"https://example.org/web.tar.gz\"", "", "70: galaxy entry alice.web has no url"},
+		{"role twice", "clouds:", "  - {name: alice.web, url: \"https://example.org/2\"}\nclouds:", `71: galaxy lists the name "alice.web" twice`},
+		{"cloud without name", "{name: north, ", "{", "72: a cloud has no name"},
+		{"manager of a cloud", "+north.example.org+authority+cm", "+north.example.org+node+cm", "72: "},
 		{"not YAML", "link_types: [lan, vlan]", "link_types: [lan, vlan", "this is not YAML"},
 		{"second document", "components:", "---\ncomponents:", "a second YAML document begins here"},
 	} {

@@ -21,7 +21,7 @@ const DefaultCleaningTime = time.Minute
 var siteKeys = []string{
 	"default_sliver_type", "managers", "unknown_image", "exclusive_on_shared", "cleaning_time", "link_types", "cross_links", "packet_loss_unit", "outbound", "provider",
 	"vlans", "shared_vlans", "link_addresses", "public_addresses", "monitoring",
-	"hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
+	"software", "galaxy", "clouds", "hardware_types", "locations", "gateways", "images", "sliver_types", "links", "components",
 }
 
 type site struct {
@@ -125,6 +125,9 @@ func (s *site) readSections(top *yaml.Node) {
 		{"public_addresses", s.readPublicAddresses},
 		{"monitoring", s.readMonitoring},
 		{"links", s.readLinks},
+		{"software", s.readSoftware},
+		{"galaxy", s.readGalaxy},
+		{"clouds", s.readClouds},
 		{"provider", func(n *yaml.Node) { s.provider = s.name(n, "provider") }},
 		{"hardware_types", s.readHardwareTypes},
 		{"locations", s.readLocations},

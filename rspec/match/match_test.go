@@ -113,6 +113,7 @@ func TestMatch(t *testing.T) {
 		{"more numbers are later", "os.version > 12.04", "os.version 12.04.1", "os.version=12.04.1"},
 		{"missing numbers are 0", "os.version = 12", "os.version 12.0", "os.version=12.0"},
 		{"the highest version", "os.version < 22.04", "os.version 12.04, 20.04, 22.04", "os.version=20.04"},
+		{"versions of software", "software.octave >= 8.10", "software.octave 8.9, 8.10", "software.octave=8.10"},
 		{"an interval of versions", "os.version > 12; os.version < 13", "os.version 12.5", "os.version=12.5"},
 		{"long numbers", "os.version > 99999999999999999998", "os.version 99999999999999999999", "os.version=99999999999999999999"},
 

@@ -40,7 +40,7 @@ func kindOf(feature, value string) Kind {
 	if k, ok := kinds[feature]; ok {
 		return k
 	}
-	if strings.HasSuffix(feature, ".version") || feature == "version" {
+	if strings.HasSuffix(feature, ".version") || feature == "version" || strings.HasPrefix(feature, "software.") {
 		return Version
 	}
 	m := numberOf.FindStringSubmatch(value)
