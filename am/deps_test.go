@@ -103,7 +103,7 @@ const allowedImports = `
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/setup golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 

@@ -66,7 +66,15 @@ func LocalText(authority string, h Host) []byte {
 	if _, err := match.ParseCapability("disk.0.os.version", h.OSVersion); err == nil {
 		systemVersion = quoteYAML(h.OSVersion)
 	}
+	cores, nodeMemory := "1", sizeText(containerMemory)
+	if h.Cores > 1 {
+		cores = fmt.Sprintf("1..%d", h.Cores)
+	}
+	if h.Memory/mib > containerMemory {
+		nodeMemory += ".." + sizeText(h.Memory/mib)
+	}
 	values := map[string]any{
+		"NodeCores": cores, "NodeMemory": nodeMemory,
 		"Outbound":  outbound,
 		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "SystemVersion": systemVersion, "OS": quoteYAML(h.OSName),
 		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),

@@ -36,6 +36,11 @@ func TestLocalText(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := v.Components[0]
+	for feature, want := range map[string]string{"memory.size": "512M..24G", "cpu.count": "1..2"} {
+		if offer, ok := CapabilitiesOf(c, v.DefaultSliverType, nil)(feature); !ok || offer.String() != want {
+			t.Errorf("%s is %s, want %s", feature, offer, want)
+		}
+	}
 	if c.Exclusive || c.Provider != "local" || c.Gateway != nil || c.URN.String() != "urn:publicid:IDN+lab.example.org+node+node7" || v.DefaultSliverType.Name != "container" {
 		t.Errorf("%+v", c)
 	}

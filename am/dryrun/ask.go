@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,9 +50,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		s := b.slivers[i]
 		s.Desired.Present = true // as Provision will set it
 		should := provider.DesiredNode(&s, b.components[i], s.Hostname, p.cfg.Interfaces)
-		if steps := provider.Setup(&s); len(steps) > 0 {
-			should[provider.AttrSetup] = steps
-		}
+		maps.Copy(should, provider.NewNode(&s))
 		updates = append(updates, provider.Update{Name: names[i], Is: before[names[i]].Resource, Should: should})
 		asked = append(asked, i)
 	}

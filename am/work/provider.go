@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -74,8 +75,8 @@ func wanted(p Provider, i *item) provider.Resource {
 // for a node that does not exist, those that are sent only at creation.
 func toSet(p Provider, i *item) provider.Resource {
 	should := provider.Diff(i.is, wanted(p, i))
-	if steps := provider.Setup(&i.sliver); len(steps) > 0 && provider.Gone(i.is) {
-		should[provider.AttrSetup] = steps
+	if provider.Gone(i.is) {
+		maps.Copy(should, provider.NewNode(&i.sliver))
 	}
 	return should
 }

@@ -37,5 +37,5 @@
 //   - end of a call: the process group is killed before it is reaped; a process that must outlive
 //     the call uses setsid: [patchbay/am/executable.awaitExit].
 //   - install and execute: a provider receives these steps when it creates a node and in the dry
-//     run before that, and never again: [Setup].
+//     run before that, and never again: [NewNode].
 package provider

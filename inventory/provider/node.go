@@ -17,7 +17,7 @@ import (
 // TypeNode is the type of providers that make nodes.
 const TypeNode = "node"
 
-// Attributes of a node that the manager sets. AttrSetup is write-only.
+// Attributes of a node that the manager sets. AttrGranted and AttrSetup are write-only.
 const (
 	AttrName          = "name"           // UUID: the name part of the sliver's URN
 	AttrEnsure        = "ensure"         // enum[present,absent]
@@ -32,6 +32,7 @@ const (
 	AttrSliverURN     = "sliver_urn"  // of the node itself; AttrName is its name part
 	AttrUsers         = "users"       // items: {"login":…,"urn":…,"keys":[…]}
 	AttrInterfaces    = "interfaces"  // items: {"client_id":…,"link":…,"slice":…,"component":…,"vlan":…,"addresses":[…],"shared_vlan":…,"properties":[…]}
+	AttrGranted       = "granted"     // items: feature=value
 	AttrSetup         = "setup"       // items: setup.Step
 	AttrSetupStage    = "setup_stage" // the highest stage of steps that may run
 )
@@ -98,7 +99,7 @@ func (a account) complete() account {
 }
 
 // DesiredNode returns the resource that the sliver's desired state requires, without the
-// attribute "setup". The parameter component is the component's name in the inventory, and
+// attributes of NewNode. The parameter component is the component's name in the inventory, and
 // hostname is the node's own host name. The function portName returns the name of a physical
 // interface that the sliver's record does not name; if portName is nil or returns "", the
 // name comes from the interface's URN. For a sliver that must not exist, the resource has

@@ -19,17 +19,27 @@ const (
 	maxOutputs     = 32 << 10 // outputs and messages of all steps of a node
 )
 
-// Setup returns the steps of the sliver's node as items of the attribute "setup", in order. The provider
-// gets these steps only when the node is created.
-func Setup(s *am.Sliver) []string {
-	if !s.Desired.Present || len(s.Setup) == 0 {
-		return nil
+// NewNode returns the attributes that the provider gets only when the sliver's node is created:
+// the steps in order, and the granted features.
+func NewNode(s *am.Sliver) Resource {
+	r := Resource{}
+	if !s.Desired.Present {
+		return r
 	}
-	list := make([]string, len(s.Setup))
-	for i, x := range s.Setup {
-		list[i] = encode(x)
+	var steps, granted []string
+	for _, x := range s.Setup {
+		steps = append(steps, encode(x))
 	}
-	return list
+	for _, f := range s.Features {
+		granted = append(granted, f.Feature+"="+f.Value)
+	}
+	if steps != nil {
+		r[AttrSetup] = steps
+	}
+	if granted != nil {
+		r[AttrGranted] = granted
+	}
+	return r
 }
 
 // services returns one step report for each item, with a zero report for an invalid one. Only

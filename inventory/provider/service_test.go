@@ -13,26 +13,30 @@ import (
 	"patchbay/rspec/setup"
 )
 
-func TestSetup(t *testing.T) {
-	s := &am.Sliver{Desired: am.Desired{Present: true}, Setup: []setup.Step{
+func TestNewNode(t *testing.T) {
+	s := &am.Sliver{Desired: am.Desired{Present: true}, Features: []am.Feature{{Feature: "memory.size", Value: "2G"}}, Setup: []setup.Step{
 		{Kind: setup.Install, URL: "https://example.org/a?b=<&>", InstallPath: "/opt", FileType: "tar.gz"},
 		{Kind: setup.Install, URL: "data:,x", InstallPath: "~/x"},
 		{Kind: setup.Execute, Shell: "bash", Command: "echo \"é\"\n\tdone"},
 	}}
-	want := []string{
+	steps := []string{
 		`{"kind":"install","url":"https://example.org/a?b=<&>","install_path":"/opt","file_type":"tar.gz"}`,
 		`{"kind":"install","url":"data:,x","install_path":"~/x"}`,
 		`{"kind":"execute","shell":"bash","command":"echo \"é\"\n\tdone"}`,
 	}
-	if diff := cmp.Diff(want, Setup(s)); diff != "" {
+	if diff := cmp.Diff(Resource{AttrSetup: steps, AttrGranted: []string{"memory.size=2G"}}, NewNode(s)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, told := DesiredNode(s, "pc1", "web", nil)[AttrSetup]; told {
-		t.Error("it is told with every promise")
+	later := DesiredNode(s, "pc1", "web", nil)
+	if later[AttrSetup] != nil || later[AttrGranted] != nil {
+		t.Errorf("an existing node gets %v", later)
+	}
+	if got := NewNode(&am.Sliver{Desired: s.Desired}); len(got) != 0 {
+		t.Errorf("without steps and features: %v", got)
 	}
 	s.Desired.Present = false
-	if got := Setup(s); got != nil {
-		t.Errorf("a node that shall go is told %q", got)
+	if got := NewNode(s); len(got) != 0 {
+		t.Errorf("a node that must not exist gets %v", got)
 	}
 }
 

@@ -33,7 +33,8 @@ type requestedChanges struct {
 	SliceURN      *string   `json:"slice_urn"`
 	SliverURN     *string   `json:"sliver_urn"`
 	Interfaces    *[]string `json:"interfaces"`
-	Setup         *[]string `json:"setup"` // of a new node only
+	Granted       *[]string `json:"granted"` // of a new node only
+	Setup         *[]string `json:"setup"`   // of a new node only
 	SetupStage    *string   `json:"setup_stage"`
 }
 

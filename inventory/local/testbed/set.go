@@ -9,6 +9,7 @@ import (
 
 	"patchbay/inventory/local/node"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/match"
 )
 
 func errorAnswer(err error) object {
@@ -165,6 +166,10 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 	if err != nil {
 		return nil, err
 	}
+	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
+	if err := grant(&limits, u.Changes.Granted); err != nil {
+		return nil, err
+	}
 	steps, err := parseSteps(u.Changes.Setup)
 	if err == nil {
 		err = t.checkCloudInit(steps, next.imageName())
@@ -179,10 +184,24 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 		}
 		return change, nil
 	}
-	limits := node.Limits{CPUs: kind.CPUs, Memory: kind.Memory, PIDs: kind.PIDs, Disk: kind.Disk}
 	rec := record{Desired: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps)}
 	if err := t.addNode(u.Name, rec, steps); err != nil {
 		return nil, err
 	}
 	return change, nil
+}
+
+// grant raises the limits to the granted memory and number of processors. Other features are
+// what a sliver type has anyway.
+func grant(limits *node.Limits, items *[]string) error {
+	if items == nil {
+		return nil
+	}
+	granted, _, err := match.ParseItems(*items)
+	if err != nil {
+		return refusalf(provider.Failed, "granted: %v", err)
+	}
+	limits.Memory = max(limits.Memory, int64(granted["memory.size"].Max))
+	limits.CPUs = max(limits.CPUs, granted["cpu.count"].Max)
+	return nil
 }

@@ -27,6 +27,7 @@ var expectedAttributes = map[string][2]string{
 	provider.AttrSliverURN:     {"string", "rw"},
 	provider.AttrUsers:         {"array[string]", "rw"},
 	provider.AttrInterfaces:    {"array[string]", "rw"},
+	provider.AttrGranted:       {"array[string]", "w"},
 	provider.AttrSetup:         {"array[string]", "w"},
 	provider.AttrSetupStage:    {"string", "rw"},
 	provider.AttrState:         {"enum[pending,changing,ready,failed]", "r"},
