@@ -21,7 +21,7 @@ func (s *splices) annotate(e *xmltree.Element, f *NodeFacts, manager urn.URN) {
 		t.set("component_name", f.ComponentName)
 	}
 	if f.SliverID.IsZero() {
-		t.drop("sliver_id")
+		t.drop("", "sliver_id")
 	} else {
 		t.setURN("sliver_id", f.SliverID)
 	}

@@ -13,6 +13,7 @@ type ownLink struct {
 	element int   // index of the link's element
 	nodes   []int // indexes of Request.Nodes
 	cross   bool  // the link also ends at foreign nodes and is only copied
+	join    bool  // the link adds ends to a link of an earlier request
 }
 
 type linkParts struct {
@@ -99,6 +100,8 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	for c := range childElements(e) {
 		p.remarkUnsupported(c, "link", id)
 	}
+	link.Join = p.readJoin(e, id)
+	own.join = link.Join
 	alone := p.claimEnds(e, id, &parts)
 	p.readType(&link, parts.types)
 	p.readProperties(e, &link, parts.properties)
@@ -143,6 +146,16 @@ func (p *requestParser) claimEnds(e *xmltree.Element, id string, parts *linkPart
 		}
 	}
 	return alone
+}
+
+// readJoin reports whether the link adds ends to one of the slice.
+func (p *requestParser) readJoin(e *xmltree.Element, id string) bool {
+	text, given := e.Attr(netSpace, "join")
+	join, ok := boolean(text)
+	if given && !ok {
+		p.badArgs(place{e, "join"}, id, "write true or false", "link %.80q has net:join=%.40q", id, text)
+	}
+	return join
 }
 
 // managesLink reports whether the link can be ours: no manager has a name, or one is this

@@ -49,6 +49,43 @@ func TestWhoseLink(t *testing.T) {
 	}
 }
 
+func TestJoiningLinks(t *testing.T) {
+	join := func(value, more string, names ...string) string {
+		return nodeA + nodeB + strings.Replace(linkTo("l", more, names...), ">", ` n:join="`+value+`" xmlns:n="`+netSpace+`">`, 1)
+	}
+	property := func(sides string) string { return `<property ` + sides + ` capacity="5"/>` }
+	for _, tt := range []struct {
+		rule, in string
+		joins    bool
+		refused  string
+	}{
+		{"one new interface", join("true", "", "a:0"), true, ""},
+		{"as a digit", join(" 1 ", "", "a:0"), true, ""},
+		{"false is a link of its own", join("false", "", "a:0"), false, ""},
+		{"an attribute without the namespace", strings.Replace(nodeA+linkTo("l", "", "a:0"), `"l"`, `"l" join="true"`, 1), false, ""},
+		{"neither true nor false", join("yes", "", "a:0"), false, `link "l" has net:join="yes"; write true or false`},
+		{"a property to all others", join("true", property(`source_id="a:0" dest_id="l"`), "a:0"), true, ""},
+		{"a property between new interfaces", join("true", property(`source_id="a:0" dest_id="b:0"`), "a:0", "b:0"), true, ""},
+		{"a property of an interface of the slice", join("true", property(`source_id="x:0" dest_id="a:0"`), "a:0"), false,
+			`the source_id "x:0", which is not one of its new interfaces; the link's other interfaces keep their properties; for all of them write "l"`},
+		{"a property from all others", join("true", property(`source_id="l" dest_id="a:0"`), "a:0"), false,
+			`a property from all other interfaces to "a:0", but those in the slice keep their properties; leave the property out`},
+	} {
+		r, err := ParseRequest(request(tt.in), ours())
+		switch {
+		case tt.refused != "":
+			if err == nil || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("%s: %v, want %s", tt.rule, err, tt.refused)
+			}
+		case err != nil || r.Links[0].Join != tt.joins:
+			t.Errorf("%s: %v, want %v", tt.rule, err, tt.joins)
+		}
+	}
+	if e := refusalOf(t, request(join("true", property(`source_id="l" dest_id="a:0"`), "a:0")), ours()); e.Kind != Unsupported {
+		t.Errorf("a property from all others is refused with %d", e.Kind)
+	}
+}
+
 // TestLinkOfOtherManagersIsCopied (S2): a link whose component_managers are all of other aggregates
 // is not ours, even if its interfaces are. The manifest copies it unmodified, and a notice says so.
 func TestLinkOfOtherManagersIsCopied(t *testing.T) {

@@ -55,6 +55,9 @@ type Part struct {
 // root, unless the common root has an attribute with the same name. Foreign nodes and links
 // and root extensions that several parts share are shown once.
 //
+// A link that adds ends to another link (Link.Join) is not shown if the other one is: its ends and
+// properties are added to the other link.
+//
 // A union does not contain the XML declarations of further parts, root attributes that an
 // earlier part sets differently, or attributes beyond 90 on the common root. An xml:base of
 // the first part also applies to the other parts.
@@ -62,12 +65,17 @@ func WriteManifest(parts []Part, o ManifestOptions) ([]byte, error) {
 	if len(parts) == 0 {
 		return emptyManifest(o), nil
 	}
-	var m *union
+	joined := joinedLinks(parts)
+	edits := make([]*splices, len(parts))
 	for i := range parts {
-		s, err := parts[i].edit(o.Manager)
-		if err != nil {
+		var err error
+		if edits[i], err = parts[i].edit(o.Manager, joined); err != nil {
 			return nil, err
 		}
+	}
+	joined.write(edits)
+	var m *union
+	for i, s := range edits {
 		if m == nil {
 			m = newUnion(parts[i].Request, s, len(parts) > 1)
 			continue
@@ -121,16 +129,14 @@ func rootAttributes(o ManifestOptions) []rootAttribute {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // edit leaves the root's start tag unchanged.
-func (p *Part) edit(manager urn.URN) (*splices, error) {
+func (p *Part) edit(manager urn.URN, joined joinedTo) (*splices, error) {
 	r := p.Request
 	s := &splices{doc: r.doc}
-	kept := make([]bool, len(r.Nodes))
 	ends := map[string]urn.URN{}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		facts, ok := p.Nodes[n.ClientID]
 		if e := r.doc.elements[n.element]; ok {
-			kept[i] = true
 			s.annotate(e, &facts, manager)
 		} else {
 			s.cut(e)
@@ -144,13 +150,14 @@ func (p *Part) edit(manager urn.URN) (*splices, error) {
 			}
 		}
 	}
-	for _, l := range r.links {
-		e, left := r.doc.elements[l.element], false
-		for _, n := range l.nodes {
-			left = left || kept[n]
-		}
-		switch {
-		case !left:
+	for i := range r.links {
+		l := &r.links[i]
+		e := r.doc.elements[l.element]
+		switch to := joined[e]; {
+		case !p.shows(l):
+			s.cut(e)
+		case to != nil:
+			to.addEnds(e, ends)
 			s.cut(e)
 		case !l.cross:
 			s.annotateLink(e, p.Links[value(e, "client_id")], ends)

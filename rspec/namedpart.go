@@ -12,6 +12,8 @@ type NamedPart struct {
 	// these nodes.
 	Nodes []int
 	Line  int
+	// Join means that the part is a link that adds ends to one of the slice.
+	Join bool
 }
 
 // NamedParts yields all own nodes, their interfaces and the links that end at own nodes,
@@ -20,18 +22,18 @@ func (r *Request) NamedParts() iter.Seq[NamedPart] {
 	return func(yield func(NamedPart) bool) {
 		for i := range r.Nodes {
 			n, at := &r.Nodes[i], []int{i}
-			if !yield(NamedPart{"node", n.ClientID, at, n.Line}) {
+			if !yield(NamedPart{"node", n.ClientID, at, n.Line, false}) {
 				return
 			}
 			for _, in := range n.Interfaces {
-				if !yield(NamedPart{"interface", in.ClientID, at, in.Line}) {
+				if !yield(NamedPart{"interface", in.ClientID, at, in.Line, false}) {
 					return
 				}
 			}
 		}
 		for _, l := range r.links {
 			e := r.doc.elements[l.element]
-			if !yield(NamedPart{"link", value(e, "client_id"), l.nodes, e.Line}) {
+			if !yield(NamedPart{"link", value(e, "client_id"), l.nodes, e.Line, l.join}) {
 				return
 			}
 		}

@@ -30,6 +30,7 @@ const (
 	setupSpace    = schemas.Setup
 	toscaSpace    = schemas.TOSCA
 	toscaBase     = schemas.TOSCABase
+	netSpace      = schemas.Net
 	originSpace   = schemas.Origin
 	matchSpace    = schemas.Match
 	matchSchema   = matchSpace + "/match.xsd"

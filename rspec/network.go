@@ -15,9 +15,9 @@ import (
 // because interfaces are not slivers here.
 func (s *splices) annotateInterface(e *xmltree.Element, f InterfaceFacts) {
 	t := s.startTag(e)
-	t.drop("sliver_id")
+	t.drop("", "sliver_id")
 	if f.MAC == "" {
-		t.drop("mac_address")
+		t.drop("", "mac_address")
 	} else {
 		t.set("mac_address", f.MAC)
 	}
@@ -81,17 +81,19 @@ func addressOf(p netip.Prefix) address {
 }
 
 // annotateLink removes facts of an earlier manifest, and writes f. It removes sliver_id,
-// because links are not slivers here. The parameter ends has the component_ids of interfaces,
+// because links are not slivers here, and net:join, because the manifest can be requested again
+// without the link that was joined. The parameter ends has the component_ids of interfaces,
 // by client_id.
 func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
 	t := s.startTag(e)
-	t.drop("sliver_id")
+	t.drop("", "sliver_id")
+	t.drop(netSpace, "join")
 	if f.VLANTag != "" {
 		t.set("vlantag", f.VLANTag)
 	}
 	for _, ref := range children(e, "interface_ref") {
 		t := s.startTag(ref)
-		t.drop("sliver_id")
+		t.drop("", "sliver_id")
 		if u := ends[value(ref, "client_id")]; !u.IsZero() {
 			t.setURN("component_id", u)
 		}

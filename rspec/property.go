@@ -108,7 +108,8 @@ func parseQuantity(text string, highest float64) (n float64, ok bool) {
 
 // readSides reads the two interfaces of the property c into q, and reports whether they are
 // valid. The link's own name on one side means all interfaces except the one on the other
-// side. The field of q is then empty.
+// side. The field of q is then empty. A link that joins another only shapes frames from its new
+// interfaces, because those in the slice keep their properties.
 func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property) bool {
 	side := func(attr string) (name string, ok bool) {
 		name = value(c, attr)
@@ -117,6 +118,10 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 		}
 		if name != "" && name == l.ClientID {
 			return "", true
+		}
+		if l.Join {
+			p.badArgs(place{c, attr}, l.ClientID, fmt.Sprintf("the link's other interfaces keep their properties; for all of them write %.80q", l.ClientID), "link %.80q has a property with the %s %.80q, which is not one of its new interfaces", l.ClientID, attr, name)
+			return "", false
 		}
 		what, args := "has no %[2]s", []any{l.ClientID, attr}
 		if name != "" {
@@ -132,6 +137,10 @@ func (p *requestParser) readSides(c, link *xmltree.Element, l *Link, q *Property
 	}
 	if source == dest {
 		p.badArgs(place{c, "dest_id"}, l.ClientID, fmt.Sprintf("name another interface of the link, or %.80q for all others", l.ClientID), "link %.80q has a property from %.80q to itself", l.ClientID, value(c, "source_id"))
+		return false
+	}
+	if l.Join && source == "" {
+		p.refuse(Unsupported, place{c, "source_id"}, l.ClientID, "leave the property out; one from a new interface is possible", "link %.80q has a property from all other interfaces to %.80q, but those in the slice keep their properties", l.ClientID, dest)
 		return false
 	}
 	q.Source, q.Dest = source, dest

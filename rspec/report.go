@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"patchbay/schemas/xmltree"
@@ -15,7 +16,7 @@ const (
 	maxRemarks  = 20
 )
 
-// place is an element, or an attribute of it: unprefixed, or of our extension setup/1.
+// place is an element, or an attribute of it: unprefixed, or of one of our extensions.
 type place struct {
 	e    *xmltree.Element
 	attr string
@@ -80,7 +81,7 @@ func (d *document) offset(p place) int {
 	if p.attr != "" {
 		list, _ := d.attributes(p.e)
 		for _, a := range list {
-			if a.of != nil && a.of.Local == p.attr && (a.of.Space == "" || a.of.Space == setupSpace) {
+			if a.of != nil && a.of.Local == p.attr && (a.of.Space == "" || strings.HasPrefix(a.of.Space, ExtensionBase)) {
 				at = a.start
 				break
 			}

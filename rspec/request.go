@@ -168,7 +168,9 @@ type Link struct {
 	Type string
 	// ComponentID names a physical link, as written; empty for any.
 	ComponentID string
-	// Interfaces are the client_ids of the link's ends; at least one.
+	// Join means that the slice has a link with this ClientID already, which gets further ends.
+	Join bool
+	// Interfaces are the client_ids of the link's ends in this request; at least one.
 	Interfaces []string
 	// Properties are the properties that request something, at most one for each
 	// direction.

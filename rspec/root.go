@@ -131,7 +131,7 @@ func (c *commonRoot) write(s *splices, o ManifestOptions, extensions []pair) {
 	t.set("type", "manifest")
 	for _, a := range rootAttributes(o) {
 		if a.value == "" {
-			t.drop(a.name)
+			t.drop("", a.name)
 		} else {
 			t.set(a.name, a.value)
 		}

@@ -93,6 +93,8 @@ var goldens = []manifestGolden{
 	{name: "rule23-inherited"},
 	{name: "rule23-root-attributes"},
 	{name: "rule23-around"},
+	{name: "rule23-joined-link", tell: withInterfaces(1), links: map[string]LinkFacts{"lan": {VLANTag: "101"}}},
+	{name: "rule23-joined-link-alone", tell: withInterfaces(1), shown: []string{"b", "c"}},
 	{name: "rule23-part-of-slice", shown: []string{"a", "c"}},
 	{name: "rule24-as-received"},
 	{name: "rule25-empty-slice"},

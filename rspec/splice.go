@@ -145,9 +145,9 @@ func (t startTag) addRaw(name, quoted string) { t.replace(t.end, t.end, " "+name
 
 func (d *document) quoted(a attribute) string { return string(d.src[a.from-1 : a.end()]) }
 
-// drop also removes the white space before the unprefixed attribute.
-func (t startTag) drop(name string) {
-	a, found := t.find("", name)
+// drop also removes the white space before the attribute.
+func (t startTag) drop(space, name string) {
+	a, found := t.find(space, name)
 	if !found {
 		return
 	}

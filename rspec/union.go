@@ -84,7 +84,8 @@ func (r *Request) shareable() []*xmltree.Element {
 // UnionBytes returns an upper bound for the bytes that the request adds to a
 // manifest of several requests, without the facts of nodes and links. It counts
 // the document and, for each child of the root, the declarations and xml: attributes
-// that the child inherits: a union may have to write them on each child.
+// that the child inherits: a union may have to write them on each child. It also counts the
+// declarations on the ends and properties of links that join others.
 func (r *Request) UnionBytes() int {
 	d := r.doc
 	root := d.elements[0]
@@ -100,6 +101,11 @@ func (r *Request) UnionBytes() int {
 		used[""] = true
 		for prefix := range used {
 			size += len(` xmlns:=""`) + len(prefix) + len(escape(d.rootSpaces[prefix]))
+		}
+	}
+	for _, l := range r.links {
+		if l.join {
+			size += len(d.elements[l.element].Children) * len(` xmlns=""`+Namespace)
 		}
 	}
 	return size

@@ -180,13 +180,22 @@ func TestUnionBytes(t *testing.T) {
 	root := func(attributes, children string) *Request {
 		return mustParse(t, []byte(`<rspec type="request" xmlns="`+Namespace+`" `+attributes+`>`+children+`</rspec>`), ours())
 	}
+	ends := func(node, attributes string) string { // a node with many interfaces, all on the link l
+		var in, refs strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&in, `<interface client_id="%s%d"/>`, node, i)
+			fmt.Fprintf(&refs, `<interface_ref client_id="%s%d"/>`, node, i)
+		}
+		return `<node client_id="` + node + `">` + in.String() + `</node><link client_id="l" ` + attributes + `>` + refs.String() + `</link>`
+	}
 	many := strings.Repeat("<p:x a='q:b'/>\n<f xmlns='urn:f'/>", 200)
 	for rule, other := range map[string]*Request{
 		"a prefix that means something else": root(`xmlns:p="urn:`+strings.Repeat("x", 500)+`" xmlns:q="urn:&amp;q"`, many),
 		"attributes that are inherited":      root(`xml:lang="de" xml:base="http://`+strings.Repeat("b", 300)+`" xml:space="preserve" xmlns:p="urn:1"`, many),
 		"nothing in common":                  root(`xmlns:p="urn:1"`, many),
+		"a link that joins":                  root(``, ends("n", `n:join="1" xmlns:n="`+netSpace+`"`)),
 	} {
-		first := root(`xmlns:p="urn:1" xmlns:q="urn:2" xml:lang="en" xml:space="default"`, many)
+		first := root(`xmlns:p="urn:1" xmlns:q="urn:2" xml:lang="en" xml:space="default"`, many+ends("m", ""))
 		text, err := WriteManifest([]Part{part(first, facts), part(other, facts)}, options())
 		if err != nil {
 			t.Fatal(err)
