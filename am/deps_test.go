@@ -72,7 +72,7 @@ const allowedImports = `
 5  am/work                          am am/lease am/store am/urn inventory/provider github.com/google/uuid
 5  am/dryrun                         am am/urn inventory/provider
 5  am/hook                          am am/executable am/store am/urn golang.org/x/sys
-5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory rspec rspec/match github.com/google/uuid rspec/setup
+5  am/service                       am am/binder am/budget am/lease am/maintenance am/policy am/store am/urn credentials inventory inventory/suggest rspec rspec/match github.com/google/uuid rspec/setup
 6  am/operate                       am am/binder am/lease am/maintenance am/store am/urn inventory inventory/suggest rspec
 7  am/modeltest
 6  am/api                           am am/binder am/service am/store am/urn am/xmlrpc credentials rspec golang.org/x/crypto

@@ -13,6 +13,8 @@ type Interface struct {
 	ClientID string
 	// Link is the client_id of the interface's link; empty if it has none.
 	Link string `json:",omitempty"`
+	// LinkType is the requested type of the link; empty if the request names none.
+	LinkType string `json:",omitempty"`
 	// Component is the physical interface; zero if the inventory names none.
 	Component urn.URN `json:",omitzero"`
 	// ComponentName is the name of the physical interface on its component, as it was
@@ -32,6 +34,9 @@ type Interface struct {
 	// Properties shape the frames that leave the interface; without properties, frames are
 	// not shaped. They are sent to the provider, but not counted against capacities.
 	Properties []Property `json:",omitempty"`
+	// Arriving is requested for the frames from all other interfaces of the link. It is part of
+	// their Properties, and becomes part of those of interfaces that join the link later.
+	Arriving Property `json:",omitzero"`
 }
 
 // Property is the requested shaping of frames from one interface of a link to others.

@@ -172,6 +172,53 @@ func TestNamesAreHeldAcrossAllocates(t *testing.T) {
 	`)
 }
 
+// TestNodesJoinALink adds nodes to a link by further Allocates.
+func TestNodesJoinALink(t *testing.T) {
+	const join = ` xmlns:n="http://patchbay.example.org/rspec/ext/net/1" n:join="true"`
+	end := func(node, host, ip string) string {
+		if ip != "" {
+			ip = `<ip address="` + ip + `" netmask="255.255.255.0"/>`
+		}
+		return `<node client_id="` + node + `" component_id="urn:publicid:IDN+` + authority + `+node+` + host + `"><interface client_id="` + node + `:0">` + ip + `</interface></node>`
+	}
+	link := func(id, attributes string, ends ...string) string {
+		text := `<link client_id="` + id + `"` + attributes + `>`
+		for _, e := range ends {
+			text += `<interface_ref client_id="` + e + `:0"/>`
+		}
+		return text + `</link>`
+	}
+	setting{inventory: switched}.world(t,
+		"a", end("a", "h1", ""), "b", end("b", "h2", ""), "c", end("c", "h1", ""), "d", end("d", "h2", ""), "c1", end("c", "h1", "10.128.0.1"),
+		"lan", link("lan", "", "a", "b"), "again", link("lan", "", "c"), "typo", link("len", join, "c"), "joinc", link("lan", join, "c"), "joind", link("lan", join, "d"),
+		"clash", link("lan", join, "c"), "remedy", `Delete the nodes at its ends first, or use another client_id; to add only new interfaces to it, write net:join="true"`,
+	).play(`
+		alice owns s1 48h
+		alice owns s2 48h
+		alice Allocate s1 $c $joinc -> SEARCHFAILED 'link "lan" has net:join, but the slice has no link of that client_id; leave net:join out to make a new link'
+		alice CreateSliver s2 $c $joinc -> SEARCHFAILED
+		alice Allocate s1 $a $b $lan -> 'vlantag="100"'
+		alice Allocate s1 $c $again -> ALREADYEXISTS 'link "lan" is in the slice already' $remedy
+		alice Allocate s1 $c $typo -> SEARCHFAILED 'the slice has no link of that client_id; write the client_id "lan", or leave'
+		alice Allocate s1 $c1 $clash -> BADARGS 'its interface "c:0" has the address 10.128.0.1 of the interface "a:0" in the slice'
+		alice Allocate s2 $c $joinc -> SEARCHFAILED
+		alice Allocate s1 $c $joinc -> 'vlantag="100"' 'address="10.128.0.3"' 1*"<interface_ref" !"join="
+		alice Describe s1 -> 1*'<link client_id="lan"' 3*"<interface_ref" !"join=" 3*"10.128.0."
+		alice Describe s1.c -> 1*'<link client_id="lan"' 1*"<interface_ref" !"join="
+		alice Provision s1
+		settle
+		alice Delete s1.a
+		alice Delete s1.b
+		settle
+		alice Describe s1 -> 1*'<link client_id="lan"' 'vlantag="100"' 1*"<interface_ref"
+		alice Allocate s1 $d $joind -> 'vlantag="100"' 'address="10.128.0.1"'
+		alice Describe s1 -> 1*'<link client_id="lan"' 2*"<interface_ref"
+		alice Delete s1
+		settle
+		alice Allocate s1 $d $joind -> SEARCHFAILED
+	`)
+}
+
 // Where the inventory does not know the network of one end, nothing is counted,
 // and the experimenter hears of it.
 func TestCapacityThatIsNotAccountedIsNoticed(t *testing.T) {

@@ -15,7 +15,7 @@ func (b *binding) assignTags() {
 	pool := &b.x.network.tags
 	asked := 0
 	for i := range b.wires {
-		if w := &b.wires[i]; w.shared == nil && w.routed {
+		if w := &b.wires[i]; w.shared == nil && w.routed && len(w.existing) == 0 {
 			asked++
 		}
 	}
@@ -25,6 +25,8 @@ func (b *binding) assignTags() {
 		switch {
 		case w.shared != nil:
 			tag, shared = w.shared.Tag, w.shared.Name
+		case len(w.existing) > 0:
+			tag = w.existing[0].Interface.VLAN
 		case w.routed && len(pool.names) > 0:
 			var ok bool
 			if tag, ok = pool.take(); !ok {
@@ -70,7 +72,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 	for i := range b.wires {
 		w := &b.wires[i]
 		var open []*am.Interface
-		var asked []netip.Prefix
+		asked := w.existingAddresses()
 		for _, e := range w.ends {
 			if in := &b.nodes[e.node].Interfaces[e.number]; len(in.Addresses) > 0 {
 				asked = append(asked, in.Addresses...)
@@ -94,6 +96,9 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 		}
 		if len(asked) > 0 && taken == nil {
 			taken = addresses(used, b.requestedAddresses())
+		}
+		for _, a := range asked {
+			taken[a.Addr()] = true
 		}
 		from, seen := next[network]
 		if !seen {

@@ -57,6 +57,8 @@
 //     on other physical links, a few times at most.
 //   - A link over a physical link gets the first free tag of the site's VLANs, and no
 //     other link gets it. A shared VLAN is on every physical link.
+//   - A link that joins one of the slice gets its physical link, tag and network. Its existing ends do
+//     not change.
 //   - An interface without address gets the lowest free address of its link's
 //     network; a link without addresses gets the lowest network, /24 or larger,
 //     that its slice does not use.
@@ -102,6 +104,8 @@
 //     come first, then those with the most free capacity: [route].
 //   - VLAN tags: a tag is unique in the site. A shared VLAN is refused while a link has its tag,
 //     which can happen after a change of the inventory: [pool].
+//   - joining a link without a physical link from another component: it is refused, because the ends
+//     that exist would need interfaces and a tag: [wire].
 //   - assigned addresses: they come from the link's first IPv4 network, else from the lowest
 //     network that the slice does not use: [networks].
 //   - time until a component is clean: messages show the inventory's estimate, because the binder

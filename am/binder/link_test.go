@@ -72,6 +72,8 @@ func linked(r *rspec.Request, links ...string) *rspec.Request {
 				l.SharedVLAN = value
 			case key == "tag":
 				l.SharedTag = value
+			case key == "join":
+				l.Join = true
 			case isKey:
 				panic(w)
 			default:

@@ -66,13 +66,16 @@ func (m *linkModel) check(t *rapid.T, x *holdings) {
 				}
 				tags[i.VLAN] = link
 			}
+			if s.Status.Allocation == am.Unallocated {
+				continue
+			}
 			for _, a := range i.Addresses {
 				name := link + " " + a.Addr().String()
 				if _, twice := onLink[name]; twice {
 					t.Fatalf("address %s is twice on link %s", a, link)
 				}
 				onLink[name] = a.Addr()
-				if s.Status.Allocation == am.Unallocated || !m.v.LinkAddresses.Contains(a.Addr()) {
+				if !m.v.LinkAddresses.Contains(a.Addr()) {
 					continue
 				}
 				of := networks[s.Slice.Name]
@@ -257,11 +260,11 @@ func TestLinkModel(t *testing.T) {
 	text := strings.NewReplacer("slots: 4", "slots: 40", "vlans: [100..102]", "vlans: [100..105]").Replace(switched)
 	other := strings.Replace(text, "vlans: [100..105]", "vlans: [102..107]", 1)
 	sites := []*inventory.Inventory{site(t, text), site(t, strings.Replace(other, "10.128.0.0/22", "10.128.0.0/20", 1))}
-	bound, linked, refused := 0, 0, map[am.Detail]int{}
+	bound, linked, joined, refused := 0, 0, 0, map[am.Detail]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		m := &linkModel{newLives(sites[0]), map[string]int{}, map[string]bool{}}
 		x := m.x
-		serial := 0
+		serial, joins := 0, 0
 		addresses := func(of string) (all []netip.Prefix) {
 			for _, s := range m.x.slivers {
 				if s.Slice == slice(of) && s.Status.Allocation != am.Unallocated {
@@ -305,6 +308,46 @@ func TestLinkModel(t *testing.T) {
 					x.put(s)
 				}
 			},
+			"join": func(t *rapid.T) {
+				of, ok := m.pick(t)
+				if !ok || of.Status.Allocation == am.Unallocated || len(of.Interfaces) == 0 {
+					return
+				}
+				link, asked := rapid.SampledFrom(of.Interfaces).Draw(t, "link").Link, rspec.Interface{ClientID: fmt.Sprint("j", serial)}
+				if link == "" {
+					return
+				}
+				members := []am.Sliver{}
+				for key, s := range x.slivers {
+					if m.of[key] == m.of[of.URN.Key()] && s.Status.Allocation != am.Unallocated {
+						members = append(members, s)
+					}
+				}
+				existing := endsOf(members)[link]
+				r := &rspec.Request{Nodes: []rspec.Node{{ClientID: "j", Interfaces: []rspec.Interface{asked}}}, Links: []rspec.Link{{ClientID: link, Join: true, Interfaces: []string{asked.ClientID}}}}
+				if rapid.Bool().Draw(t, "shaped") {
+					r.Links[0].Properties = []rspec.Property{{Source: asked.ClientID, Capacity: 300_000}}
+				}
+				b, err := bindFor(&Request{Request: r, Slice: of.Slice, Addresses: addresses(of.Slice.Name), Existing: map[string][]LinkEnd{link: existing}}, x)
+				if err != nil {
+					return
+				}
+				joined++
+				in := b.Nodes[0].Interfaces[0]
+				if is := existing[0].Interface; in.VLAN != is.VLAN || in.SharedVLAN != is.SharedVLAN || in.LinkType != is.LinkType {
+					t.Fatalf("%+v joined %+v", in, is)
+				}
+				p, wired := m.v.Interface(in.Component)
+				for _, e := range existing {
+					if q, ok := m.v.Interface(e.Interface.Component); ok && wired && in.SharedVLAN == "" && q.Link != p.Link {
+						t.Fatalf("%+v is not on the physical link of %+v", in, e)
+					}
+				}
+				joins++
+				s := record(fmt.Sprint("join-", joins), of.Slice.Name, b.Nodes[0])
+				m.of[s.URN.Key()] = m.of[of.URN.Key()]
+				x.put(s)
+			},
 			"one link": func(t *rapid.T) {
 				from, to := rapid.SampledFrom(m.v.Components).Draw(t, "from"), rapid.SampledFrom(m.v.Components).Draw(t, "to")
 				if from == to || !from.IsWired() || !to.IsWired() {
@@ -332,8 +375,8 @@ func TestLinkModel(t *testing.T) {
 			"": func(t *rapid.T) { m.check(t, x) },
 		}))
 	})
-	t.Logf("%d requests with %d links bound, refused: %v", bound, linked, refused)
-	if bound == 0 || linked == 0 || refused[am.InsufficientBandwidth] == 0 {
+	t.Logf("%d requests with %d links bound, %d nodes joined, refused: %v", bound, linked, joined, refused)
+	if bound == 0 || linked == 0 || joined == 0 || refused[am.InsufficientBandwidth] == 0 {
 		t.Error("nothing was ever bound or refused: the test tests nothing")
 	}
 }

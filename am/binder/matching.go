@@ -21,7 +21,10 @@ type Request struct {
 	// networks.
 	Slice     urn.URN
 	Addresses []netip.Prefix
-	Permit    Permit
+	// Existing are the ends of the links that the links of the request join, by client_id. A link
+	// without any is bound as a link of its own.
+	Existing map[string][]LinkEnd
+	Permit   Permit
 	// Avoid lists components whose providers have refused slivers of this request. Only a node
 	// that names such a component gets it.
 	Avoid []*inventory.Component

@@ -2,6 +2,7 @@ package binder
 
 import (
 	"cmp"
+	"slices"
 
 	"patchbay/am"
 	"patchbay/inventory"
@@ -169,7 +170,8 @@ func (b *binding) connect(w *wire) {
 	}
 	amounts := b.amounts(w)
 	leaves, wired := b.leaves(w)
-	if w.shared != nil || leaves && wired > 1 {
+	isRouted := leaves && wired > 1 || w.over != nil && slices.ContainsFunc(w.ends, func(e end) bool { return b.nodes[e.node].Component.IsWired() })
+	if w.shared != nil || isRouted {
 		for _, e := range w.ends {
 			if p := b.portAsked(e); p != nil && !p.CarriesLinks() {
 				b.refuseLink(w, am.Unsupported, am.NoDetail, "%s of %s carries no links; leave out the component_id of interface %.80q, or name one of %s", p.Name, p.Component.Name, b.clientID(e), list(linkedInterfaces(p.Component), interfaceName))
@@ -180,9 +182,11 @@ func (b *binding) connect(w *wire) {
 	switch {
 	case w.shared != nil:
 		b.connectShared(w, amounts)
-	case leaves && wired > 1:
+	case isRouted && len(w.existing) > 0 && w.over == nil:
+		b.refuseApart(w)
+	case isRouted:
 		b.connectOver(w, amounts)
-	case w.only != nil:
+	case w.only != nil && w.over == nil:
 		b.refuseLink(w, am.Unsupported, am.NoDetail, "it asks for a physical link (%s), but its nodes are on one component, or on components without one; leave component_id and link_type out, or name components of the nodes", list(w.only, linkName))
 	default: // on one component, or the provider decides
 		for i, e := range w.ends {

@@ -15,7 +15,8 @@ const (
 	maxQualities   = 1 << 18  // ends times classes of one link
 )
 
-// qualities are the properties of one link. Slices are indexed by the position of an end.
+// qualities are the properties of one link. Slices are indexed by the position of an end: first
+// those of the request, then those that the link has already.
 type qualities struct {
 	out   []quality // of frames that leave the end, to any other
 	in    []quality // of frames that arrive at the end, from any other
@@ -23,6 +24,12 @@ type qualities struct {
 	// classes are the sets of ends whose values in "in" are equal; each set is ascending.
 	classes []peers
 	classOf []int // the class of the end
+}
+
+// quality returns the quality of the frames from all other ends.
+func (e *LinkEnd) quality() quality {
+	a := &e.Interface.Arriving
+	return quality{a.Capacity, a.Latency, a.Loss}
 }
 
 // pair is the quality of frames to the end with the number to. The index in qualities.pairs
@@ -42,7 +49,8 @@ func (b *binding) assignProperties() {
 	left := maxPropertySum
 	for i := range b.wires {
 		w := &b.wires[i]
-		if len(w.Properties) == 0 || len(w.ends) == 0 {
+		isShaped := len(w.Properties) > 0 || slices.ContainsFunc(w.existing, func(e LinkEnd) bool { return e.quality() != quality{} })
+		if !isShaped || len(w.ends) == 0 {
 			continue
 		}
 		s := b.qualitiesOf(w)
@@ -51,7 +59,12 @@ func (b *binding) assignProperties() {
 			continue
 		}
 		for n, e := range w.ends {
-			list, size, ok := s.leaving(n, w, func(n int) string { return b.clientID(w.ends[n]) })
+			list, size, ok := s.leaving(n, w, func(n int) string {
+				if n >= len(w.ends) {
+					return w.existing[n-len(w.ends)].Interface.ClientID
+				}
+				return b.clientID(w.ends[n])
+			})
 			if !ok {
 				b.refuseLink(w, am.TooBig, am.NoDetail, "its interface %.80q needs too many different properties: at most %d, with %d bytes of names, are possible; split it into several links", b.clientID(e), maxProperties, maxNamed)
 				break
@@ -60,18 +73,22 @@ func (b *binding) assignProperties() {
 				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of all links have more than %d bytes; write fewer different ones, or request less at once", maxPropertySum)
 				return
 			}
-			b.nodes[e.node].Interfaces[e.number].Properties = list
+			in := &b.nodes[e.node].Interfaces[e.number]
+			in.Properties, in.Arriving = list, property(s.in[n], nil)
 		}
 	}
 }
 
 // qualitiesOf ignores properties that name an end which the link does not have.
 func (b *binding) qualitiesOf(w *wire) *qualities {
-	n := len(w.ends)
+	n := len(w.ends) + len(w.existing)
 	s := &qualities{out: make([]quality, n), in: make([]quality, n), pairs: make([][]pair, n), classOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, e := range w.ends {
 		places[b.clientID(e)] = i
+	}
+	for i, e := range w.existing {
+		s.in[len(w.ends)+i] = e.quality()
 	}
 	for _, p := range w.Properties {
 		from, known1 := places[p.Source]

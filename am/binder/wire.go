@@ -19,6 +19,10 @@ type wire struct {
 	// shared is the VLAN that the link joins; nil for none. A tunnel uses no physical links.
 	shared *inventory.SharedVLAN
 	tunnel bool
+	// existing are the ends that the link has already; over is the physical link between them, or
+	// nil.
+	existing []LinkEnd
+	over     *inventory.Link
 	// only has the physical links that the request allows; nil for any.
 	only   []*inventory.Link
 	routed bool // it runs over a physical link
@@ -70,7 +74,9 @@ func (b *binding) readWires() {
 	b.wires = make([]wire, 0, len(r.Links))
 	before := len(b.reasons)
 	for l := range r.Links {
-		w := wire{Link: &r.Links[l], tunnel: strings.Contains(strings.ToLower(r.Links[l].Type), "tunnel")}
+		w := wire{Link: &r.Links[l]}
+		b.readExisting(&w)
+		w.tunnel = isTunnel(w.Type)
 		number := map[string]int{} // the position in w.ends, by client_id
 		for _, id := range w.Link.Interfaces {
 			e, ok := places[id]
@@ -82,7 +88,8 @@ func (b *binding) readWires() {
 				continue
 			}
 			on[e] = w.ClientID
-			b.nodes[e.node].Interfaces[e.number].Link = w.ClientID
+			in := &b.nodes[e.node].Interfaces[e.number]
+			in.Link, in.LinkType = w.ClientID, w.Type
 			number[id] = len(w.ends)
 			w.ends = append(w.ends, e)
 		}
@@ -102,10 +109,13 @@ func (b *binding) readWires() {
 		}
 		b.readSharedVLAN(&w)
 		b.readPhysicalLink(&w)
+		b.checkExisting(&w)
 		b.wires = append(b.wires, w)
 	}
 	b.flawed = len(b.reasons) > before
 }
+
+func isTunnel(linkType string) bool { return strings.Contains(strings.ToLower(linkType), "tunnel") }
 
 // readPhysicalLink reads the component_id of a link, which names a physical link, and a type of
 // physical links.
@@ -174,7 +184,7 @@ func (w *wire) amounts(usesNetwork func(x, y end) bool) []amount {
 	if len(w.flows) == 0 {
 		return all
 	}
-	hasOtherEnds := w.shared != nil // a shared VLAN has ends in other slices
+	hasOtherEnds := w.shared != nil || w.over != nil // a shared VLAN has ends in other slices
 	for _, e := range w.ends {
 		hasOtherEnds = hasOtherEnds || usesNetwork(w.ends[0], e)
 	}
@@ -196,13 +206,20 @@ func (w *wire) amounts(usesNetwork func(x, y end) bool) []amount {
 // leaves reports whether the wire connects several components. wired is the number of wired
 // components at its ends, 2 if there are more.
 func (b *binding) leaves(w *wire) (leaves bool, wired int) {
-	var seen []*inventory.Component
+	var all, seen []*inventory.Component
+	for _, e := range w.existing {
+		if c, ok := b.x.inv.Component(e.Component); ok {
+			all = append(all, c)
+		}
+	}
 	for _, e := range w.ends {
-		c := b.nodes[e.node].Component
+		all = append(all, b.nodes[e.node].Component)
+	}
+	for _, c := range all {
 		if len(seen) < 2 && c.IsWired() && !slices.Contains(seen, c) {
 			seen = append(seen, c)
 		}
-		leaves = leaves || c != b.nodes[w.ends[0].node].Component
+		leaves = leaves || c != all[0]
 	}
 	return leaves, len(seen)
 }

@@ -1,11 +1,16 @@
 package service
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"patchbay/am"
+	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 )
 
@@ -15,8 +20,11 @@ type sliceContent struct {
 	hostnames       am.Hostnames
 	addresses       []netip.Prefix
 	bytes, elements int
-	// names are the client_ids of the new request that slivers of the slice use already.
-	names map[name]urn.URN
+	// names are the client_ids of the new request that slivers of the slice use already. joined are
+	// the ends of the links that the request joins, and links the client_ids of all links.
+	names  map[name]urn.URN
+	joined map[string][]binder.LinkEnd
+	links  map[string]bool
 }
 
 // name is a client_id, unique among the parts of its kind.
@@ -29,13 +37,18 @@ var deleteHints = map[string]string{"node": "that one", "interface": "its node",
 type clientIDs struct {
 	list []rspec.NamedPart
 	has  map[name]bool
+	// joins are the links that add ends to one of the slice.
+	joins map[string]bool
 }
 
 func clientIDsOf(req *rspec.Request) (c clientIDs) {
-	c.has = map[name]bool{}
+	c.has, c.joins = map[name]bool{}, map[string]bool{}
 	for x := range req.NamedParts() {
 		c.list = append(c.list, x)
 		c.has[name{x.Kind, x.ClientID}] = true
+		if x.Join {
+			c.joins[x.ClientID] = true
+		}
 	}
 	return c
 }
@@ -47,7 +60,7 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	if err != nil {
 		return nil, err
 	}
-	h := &sliceContent{names: map[name]urn.URN{}}
+	h := &sliceContent{names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
 	documents := map[string]bool{}
 	for i := range live {
 		x := &live[i]
@@ -60,7 +73,14 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 		h.hostnames.Take(x.Hostname)
 		for _, in := range x.Interfaces {
 			hold("interface", in.ClientID)
-			hold("link", in.Link)
+			if in.Link != "" {
+				h.links[in.Link] = true
+			}
+			if c.joins[in.Link] {
+				h.joined[in.Link] = append(h.joined[in.Link], binder.LinkEnd{Interface: in, Component: x.Component})
+			} else {
+				hold("link", in.Link)
+			}
 			h.addresses = append(h.addresses, in.Addresses...)
 		}
 		for _, link := range x.CopiedLinks {
@@ -81,14 +101,25 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 }
 
 // checkClientIDs returns an Exists error if the slice uses a client_id of the request already. In
-// a manifest of the slice, clients could not distinguish the two parts.
+// a manifest of the slice, clients could not distinguish the two parts. Only a link may join the one
+// with its client_id; if there is none, the error is SearchFailed.
 func (h *sliceContent) checkClientIDs(c clientIDs) error {
-	if len(h.names) == 0 {
-		return nil
-	}
 	for _, x := range c.list {
 		if u, ok := h.names[name{x.Kind, x.ClientID}]; ok {
-			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id", x.Line, x.Kind, x.ClientID, u, deleteHints[x.Kind]).About(u)
+			more := ""
+			if x.Kind == "link" && h.links[x.ClientID] {
+				more = `; to add only new interfaces to it, write net:join="true"`
+			}
+			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id%s", x.Line, x.Kind, x.ClientID, u, deleteHints[x.Kind], more).About(u)
+		}
+	}
+	for _, x := range c.list {
+		if x.Join && h.joined[x.ClientID] == nil {
+			hint := ""
+			if similar := suggest.Word(x.ClientID, slices.Sorted(maps.Keys(h.links))); similar != "" {
+				hint = fmt.Sprintf("write the client_id %.40q, or ", similar)
+			}
+			return am.Errorf(am.SearchFailed, "line %d: link %.40q has net:join, but the slice has no link of that client_id; %sleave net:join out to make a new link", x.Line, x.ClientID, hint)
 		}
 	}
 	return nil

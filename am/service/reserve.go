@@ -240,7 +240,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 		return nil, none, err
 	}
 	inv := s.Inventory()
-	r.bindable.Permit, r.bindable.Addresses, r.bindable.Avoid = binderPermit(by.permit), held.addresses, nil
+	r.bindable.Permit, r.bindable.Addresses, r.bindable.Existing, r.bindable.Avoid = binderPermit(by.permit), held.addresses, held.joined, nil
 	for _, u := range r.avoid {
 		if c, ok := inv.Component(u); ok { // the inventory still has it
 			r.bindable.Avoid = append(r.bindable.Avoid, c)
