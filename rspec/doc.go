@@ -24,7 +24,8 @@
 //	                  └── Request ── Part{Request, facts} ── WriteManifest
 //	Site ── Advertiser, fragments prepared once ── Append
 //
-// There are three other edits. A byte order mark and white space before the
+// Request.Expand edits a request in the same way: it inserts what was compiled from its
+// templates. There are three other edits. A byte order mark and white space before the
 // document are removed, XML 1.1 is written as 1.0, and ManifestOptions.ASCII
 // turns characters beyond ASCII into references, except in names.
 //
@@ -33,7 +34,7 @@
 // reads only the bytes that the caller passes to it.
 //
 // It implements RSpec version 3 (request, manifest, advertisement), our extensions match/1
-// (constraints of nodes) and setup/1 (steps), TOSCA's archive and script artifacts in steps, the
+// (constraints of nodes), setup/1 (steps) and template/1 (sources that others compile), TOSCA's archive and script artifacts in steps, the
 // extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and Fed4FIRE's
 // monitoring/1 in both of their namespaces, and Emulab's vnode, routable_control_ip, node_type
 // and rspec_routable_addresses. It only copies Emulab's user-data/1, which are named values for

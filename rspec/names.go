@@ -32,6 +32,7 @@ const (
 	toscaBase     = schemas.TOSCABase
 	netSpace      = schemas.Net
 	originSpace   = schemas.Origin
+	templateSpace = schemas.Template
 	matchSpace    = schemas.Match
 	matchSchema   = matchSpace + "/match.xsd"
 	matchAdSchema = matchSpace + "/match-ad.xsd"

@@ -76,7 +76,7 @@ func readRequest(b []byte, o ReadOptions) (r *Request, refused *RequestError, re
 	root := doc.elements[0]
 	p := requestParser{
 		o:        o,
-		r:        &Request{doc: doc, Findings: findings, GeneratedBy: value(root, "generated_by"), Managers: o.Managers},
+		r:        &Request{doc: doc, options: o, Findings: findings, GeneratedBy: value(root, "generated_by"), Managers: o.Managers},
 		problems: report{most: maxProblems},
 		remarks:  report{most: maxRemarks},
 	}
@@ -168,6 +168,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 			p.r.Monitoring = p.readMonitoring(e, "")
 		case e.Space == setupSpace:
 			p.readPlan(e)
+		case e.Space == templateSpace && e.Local == "source":
+			p.readTemplate(e)
 		case isTOSCA(e) && e.Local == "ArtifactTemplate":
 			p.addTemplate(e)
 		}

@@ -60,6 +60,9 @@ type Request struct {
 	// SetupLimit is the time after which the steps of the nodes have failed if they have not
 	// ended; 0 if the request states none.
 	SetupLimit time.Duration
+	// Templates are the sources that this aggregate must expand. Expanded are its sources that were
+	// expanded before.
+	Templates, Expanded []Template
 	// Notices are remarks for the experimenter, by line; at most twenty.
 	Notices []Problem
 	// Findings are the violations of the schemas, by line; see
@@ -70,14 +73,18 @@ type Request struct {
 	// GeneratedBy is the client's name as written in the request; decisions must not depend on it.
 	GeneratedBy string
 
-	doc   *document
-	links []ownLink
+	doc     *document
+	options ReadOptions
+	links   []ownLink
 	// numbers maps client_ids to indexes of Nodes; nil in a Request that was not parsed.
 	numbers map[string]int
 }
 
 // Text returns the request as received.
 func (r *Request) Text() []byte { return r.doc.given }
+
+// Options returns the options with which the request was read.
+func (r *Request) Options() ReadOptions { return r.options }
 
 // Elements returns the number of the request's elements.
 func (r *Request) Elements() int { return len(r.doc.elements) }
