@@ -64,7 +64,7 @@ const allowedImports = `
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup
-3  inventory/importad                 am/urn inventory schemas/xmltree go.yaml.in/yaml/v3
+3  inventory/importad                 am/urn inventory rspec/match schemas schemas/xmltree go.yaml.in/yaml/v3
 4  am/lease                         am am/store am/urn
 4  am/policy                        am am/display am/urn inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  am/audit                         am am/fileowner am/store am/urn

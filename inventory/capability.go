@@ -36,11 +36,16 @@ var consumables = map[string]consumable{
 // amountOf returns the amount for a value of the feature, rounded up.
 func (f consumable) amountOf(value float64) int64 { return int64(math.Ceil(value / f.unit)) }
 
+// IsConsumable reports whether slivers of some components take the feature from their capacity.
+func IsConsumable(feature string) bool {
+	_, ok := consumables[feature]
+	return ok
+}
+
 // IsConsumable reports whether slivers take the feature from the capacity of c: c is shared,
 // and a sliver may get more or less of the feature.
 func (c *Component) IsConsumable(feature string, offer match.Capability) bool {
-	_, ok := consumables[feature]
-	return ok && !c.Exclusive && offer.Min < offer.Max
+	return IsConsumable(feature) && !c.Exclusive && offer.Min < offer.Max
 }
 
 // CapabilitiesOf returns what a sliver of type t with the image i gets on c; i may be nil. The
@@ -158,7 +163,7 @@ func (c *Component) limitConsumables() {
 func (s *site) imageCapabilities(n *yaml.Node) map[string]match.Capability {
 	all := s.capabilities(n)
 	for _, feature := range slices.Sorted(maps.Keys(all)) {
-		if _, ok := consumables[feature]; ok {
+		if IsConsumable(feature) {
 			s.Wrong(n, "an image has no %s; write it in a sliver type or a component", feature)
 		}
 	}

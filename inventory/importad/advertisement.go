@@ -44,17 +44,21 @@ type node struct {
 	slots                        int64 // free places for slivers; 0 if unknown
 	country, latitude, longitude string
 	ports                        []port
+	capabilities                 map[string][]string // the values of each feature
 }
 
 // offer is a sliver type offered by a node.
 type offer struct {
-	name   string
-	images []disk
+	name         string
+	images       []disk
+	capabilities map[string][]string
 }
 
 type disk struct {
 	name, url, os, version, description string
 	preferred                           bool
+	capabilities                        map[string][]string
+	valid                               capabilities // those of an image of the inventory
 }
 
 // port is an interface of a node.
@@ -142,6 +146,7 @@ func readNode(e *xmltree.Element) *node {
 		line: e.Line, id: attr(e, "component_id", "component_urn", "component_uuid"),
 		manager: attr(e, "component_manager_id", "component_manager_urn", "component_manager_uuid"),
 		name:    attr(e, "component_name"), exclusive: attr(e, "exclusive"),
+		capabilities: readCapabilities(e),
 	}
 	for _, c := range e.Elements() {
 		if c.Space != e.Space {
@@ -172,7 +177,7 @@ func readNode(e *xmltree.Element) *node {
 }
 
 func readOffer(e *xmltree.Element) offer {
-	o := offer{name: attr(e, "name", "type_name")}
+	o := offer{name: attr(e, "name", "type_name"), capabilities: readCapabilities(e)}
 	for _, c := range e.Elements() {
 		if c.Space == e.Space && c.Local == "disk_image" {
 			o.images = append(o.images, readDisk(c))
@@ -185,7 +190,7 @@ func readDisk(e *xmltree.Element) disk {
 	preferred := attr(e, "default")
 	return disk{
 		name: attr(e, "name"), url: attr(e, "url"), os: attr(e, "os"), version: attr(e, "version"), description: attr(e, "description"),
-		preferred: preferred == "true" || preferred == "1",
+		preferred: preferred == "true" || preferred == "1", capabilities: readCapabilities(e),
 	}
 }
 

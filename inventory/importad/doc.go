@@ -5,7 +5,7 @@
 //	                                        └── omitted parts, with reasons ──> remarks
 //
 // It reads RSpecs of GENI version 3 and of ProtoGENI versions 2, 0.2 and 0.1: nodes
-// with their component_id, names, hardware types, sliver types and images, exclusive,
+// with their component_id, names, hardware types, sliver types and images, capabilities, exclusive,
 // location and interfaces; links; shared VLANs. It keeps the component_ids of nodes and
 // interfaces, and those of links that are not merged. It keeps the names of hardware
 // types, sliver types and images. It changes names that are not valid in an inventory;

@@ -47,6 +47,8 @@ type sliverType struct {
 	preferred   *disk          // the default image; nil if no node names one
 	differs     bool           // not all nodes offer the same images
 	nodes       int            // number of nodes that offer the type
+
+	capabilities capabilities
 }
 
 type component struct {
@@ -60,6 +62,8 @@ type component struct {
 	place     *location
 	ports     []*interfaceDraft
 	drained   bool
+
+	capabilities capabilities
 }
 
 func newDraft(o Options) *draft {
@@ -143,7 +147,7 @@ func (d *draft) addNode(n *node, typed bool) {
 	for _, h := range n.hardware {
 		d.addHardware(c, h)
 	}
-	c.place = d.locationOf(n)
+	c.place, c.capabilities = d.locationOf(n), d.capabilities(n.capabilities, false)
 	d.addInterfaces(c, u)
 	d.components = append(d.components, c)
 }

@@ -18,7 +18,7 @@ func (d *draft) addSliverType(o offer) *sliverType {
 	}
 	t := d.byType[o.name]
 	if t == nil {
-		t = &sliverType{name: validName(o.name), has: map[*disk]bool{}}
+		t = &sliverType{name: validName(o.name), has: map[*disk]bool{}, capabilities: d.capabilities(o.capabilities, false)}
 		if d.typeNames[t.name] {
 			d.remarks.add("sliver types whose names differ only in invalid characters; they are one here", t.name, 1)
 			t = d.types[slices.IndexFunc(d.types, func(x *sliverType) bool { return x.name == t.name })]
@@ -80,7 +80,7 @@ func (d *draft) addImage(x disk) *disk {
 			return known
 		}
 	}
-	i := &disk{name: name, os: oneLine(x.os), version: oneLine(x.version), description: oneLine(x.description), preferred: x.preferred}
+	i := &disk{name: name, os: oneLine(x.os), version: oneLine(x.version), description: oneLine(x.description), preferred: x.preferred, valid: d.capabilities(x.capabilities, true)}
 	if url := validName(x.url); url != "" && url != name && d.byImage[url] == nil && !d.urls[url] {
 		i.url = url
 		d.urls[url] = true

@@ -13,6 +13,7 @@ import (
 
 	"patchbay/am/urn"
 	"patchbay/inventory"
+	"patchbay/schemas"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -61,6 +62,10 @@ const head = `<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:e="http
 // node is an element of an advertisement, of example.net.
 func nodeOf(name, attributes, inside string) string {
 	return fmt.Sprintf(`<node component_id="urn:publicid:IDN+example.net+node+%s" component_manager_id="urn:publicid:IDN+example.net+authority+cm" %s>%s</node>`, name, attributes, inside)
+}
+
+func capability(feature, values string) string {
+	return fmt.Sprintf(`<m:capability xmlns:m="%s" feature="%s" %s/>`, schemas.Match, feature, values)
 }
 
 func TestWhatIsKept(t *testing.T) {
@@ -151,6 +156,14 @@ func TestWhatIsKept(t *testing.T) {
 		{"coordinates that are none", nodeOf("a", `exclusive="true"`, `<location country="BE" latitude="NaN" longitude="0x1p3"/>`), func(v *inventory.Inventory, s *Result) bool {
 			return v.Components[0].Location.Latitude == "" && v.Components[0].Location.Longitude == ""
 		}},
+		{"capabilities that an inventory cannot have", nodeOf("a", `exclusive="true"`, `<sliver_type name="x"><disk_image name="d">`+capability("cpu.count", `min="1" max="2"`)+`</disk_image></sliver_type>`+
+			capability("cpu.count", `min="4" max="2"`)+capability("memory.size", `value="lots"`)+capability("1", `value="1"`)), func(v *inventory.Inventory, s *Result) bool {
+			return len(v.Features()) == 0 && strings.Contains(strings.Join(s.Remarks, "\n"), "invalid capabilities, left out: 4")
+		}},
+		{"capabilities that YAML writes in quotes", nodeOf("a", `exclusive="true"`, capability("null", `value="true"`)+capability("x", `value="[a]&#10;b"`)+capability("x", `value="{"`)+capability("disk.size", `min="1000" max="1500"`)+capability("gpu.count", `value="2"`)), func(v *inventory.Inventory, s *Result) bool {
+			has := v.Components[0].Capabilities
+			return has["null"].String() == "true" && has["x"].String() == "[a] b, {" && has["disk.size"].Max == 1500 && has["gpu.count"].Max == 2
+		}},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			s, err := Read([]byte(head+tt.text+"</rspec>"), Options{})
@@ -175,8 +188,17 @@ func TestOurOwnAdvertisement(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := load(t, s)
+	if !slices.Equal(first.Features(), second.Features()) || len(first.Features()) < 5 {
+		t.Errorf("features are %v, were %v", second.Features(), first.Features())
+	}
+	capabilitiesOf := func(c *inventory.Component) string {
+		return fmt.Sprint(c.Capabilities, c.SliverTypes[0].Capabilities, c.SliverTypes[0].DefaultImage.Capabilities)
+	}
 	for _, c := range first.Components {
 		now, ok := second.Component(c.URN)
+		if ok && capabilitiesOf(now) != capabilitiesOf(c) {
+			t.Errorf("%s has %s, not %s", c.URN, capabilitiesOf(now), capabilitiesOf(c))
+		}
 		if !ok || now.Name != c.Name || now.Exclusive != c.Exclusive || !slices.Equal(now.HardwareTypes, c.HardwareTypes) || now.Drained {
 			t.Errorf("%s is %+v", c.URN, now)
 			continue

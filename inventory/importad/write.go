@@ -39,6 +39,8 @@ type fileImage struct {
 	Version     string `yaml:"version,omitempty"`
 	Description string `yaml:"description,omitempty"`
 	URL         string `yaml:"url,omitempty"`
+
+	Capabilities capabilities `yaml:"capabilities,omitempty"`
 }
 
 type fileType struct {
@@ -46,6 +48,8 @@ type fileType struct {
 	Aliases      flowList `yaml:"aliases,omitempty"`
 	Images       []string `yaml:"images,omitempty"`
 	DefaultImage string   `yaml:"default_image,omitempty"`
+
+	Capabilities capabilities `yaml:"capabilities,omitempty"`
 }
 
 type fileLink struct {
@@ -62,15 +66,18 @@ type fileVLAN struct {
 }
 
 type fileComponent struct {
-	Name          string     `yaml:"name"`
-	ID            string     `yaml:"component_id"`
-	Exclusive     bool       `yaml:"exclusive"`
-	Capacity      *capacity  `yaml:"capacity,omitempty"`
-	Drained       bool       `yaml:"drained,omitempty"`
-	SliverTypes   flowList   `yaml:"sliver_types,omitempty"`
-	HardwareTypes flowList   `yaml:"hardware_types,omitempty"`
-	Location      string     `yaml:"location,omitempty"`
-	Interfaces    []filePort `yaml:"interfaces,omitempty"`
+	Name          string    `yaml:"name"`
+	ID            string    `yaml:"component_id"`
+	Exclusive     bool      `yaml:"exclusive"`
+	Capacity      *capacity `yaml:"capacity,omitempty"`
+	Drained       bool      `yaml:"drained,omitempty"`
+	SliverTypes   flowList  `yaml:"sliver_types,omitempty"`
+	HardwareTypes flowList  `yaml:"hardware_types,omitempty"`
+	Location      string    `yaml:"location,omitempty"`
+
+	Capabilities capabilities `yaml:"capabilities,omitempty"`
+
+	Interfaces []filePort `yaml:"interfaces,omitempty"`
 }
 
 type filePort struct {
@@ -183,10 +190,10 @@ func (d *draft) file() file {
 		f.Locations = append(f.Locations, fileLocation{l.name, l.country, number(l.latitude), number(l.longitude)})
 	}
 	for _, i := range d.images {
-		f.Images = append(f.Images, fileImage{i.name, i.os, i.version, i.description, i.url})
+		f.Images = append(f.Images, fileImage{i.name, i.os, i.version, i.description, i.url, i.valid})
 	}
 	for _, t := range d.types {
-		x := fileType{Name: t.name}
+		x := fileType{Name: t.name, Capabilities: t.capabilities}
 		if t.alias != "" && !d.typeNames[t.alias] {
 			x.Aliases = flowList{t.alias}
 		}
@@ -211,7 +218,7 @@ func (d *draft) file() file {
 }
 
 func (c *component) file() fileComponent {
-	x := fileComponent{Name: c.name, ID: c.id, Exclusive: c.exclusive, Drained: c.drained, HardwareTypes: c.hardware}
+	x := fileComponent{Name: c.name, ID: c.id, Exclusive: c.exclusive, Drained: c.drained, HardwareTypes: c.hardware, Capabilities: c.capabilities}
 	if c.slots > 0 {
 		x.Capacity = &capacity{c.slots, c.guessed}
 	}
