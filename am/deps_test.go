@@ -58,7 +58,7 @@ const allowedImports = `
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/generate                   inventory rspec/match schemas
-5  rspec/radl
+5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 5  rspec/blueprint
 6  rspec/compile                    inventory rspec
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree

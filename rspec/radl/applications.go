@@ -1,0 +1,220 @@
+package radl
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/inventory"
+	"patchbay/inventory/suggest"
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/match"
+	"patchbay/rspec/setup"
+)
+
+// application is a program that the nodes of a system need. Ansible roles are no applications.
+type application struct {
+	at   Place
+	name string
+	path string
+	// tests are the constraints on its version: at least one.
+	tests        []match.Constraint
+	preinstalled bool
+	version      string // that the nodes have; empty if it is unknown
+}
+
+// readApplication reads a feature contains (name = 'x' and version = '1' and preinstalled = 'yes').
+func (c *compiler) readApplication(s *system, f *Feature) {
+	a := application{at: f.Place}
+	var versions []*Feature
+	for i := range f.Value.Group {
+		switch g := &f.Value.Group[i]; g.Name {
+		case "name":
+			a.name = g.Value.String()
+		case "version":
+			versions = append(versions, g)
+		case "preinstalled":
+			a.preinstalled = g.Value.Text == "yes"
+		case "path":
+			a.path = g.Value.Text
+		}
+	}
+	if _, isRole := roleOf(a.name); isRole {
+		return
+	}
+	feature := generate.SoftwareFeature(a.name)
+	for _, v := range versions {
+		a.tests = append(a.tests, versionTests(feature, v.Op, v.Value.String())...)
+	}
+	if len(a.tests) == 0 {
+		a.tests = versionTests(feature, AtLeast, "0")
+	}
+	if _, err := match.New(a.tests, nil); err != nil {
+		c.refuse(rspec.BadArgs, f.Place, "name a program, and a version such as '1.2'", "application %.80q: %v", a.name, err)
+		return
+	}
+	s.apps = append(s.apps, a)
+}
+
+// versionTests returns the constraints for a version: "= 1.2" also fits 1.2.3.
+func versionTests(feature, op, version string) []match.Constraint {
+	if op != Equal {
+		return []match.Constraint{{Feature: feature, Op: match.Op(op), Value: version}}
+	}
+	i := strings.LastIndexByte(version, '.') + 1
+	last, err := strconv.ParseInt(version[i:], 10, 32)
+	if err != nil { // too long to be counted, or an error
+		return []match.Constraint{{Feature: feature, Op: match.Equal, Value: version}}
+	}
+	return []match.Constraint{{Feature: feature, Op: match.AtLeast, Value: version}, {Feature: feature, Op: match.Less, Value: version[:i] + strconv.FormatInt(last+1, 10)}}
+}
+
+// accepts reports whether the version satisfies the constraints of a.
+func (a *application) accepts(offer match.Capability) bool {
+	requirements, err := match.New(a.tests, nil)
+	if err != nil {
+		return false
+	}
+	_, ok := requirements.Match(func(string) (match.Capability, bool) { return offer, true })
+	return ok
+}
+
+// addPrograms adds to w what the image should have, or must have.
+func (c *compiler) addPrograms(s *system, w *generate.Want) {
+	for i := range s.apps {
+		a := &s.apps[i]
+		switch {
+		case s.site == nil || a.preinstalled:
+			w.Require = append(w.Require, a.tests...)
+		default:
+			w.Software = append(w.Software, a.name)
+		}
+		if s.site == nil {
+			s.comments = append(s.comments, fmt.Sprintf("application %s: the image must have it, since the software of the site is unknown here", cut(a.name)))
+		}
+	}
+}
+
+// install adds the steps that install the applications which the image does not have.
+func (c *compiler) install(s *system, choice generate.Choice) {
+	if s.site == nil {
+		return
+	}
+	image := imageOf(s.site, choice)
+	for i := range s.apps {
+		a := &s.apps[i]
+		feature := generate.SoftwareFeature(a.name)
+		s.node.Require = slices.DeleteFunc(s.node.Require, func(x match.Constraint) bool { return x.Feature == feature })
+		if image != nil {
+			if offer, ok := image.Capabilities[feature]; ok && a.accepts(offer) {
+				a.version = offer.Values()[0]
+				s.comments = append(s.comments, fmt.Sprintf("application %s: image %s has %s", a.name, image.Name, a.version))
+				continue
+			}
+		}
+		if best := a.catalogued(s.site); best != nil && !a.preinstalled {
+			a.version = best.Version
+			s.comments = append(s.comments, fmt.Sprintf("application %s: the image does not have it; version %s of the site's catalogue is installed", a.name, a.version))
+			s.node.Steps = append(s.node.Steps, installSteps(best)...)
+			continue
+		}
+		c.refuse(rspec.Unsupported, a.at, a.remedy(s.site), "the site has no application %.80q%s", a.name, a.demand())
+	}
+}
+
+// imageOf returns the image that nodes get; nil if it is unknown.
+func imageOf(site *inventory.Inventory, choice generate.Choice) *inventory.Image {
+	if choice.Image != nil {
+		return choice.Image
+	}
+	t, ok := site.SliverType(choice.SliverType)
+	if !ok {
+		t = site.DefaultSliverType
+	}
+	if choice.DiskImage == "" || site.UnknownImage == inventory.UseDefault {
+		return t.DefaultImage
+	}
+	return nil
+}
+
+// catalogued returns the newest entry of the site's catalogue that fits; nil if there is none.
+func (a *application) catalogued(site *inventory.Inventory) (best *inventory.Software) {
+	for i := range site.Software {
+		w := &site.Software[i]
+		offer, err := match.ParseCapability(generate.SoftwareFeature(a.name), w.Version)
+		if strings.EqualFold(w.Name, a.name) && err == nil && a.accepts(offer) && (best == nil || match.CompareVersions(w.Version, best.Version) > 0) {
+			best = w
+		}
+	}
+	return best
+}
+
+func installSteps(w *inventory.Software) (steps []generate.Step) {
+	name := "install " + w.Name + " " + w.Version
+	if w.Install != "" {
+		steps = append(steps, generate.Step{Kind: generate.Install, Name: name, URL: w.Install, Path: "/"})
+	}
+	if w.Execute != "" {
+		steps = append(steps, generate.Step{Kind: generate.Script, Name: name, Language: "sh", Body: []byte(w.Execute), Operation: setup.Install})
+	}
+	return steps
+}
+
+// demand returns the constraints for messages.
+func (a *application) demand() string {
+	var parts []string
+	for _, t := range a.tests {
+		if t.Op != match.AtLeast || t.Value != "0" {
+			parts = append(parts, string(t.Op)+" "+t.Value)
+		}
+	}
+	text := ""
+	if len(parts) > 0 {
+		text = " with a version " + strings.Join(parts, " and ")
+	}
+	if a.preinstalled {
+		text += " in an image that fits"
+	}
+	return text
+}
+
+// remedy suggests a similar name of the site.
+func (a *application) remedy(site *inventory.Inventory) string {
+	var known []string
+	for i := range site.Software {
+		known = append(known, site.Software[i].Name)
+	}
+	for _, image := range site.Images {
+		for feature := range image.Capabilities {
+			if name, ok := strings.CutPrefix(feature, "software."); ok {
+				known = append(known, name)
+			}
+		}
+	}
+	slices.Sort(known)
+	if word := suggest.Word(a.name, known); word != "" && !strings.EqualFold(word, a.name) {
+		return fmt.Sprintf("did you mean %q?", word)
+	}
+	return "ask the operator to add it to the site's software, or install it by a recipe"
+}
+
+// parameters returns what the recipes of the nodes know about the applications.
+func (s *system) parameters() (list []generate.Feature) {
+	seen := map[string]bool{}
+	add := func(name, value string) {
+		if v := setup.Variable(name); value != "" && !seen[v] {
+			seen[v] = true
+			list = append(list, generate.Feature{Name: v, Value: value})
+		}
+	}
+	for i := range s.apps {
+		a := &s.apps[i]
+		for _, name := range []string{"IM_APP_" + strings.ToUpper(a.name), "IM_" + a.name} {
+			add(name+"_VERSION", a.version)
+			add(name+"_PATH", a.path)
+		}
+	}
+	return list
+}

@@ -1,0 +1,192 @@
+package radl
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+)
+
+// Limits of a compilation, since hostile documents have many nodes in few bytes. What is within
+// them is within the limits of package rspec.
+const (
+	maxNodes    = 2000
+	maxSystems  = 100 // with nodes
+	maxNetworks = 250
+	maxElements = 100_000 // of the request, such as constraints and features
+	maxBytes    = 4 << 20 // of texts in the request: recipes, files, parameters, features
+	maxID       = 200     // bytes of the name of a system or network
+)
+
+// Options are what a compilation knows besides the document. The zero value is useful.
+type Options struct {
+	// Site is what the aggregate offers; nil if that is unknown.
+	Site *inventory.Inventory
+	// Earlier are the documents that were compiled for the slice before, in their order.
+	Earlier []*Document
+	// Nodes and Links are the client_ids of the slice's existing nodes and links.
+	Nodes, Links []string
+}
+
+// compiler compiles one document.
+type compiler struct {
+	o        Options
+	problems []rspec.Problem
+	failed   bool
+	// definitions of the document and the earlier ones
+	definitions
+	request generate.Request
+	// networks are those that nodes use, by name; order has their names in the order of use.
+	networks map[string]*network
+	order    []string
+	// systems are those with nodes, by name and manager; systemOrder has them in the order of use.
+	systems     map[[2]string]*system
+	systemOrder []*system
+	deployed    []deployment
+	// existing is the number after the last existing node, and next the number of the next node,
+	// by system.
+	existing, next map[string]int
+	// playbooks and taskFiles are compiled recipes, by name.
+	playbooks, taskFiles map[string]playbook
+	// lines are the lines of the plan by system, once linesOf has filled it.
+	lines map[string][]PlanItem
+	// warned has the unknown roles for which there is a warning.
+	warned map[string]bool
+	// roles are the Ansible roles and collections that nodes with recipes install.
+	roles []role
+	// trials counts the soft groups that the choice of images and types has tried.
+	trials          int
+	elements, bytes int
+}
+
+// Compile returns the request for the document; nil if an error is among the problems.
+func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
+	c := &compiler{
+		o: o, networks: map[string]*network{}, systems: map[[2]string]*system{}, existing: map[string]int{},
+		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
+	}
+	d = c.dropSecrets(d)
+	c.request.Language = "radl"
+	c.define(d)
+	c.number()
+	if !c.failed {
+		c.describe(d)
+		c.planOptions()
+		c.checkRecipes(d)
+		c.deploy(d)
+		c.addLinks()
+	}
+	slices.SortStableFunc(c.problems, func(a, b rspec.Problem) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	if c.failed {
+		return nil, c.problems
+	}
+	return &c.request, c.problems
+}
+
+var isSecret = regexp.MustCompile(`(^|[._])(password|private_key|secret_key|proxy_key)$`).MatchString
+
+// dropSecrets returns d without features that are secrets, and warns about each.
+func (c *compiler) dropSecrets(d *Document) *Document {
+	drop := func(list []Block) []Block {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Features = slices.DeleteFunc(slices.Clone(list[i].Features), func(f Feature) bool {
+				if isSecret(f.Name) {
+					c.warn(f.Place, "give nodes their secrets after they were created", "%s is left out, since every member of the slice can read requests", f.Name)
+				}
+				return isSecret(f.Name)
+			})
+		}
+		return list
+	}
+	cleaned := *d
+	cleaned.Ansibles, cleaned.Networks, cleaned.Systems = drop(d.Ansibles), drop(d.Networks), drop(d.Systems)
+	return &cleaned
+}
+
+// refuse records an error.
+func (c *compiler) refuse(kind rspec.Kind, at Place, remedy, format string, args ...any) {
+	c.failed = true
+	c.problems = append(c.problems, rspec.Problem{Kind: kind, Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// warn records a warning.
+func (c *compiler) warn(at Place, remedy, format string, args ...any) {
+	c.problems = append(c.problems, rspec.Problem{Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// number finds the number of the next node of each system among the existing nodes.
+func (c *compiler) number() {
+	for _, name := range c.o.Nodes {
+		if system, n, ok := splitNode(name); ok {
+			c.existing[system] = max(c.existing[system], n+1)
+		}
+	}
+	c.next = maps.Clone(c.existing)
+}
+
+// describe carries the features of the description and of the ansible sentences.
+func (c *compiler) describe(d *Document) {
+	if d.Description != nil {
+		c.request.Features = append(c.request.Features, carried("description.", d.Description.Features)...)
+	}
+	for i := range d.Ansibles {
+		a := &d.Ansibles[i]
+		c.request.Features = append(c.request.Features, carried("ansible."+a.ID+".", a.Features)...)
+	}
+	c.elements += len(c.request.Features)
+	for _, f := range c.request.Features {
+		c.bytes += len(f.Name) + len(f.Value)
+	}
+}
+
+// carried returns features as texts. Empty ones are left out.
+func carried(prefix string, list []Feature) (all []generate.Feature) {
+	for i := range list {
+		if text := carriedText(&list[i]); text != "" {
+			all = append(all, generate.Feature{Name: prefix + list[i].Name, Value: text})
+		}
+	}
+	return all
+}
+
+// carriedText returns the value of a feature as text, with the comparison if it is not "=".
+func carriedText(f *Feature) string {
+	text := f.Value.String()
+	if f.Op != Equal && f.Op != Contains && text != "" {
+		return f.Op + " " + text
+	}
+	return text
+}
+
+// String returns the value as text: lists with commas, groups as in "name=x, version=1".
+func (v Value) String() string {
+	switch v.Kind {
+	case Number:
+		if v.Unit != "" && !isSizeUnit(v.Unit) {
+			return v.Number + " " + v.Unit
+		}
+		return v.Number + v.Unit
+	case List:
+		return strings.Join(v.List, ",")
+	case Group:
+		var parts []string
+		for i := range v.Group {
+			parts = append(parts, v.Group[i].Name+"="+carriedText(&v.Group[i]))
+		}
+		return strings.Join(parts, ", ")
+	}
+	return v.Text
+}
+
+func isSizeUnit(unit string) bool { return unit != "" && strings.ContainsAny(unit[:1], "BKMGT") }

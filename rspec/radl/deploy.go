@@ -1,0 +1,207 @@
+package radl
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+)
+
+// system is a system with new nodes at one aggregate.
+type system struct {
+	block *Block
+	// manager is the URN of the aggregate; empty for the own one.
+	manager string
+	// site is nil for another aggregate, and if it is unknown.
+	site *inventory.Inventory
+	// node is what all its nodes share.
+	node       generate.Node
+	comments   []string // of the first node, about all
+	interfaces []netInterface
+	apps       []application
+}
+
+// deployment is a deploy sentence.
+type deployment struct {
+	*Deploy
+	system *system
+	first  int // number of the first node
+}
+
+// netInterface is an interface of a system's nodes.
+type netInterface struct {
+	index      int
+	at         Place
+	connection string
+	network    *network
+	fixed      []netip.Prefix
+	names      []string // DNS names, with #N# for the number of the node
+}
+
+// deploy creates the nodes and their ends of links.
+func (c *compiler) deploy(d *Document) {
+	nodes := 0
+	for i := range d.Deploys {
+		s := &d.Deploys[i]
+		// The sum cannot overflow: it stops at the first number that is too large.
+		if nodes += s.Count; s.Count > maxNodes || nodes > maxNodes {
+			c.refuse(rspec.TooBig, s.Place, "deploy fewer, or divide them among several documents", "the document deploys more than %d nodes", maxNodes)
+			return
+		}
+		if s.Count > 0 {
+			next := c.next[s.System]
+			c.deployed = append(c.deployed, deployment{s, c.systemFor(s), next})
+			c.next[s.System] = next + s.Count
+		}
+		if len(c.systems) > maxSystems {
+			c.refuse(rspec.TooBig, s.Place, "divide it among several documents", "the document deploys more than %d systems", maxSystems)
+			return
+		}
+	}
+	c.reserve()
+	c.collectRoles()
+	for _, s := range c.systemOrder {
+		c.addSteps(s)
+	}
+	for _, x := range c.deployed {
+		if !c.hasRoom(x) {
+			return
+		}
+		c.addNodes(x)
+	}
+}
+
+// systemFor returns the system of a deploy sentence at its aggregate.
+func (c *compiler) systemFor(d *Deploy) *system {
+	manager := c.manager(d)
+	key := [2]string{d.System, manager}
+	if s := c.systems[key]; s != nil {
+		return s
+	}
+	s := &system{block: c.systemBlocks[d.System], manager: manager}
+	if manager == "" {
+		s.site = c.o.Site
+	}
+	c.systems[key] = s
+	c.systemOrder = append(c.systemOrder, s)
+	c.checkID("system", s.block)
+	s.interfaces = c.interfacesOf(s.block)
+	for i := range s.interfaces {
+		in := &s.interfaces[i]
+		in.network = c.network(in.connection)
+		c.checkAddresses(in)
+	}
+	c.readSystem(s)
+	return s
+}
+
+// manager returns the URN of the aggregate that a deploy sentence names; empty for the own one.
+func (c *compiler) manager(d *Deploy) string {
+	if d.Cloud == "" {
+		return ""
+	}
+	u := urn.URN{Authority: d.Cloud, Type: urn.Authority, Name: "cm"}
+	if site := c.o.Site; site != nil {
+		if alias, ok := site.Clouds[d.Cloud]; ok {
+			u = alias
+		}
+		for _, own := range append(slices.Clip(site.Managers), site.Manager) {
+			if urn.SameManager(own, u) {
+				return ""
+			}
+		}
+	}
+	if !urn.ValidAuthority(u.Authority) {
+		c.refuse(rspec.BadArgs, d.Place, "name an aggregate, such as example.org", "the cloud %.80q cannot be the name of an authority", d.Cloud)
+	}
+	return u.String()
+}
+
+// hasRoom counts what the nodes of x need, and refuses too many.
+func (c *compiler) hasRoom(x deployment) bool {
+	elements, bytes := x.system.size()
+	c.elements += elements * x.Count
+	c.bytes += bytes * x.Count
+	if c.elements <= maxElements && c.bytes <= maxBytes {
+		return true
+	}
+	c.refuse(rspec.TooBig, x.Place, "deploy fewer nodes, or put long texts into files that the nodes fetch", "the nodes, with their recipes, features and interfaces, take more than %d elements or %d bytes", maxElements, maxBytes)
+	return false
+}
+
+// size returns about how much one node takes in the request.
+func (s *system) size() (elements, bytes int) {
+	n := &s.node
+	elements = 2 + len(n.Require) + len(n.Origin.Features)
+	for _, p := range n.Prefer {
+		elements += 1 + len(p.Constraints)
+	}
+	for _, f := range n.Origin.Features {
+		bytes += len(f.Name) + len(f.Value)
+	}
+	parameters := 0
+	for _, p := range n.Parameters {
+		elements++
+		parameters += len(p.Name) + len(p.Value) + 8
+	}
+	for _, in := range s.interfaces {
+		elements += 4 + len(in.names)
+		for _, name := range in.names {
+			bytes += len(name)
+		}
+	}
+	for i := range n.Steps {
+		step := &n.Steps[i]
+		elements += 1 + len(step.Files)
+		bytes += parameters + len(step.Body) + len(step.URL) + len(step.Path)
+		for _, f := range step.Files {
+			bytes += len(f.Path) + len(f.Body)
+		}
+	}
+	return elements, bytes + len(n.DiskImage) + len(s.block.ID)*(2+2*len(s.interfaces))
+}
+
+// addNodes creates the nodes of x.
+func (c *compiler) addNodes(x deployment) {
+	s := x.system
+	for i := x.first; i < x.first+x.Count; i++ {
+		n := s.node // Steps and others are shared
+		n.ClientID = fmt.Sprintf("%s-%d", s.block.ID, i)
+		n.Origin.Ordinal = i
+		n.Comments, s.comments = s.comments, nil
+		n.Interfaces = make([]generate.Interface, len(s.interfaces))
+		for k := range s.interfaces {
+			n.Interfaces[k] = c.addInterface(&n, &s.interfaces[k], i)
+			if c.failed {
+				return
+			}
+		}
+		c.request.Nodes = append(c.request.Nodes, n)
+	}
+}
+
+// addInterface returns the interface of the node n with the number i, and adds it to its link.
+func (c *compiler) addInterface(n *generate.Node, in *netInterface, i int) generate.Interface {
+	x := generate.Interface{ClientID: fmt.Sprintf("%s:%d", n.ClientID, in.index), Public: in.network.isPublic, Addresses: in.fixed}
+	for _, name := range in.names {
+		x.DNSNames = append(x.DNSNames, strings.ReplaceAll(name, "#N#", fmt.Sprint(i)))
+	}
+	if in.network.prefix.IsValid() && len(in.fixed) == 0 {
+		a, ok := in.network.take()
+		if !ok {
+			f, _ := in.network.block.find("cidr")
+			c.refuse(rspec.TooBig, f.Place, "give it a larger range", "network %.80q: %s has too few addresses for its nodes", in.network.block.ID, in.network.prefix)
+			return x
+		}
+		x.Addresses = []netip.Prefix{a}
+	}
+	n.Public = n.Public || x.Public
+	l := in.network.link(n.Manager)
+	l.Interfaces = append(l.Interfaces, x.ClientID)
+	return x
+}

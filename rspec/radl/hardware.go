@@ -1,0 +1,173 @@
+package radl
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/match"
+)
+
+// constrained are features that are constraints on components and images. Others that begin with
+// gpu., or with disk.0.os. except the credentials, are constraints too.
+var constrained = []string{
+	"cpu.count", "cpu.arch", "cpu.performance", "memory.size", "price", "virtual_system_type", "image_type",
+	"availability_zone", "disk.0.size", "disk.0.free_size",
+}
+
+const (
+	imageURL    = "disk.0.image.url"
+	imageName   = "disk.0.image.name"
+	credentials = "disk.0.os.credentials."
+)
+
+func isConstraint(feature string) bool {
+	return slices.Contains(constrained, feature) || strings.HasPrefix(feature, "gpu.") ||
+		strings.HasPrefix(feature, "disk.0.os.") && !strings.HasPrefix(feature, credentials)
+}
+
+// readSystem reads the features of the system that all its nodes share.
+func (c *compiler) readSystem(s *system) {
+	n, b := &s.node, s.block
+	n.Manager = s.manager
+	n.Origin.ID = b.ID
+	w := generate.Want{}
+	disks := map[int]bool{}
+	for i := range b.Features {
+		f := &b.Features[i]
+		index, rest, isDisk := numbered(f.Name, "disk")
+		_, name, isInterface := numbered(f.Name, "net_interface")
+		switch {
+		case f.Value.String() == "": // as if it was not there
+		case f.Name == "disk.0.applications" || isDisk && rest == "applications":
+			c.readApplication(s, f)
+		case isDisk && index > 0:
+			disks[index] = true
+		case isInterface && slices.Contains(interfaceFeatures, name):
+		case f.Name == "instance_type":
+			w.SliverType = c.line(f)
+		case f.Name == imageURL || f.Name == imageName:
+			w.Images = append(w.Images, c.imagesOf(f)...)
+		case f.Name == "nat_instance":
+			n.NAT = f.Value.Text == "yes"
+		case f.Name == "instance_id":
+			c.warn(f.Place, "leave it out", "instance_id is ignored: the aggregate names the node")
+		case isConstraint(f.Name):
+			if x, ok := c.constraint(f); ok {
+				w.Require = append(w.Require, x)
+			}
+		default:
+			n.Origin.Features = append(n.Origin.Features, generate.Feature{Name: f.Name, Value: carriedText(f)})
+		}
+	}
+	c.readSoft(s)
+	c.addPrograms(s, &w)
+	c.choose(s, w)
+	c.addDisks(s, disks)
+	if _, err := match.New(n.Require, n.Prefer); err != nil {
+		c.refuse(rspec.BadArgs, b.Place, "change or leave out a feature", "system %.80q: %v", b.ID, err)
+	}
+}
+
+// imagesOf returns the names of images in a feature.
+func (c *compiler) imagesOf(f *Feature) (list []string) {
+	list = f.Value.List
+	if f.Value.Kind != List {
+		list = []string{f.Value.Text}
+	}
+	for _, name := range list {
+		if !isWord(name) {
+			c.refuse(rspec.BadArgs, f.Place, "write a URN, a name or an address of at most 256 bytes without blanks", "%s: %.80q is not the name of an image", f.Name, name)
+			return nil
+		}
+	}
+	return list
+}
+
+// line returns the text of a feature, which must be one line.
+func (c *compiler) line(f *Feature) string {
+	text := f.Value.String()
+	if len(text) > match.MaxValue || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		c.refuse(rspec.BadArgs, f.Place, "write one line of text", "the value of %s has control characters or more than %d bytes", f.Name, match.MaxValue)
+	}
+	return strings.TrimSpace(text)
+}
+
+// constraint returns the feature as a constraint.
+func (c *compiler) constraint(f *Feature) (x match.Constraint, ok bool) {
+	x = match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: c.line(f)}
+	if x.Feature == "disk.0.os.flavor" {
+		x.Feature = "disk.0.os.flavour"
+	}
+	if _, err := match.New([]match.Constraint{x}, nil); err != nil {
+		c.refuse(rspec.BadArgs, f.Place, "correct the value", "%v", err)
+		return x, false
+	}
+	return x, true
+}
+
+// readSoft makes preferences of the soft groups, the highest weight first.
+func (c *compiler) readSoft(s *system) {
+	groups := slices.Clone(s.block.Soft)
+	slices.SortStableFunc(groups, func(a, b Soft) int { return b.Weight - a.Weight })
+	for _, g := range groups {
+		p := match.Preference{Weight: min(max(g.Weight, 1), match.MaxWeight)}
+		if p.Weight != g.Weight {
+			c.warn(g.Place, "write a weight from 1 to 1000000", "soft %d: the weight is read as %d", g.Weight, p.Weight)
+		}
+		for i := range g.Features {
+			f := &g.Features[i]
+			if !isConstraint(f.Name) {
+				c.warn(f.Place, "write it outside of the group, or leave it out", "soft %d: %s is ignored, since it is no feature of a component or an image", g.Weight, f.Name)
+			} else if x, ok := c.constraint(f); ok && x.Value != "" {
+				p.Constraints = append(p.Constraints, x)
+			}
+		}
+		if len(p.Constraints) > 0 {
+			s.node.Prefer = append(s.node.Prefer, p)
+		}
+	}
+}
+
+// maxTrials limits the soft groups that Choose tries for all systems: each trial may search all
+// components.
+const maxTrials = 64
+
+// choose chooses the sliver type and the image. Soft groups that fit take part, so that the image
+// is one for which their preferences count.
+func (c *compiler) choose(s *system, w generate.Want) {
+	hard := w.Require
+	best := generate.Choose(s.site, w)
+	if s.site != nil && len(w.Images) == 0 && c.runsAnsible(s.block.ID) {
+		try := w
+		try.Require = append(slices.Clip(w.Require), match.Constraint{Feature: generate.SoftwareFeature("ansible"), Op: match.AtLeast, Value: "0"})
+		if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
+			w, best = try, choice
+		}
+	}
+	if best.DiskImage != "" && len(w.Images) == 0 {
+		for _, p := range s.node.Prefer {
+			if c.trials++; c.trials > maxTrials {
+				break
+			}
+			try := w
+			try.Require = slices.Concat(w.Require, p.Constraints)
+			if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
+				w, best = try, choice
+			}
+		}
+	}
+	n := &s.node
+	n.SliverType, n.DiskImage = best.SliverType, best.DiskImage
+	for _, x := range hard {
+		if slices.Contains(best.Require, x) {
+			n.Require = append(n.Require, x)
+		}
+	}
+	for _, text := range best.Comments {
+		s.comments = append(s.comments, "system "+s.block.ID+": "+text)
+	}
+	c.install(s, best)
+}

@@ -1,0 +1,176 @@
+package radl
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/setup"
+)
+
+// role is an Ansible role or collection.
+type role struct {
+	isCollection bool
+	// source is a URL; empty for a name in Ansible Galaxy.
+	source, name, version string
+}
+
+// Folders in which Ansible finds what all users of a node have.
+const (
+	rolesFolder       = "/etc/ansible/roles"
+	collectionsFolder = "/usr/share/ansible/collections"
+)
+
+// roleOf reads the name of an application such as ansible.roles.alice.web,v1.0 or
+// ansible.roles.git+https://example.org/web|web.
+func roleOf(application string) (r role, ok bool) {
+	text, isRole := strings.CutPrefix(application, "ansible.roles.")
+	if !isRole {
+		text, isRole = strings.CutPrefix(application, "ansible.modules.") // the old spelling
+	}
+	if !isRole {
+		if text, r.isCollection = strings.CutPrefix(application, "ansible.collections."); !r.isCollection {
+			return r, false
+		}
+	}
+	source, name, isNamed := strings.Cut(text, "|")
+	if !strings.Contains(source, "://") {
+		r.name, r.version, _ = strings.Cut(text, ",")
+		if r.isCollection && r.version == "" {
+			r.name, r.version, _ = strings.Cut(text, ":")
+		}
+		return r, true
+	}
+	if isNamed {
+		r.name, r.version, _ = strings.Cut(name, ",")
+	}
+	if base, version, ok := strings.Cut(source, ","); ok && r.version == "" {
+		source, r.version = base, version
+	}
+	r.source = source
+	if r.name == "" {
+		r.name = path.Base(strings.TrimSuffix(source, "/"))
+		for _, ending := range []string{".git", ".gz", ".tgz", ".tar"} {
+			r.name = strings.TrimSuffix(r.name, ending)
+		}
+	}
+	return r, true
+}
+
+// collectRoles collects the roles of all systems with nodes: every node that runs recipes gets
+// all, since a system may state the roles for the others.
+func (c *compiler) collectRoles() {
+	names := map[string]bool{}
+	add := func(b *Block) {
+		for i := range b.Features {
+			f := &b.Features[i]
+			if _, rest, ok := numbered(f.Name, "disk"); !ok || rest != "applications" {
+				continue
+			}
+			if r, ok := roleOf(groupText(f, "name")); ok {
+				if r.version == "" {
+					r.version = groupText(f, "version")
+				}
+				if key := r.name + "|" + r.source; !names[key] {
+					names[key] = true
+					c.addRole(f, r)
+				}
+			}
+		}
+	}
+	for _, s := range c.systemOrder {
+		add(s.block)
+	}
+	for _, id := range sorted(c.existing) {
+		if b := c.systemBlocks[id]; b != nil {
+			add(b)
+		}
+	}
+}
+
+// groupText returns the text of a feature inside of "contains".
+func groupText(f *Feature, name string) string {
+	for i := range f.Value.Group {
+		if g := &f.Value.Group[i]; g.Name == name {
+			return g.Value.String()
+		}
+	}
+	return ""
+}
+
+// addRole refuses a role that the nodes cannot fetch.
+func (c *compiler) addRole(f *Feature, r role) {
+	if !isWord(r.name) || r.source != "" && !isWord(r.source) || r.version != "" && !isWord(r.version) {
+		c.refuse(rspec.BadArgs, f.Place, "write a name such as ansible.roles.NAME, or ansible.roles.URL|NAME", "%.80q is not the name of an Ansible role or collection", groupText(f, "name"))
+		return
+	}
+	c.roles = append(c.roles, r)
+	if c.anyAnsible() && c.o.Site != nil && c.o.Site.OutsideAccess == inventory.No && c.catalogue(r) == "" {
+		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible role %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name)
+	}
+}
+
+// catalogue returns the URL of a role in the site's catalogue; empty if it has none.
+func (c *compiler) catalogue(r role) string {
+	if c.o.Site == nil {
+		return ""
+	}
+	if url := c.o.Site.Galaxy[r.source]; url != "" {
+		return url
+	}
+	return c.o.Site.Galaxy[r.name]
+}
+
+// anyAnsible reports whether a system with new nodes runs recipes.
+func (c *compiler) anyAnsible() bool {
+	return slices.ContainsFunc(c.systemOrder, func(s *system) bool { return c.runsAnsible(s.block.ID) })
+}
+
+// rolesStep returns the step that installs all roles on a node.
+func (c *compiler) rolesStep() generate.Step {
+	var text strings.Builder
+	text.WriteString("set -e\n")
+	for _, r := range c.roles {
+		url := c.catalogue(r)
+		kind, folder, options := "role", rolesFolder, ""
+		what := r.name
+		if r.isCollection {
+			kind, folder = "collection", collectionsFolder
+		}
+		switch {
+		case url != "" && r.isCollection:
+			what = url
+		case url != "":
+			what = url + ",," + r.name
+		case r.source != "" && r.isCollection:
+			what = r.source
+		case r.source != "":
+			what = r.source + "," + r.version + "," + r.name
+		case r.version != "" && r.isCollection:
+			what += ":" + r.version
+		case r.version != "":
+			what += "," + r.version
+		}
+		if url != "" {
+			options = " --no-deps" // the catalogue has them under their own names
+		}
+		text.WriteString("ansible-galaxy " + kind + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
+	}
+	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: setup.Install}
+}
+
+// quote quotes a word for sh.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// checkRoles warns about roles that the recipe r uses and no application names.
+func (c *compiler) checkRoles(r *Recipe, p playbook) {
+	for _, name := range p.roles {
+		if known := slices.ContainsFunc(c.roles, func(x role) bool { return x.name == name }); !known && !c.warned[name] {
+			c.warned[name] = true
+			c.warn(r.Place, "add disk.0.applications contains (name='ansible.roles."+cut(name)+"')", "recipe %.80q uses the role %.80q, which is not among the applications", r.ID, name)
+		}
+	}
+}
