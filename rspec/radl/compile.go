@@ -3,7 +3,6 @@ package radl
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		o: o, networks: map[string]*network{}, systems: map[[2]string]*system{}, existing: map[string]int{},
 		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
 	}
-	d = c.dropSecrets(d)
+	d, c.problems = d.WithoutSecrets()
 	c.request.Language = "radl"
 	c.define(d)
 	c.number()
@@ -91,27 +90,6 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		return nil, c.problems
 	}
 	return &c.request, c.problems
-}
-
-var isSecret = regexp.MustCompile(`(^|[._])(password|private_key|secret_key|proxy_key)$`).MatchString
-
-// dropSecrets returns d without features that are secrets, and warns about each.
-func (c *compiler) dropSecrets(d *Document) *Document {
-	drop := func(list []Block) []Block {
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].Features = slices.DeleteFunc(slices.Clone(list[i].Features), func(f Feature) bool {
-				if isSecret(f.Name) {
-					c.warn(f.Place, "give nodes their secrets after they were created", "%s is left out, since every member of the slice can read requests", f.Name)
-				}
-				return isSecret(f.Name)
-			})
-		}
-		return list
-	}
-	cleaned := *d
-	cleaned.Ansibles, cleaned.Networks, cleaned.Systems = drop(d.Ansibles), drop(d.Networks), drop(d.Systems)
-	return &cleaned
 }
 
 // refuse records an error.

@@ -1,0 +1,138 @@
+package radl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"patchbay/rspec"
+	"patchbay/rspec/radl"
+)
+
+var ignorePlaces = cmp.Options{
+	cmpopts.IgnoreTypes(radl.Place{}), cmpopts.IgnoreFields(radl.Recipe{}, "TextLine"), cmpopts.EquateEmpty(),
+}
+
+func TestParseAccepts(t *testing.T) {
+	for _, tt := range []struct{ rule, text string }{
+		{"R3 empty", ""},
+		{"R3 only a comment", "# nothing\n\n  # here"},
+		{"R3 no nodes", "system x ()\ndeploy x 0"},
+		{"R1 node", "system node (memory.size >= 512M)\ndeploy node 2"},
+		{"R4 ports", "network n (outbound = 'yes' and outports = '8899/tcp,22/udp,9000:9100,0.0.0.0/24-8899,8080-80,8080/tcp-80/tcp,1/icmp')"},
+		{"R4 no ports", "network n (outports = '')"},
+		{"R7 double quotes", `system s (disk.0.os.name = "linux" and disk.0.applications contains (name="ansible.roles.a.b"))`},
+		{"R8 arrow", "system s (cpu.count => 2)"},
+		{"R15 only disk 1", "system s (disk.1.size = 1GB and disk.1.device = 'hdc' and disk.1.fstype = 'ext4' and disk.1.mount_path = '/mnt/disk1')"},
+		{"commas in contains", "system s (disk.0.applications contains (name='x', version='1', preinstalled='yes'))"},
+		{"soft groups", "system s (cpu.count >= 1 and soft 100 (cpu.arch='x86_64' and memory.size >= 1G) and soft 50 (disk.0.os.name = 'windows'))"},
+		{"intervals", "system s (cpu.count >= 1 and cpu.count >= 5 and cpu.count >= 0)"},
+		{"equal and bound", "system s (cpu.count = 1 and cpu.count >= 0)"},
+		{"a point", "system s (cpu.count >= 5 and cpu.count <= 5)"},
+		{"equal texts", "system s (disk.0.os.name = 'linux' and disk.0.os.name = 'linux')"},
+		{"strict", "system s (cpu.count > 1 and cpu.count < 3 and disk.0.os.version >= '12.04')"},
+		{"references", "network net\nsystem big (net_interface.0.connection = 'net')\nconfigure c\ndeploy big 1"},
+		{"lists", "system s (disk.0.image.url = ['one://h/1', 'ost://h/2'])"},
+		{"escaped quote", `description d (name = 'it\'s' and path = 'C:\x')`},
+		{"recipe with # and mixed quotes", "configure c (\n@begin\n---\n# no comment of RADL\n- tasks:\n  - debug: msg=\"it's\"\n@end\n)\nsystem c ()\ndeploy c 1"},
+		{"empty recipe", "configure c ()"},
+		{"contextualize", "contextualize 1200 (\noption ansible_version = '2.14'\nsystem a configure b step 1\nsystem a configure c step 2 with Ansible\nsystem a configure d with cloud-init\n)\ncontextualize ()"},
+		{"no YAML for cloud-init", "configure c (\n@begin\n#!/bin/sh\n\techo: {\n@end\n)\ncontextualize (system s configure c with cloud_init)"},
+		{"clouds", "system s ()\ndeploy s 1 cloud_id\ndeploy s 1"},
+		{"price", "system s (price <= 1.5 and cpu.performance >= 20 ECU)"},
+	} {
+		d, problems := radl.Parse([]byte(tt.text), nil)
+		if d == nil {
+			t.Errorf("%s: %v", tt.rule, rspec.Lines(problems))
+			continue
+		}
+		again, problems := radl.Parse(d.Text(), nil)
+		if diff := cmp.Diff(d, again, ignorePlaces); again == nil || diff != "" {
+			t.Errorf("%s: text\n%s\n%v\n%s", tt.rule, d.Text(), rspec.Lines(problems), diff)
+		}
+		inJSON, problems := radl.Parse(d.JSON(), nil)
+		if inJSON == nil || string(inJSON.JSON()) != string(d.JSON()) {
+			t.Errorf("%s: JSON\n%s\n%v", tt.rule, d.JSON(), rspec.Lines(problems))
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tt := range []struct{ rule, text, want string }{ // want: "LINE:COLUMN part of the message" for each problem
+		{"R5 protocols", "network n (outports = '8899/tcp-8899/udp')", "1:12 protocols of both sides differ"},
+		{"R5 letter", "network n (outports = '8899a-8899')", "1:12 not a port"},
+		{"R5 range mapped", "network n (outports = '1:10-20')", "1:12 a range cannot be mapped"},
+		{"R5 reversed", "network n (outports = '10:1')", "1:12 ends before it begins"},
+		{"R5 too large", "network n (outports = '99999')", "1:12 not a port from 1 to 65535"},
+		{"R6 empty interval names both lines", "# a\nsystem s (\n  cpu.count >= 1 and\n  cpu.count <= 0)", "4:3 cpu.count >= 1, in line 3, and cpu.count <= 0"},
+		{"different points", "system s (cpu.count = 1 and cpu.count = 2)", "1:29 no value satisfies"},
+		{"R8 sign", "system s (cpu.count >= -1)", "1:24 numbers have no sign"},
+		{"different texts", "system s (disk.0.os.name = 'linux' and\ndisk.0.os.name = 'windows')", "2:1 but 'linux' in line 1"},
+		{"R16 three mistakes", "system a (net_interface.0.connection = 'n' and net_interface.2.connection = 'n')\nsystem b (net_interface.0.dns_name = 'x')\nsystem c (net_interface.0.connection = 'm')\nnetwork n ()",
+			"1:48 no net_interface.1;2:11 has no connection;3:11 there is no network \"m\""},
+		{"R26 dots", "system node (\n cpu.count>=1 and\n ...\n)", "3:2 where a feature must begin"},
+		{"R27 trailing and", "system s (disk.1.image.url = 'x' and)", "1:34 no feature after the last and"},
+		{"R28 ansible_host", "system s (ansible_host = 'x')", "1:11 there is no ansible \"x\""},
+		{"deploy a fraction", "system s ()\ndeploy s 1.5", "2:10 is \"1.5\""},
+		{"keyword as id", "system deploy ()", "1:8 in place of the id"},
+		{"misspelled keyword", "sytem s ()", "1:1 did you mean system?"},
+		{"several mistakes", "sytem s ()\nnetwork n (outbound = 'maybe')\ndeploy", "1:1 system;2:12 use yes, no;3:7 the id"},
+		{"duplicate", "network n ()\nnetwork n ()", "2:1 the first is in line 1"},
+		{"unquoted version", "system s (disk.0.os.version = 12.04)", "1:11 write '12.04'"},
+		{"unquoted text", "system s (cpu.arch = x86_64)", "1:22 without quotes"},
+		{"number in quotes", "system s (cpu.count = '2')", "1:11 without quotes"},
+		{"text compared", "system s (cpu.arch > 'i686')", "1:11 compared with >"},
+		{"weak password", "system s (disk.0.os.credentials.new.password = 'weak')", "1:11 too weak"},
+		{"unit of a count", "system s (cpu.count = 2G)", "1:11 without a unit"},
+		{"recipe without end", "configure c (\n@begin\n- a", "2:1 without @end"},
+		{"recipe that is no YAML", "configure c (\n@begin\n- a: b: c\n@end\n)", "3:1 is not YAML"},
+		{"option", "contextualize (option x = '1')", "1:23 only option"},
+		{"tool", "contextualize (system a configure b with puppet)", "1:42 not a tool"},
+		{"JSON", "[\n {\"class\": \"deploy\",\n \"system\": 5}]", "3:12 write a text;2:2 no \"system\""},
+		{"JSON number", `[{"class":"system","id":"s","cpu.count_min":-1}]`, "1:45 number -1"},
+		{"JSON syntax", "[\n{\"class\": \"x\",}]", "2:15 cannot read"},
+		{"JSON class", `[{"class":"vm","id":"s"}]`, "1:2 class \"vm\""},
+		{"not UTF-8", "system s\xff ()", "0:0 UTF-8"},
+	} {
+		d, problems := radl.Parse([]byte(tt.text), nil)
+		if d != nil {
+			t.Errorf("%s: accepted", tt.rule)
+			continue
+		}
+		all := strings.Join(rspec.Lines(problems), "; ")
+		for want := range strings.SplitSeq(tt.want, ";") {
+			at, message, _ := strings.Cut(want, " ")
+			found := false
+			for _, p := range problems {
+				found = found || at == place(p) && strings.Contains(p.Text(), strings.ReplaceAll(message, "'linux'", `"linux"`))
+			}
+			if !found {
+				t.Errorf("%s: no problem %q in: %s %s", tt.rule, want, place(problems[0]), all)
+			}
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	const text = "system node (\n cpu.count = @input.CPUs@ and\n disk.0.os.name = '@input.os@' and memory.size >= @input.mem@)\ndeploy node @input.NumNodes@"
+	if diff := cmp.Diff([]string{"CPUs", "os", "mem", "NumNodes"}, radl.Parameters([]byte(text))); diff != "" {
+		t.Error(diff)
+	}
+	d, problems := radl.Parse([]byte(text), map[string]string{"CPUs": "4", "NumNodes": "3", "os": "lin'ux", "mem": "1 g"})
+	if d != nil || len(problems) != 1 || !strings.Contains(problems[0].Msg, "lin'ux") {
+		t.Errorf("a quote in a value: %v", problems)
+	}
+	d, problems = radl.Parse([]byte(text), map[string]string{"CPUs": "4", "NumNodes": "3", "os": "linux", "mem": "1 g"})
+	if d == nil || d.Systems[0].Features[0].Value.Number != "4" || d.Systems[0].Features[2].Value.Unit != "G" || d.Deploys[0].Count != 3 {
+		t.Errorf("R9: %+v %v", d, problems)
+	}
+	_, problems = radl.Parse([]byte(text), nil)
+	if len(problems) != 1 || !strings.Contains(problems[0].Text(), "no values are given for CPUs, os, mem, NumNodes; give each one, such as --set CPUs=VALUE") || problems[0].Line != 2 {
+		t.Errorf("R9 without values: %v", rspec.Lines(problems))
+	}
+}
+
+func place(p rspec.Problem) string { return fmt.Sprintf("%d:%d", p.Line, p.Column) }

@@ -1,0 +1,65 @@
+package radl
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"patchbay/rspec"
+)
+
+var isSecret = regexp.MustCompile(`(?i)(^|[._])(password|passwd|passphrase|private_key|secret_key|secret|token|proxy_key)$`).MatchString
+
+// WithoutSecrets returns the document without passwords, private keys and the like, and a warning
+// for each. Every member of a slice can read requests and manifests. Texts of recipes stay.
+func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
+	var dropped []rspec.Problem
+	var clean func(list []Feature) []Feature
+	clean = func(list []Feature) []Feature {
+		var kept []Feature
+		for _, f := range list {
+			text, password := withoutPassword(f)
+			if isSecret(f.Name) || password {
+				dropped = append(dropped, rspec.Problem{
+					Line: f.Line, Column: f.Column, Msg: "the secret in " + cut(f.Name) + " is left out, since every member of the slice can read requests",
+					Remedy: "give nodes their secrets after they were created",
+				})
+				if !password {
+					continue
+				}
+				f.Value.Text = text
+			}
+			f.Value.Group = clean(f.Value.Group)
+			kept = append(kept, f)
+		}
+		return kept
+	}
+	blocks := func(list []Block) []Block {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].Features = clean(list[i].Features)
+			list[i].Soft = slices.Clone(list[i].Soft)
+			for j := range list[i].Soft {
+				list[i].Soft[j].Features = clean(list[i].Soft[j].Features)
+			}
+		}
+		return list
+	}
+	c := *d
+	if d.Description != nil {
+		c.Description = &blocks([]Block{*d.Description})[0]
+	}
+	c.Ansibles, c.Networks, c.Systems = blocks(d.Ansibles), blocks(d.Networks), blocks(d.Systems)
+	return &c, dropped
+}
+
+// withoutPassword returns the text of a feature proxy_host without the password in
+// user:password@host.
+func withoutPassword(f Feature) (text string, had bool) {
+	at := strings.LastIndexByte(f.Value.Text, '@')
+	if f.Name != "proxy_host" || at < 0 {
+		return "", false
+	}
+	user, _, had := strings.Cut(f.Value.Text[:at], ":")
+	return user + f.Value.Text[at:], had
+}
