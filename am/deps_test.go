@@ -60,7 +60,7 @@ const allowedImports = `
 4  rspec/generate                   inventory rspec/match schemas
 5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 5  rspec/blueprint
-6  rspec/compile                    inventory rspec
+6  rspec/compile                    inventory rspec rspec/generate rspec/radl
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup

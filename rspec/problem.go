@@ -70,8 +70,10 @@ func Lines(list []Problem) []string {
 	return out
 }
 
-func mergeByLine(a, b []Problem) []Problem {
-	all := slices.Concat(a, b)
+func mergeByLine(a, b []Problem) []Problem { return ByLine(slices.Concat(a, b)) }
+
+// ByLine sorts problems by their places, and returns them.
+func ByLine(all []Problem) []Problem {
 	slices.SortStableFunc(all, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -86,6 +88,13 @@ type RequestError struct {
 	Problems []Problem
 	// More counts further problems.
 	More int
+}
+
+// NewRequestError returns the refusal for the mistakes among the problems; nil if all are remarks.
+func NewRequestError(all []Problem) *RequestError {
+	mistakes := slices.DeleteFunc(ByLine(slices.Clone(all)), Problem.IsRemark)
+	kept := min(len(mistakes), maxProblems)
+	return newRequestError(mistakes[:kept], len(mistakes)-kept)
 }
 
 const maxShown = 10

@@ -1,8 +1,14 @@
 package compile
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
+
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/radl"
 )
 
 // Languages.
@@ -10,6 +16,9 @@ const (
 	RADL      = "radl"
 	Blueprint = "blueprint"
 )
+
+// MaxSource is the maximum size of a source in bytes.
+const MaxSource = 1 << 20
 
 // Options are what a compilation knows besides the source. The zero value is useful.
 type Options struct {
@@ -24,8 +33,6 @@ type Options struct {
 	Earlier [][]byte
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
-	// Library has folders with further types of blueprints, as file systems.
-	Library string
 }
 
 // Result is a compiled source.
@@ -35,6 +42,120 @@ type Result struct {
 	// Source is the source without secrets. Parameters are replaced in it if it differs from
 	// the source as given.
 	Source []byte
+	// Nodes and Links are the client_ids of the request's nodes and links.
+	Nodes, Links []string
 	// Remarks are warnings.
 	Remarks []rspec.Problem
+}
+
+// Error is the refusal of a source.
+type Error struct {
+	// Problems has all mistakes and warnings, by line.
+	Problems []rspec.Problem
+	refusal  *rspec.RequestError
+}
+
+// Error lists the first mistakes on one line.
+func (e *Error) Error() string { return e.refusal.Error() }
+
+// Unwrap returns the mistakes as the refusal of a request.
+func (e *Error) Unwrap() error { return e.refusal }
+
+// newError returns nil if all problems are warnings.
+func newError(all []rspec.Problem) error {
+	if refusal := rspec.NewRequestError(all); refusal != nil {
+		return &Error{all, refusal}
+	}
+	return nil
+}
+
+// Language returns the language of a text by its content; empty for RSpecs and other texts.
+func Language(text []byte) string {
+	switch {
+	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
+		return ""
+	case radl.IsRADL(text):
+		return RADL
+	}
+	return ""
+}
+
+// Missing returns the names of parameters that a source uses and o does not have.
+func Missing(text []byte, o Options) []string {
+	if o.language(text) != RADL || len(text) > MaxSource {
+		return nil
+	}
+	return slices.DeleteFunc(radl.Parameters(text), func(name string) bool {
+		_, given := o.Parameters[name]
+		return given
+	})
+}
+
+func (o Options) language(text []byte) string {
+	if o.Language != "" {
+		return o.Language
+	}
+	return Language(text)
+}
+
+// Check returns the mistakes of the text itself, as Compile returns them.
+func Check(text []byte, o Options) error {
+	_, problems := parse(text, o)
+	return newError(problems)
+}
+
+// document is a source that was read.
+type document interface {
+	// safe returns the source without secrets as text, or nil if it has none.
+	safe() (source []byte, problems []rspec.Problem)
+	compile(Options) (*generate.Request, []rspec.Problem)
+}
+
+// parse returns nil if an error is among the problems.
+func parse(text []byte, o Options) (document, []rspec.Problem) {
+	if len(text) > MaxSource {
+		return nil, []rspec.Problem{{Kind: rspec.TooBig, Msg: fmt.Sprintf("the source has more than %d bytes", MaxSource), Remedy: "divide it, or put large files on a web server"}}
+	}
+	switch o.language(text) {
+	case RADL:
+		return parseRADL(text, o)
+	case "":
+		return nil, []rspec.Problem{{Kind: rspec.BadArgs, Msg: "the text is neither RADL nor a blueprint", Remedy: "RADL begins with a keyword such as network or system, a blueprint has components"}}
+	}
+	return nil, []rspec.Problem{{Kind: rspec.Unsupported, Msg: fmt.Sprintf("the language %.80q is unknown", o.Language), Remedy: "write radl"}}
+}
+
+// Compile returns the request for a source. It fails with an *Error if the source has mistakes.
+// Package rspec accepts every request that Compile returns.
+func Compile(text []byte, o Options) (*Result, error) {
+	d, problems := parse(text, o)
+	if err := newError(problems); err != nil {
+		return nil, err
+	}
+	source, more := d.safe()
+	problems = append(problems, more...)
+	request, more := d.compile(o)
+	problems = rspec.ByLine(append(problems, more...))
+	if err := newError(problems); err != nil {
+		return nil, err
+	}
+	from := "no site is known, so images and sliver types are left to the aggregate"
+	if o.Site != nil {
+		from = "compiled for the site " + o.Site.Authority
+	}
+	request.Comments = append([]string{from}, request.Comments...)
+	r := &Result{Request: request.Write(), Source: source, Remarks: problems}
+	if source == nil {
+		r.Source = text
+	}
+	if _, err := rspec.ParseRequest(r.Request, rspec.ReadOptions{CopyCrossLinks: true}); err != nil {
+		return nil, fmt.Errorf("the compiled request is invalid, which is a bug of this program; please report it: %w", err)
+	}
+	for i := range request.Nodes {
+		r.Nodes = append(r.Nodes, request.Nodes[i].ClientID)
+	}
+	for i := range request.Links {
+		r.Links = append(r.Links, request.Links[i].ClientID)
+	}
+	return r, nil
 }

@@ -1,5 +1,8 @@
 // Package compile compiles RADL and blueprints to request RSpecs.
 //
+//	source ── Language ──> parse ──> without secrets ──> compile ──> request RSpec
+//	   └── mistakes and warnings, with their places in the source
+//
 // Language finds the language of a text from its content. Compile returns the request, the source
-// without secrets, and all mistakes and warnings with their places in the source.
+// without secrets, and the warnings, or an *Error with all mistakes.
 package compile

@@ -1,0 +1,47 @@
+package compile
+
+import (
+	"fmt"
+
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/radl"
+)
+
+// radlDocument is a document with the earlier ones of its slice.
+type radlDocument struct {
+	*radl.Document
+	earlier []*radl.Document
+	cleaned *radl.Document
+}
+
+func parseRADL(text []byte, o Options) (document, []rspec.Problem) {
+	d, problems := radl.Parse(text, o.Parameters)
+	if d == nil {
+		return nil, problems
+	}
+	r := &radlDocument{Document: d, cleaned: d}
+	for i, text := range o.Earlier {
+		before, wrong := radl.Parse(text, o.Parameters)
+		if before == nil {
+			err := newError(wrong)
+			problems = append(problems, rspec.Problem{Kind: rspec.BadArgs, Msg: fmt.Sprintf("the earlier source %d has mistakes: %v", i+1, err), Remedy: "give it as it was when it was compiled"})
+			continue
+		}
+		r.earlier = append(r.earlier, before)
+	}
+	return r, problems
+}
+
+func (r *radlDocument) safe() ([]byte, []rspec.Problem) {
+	cleaned, removed := r.WithoutSecrets()
+	r.cleaned = cleaned
+	if len(removed) == 0 {
+		return nil, nil
+	}
+	return cleaned.Text(), removed
+}
+
+func (r *radlDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
+	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links})
+}
