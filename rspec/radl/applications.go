@@ -71,14 +71,17 @@ func versionTests(feature, op, version string) []match.Constraint {
 	return []match.Constraint{{Feature: feature, Op: match.AtLeast, Value: version}, {Feature: feature, Op: match.Less, Value: version[:i] + strconv.FormatInt(last+1, 10)}}
 }
 
-// accepts reports whether the version satisfies the constraints of a.
-func (a *application) accepts(offer match.Capability) bool {
+// newest returns the newest version of an offer that satisfies the constraints of a.
+func (a *application) newest(offer match.Capability) (version string, ok bool) {
 	requirements, err := match.New(a.tests, nil)
 	if err != nil {
-		return false
+		return "", false
 	}
-	_, ok := requirements.Match(func(string) (match.Capability, bool) { return offer, true })
-	return ok
+	grant, ok := requirements.Match(func(string) (match.Capability, bool) { return offer, true })
+	if !ok {
+		return "", false
+	}
+	return grant.Values[0].Value, true
 }
 
 // addPrograms adds to w what the image should have, or must have.
@@ -108,8 +111,8 @@ func (c *compiler) install(s *system, choice generate.Choice) {
 		feature := generate.SoftwareFeature(a.name)
 		s.node.Require = slices.DeleteFunc(s.node.Require, func(x match.Constraint) bool { return x.Feature == feature })
 		if image != nil {
-			if offer, ok := image.Capabilities[feature]; ok && a.accepts(offer) {
-				a.version = offer.Values()[0]
+			if version, ok := a.newest(image.Capabilities[feature]); ok {
+				a.version = version
 				s.comments = append(s.comments, fmt.Sprintf("application %s: image %s has %s", a.name, image.Name, a.version))
 				continue
 			}
@@ -143,8 +146,11 @@ func imageOf(site *inventory.Inventory, choice generate.Choice) *inventory.Image
 func (a *application) catalogued(site *inventory.Inventory) (best *inventory.Software) {
 	for i := range site.Software {
 		w := &site.Software[i]
+		if !strings.EqualFold(w.Name, a.name) || best != nil && match.CompareVersions(w.Version, best.Version) < 0 {
+			continue
+		}
 		offer, err := match.ParseCapability(generate.SoftwareFeature(a.name), w.Version)
-		if strings.EqualFold(w.Name, a.name) && err == nil && a.accepts(offer) && (best == nil || match.CompareVersions(w.Version, best.Version) > 0) {
+		if _, ok := a.newest(offer); ok && err == nil {
 			best = w
 		}
 	}

@@ -123,7 +123,7 @@ func (c *compiler) checkFixed() {
 			for _, a := range in.fixed {
 				key := address{in.network, a.Addr()}
 				if x.first+x.Count > 1 || used[key] {
-					c.refuse(rspec.BadArgs, x.Place, "leave the address out, and give the network a cidr", "several nodes of system %.80q or others would have the address %s", x.System, a.Addr())
+					c.refuse(rspec.BadArgs, x.Place, "leave the address out, and give the network a cidr", "several nodes would have the address %s", a.Addr())
 				}
 				used[key] = true
 				in.network.taken[a.Addr()] = true

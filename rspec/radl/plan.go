@@ -79,6 +79,9 @@ func (c *compiler) addSteps(s *system) {
 			bodies = append(bodies, r.Text)
 		default:
 			p := c.playbook(r, item.Place)
+			if len(p.body) == 0 {
+				continue
+			}
 			c.checkRoles(r, p)
 			n.Steps = append(n.Steps, generate.Step{Kind: generate.Script, Name: "configure " + r.ID, Stage: item.Step, Language: "ansible", Body: p.body, Files: p.files})
 			if len(p.body) > maxBody {

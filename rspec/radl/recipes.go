@@ -40,8 +40,8 @@ func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	p := playbook{}
 	s, err := parseSource(r.Text)
 	switch {
-	case errors.Is(err, io.EOF):
-		return p
+	case errors.Is(err, io.EOF), err == nil && len(s.root.Content) == 0:
+		return p // no play
 	case err != nil:
 		remedy := "write a list of plays, each with tasks or roles"
 		if errors.Is(err, errNotList) {

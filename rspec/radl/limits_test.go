@@ -1,0 +1,78 @@
+package radl_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"patchbay/rspec"
+	"patchbay/rspec/radl"
+)
+
+// TestCompileLimits requires that hostile documents are refused with their reason.
+func TestCompileLimits(t *testing.T) {
+	v := inventoryOf(t, "")
+	repeat := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	long := strings.Repeat("x", 60<<10)
+	for _, tt := range []struct {
+		rule, source string
+		kind         rspec.Kind
+		problem      string
+	}{
+		{"nodes of one sentence", "system x ()\ndeploy x 1000000000", rspec.TooBig, "line 2: the document deploys more than 2000 nodes"},
+		{"nodes of several sentences", "system x ()\ndeploy x 2000\ndeploy x 1", rspec.TooBig, "line 3: the document deploys more than 2000 nodes"},
+		{"long recipes on many nodes", recipe("x", "- tasks: []\n# "+long) + "system x ()\ndeploy x 2000", rspec.TooBig, "the nodes, with their recipes, features and interfaces, take more than"},
+		{"many features on many nodes", "system x (" + repeat(1000, "f%d = 'x' and ") + "y = 'x')\ndeploy x 2000", rspec.TooBig, "take more than"},
+		{"many interfaces on many nodes", "network n ()\nsystem x (" + repeat(500, "net_interface.%d.connection = 'n' and ") + "y = 'x')\ndeploy x 2000", rspec.TooBig, "take more than"},
+		{"a long recipe", recipe("x", "- tasks: []\n# "+long+long) + "system x ()\ndeploy x 1", rspec.TooBig, "line 1: recipe \"x\" has more than 65536 bytes"},
+		{"many systems", repeat(101, "system x%[1]d ()\ndeploy x%[1]d 1\n"), rspec.TooBig, "line 202: the document deploys more than 100 systems"},
+		{"many networks", repeat(251, "network n%d ()\n") + "system x (" + repeat(251, "net_interface.%[1]d.connection = 'n%[1]d' and ") + "y = 'x')\ndeploy x 1", rspec.TooBig, "the nodes use more than 250 networks"},
+		{"many constraints", "system x (" + repeat(65, "gpu.f%d = 'x' and ") + "y = 'x')\ndeploy x 1", rspec.BadArgs, "65 constraints are too many"},
+		{"a long name", "system " + strings.Repeat("x", 300) + " ()\ndeploy " + strings.Repeat("x", 300) + " 1", rspec.TooBig, "has more than 200 bytes"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			d, problems := radl.Parse([]byte(tt.source), nil)
+			if d == nil {
+				t.Fatal(rspec.Lines(problems))
+			}
+			r, problems := radl.Compile(d, radl.Options{Site: v})
+			if r != nil {
+				t.Fatal("it is compiled")
+			}
+			for _, p := range problems {
+				if p.Kind == tt.kind && strings.Contains(p.String(), tt.problem) {
+					return
+				}
+			}
+			t.Errorf("problems %q, want %q", rspec.Lines(problems), tt.problem)
+		})
+	}
+}
+
+// BenchmarkCompile compiles 1,000 nodes with networks, images, recipes and disks.
+func BenchmarkCompile(b *testing.B) {
+	v := inventoryOf(b, "")
+	source := `network pub (outbound = 'yes')
+network priv (cidr = '10.0.*.0/20')
+system front (net_interface.0.connection = 'pub' and net_interface.1.connection = 'priv' and disk.0.os.name = 'linux')
+system wn (cpu.count >= 2 and memory.size >= 2G and net_interface.0.connection = 'priv' and net_interface.0.dns_name = 'wn-#N#' and disk.0.os.name = 'linux' and
+	disk.0.applications contains (name = 'tomcat') and disk.1.size = 1GB and disk.1.mount_path = '/data')
+` + recipe("front", "- tasks:\n  - debug: msg=hello") + recipe("wn", "- tasks:\n  - debug: msg=hello") + "deploy front 1\ndeploy wn 999\n"
+	d, problems := radl.Parse([]byte(source), nil)
+	if d == nil {
+		b.Fatal(rspec.Lines(problems))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r, problems := radl.Compile(d, radl.Options{Site: v})
+		if r == nil || len(r.Nodes) != 1000 {
+			b.Fatal(rspec.Lines(problems))
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package radl_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/rspec"
+	"patchbay/rspec/radl"
+)
+
+// compileRecipes returns the step of the recipe a, which runs on a node.
+func compileRecipes(t *testing.T, recipes string) (body string, files map[string]string, problems []string) {
+	t.Helper()
+	source := recipes + "system s ()\ncontextualize (system s configure a step 1)\ndeploy s 1\n"
+	d, list := radl.Parse([]byte(source), nil)
+	if d == nil {
+		t.Fatal(rspec.Lines(list))
+	}
+	r, list := radl.Compile(d, radl.Options{})
+	files = map[string]string{}
+	if r != nil && len(r.Nodes[0].Steps) > 0 {
+		step := r.Nodes[0].Steps[0]
+		body = string(step.Body)
+		for _, f := range step.Files {
+			files[f.Path] = string(f.Body)
+		}
+	}
+	return body, files, rspec.Lines(list)
+}
+
+func TestPlaybooks(t *testing.T) {
+	const full = "hosts: all\n  become: yes\n  "
+	for _, tt := range []struct{ rule, text, want, problem string }{
+		{"a play without hosts", "- tasks:\n  - debug:", "- " + full + "tasks:\n  - debug:", ""},
+		{"bytes stay as they are", "---\n# why\n- name:   \"x\"   # c\n  tasks: []\n\n", "---\n# why\n- " + full + "name:   \"x\"   # c\n  tasks: []\n\n", ""},
+		{"several plays", "- tasks: []\n- roles: []", "- " + full + "tasks: []\n- " + full + "roles: []", ""},
+		{"indented", " -   tasks: []", " -   hosts: all\n     become: yes\n     tasks: []", ""},
+		{"flow style", "[{tasks: []}, {name: é, roles: []}]", "[{hosts: all, become: yes, tasks: []}, {hosts: all, become: yes, name: é, roles: []}]", ""},
+		{"flow style in a list", "- {tasks: []}", "- {hosts: all, become: yes, tasks: []}", ""},
+		{"an anchor", "- &a\n  tasks: []", "- &a\n  " + full + "tasks: []", ""},
+		{"hosts are kept with a warning", "- hosts: wn\n  tasks: []", "- become: yes\n  hosts: wn\n  tasks: []", "line 3: recipe \"a\" has hosts, which are kept"},
+		{"become is kept", "- become: no\n  tasks: []", "- hosts: all\n  become: no\n  tasks: []", ""},
+		{"both", "- become: yes\n  hosts: all\n  tasks: []", "- become: yes\n  hosts: all\n  tasks: []", "has hosts"},
+		{"include has another name today", "- tasks:\n  - {include: /etc/x.yml}\n  - include: /etc/y.yml\n    with_items: [1]\n", "- " + full + "tasks:\n  - {import_tasks: /etc/x.yml}\n  - include_tasks: /etc/y.yml\n    with_items: [1]\n", ""},
+		{"no play", "- tasks: []\n- {role: x}", "", "line 4: recipe \"a\" has an item that is no play"},
+		{"R12 repaired, but no play", "- {roles: null}\n- {role: micafer.hadoop}", "", "line 4: recipe \"a\" has an item that is no play"},
+		{"no list", "packages: [x]", "", "it is not a list of plays; write a list of plays, each with tasks or roles; if it is a text for cloud-init"},
+		{"two YAML documents", "- tasks: []\n---\n- tasks: []", "", "more than one YAML document"},
+		{"only a comment", "# nothing", "", ""},
+		{"a key that begins in another way", "- ? tasks\n  : []", "", "its plays have a form that cannot be completed"},
+		{"a role of nobody", "- roles: [{role: alice.web}]", "- " + full + "roles: [{role: alice.web}]", "the role \"alice.web\", which is not among the applications"},
+		{"a password in a body", "- tasks:\n  - user: name=bob password=x", "- " + full + "tasks:\n  - user: name=bob password=x", "line 4: recipe \"a\" has \"password=\""},
+		{"a password in a URL", "- tasks:\n  - get_url: url=https://bob:x@example.org/", "- " + full + "tasks:\n  - get_url: url=https://bob:x@example.org/", "line 4: recipe \"a\" has a URL with a password"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			body, _, problems := compileRecipes(t, recipe("a", tt.text))
+			if strings.TrimRight(body, "\n") != strings.TrimRight(tt.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", body, tt.want)
+			}
+			if fmt.Sprint(len(problems)) != map[bool]string{true: "0", false: "1"}[tt.problem == ""] || tt.problem != "" && !strings.Contains(problems[0], tt.problem) {
+				t.Errorf("problems %q, want %q", problems, tt.problem)
+			}
+		})
+	}
+}
+
+func TestInclusions(t *testing.T) {
+	for _, tt := range []struct {
+		rule, recipes string
+		want          []string // the files, "NAME\nTEXT"
+		problem       string
+	}{
+		{"as tasks", recipe("a", "- tasks:\n  - include: b.yml") + recipe("b", "- tasks:\n  - debug:"), []string{"b.yml\n- debug:\n"}, ""},
+		{"vars are kept", recipe("a", "- tasks:\n  - include_tasks: b.yml") + recipe("b", "- vars: {x: 1}\n  pre_tasks:\n  - setup:\n  tasks:\n  - debug:"), []string{"b.yml\n- vars: {x: 1}\n  block:\n    - setup:\n    - debug:\n"}, ""},
+		{"a list of tasks", recipe("a", "- tasks:\n  - import_tasks: b.yml") + recipe("b", "- debug:\n- include: c.yml") + recipe("c", "- ping:"), []string{"b.yml\n- debug:\n- import_tasks: c.yml\n", "c.yml\n- ping:\n"}, ""},
+		{"in a block", recipe("a", "- tasks:\n  - block:\n    - ansible.builtin.include_tasks: {file: ./b.yml}") + recipe("b", "- ping:"), []string{"b.yml\n- ping:\n"}, ""},
+		{"as plays", recipe("a", "- include: b.yml\n- tasks: []") + recipe("b", "- tasks:\n  - ping:"), []string{"b.yml\n- hosts: all\n  become: yes\n  tasks:\n  - ping:\n"}, ""},
+		{"in a circle", recipe("a", "- tasks:\n  - include: b.yml") + recipe("b", "- include: b.yml"), []string{"b.yml\n- import_tasks: b.yml\n"}, ""},
+		{"an unknown recipe", recipe("a", "- tasks:\n  - include: x.yml"), nil, "line 4: recipe \"a\" includes \"x.yml\", which is no recipe"},
+		{"with parameters", recipe("a", "- tasks:\n  - include: b.yml x=1") + recipe("b", "- ping:"), nil, "with parameters in the same line"},
+		{"tasks with roles", recipe("a", "- tasks:\n  - include: b.yml") + recipe("b", "- roles: [x]"), nil, "recipe \"b\" is included as tasks, but has roles"},
+		{"in both ways", recipe("a", "- tasks:\n  - include: b.yml\n- import_playbook: b.yml") + recipe("b", "- tasks: [ping: ]"), nil, "both as tasks and as plays"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			_, files, problems := compileRecipes(t, tt.recipes)
+			var got []string
+			for name, text := range files {
+				got = append(got, name+"\n"+text)
+			}
+			slices.Sort(got)
+			if fmt.Sprint(got) != fmt.Sprint(tt.want) {
+				t.Errorf("files\n%q\nwant\n%q", got, tt.want)
+			}
+			if (len(problems) == 0) != (tt.problem == "") || tt.problem != "" && !strings.Contains(problems[0], tt.problem) {
+				t.Errorf("problems %q, want %q", problems, tt.problem)
+			}
+		})
+	}
+}
+
+// TestRolesWithoutOutsideAccess requires the catalogue where nodes reach no other source.
+func TestRolesWithoutOutsideAccess(t *testing.T) {
+	v := inventoryOf(t, "outbound: no\n")
+	const source = "system s (disk.0.applications contains (name = 'ansible.roles.%s'))\n"
+	play := recipe("s", "- roles: []") + "deploy s 1"
+	row{"", fmt.Sprintf(source, "bob.db") + play, "", `line 1: the nodes of this site cannot fetch the Ansible role "bob.db"`}.check(t, radl.Options{Site: v})
+	row{"", fmt.Sprintf(source, "alice.web") + play, "'https://example.org/web.tar.gz,,alice.web'", ""}.check(t, radl.Options{Site: v})
+	row{"", fmt.Sprintf(source, "bob.db") + "deploy s 1", "<node\nno ansible-galaxy", ""}.check(t, radl.Options{Site: v})
+}
