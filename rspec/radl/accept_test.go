@@ -315,9 +315,9 @@ deploy client 2
 `
 
 const soft17 = `system s (disk.0.os.name = 'linux' and disk.0.os.flavour = 'ubuntu'
-	soft 100 (cpu.arch = 'x86_64' and cpu.count >= 2 and memory.size >= 1G)
-	soft 101 (disk.0.os.flavour = 'ubuntu' and disk.0.os.version = '12.04')
-	soft 50 (disk.0.os.name = 'windows')
+	and soft 100 (cpu.arch = 'x86_64' and cpu.count >= 2 and memory.size >= 1G)
+	and soft 101 (disk.0.os.flavour = 'ubuntu' and disk.0.os.version = '12.04')
+	and soft 50 (disk.0.os.name = 'windows')
 )
 deploy s 1
 `

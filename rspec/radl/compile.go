@@ -54,6 +54,9 @@ type compiler struct {
 	playbooks, taskFiles map[string]playbook
 	// lines are the lines of the plan by system, once linesOf has filled it.
 	lines map[string][]PlanItem
+	// current is the document, and json its JSON form as a variable of recipes.
+	current *Document
+	json    string
 	// warned has the unknown roles for which there is a warning.
 	warned map[string]bool
 	// roles are the Ansible roles and collections that nodes with recipes install.
@@ -70,6 +73,7 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
 	}
 	d, c.problems = d.WithoutSecrets()
+	c.current = d
 	c.request.Language = "radl"
 	c.define(d)
 	c.number()

@@ -57,29 +57,12 @@ func (c *compiler) merge(d *Document) {
 		}
 	}
 	if d.Plan != nil {
-		c.plan = mergePlans(c.plan, d.Plan)
-	}
-}
-
-// mergePlans returns b added to a: the longer deadline, and of lines for one system and recipe
-// the latest.
-func mergePlans(a, b *Plan) *Plan {
-	if a == nil {
-		return b
-	}
-	sum := Plan{Place: b.Place, Deadline: max(a.Deadline, b.Deadline)}
-	sum.Options = append(slices.Clip(a.Options), b.Options...)
-	later := map[[2]string]bool{}
-	for _, item := range b.Items {
-		later[[2]string{item.System, item.Recipe}] = true
-	}
-	for _, item := range a.Items {
-		if !later[[2]string{item.System, item.Recipe}] {
-			sum.Items = append(sum.Items, item)
+		if c.plan == nil {
+			c.plan = &Plan{}
 		}
+		c.plan.merge(d.Plan)
+		c.plan.Place = d.Plan.Place
 	}
-	sum.Items = append(sum.Items, b.Items...)
-	return &sum
 }
 
 // withoutPlaces returns a copy of d without places, which are not in the source that is compiled.

@@ -36,12 +36,6 @@ func (c *compiler) interfacesOf(b *Block) (list []netInterface) {
 		}
 		c.readInterface(&list[at], f, rest)
 	}
-	list = slices.DeleteFunc(list, func(in netInterface) bool {
-		if in.connection == "" {
-			c.refuse(rspec.BadArgs, in.at, "add net_interface."+strconv.Itoa(in.index)+".connection = 'NETWORK'", "system %.80q: interface %d has no connection", b.ID, in.index)
-		}
-		return in.connection == ""
-	})
 	slices.SortFunc(list, func(a, b netInterface) int { return cmp.Compare(a.index, b.index) })
 	return list
 }

@@ -176,23 +176,20 @@ func splitNode(name string) (system string, number int, ok bool) {
 	return name[:i], number, err == nil && number >= 0 && number < 1<<30
 }
 
-// proxy reads a feature proxy_host = 'user:password@host:port'. A password is dropped.
+// proxy reads a feature proxy_host = 'user@host:port'.
 func (c *compiler) proxy(f *Feature) *generate.Proxy {
 	at := strings.LastIndexByte(f.Value.Text, '@')
 	if at < 0 {
 		c.refuse(rspec.BadArgs, f.Place, "write user@host or user@host:port", "proxy_host names no user")
 		return nil
 	}
-	user, password, hasPassword := strings.Cut(f.Value.Text[:at], ":")
+	user := f.Value.Text[:at]
 	host, port, hasPort := strings.Cut(f.Value.Text[at+1:], ":")
 	p := &generate.Proxy{User: user, Host: host}
 	n, err := strconv.ParseUint(cmp.Or(port, "22"), 10, 16)
 	if p.Port = int(n); !isWord(user) || !isWord(host) || hasPort && (err != nil || n == 0) {
 		c.refuse(rspec.BadArgs, f.Place, "write user@host or user@host:port", "proxy_host has no user, no host, or a wrong port")
 		return nil
-	}
-	if hasPassword && password != "" {
-		c.warn(f.Place, "give the proxy the public keys of those who log in", "the password in proxy_host is left out, since requests are readable by every member of the slice")
 	}
 	return p
 }

@@ -52,8 +52,8 @@ func TestNetworks(t *testing.T) {
 			<net:cidr range="10.0.1.0/24"/>`, ""},
 		{"wildcards: two of them", "network m (cidr = '10.0.0.0/16')\nnetwork n (cidr = '10.*.*.0/24')\n" + s + "deploy s 1", `<ip address="10.1.0.1"`, ""},
 		{"wildcards: none is free", "network m (cidr = '10.0.0.0/16')\nnetwork n (cidr = '10.0.*.0/24')\n" + s + "deploy s 1", "", "line 2: network \"n\": other networks use all ranges"},
-		{"route over a node", "network n (router = '0.0.0.0/0, gw')\n" + s + "system gw (net_interface.3.connection = 'n')\ndeploy s 1\ndeploy gw 2", `
-			<interface client_id="gw-0:3"/>
+		{"route over a node", "network n (router = '0.0.0.0/0, gw')\n" + s + "system gw (net_interface.0.connection = 'm' and net_interface.1.connection = 'n')\nnetwork m ()\ndeploy s 1\ndeploy gw 2", `
+			<interface client_id="gw-0:1"/>
 			<net:route to="0.0.0.0/0" via="gw-0"/>`, ""},
 		{"route over a node that is not there", "network n (router = '0.0.0.0/0,gw')\n" + s + "system gw ()\ndeploy s 1\ndeploy gw 1", "", "line 1: router \"0.0.0.0/0,gw\": no node of system \"gw\" is on the network"},
 		{"network address translation", "system s (nat_instance = 'yes')\ndeploy s 1", "<net:nat/>", ""},

@@ -548,21 +548,25 @@ func (p *parser) addPlan(plan Plan) {
 	if p.d.Plan == nil {
 		p.d.Plan = &Plan{Place: plan.Place}
 	}
-	all := p.d.Plan
-	all.Deadline = max(all.Deadline, plan.Deadline)
-	all.Options = append(all.Options, plan.Options...)
+	p.d.Plan.merge(&plan)
+}
+
+// merge adds a later plan.
+func (p *Plan) merge(later *Plan) {
+	p.Deadline = max(p.Deadline, later.Deadline)
+	p.Options = append(p.Options, later.Options...)
 	type pair struct{ system, recipe string }
 	at := map[pair]int{}
-	for i, x := range all.Items {
+	for i, x := range p.Items {
 		at[pair{x.System, x.Recipe}] = i
 	}
-	for _, x := range plan.Items {
+	for _, x := range later.Items {
 		key := pair{x.System, x.Recipe}
 		if i, again := at[key]; again {
-			all.Items[i] = x
+			p.Items[i] = x
 			continue
 		}
-		at[key] = len(all.Items)
-		all.Items = append(all.Items, x)
+		at[key] = len(p.Items)
+		p.Items = append(p.Items, x)
 	}
 }

@@ -100,7 +100,7 @@ func (c *compiler) addSteps(s *system) {
 		c.refuse(rspec.TooBig, s.block.Place, "put several recipes into one", "system %.80q has more than %d steps", s.block.ID, maxSteps)
 	}
 	if slices.ContainsFunc(n.Steps, func(x generate.Step) bool { return x.Kind == generate.Script }) {
-		n.Parameters = s.parameters()
+		n.Parameters = append(s.parameters(), c.document()...)
 	}
 }
 

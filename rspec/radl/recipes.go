@@ -2,6 +2,7 @@ package radl
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -317,4 +318,41 @@ func (c *compiler) usedRecipes() map[string]bool {
 	return used
 }
 
+// document returns the parameter with the document, if a recipe mentions it.
+func (c *compiler) document() []generate.Feature {
+	const name = "IM_INFRASTRUCTURE_RADL"
+	mentions := func(r *Recipe) bool { return strings.Contains(r.Text, name) }
+	if !slices.ContainsFunc(sorted(c.recipes), func(id string) bool { return mentions(c.recipes[id]) }) {
+		return nil
+	}
+	if c.json == "" {
+		var tree any
+		if err := json.Unmarshal(c.current.JSON(), &tree); err == nil {
+			text, _ := json.Marshal(withUnderscores(tree))
+			c.json = string(text)
+		}
+		if len(c.json) > maxBody {
+			c.refuse(rspec.TooBig, Place{Line: 1, Column: 1}, "leave "+name+" out of the recipes", "the document has more than %d bytes, which is too much for the variable %s", maxBody, name)
+		}
+	}
+	return []generate.Feature{{Name: name, Value: c.json}}
+}
+
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// withUnderscores replaces dots in keys by underscores.
+func withUnderscores(tree any) any {
+	switch x := tree.(type) {
+	case []any:
+		for i := range x {
+			x[i] = withUnderscores(x[i])
+		}
+	case map[string]any:
+		renamed := map[string]any{}
+		for key, v := range x {
+			renamed[strings.ReplaceAll(key, ".", "_")] = withUnderscores(v)
+		}
+		return renamed
+	}
+	return tree
+}
