@@ -261,6 +261,20 @@ func TestAcceptance(t *testing.T) {
 			<node client_id="wn-0">
 			ansible-galaxy collection install
 			<node client_id="plain-0">`, ""},
+		{"R12 the JSON form, at another aggregate", json12, `
+			<node client_id="wn-0" component_manager_id="urn:publicid:IDN+cloud_id+authority+cm">
+			no sliver_type
+			<match:require feature="cpu.count" op="ge" value="1"/>
+			<match:require feature="memory.size" op="ge" value="536870912"/>
+			<net:public/>
+			<link client_id="publica-cloud_id">`, "credentials.password"},
+		{"R12 the recipe is repaired, but its items are no plays", strings.Replace(json12, `"contextualize", "items": []`, `"contextualize", "items": [{"system": "wn", "configure": "wn"}]`, 1), "", "credentials.password\nline 5: recipe \"wn\" has an item that is no play"},
+		{"R24 a recipe that another one includes", recipe("add_torque", "- tasks:\n  - include: add_user.yml\n  - command: qmgr") + recipe("add_user", "- tasks:\n  - user: name=user1") +
+			"system s ()\ncontextualize (system s configure add_torque)\ndeploy s 1", `
+			<setup:file path="add_user.yml">- user: name=user1
+			- import_tasks: add_user.yml`, ""},
+		{"R29 the document as a variable", recipe("s", "- tasks:\n  - debug: msg={{ IM_INFRASTRUCTURE_RADL | from_json | json_query('[0].id') }}") + "system s (cpu.count >= 1)\ndeploy s 1", `
+			<setup:parameter name="IM_INFRASTRUCTURE_RADL" value="[{`, ""},
 		{"R28 ansible host", "ansible a (host = 'h.example.org' and credentials.username = 'alice' and credentials.password = 'sesame')\nsystem s (ansible_host = 'a')\ndeploy s 1", `
 			<origin:feature name="ansible.a.host" value="h.example.org"/>
 			<origin:feature name="ansible.a.credentials.username" value="alice"/>
@@ -345,3 +359,12 @@ deploy front 1
 deploy wn 1
 deploy plain 1
 `
+
+const json12 = `[
+  {"class": "network", "id": "publica", "outbound": "yes"},
+  {"class": "system", "id": "wn", "cpu.arch": "x86_64", "cpu.count_min": 1, "memory.size_min": 536870912,
+   "net_interface.0.connection": "publica", "disk.0.os.name": "linux", "disk.0.os.credentials.password": "sesame"},
+  {"class": "configure", "id": "wn", "recipes": "---\\n- roles:\\n- {role: micafer.hadoop}"},
+  {"class": "contextualize", "items": []},
+  {"class": "deploy", "system": "wn", "vm_number": 1, "cloud": "cloud_id"}
+]`

@@ -91,6 +91,8 @@ func (c *compiler) addLinks() {
 			l.ClientID = name
 			if l.Manager != "" {
 				l.ClientID = c.foreignName(name, l.Manager, names)
+			}
+			if l.Manager != "" && len(n.links) > 1 {
 				c.warn(n.block.Place, "connect them by other means", "network %.80q: a link does not leave an aggregate, so its nodes at %s get the link %.80q of their own", name, l.Manager, l.ClientID)
 			}
 			c.fill(n, l)
