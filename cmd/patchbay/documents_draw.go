@@ -12,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"patchbay/am/site"
+	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 	"patchbay/schemas/xmltree"
 )
 
 const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
-ProtoGENI 2: nodes, links, states and addresses, grouped by aggregate.
+ProtoGENI 2: nodes, links, states and addresses, grouped by aggregate. RADL is compiled
+first, without a site.
 
 Without --svg it prints text: tables of nodes, links as lines, LANs as trees. With --svg
 it writes an SVG file, for browsers and web pages. Similar components of an advertisement
@@ -30,9 +32,12 @@ type drawOptions struct {
 	SVG   string
 	Width int
 	ASCII bool
+
+	source sourceFlags
 }
 
 func (o *drawOptions) AddFlags(fs *pflag.FlagSet) {
+	o.source.AddFlags(fs)
 	fs.StringVar(&o.SVG, "svg", "", "write an SVG file instead of text; - for standard output")
 	fs.IntVar(&o.Width, "width", 0, "columns of the text (default: the terminal's, or 80)")
 	fs.BoolVar(&o.ASCII, "ascii", false, "use no characters beyond ASCII in the text")
@@ -42,15 +47,17 @@ func (o *drawOptions) Validate(args []string) (err error) {
 	if o.Width < 0 || o.Width > 10_000 {
 		return fmt.Errorf("--width must be a number of columns from 40 to 10000, not %d", o.Width)
 	}
-	o.File, err = oneArgument(args, "the FILE to draw")
-	return err
+	if o.File, err = oneArgument(args, "the FILE to draw"); err != nil {
+		return err
+	}
+	return o.source.Validate()
 }
 
 // drawLimits are larger than the limits of a server, since the document is a local file.
 var drawLimits = xmltree.Limits{Bytes: 64 << 20, Elements: 2_000_000}
 
 func (o *drawOptions) Run(_ context.Context, c console) error {
-	p, err := o.read()
+	p, err := o.read(c)
 	if err != nil {
 		return err
 	}
@@ -67,7 +74,7 @@ func (o *drawOptions) Run(_ context.Context, c console) error {
 	return errors.Join(draw.SVG(f, p), f.Close())
 }
 
-func (o *drawOptions) read() (*draw.Picture, error) {
+func (o *drawOptions) read(c console) (*draw.Picture, error) {
 	in, name := os.Stdin, "standard input"
 	if o.File != "-" {
 		f, err := site.OpenRegular(o.File)
@@ -82,6 +89,9 @@ func (o *drawOptions) read() (*draw.Picture, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(in, int64(drawLimits.Bytes)+1))
 	if err != nil {
+		return nil, err
+	}
+	if text, err = o.source.request(c, name, text, compile.Options{}); err != nil {
 		return nil, err
 	}
 	p, err := draw.Read(text, drawLimits)

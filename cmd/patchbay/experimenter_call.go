@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +22,9 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
+	"patchbay/inventory"
 	"patchbay/inventory/suggest"
+	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
 )
 
@@ -38,7 +42,8 @@ site that "patchbay up" created.
 
   GetVersion
   ListResources                         what the aggregate offers
-  Allocate REQUEST                      reserve what the file asks for; - is standard input
+  Allocate REQUEST                      reserve what the file asks for, an RSpec or RADL;
+                                        - is standard input
   Provision [SLIVER …]                  create it; without SLIVER, the whole slice
   Status, Describe [SLIVER …]
   Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
@@ -104,6 +109,7 @@ type callOptions struct {
 	Yes         bool
 	Timeout     time.Duration
 
+	source sourceFlags
 	flags  *pflag.FlagSet
 	method string
 	args   []string
@@ -111,6 +117,7 @@ type callOptions struct {
 
 func (o *callOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
+	o.source.AddFlags(fs)
 	o.flags = fs
 	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, such as https://HOST:PORT/am/3.0; also PATCHBAY_URL")
 	fs.StringArrayVar(&o.Users, "user", nil, "the caller: a user's name, folder or file; may be given several times")
@@ -152,7 +159,7 @@ func (o *callOptions) Validate(args []string) error {
 		return errors.New("--raw prints one answer, and --wait asks several times; give one")
 	}
 	o.method, o.args = args[0], args[1:]
-	return nil
+	return o.source.Validate()
 }
 
 func (o *callOptions) Run(ctx context.Context, c console) error {
@@ -180,7 +187,17 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		return o.explain(err, r.me)
 	}
 	recorded.body.Reset()
+	r.compile = func(file string, text []byte) ([]byte, error) {
+		offer, err := o.offer(at)
+		if err != nil {
+			return nil, err
+		}
+		return o.source.request(c, file, text, compile.Options{Site: offer})
+	}
 	params, err := r.params()
+	if code, ok := errors.AsType[exitError](err); ok {
+		return code // the mistakes are printed
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.method, err)
 	}
@@ -215,6 +232,26 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		}
 	}
 	return o.show(c, r.me, reply)
+}
+
+// offer returns what the site of the aggregate offers; nil if this user cannot read it.
+func (o *callOptions) offer(at target) (*inventory.Inventory, error) {
+	config, file := at.config, ""
+	switch {
+	case config != nil:
+	case o.flags.Changed("config"):
+		file = o.site.path()
+	case o.URL == "" && len(at.paths) > 0:
+		file = siteOf(filepath.Join(at.paths[0], "x"))
+	}
+	if file != "" {
+		config, _ = o.site.readFile(file) // without it, no site is known
+	}
+	offer, err := offerOf(config)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return offer, err
 }
 
 func (o *callOptions) request(users []string) (*callRequest, error) {

@@ -26,6 +26,8 @@ type callRequest struct {
 	options []string
 	me      *caller
 	now     time.Time
+	// compile returns the request for the text of a file, which may be a source.
+	compile func(file string, text []byte) ([]byte, error)
 }
 
 // shape describes the parameters of a method, with one letter each.
@@ -153,7 +155,7 @@ func (r *callRequest) params() ([]xmlrpc.Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			if v, err = readRequest(file); err != nil {
+			if v, err = r.readRequest(file); err != nil {
 				return nil, err
 			}
 		case 't':
@@ -201,12 +203,13 @@ func (r *callRequest) withDefaults(options xmlrpc.Struct, users, format bool) xm
 	return options
 }
 
-func readRequest(file string) (xmlrpc.Value, error) {
+func (r *callRequest) readRequest(file string) (xmlrpc.Value, error) {
 	text, err := readInput(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the request: %w", err)
 	}
-	return string(text), nil
+	text, err = r.compile(file, text)
+	return string(text), err
 }
 
 // sliceOr returns the URN of the slice if slivers is empty.

@@ -24,10 +24,11 @@ import (
 	"patchbay/am/site/create"
 	"patchbay/am/urn"
 	"patchbay/inventory"
+	"patchbay/rspec/compile"
 )
 
-const upLong = `Create the experiment that a request RSpec describes, wait until its nodes are ready,
-and show how to log in.
+const upLong = `Create the experiment that a request RSpec or RADL describes, wait until its nodes are
+ready, and show how to log in.
 
 up uses the aggregate of --url or of a user's folder, or the site of --config or of the
 current folder. Otherwise it creates a site of your own in your state folder, which runs
@@ -48,12 +49,14 @@ type upOptions struct {
 	Slice, For            string
 	Yes, Example, Printed bool
 
+	source  sourceFlags
 	request string
 	life    time.Duration
 }
 
 func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
+	o.source.AddFlags(fs)
 	fs.StringVar(&o.Slice, "slice", "", "the slice (default: the name of the file)")
 	fs.StringVar(&o.For, "for", "", "how long to keep the nodes from now, such as 2h or 3d; for existing nodes, longer or shorter than before (default for new nodes: as the site sets it)")
 	fs.BoolVar(&o.Yes, "yes", false, "change existing nodes without asking")
@@ -62,7 +65,7 @@ func (o *upOptions) AddFlags(fs *pflag.FlagSet) {
 }
 
 func (o *upOptions) Validate(args []string) (err error) {
-	if err := o.parseFor(); err != nil {
+	if err := errors.Join(o.parseFor(), o.source.Validate()); err != nil {
 		return err
 	}
 	if o.Example || o.Printed {
@@ -103,8 +106,8 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 			return fmt.Errorf("cannot read the request: %w", err)
 		}
 	}
-	if err := experiment.CheckRequest(text); err != nil {
-		return fmt.Errorf("%s: %w", o.request, err)
+	if needless, err := o.precheck(c, text); needless || err != nil {
+		return err
 	}
 	s, err := o.openLocked(ctx, c, true)
 	if err != nil {
@@ -128,6 +131,44 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	return s.explain(err)
 }
 
+// precheck returns mistakes that need no aggregate. It reports whether text is a source that deploys
+// nothing.
+func (o *upOptions) precheck(c console, text []byte) (needless bool, err error) {
+	if compile.Language(text) == "" {
+		if len(o.source.Set) > 0 {
+			return false, errNoParameters
+		}
+		if err := experiment.CheckRequest(text); err != nil {
+			return false, fmt.Errorf("%s: %w", o.request, err)
+		}
+		return false, nil
+	}
+	if err := o.source.check(c, o.request, text); err != nil {
+		return false, err
+	}
+	r, err := compile.Compile(text, compile.Options{Parameters: o.source.values})
+	if err == nil && len(r.Nodes) == 0 {
+		printProblems(c.err, o.request, r.Remarks)
+		_, err = fmt.Fprintf(c.out, "%s deploys no nodes: nothing to do.\n", display.Line(o.request))
+		return true, err
+	}
+	return false, nil // a site may have what is missing here
+}
+
+// compile returns the request for a source, and other texts unchanged.
+func (o *upOptions) compile(s *session, text []byte, aggregate string) ([]byte, error) {
+	if compile.Language(text) == "" {
+		return text, nil
+	}
+	var offer *inventory.Inventory
+	if u, err := urn.Parse(aggregate); err == nil && s.config != nil && strings.EqualFold(u.Authority, s.config.Authority) {
+		if offer, err = offerOf(s.config); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+	}
+	return o.source.request(s.console, o.request, text, compile.Options{Site: offer})
+}
+
 // sliceFor returns the value of --slice. Without --slice, it returns the only slice of a
 // user that cannot create slices, else a name derived from the file's name.
 func (o *upOptions) sliceFor(s *session) string {
@@ -140,6 +181,10 @@ func (o *upOptions) sliceFor(s *session) string {
 func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	version, _, err := x.Client.GetVersion(ctx)
 	if err != nil {
+		return err
+	}
+	isSource := compile.Language(text) != ""
+	if text, err = o.compile(x.session, text, version.URN); err != nil {
 		return err
 	}
 	request, err := experiment.ParseRequest(text, version.URN)
@@ -165,7 +210,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 			fmt.Fprintf(c.err, "Nothing to change in the slice %s.\n", x.name)
 		}
 	}
-	if err := o.check(ctx, x, plan, text); err != nil {
+	if err := o.check(ctx, x, plan, check.SliceRequest{Name: o.request, Text: text, Compiled: isSource}); err != nil {
 		return err
 	}
 	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) && plan.Has(experiment.Add, experiment.Replace, experiment.Remove) {
@@ -200,7 +245,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 // check prints warnings about the request. If this user cannot read the site's files, apply
 // prints the site's warnings. check fails if the plan would delete nodes and the site would
 // refuse the new nodes.
-func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, text []byte) error {
+func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, r check.SliceRequest) error {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
 		return nil
@@ -209,7 +254,6 @@ func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, t
 		x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
 		return nil
 	}
-	r := check.SliceRequest{Name: o.request, Text: text}
 	r.User, _ = urn.Parse(x.owner) // without a user, the check skips the policy
 	r.Slice, _ = urn.Parse(x.Slice)
 	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}

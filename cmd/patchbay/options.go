@@ -108,6 +108,15 @@ func (f *siteFlag) read() (*site.Config, error) {
 	return nil, err
 }
 
+// optional returns the site of --config, PATCHBAY_CONFIG or the current folder. Without a site, it
+// returns nil.
+func (f *siteFlag) optional() (*site.Config, error) {
+	if _, err := os.Stat(f.path()); err != nil && !f.isGiven() {
+		return nil, nil
+	}
+	return site.ReadConfig(f.path())
+}
+
 // noArguments fails for any argument. If the first argument is the folder of a site, the
 // error suggests --config.
 func noArguments(args []string) error {

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/site"
 	"patchbay/am/site/check"
 	"patchbay/inventory/provider"
 )
@@ -23,13 +21,14 @@ changes and their effect on slivers), policy (each rule as a sentence), trust fo
 (each certificate with its authorities and end, each CRL with its age, each line of the
 deny list with its effect), providers, server certificates, and hooks (if the server runs,
 also failing ones). A FILE may be a configuration, an inventory, a folder or file of
-trusted certificates, a provider (NAME.prov), an RSpec or a credential, or - for standard
-input; the type is detected from the content.
+trusted certificates, a provider (NAME.prov), an RSpec, RADL or a credential, or - for
+standard input; the type is detected from the content.
 
 With --user it explains what a user may do by the policy of the site: which rule applies,
 what is available, how much and for how long, and what the user holds now.
 
-Requests are checked against the site of --config, if there is one. An error means: the
+Requests are checked against the site of --config, if there is one. RADL is compiled for
+that site, and then the resulting request is checked. An error means: the
 site would refuse this even if it were empty (drained components and those under
 maintenance count as missing). A warning means: the site accepts this, but the schema does
 not. Providers with probe: true in their metadata get a dry run, as for Allocate.
@@ -44,6 +43,7 @@ The exit status is 0 if nothing is wrong; warnings do not count.`
 
 type checkOptions struct {
 	site    siteFlag
+	source  sourceFlags
 	life    check.NodeTest
 	subject check.Subject
 	Files   []string
@@ -51,6 +51,7 @@ type checkOptions struct {
 
 func (o *checkOptions) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
+	o.source.AddFlags(fs)
 	lifeFlags(fs, &o.life)
 	fs.StringVar(&o.subject.User, "user", "", "explain what this user may do at the site: a URN, or the name of a user of the trial authority")
 	fs.StringVar(&o.subject.Slice, "slice", "", "with --user: in this slice, a URN or a name")
@@ -63,6 +64,9 @@ func (o *checkOptions) Validate(args []string) error {
 		return errors.New("--slice goes with --user")
 	case o.subject.User != "" && len(args) > 0:
 		return errors.New("--user explains the policy of the site of --config; it takes no FILE")
+	}
+	if err := o.source.Validate(); err != nil {
+		return err
 	}
 	return validateLife(&o.life, args)
 }
@@ -77,25 +81,15 @@ func (o *checkOptions) Run(ctx context.Context, c console) error {
 		k.Site(ctx, o.site.path())
 		return verdictOf(k)
 	}
-	k.Config = o.optionalSite(k)
+	var err error
+	if k.Config, err = o.site.optional(); err != nil {
+		k.Errors(err)
+	}
+	k.Parameters = o.source.values
 	for _, f := range o.Files {
 		k.File(ctx, f)
 	}
 	return verdictOf(k)
-}
-
-// optionalSite returns the site of --config or in the current folder. Without a site, it
-// returns nil.
-func (o *checkOptions) optionalSite(k *check.Checker) *site.Config {
-	if _, err := os.Stat(o.site.path()); err != nil && !o.site.isGiven() {
-		return nil
-	}
-	config, err := site.ReadConfig(o.site.path())
-	if err != nil {
-		k.Errors(err)
-		return nil
-	}
-	return config
 }
 
 // verdictOf returns exit status 1 after a mistake.

@@ -19,7 +19,9 @@ type Checker struct {
 	Err      io.Writer    // receives the messages of providers
 	Config   *site.Config // of the checked site; nil for none
 	NodeTest NodeTest
-	wrong    int
+	// Parameters are those of RADL.
+	Parameters map[string]string
+	wrong      int
 	// counted means that all errors are in one document. The report about the document has their
 	// number.
 	counted         bool

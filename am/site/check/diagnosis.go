@@ -17,8 +17,11 @@ import (
 )
 
 type diagnosis struct {
-	name             string
-	text             []byte
+	name string
+	text []byte
+	// compiled means that the request was compiled from text. Problems of the request have no place
+	// in text.
+	compiled         bool
 	list             []diagnostic
 	errorAt          map[[2]int]bool // line and column of each error, also of those that addProblems has merged
 	errors, warnings int
@@ -60,6 +63,12 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 		text    string
 	}
 	first := map[key]int{}
+	place := func(p rspec.Problem) string {
+		if r.compiled {
+			return p.ClientID
+		}
+		return diagnostic{line: p.Line, column: p.Column}.place()
+	}
 	places := map[key][]string{}
 	var order []key
 	r.errorAt = map[[2]int]bool{}
@@ -72,10 +81,13 @@ func (r *diagnosis) addProblems(list []rspec.Problem) {
 		if places[k] == nil {
 			order, first[k] = append(order, k), i
 		}
-		places[k] = append(places[k], diagnostic{line: p.Line, column: p.Column}.place())
+		places[k] = append(places[k], place(p))
 	}
 	for _, k := range order {
 		p := list[first[k]]
+		if r.compiled {
+			p.Line, p.Column = 0, 0
+		}
 		r.add(diagnostic{p.Line, p.Column, k.isError, p.Text() + alsoAt(places[k][1:])})
 	}
 }
@@ -107,7 +119,9 @@ func (r *diagnosis) addNotices(req *rspec.Request, list []notice) {
 	for _, k := range order {
 		x := first[k]
 		line, column := req.Place(x.kind, x.clientID, x.what)
-		if line == 0 {
+		if r.compiled {
+			line, column = 0, 0
+		} else if line == 0 {
 			line = x.line
 		}
 		who := k.kind

@@ -16,6 +16,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/credentials/cert"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/compile"
 )
 
 const standardInput = "standard input"
@@ -87,8 +88,10 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
+	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
+		k.source(ctx, name, text)
 	case name == standardInput:
-		k.bad(name, "only RSpecs, credentials and certificates are read from standard input; name the file")
+		k.bad(name, "only RSpecs, RADL, credentials and certificates are read from standard input; name the file")
 	default:
 		k.yaml(ctx, name, text)
 	}

@@ -32,7 +32,7 @@ import (
 func (k *Checker) document(ctx context.Context, name string, text []byte) {
 	kind, findings, err := validate(text)
 	if err != nil || kind == schemas.Request {
-		k.request(ctx, name, text, findings) // request reports errors more precisely
+		k.request(ctx, &diagnosis{name: name, text: text}, text, findings) // request reports errors more precisely
 		return
 	}
 	r := diagnosis{name: name, text: text}
@@ -61,8 +61,10 @@ func validate(text []byte) (kind schemas.Kind, findings []xmltree.Finding, err e
 }
 
 // request checks a request by the rules of the site. It also checks whether the request would fit
-// on the components in service if the site had no slivers, and runs the dry runs of Allocate.
-func (k *Checker) request(ctx context.Context, name string, text []byte, findings []xmltree.Finding) {
+// on the components in service if the site had no slivers, and runs the dry runs of Allocate. It
+// adds to the findings of r and reports them.
+func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findings []xmltree.Finding) {
+	name := r.name
 	options := rspec.ReadOptions{CopyCrossLinks: true} // without a site, links to other aggregates are accepted
 	var inv *inventory.Inventory
 	var plan *maintenance.Plan
@@ -79,7 +81,6 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 		options = k.Config.ReadOptions(inv)
 	}
 	_, problems := rspec.Check(text, options)
-	r := diagnosis{name: name, text: text}
 	r.addProblems(problems)
 	options.Stored = true // accept everything readable, so that more errors are found
 	req, err := rspec.ParseRequest(text, options)
@@ -94,11 +95,11 @@ func (k *Checker) request(ctx context.Context, name string, text []byte, finding
 		r.addNotices(req, unknownFeatures(req, inv))
 		if binding, ok := r.bind(req, inv, plan, binder.Permit{}); ok && r.errors == 0 {
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
-			asked = k.dryRun(ctx, &r, req, inv, binding)
+			asked = k.dryRun(ctx, r, req, inv, binding)
 		}
 	}
 	r.addFindings(findings)
-	k.report(&r)
+	k.report(r)
 	switch {
 	case r.errors > 0:
 	case req.IsEmpty():

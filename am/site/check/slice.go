@@ -17,6 +17,8 @@ import (
 type SliceRequest struct {
 	Name string // for messages
 	Text []byte
+	// Compiled means that Text was compiled from another language.
+	Compiled bool
 	// User is the owner of Slice. If both are zero, the policy is not checked.
 	User, Slice urn.URN
 }
@@ -37,13 +39,13 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 	}
 	options := k.Config.ReadOptions(inv)
 	_, problems := rspec.Check(x.Text, options)
-	r := diagnosis{name: x.Name, text: x.Text}
+	r := diagnosis{name: x.Name, text: x.Text, compiled: x.Compiled}
 	r.addProblems(problems)
 	options.Stored = true // read a request with problems, too
 	if req, err := rspec.ParseRequest(x.Text, options); err == nil {
 		k.decide(ctx, &r, x, req, inv, plan)
 	}
-	if _, findings, err := validate(x.Text); err == nil {
+	if _, findings, err := validate(x.Text); err == nil && !x.Compiled {
 		r.addFindings(findings)
 	}
 	if !deciding {

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/inventory"
+	"patchbay/inventory/importad"
+	"patchbay/rspec"
+	"patchbay/rspec/compile"
+)
+
+const compileLong = `Compile RADL to a request RSpec, and print it. Its comments explain each decision, such as
+the choice of images and sliver types.
+
+The language is detected from the content. up, check, draw, call Allocate and call
+CreateSliver take such files directly; compile shows what they send.
+
+--against names what the aggregate offers: an inventory.yaml, or an advertisement that
+ListResources has returned. The default is the site of --config, PATCHBAY_CONFIG or the
+current folder. Without a site, images and sliver types are left to the aggregate.
+
+--set gives values to parameters of RADL, @input.NAME@. At a terminal, compile asks for
+missing ones.
+
+--with names earlier sources of the same slice, in their order. They define what FILE only
+refers to, and their nodes and links count as existing: numbers of nodes go on, and new
+nodes join existing links. The result is for a further Allocate.
+
+Mistakes and warnings are written as FILE:LINE:COLUMN to standard error. After a mistake
+the exit status is 1, and nothing is printed. FILE may be - for standard input.`
+
+type compileOptions struct {
+	site    siteFlag
+	source  sourceFlags
+	Against string
+	With    []string
+	Output  string
+	File    string
+}
+
+func (o *compileOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	o.source.AddFlags(fs)
+	fs.StringVar(&o.Against, "against", "", "what the aggregate offers: an inventory or an advertisement (default: the site of --config, if there is one)")
+	fs.StringArrayVar(&o.With, "with", nil, "an earlier source of the slice; may be given several times")
+	fs.StringVarP(&o.Output, "output", "o", "", "write the request to this file, instead of printing")
+}
+
+func (o *compileOptions) Validate(args []string) (err error) {
+	if o.File, err = oneArgument(args, "the FILE to compile"); err != nil {
+		return err
+	}
+	return o.source.Validate()
+}
+
+func (o *compileOptions) Run(_ context.Context, c console) error {
+	text, err := readInput(o.File)
+	if err != nil {
+		return err
+	}
+	if compile.Language(text) == "" {
+		return fmt.Errorf("%s: this is not RADL; an RSpec needs no compilation", o.File)
+	}
+	var with compile.Options
+	if with.Site, err = o.offer(); err != nil {
+		return err
+	}
+	for _, name := range o.With {
+		text, err := readInput(name)
+		if err != nil {
+			return err
+		}
+		earlier, err := o.source.compile(c, name, text, with)
+		if err != nil {
+			return err
+		}
+		with.Earlier = append(with.Earlier, text)
+		with.Nodes, with.Links = append(with.Nodes, earlier.Nodes...), append(with.Links, earlier.Links...)
+	}
+	r, err := o.source.compile(c, o.File, text, with)
+	if err != nil {
+		return err
+	}
+	if o.Output != "" {
+		return writeDocument(o.Output, string(r.Request))
+	}
+	_, err = io.WriteString(c.out, shownOn(c.out, string(r.Request)))
+	return err
+}
+
+// offer returns what the aggregate offers; nil if that is unknown.
+func (o *compileOptions) offer() (*inventory.Inventory, error) {
+	config, err := o.site.optional()
+	if err != nil {
+		return nil, err
+	}
+	if o.Against == "" {
+		return offerOf(config)
+	}
+	text, err := readInput(o.Against)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")) {
+		authority := "example.org"
+		if config != nil {
+			authority = config.Authority
+		}
+		return inventory.Parse(text, o.Against, authority)
+	}
+	ad, err := importad.Read(text, importad.Options{File: filepath.Base(o.Against)})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
+	}
+	return inventory.Parse(ad.Text, o.Against, ad.Authority)
+}
+
+// offerOf returns nil without a site.
+func offerOf(config *site.Config) (*inventory.Inventory, error) {
+	if config == nil {
+		return nil, nil
+	}
+	return inventory.Load(config.Inventory, config.Authority)
+}
+
+// sourceFlags are the flags of all commands that compile sources.
+type sourceFlags struct {
+	Set    []string
+	values map[string]string
+}
+
+func (f *sourceFlags) AddFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.Set, "set", nil, "a parameter of RADL, NAME=VALUE; may be given several times")
+}
+
+func (f *sourceFlags) Validate() error {
+	f.values = map[string]string{}
+	for _, s := range f.Set {
+		name, value, ok := strings.Cut(s, "=")
+		_, twice := f.values[name]
+		switch {
+		case !ok || name == "":
+			return fmt.Errorf("--set: %q is not NAME=VALUE", s)
+		case twice:
+			return fmt.Errorf("--set gives %s twice; give it once", name)
+		}
+		f.values[name] = value
+	}
+	return nil
+}
+
+// compile prints warnings. If the source has mistakes, it prints them, too, and returns an
+// exitError.
+func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Options) (*compile.Result, error) {
+	o.Parameters = f.values
+	if toTerminal(os.Stdin) && toTerminal(c.err) {
+		f.ask(os.Stdin, c.err, compile.Missing(text, o))
+	}
+	r, err := compile.Compile(text, o)
+	if err != nil {
+		return nil, f.report(c, name, err)
+	}
+	printProblems(c.err, name, r.Remarks)
+	return r, nil
+}
+
+// check reports mistakes as compile does. It knows only the text, and asks for no parameters.
+func (f *sourceFlags) check(c console, name string, text []byte) error {
+	o := compile.Options{Parameters: f.values}
+	if len(compile.Missing(text, o)) > 0 && toTerminal(os.Stdin) && toTerminal(c.err) {
+		return nil // compile asks for them
+	}
+	return f.report(c, name, compile.Check(text, o))
+}
+
+var errNoParameters = errors.New("--set is for parameters of RADL, and this is an RSpec")
+
+// request compiles a source, and returns any other text unchanged.
+func (f *sourceFlags) request(c console, name string, text []byte, o compile.Options) ([]byte, error) {
+	if compile.Language(text) == "" {
+		if len(f.Set) > 0 {
+			return nil, errNoParameters
+		}
+		return text, nil
+	}
+	r, err := f.compile(c, name, text, o)
+	if err != nil {
+		return nil, err
+	}
+	return r.Request, nil
+}
+
+// report prints the mistakes of a source, and returns an exitError in place of them.
+func (f *sourceFlags) report(c console, name string, err error) error {
+	if wrong, ok := errors.AsType[*compile.Error](err); ok {
+		printProblems(c.err, name, wrong.Problems)
+		return exitError(1)
+	}
+	return err
+}
+
+// ask reads the values of parameters, one a line.
+func (f *sourceFlags) ask(in io.Reader, out io.Writer, names []string) {
+	const most = 64 << 10 // bytes of all answers
+	answers := bufio.NewReader(io.LimitReader(in, most))
+	for _, name := range names {
+		fmt.Fprintf(out, "%s: ", display.Line(name))
+		if answer, err := answers.ReadString('\n'); err == nil {
+			f.values[name] = strings.TrimRight(answer, "\r\n")
+		}
+	}
+}
+
+func printProblems(w io.Writer, name string, list []rspec.Problem) {
+	for _, p := range list {
+		where, severity := name, "error"
+		if name == "-" {
+			where = "standard input"
+		}
+		if p.Line > 0 {
+			where += fmt.Sprintf(":%d:%d", p.Line, max(p.Column, 1))
+		}
+		if p.IsRemark() {
+			severity = "warning"
+		}
+		fmt.Fprintln(w, display.Printable(fmt.Sprintf("%s: %s: %s", where, severity, p.Text())))
+	}
+}
