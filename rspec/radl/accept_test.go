@@ -172,6 +172,11 @@ func TestAcceptance(t *testing.T) {
 			<link client_id="net">
 			<interface_ref client_id="node_ubuntu-9:0"/>
 			<link_type name="lan"/>`, ""},
+		{"R2 other names of architectures", "system s (cpu.arch = 'amd64')\ndeploy s 1\nsystem r (cpu.arch = 'i386')\ndeploy r 1\nsystem q (cpu.arch = 'arm64')\ndeploy q 1", `
+			the site writes x86_64 for cpu.arch = amd64
+			<match:require feature="cpu.arch" value="x86_64"/>
+			<match:require feature="cpu.arch" value="i686"/>
+			<match:require feature="cpu.arch" value="arm64"/>`, ""},
 		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", ""},
 		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", ""},
 		{"R7 double quotes", `system s (disk.0.os.name = "linux" and disk.0.applications contains (name="java"))` + "\ndeploy s 1", `
@@ -280,6 +285,28 @@ func TestAcceptance(t *testing.T) {
 			<origin:feature name="ansible.a.credentials.username" value="alice"/>
 			no sesame
 			<origin:feature name="ansible_host" value="a"/>`, "credentials.password"},
+		{"R30 two kinds of nodes, whose recipes run in two steps", recipe("nodeA", "- tasks: []") + recipe("nodeB", "- tasks: []") + "system nodeA ()\nsystem nodeB ()\ndeploy nodeA 1\ndeploy nodeB 2\ncontextualize 1200 (\nsystem nodeA configure nodeA step 1\nsystem nodeB configure nodeB step 2\n)", `
+			<setup:plan deadline="1200"/>
+			<node client_id="nodeA-0">
+			<setup:step name="configure nodeA" language="ansible" order="1">
+			<node client_id="nodeB-1">
+			<setup:step name="configure nodeB" language="ansible" order="2">`, ""},
+		{"option ansible_version chooses the image", recipe("s", "- tasks: []") + "system s ()\ncontextualize (option ansible_version = '2.14')\ndeploy s 1", `
+			<setup:plan ansible="2.14"/>
+			<disk_image name="debian"/>`, ""},
+		{"user:password@ in an address", "system s (disk.0.image.url = 'https://alice:x@example.org/i')\ndeploy s 1", "<disk_image", "line 1: disk.0.image.url has a password in its address"},
+		{"a number of an instance", "system s (instance_id = 'i-7')\ndeploy s 1", "<node\nno i-7", "instance_id is ignored"},
+		{"empty texts ask for nothing", "system s (instance_type = '' and disk.0.os.flavour = '' and gpu.model = '')\ndeploy s 1", "<node\nno match:require\nno sliver_type", ""},
+		{"other features are carried", "system s (disk.0.type = 'ssd' and rg_name = 'g' and instance_tags = 'a=b')\ndeploy s 1", `
+			<origin:feature name="disk.0.type" value="ssd"/>
+			<origin:feature name="rg_name" value="g"/>
+			<origin:feature name="instance_tags" value="a=b"/>`, ""},
+		{"weights of soft groups", "system s (soft 0 (cpu.count >= 2) and soft 2000000 (cpu.count >= 4 and instance_type = 'x'))\ndeploy s 1", `
+			<match:prefer weight="1000000">
+			<match:require feature="cpu.count" op="ge" value="4"/>
+			<match:prefer weight="1">`, "soft 0: the weight is read as 1\nsoft 2000000: the weight is read as 1000000\ninstance_type is ignored"},
+		{"step that is too high", recipe("s", "- tasks: []") + "system s ()\ncontextualize (system s configure s step 100)\ndeploy s 1", "", "step 100 is too high"},
+		{"deadline that is too long", "contextualize 2592001 ()", "", "the plan has a deadline of 2592001 seconds"},
 		{"R28 unknown ansible host", "system s (ansible_host = 'b')\ndeploy s 1", "", "ansible b"},
 	} {
 		t.Run(r.rule, func(t *testing.T) { r.check(t, radl.Options{Site: v}) })

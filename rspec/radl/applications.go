@@ -49,7 +49,7 @@ func (c *compiler) readApplication(s *system, f *Feature) {
 		a.tests = append(a.tests, versionTests(feature, v.Op, v.Value.String())...)
 	}
 	if len(a.tests) == 0 {
-		a.tests = versionTests(feature, AtLeast, "0")
+		a.tests = versionTests(feature, Equal, "")
 	}
 	if _, err := match.New(a.tests, nil); err != nil {
 		c.refuse(rspec.BadArgs, f.Place, "name a program, and a version such as '1.2'", "application %.80q: %v", a.name, err)
@@ -58,8 +58,12 @@ func (c *compiler) readApplication(s *system, f *Feature) {
 	s.apps = append(s.apps, a)
 }
 
-// versionTests returns the constraints for a version: "= 1.2" also fits 1.2.3.
+// versionTests returns the constraints for a version: "= 1.2" also fits 1.2.3. An empty version
+// is any.
 func versionTests(feature, op, version string) []match.Constraint {
+	if version == "" {
+		op, version = AtLeast, "0"
+	}
 	if op != Equal {
 		return []match.Constraint{{Feature: feature, Op: match.Op(op), Value: version}}
 	}

@@ -61,6 +61,8 @@ type compiler struct {
 	warned map[string]bool
 	// roles are the Ansible roles and collections that nodes with recipes install.
 	roles []role
+	// architectures are those of the site, once architecture has filled it.
+	architectures map[string]bool
 	// trials counts the soft groups that the choice of images and types has tried.
 	trials          int
 	elements, bytes int

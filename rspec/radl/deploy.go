@@ -54,8 +54,11 @@ func (c *compiler) deploy(d *Document) {
 			return
 		}
 		if s.Count > 0 {
-			next := c.next[s.System]
-			c.deployed = append(c.deployed, deployment{s, c.systemFor(s), next})
+			next, system := c.next[s.System], c.systemFor(s)
+			if next > 0 && next == c.existing[s.System] {
+				system.comments = append(system.comments, fmt.Sprintf("system %s: the numbers begin at %d, since the slice has %s-%d", s.System, next, s.System, next-1))
+			}
+			c.deployed = append(c.deployed, deployment{s, system, next})
 			c.next[s.System] = next + s.Count
 		}
 		if len(c.systems) > maxSystems {

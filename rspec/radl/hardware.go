@@ -1,10 +1,12 @@
 package radl
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/match"
@@ -39,6 +41,9 @@ func (c *compiler) readSystem(s *system) {
 		f := &b.Features[i]
 		index, rest, isDisk := numbered(f.Name, "disk")
 		_, name, isInterface := numbered(f.Name, "net_interface")
+		if secretURL.MatchString(f.Value.String()) {
+			c.warn(f.Place, "let the nodes fetch it without a password", "%s has a password in its address: every member of the slice can read it", f.Name)
+		}
 		switch {
 		case f.Value.String() == "": // as if it was not there
 		case f.Name == "disk.0.applications" || isDisk && rest == "applications":
@@ -55,7 +60,7 @@ func (c *compiler) readSystem(s *system) {
 		case f.Name == "instance_id":
 			c.warn(f.Place, "leave it out", "instance_id is ignored: the aggregate names the node")
 		case isConstraint(f.Name):
-			if x, ok := c.constraint(f); ok {
+			if x, ok := c.constraint(s, f); ok {
 				w.Require = append(w.Require, x)
 			}
 		default:
@@ -96,16 +101,60 @@ func (c *compiler) line(f *Feature) string {
 }
 
 // constraint returns the feature as a constraint.
-func (c *compiler) constraint(f *Feature) (x match.Constraint, ok bool) {
+func (c *compiler) constraint(s *system, f *Feature) (x match.Constraint, ok bool) {
 	x = match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: c.line(f)}
-	if x.Feature == "disk.0.os.flavor" {
+	switch x.Feature {
+	case "disk.0.os.flavor":
 		x.Feature = "disk.0.os.flavour"
+	case "cpu.arch":
+		if value := c.architecture(s.site, x.Value); value != x.Value {
+			s.comments = append(s.comments, fmt.Sprintf("system %s: the site writes %s for cpu.arch = %s", s.block.ID, value, x.Value))
+			x.Value = value
+		}
 	}
 	if _, err := match.New([]match.Constraint{x}, nil); err != nil {
 		c.refuse(rspec.BadArgs, f.Place, "correct the value", "%v", err)
 		return x, false
 	}
 	return x, true
+}
+
+// architectures are names of the same architectures.
+var architectures = [][]string{{"i686", "i386"}, {"x86_64", "amd64"}, {"aarch64", "arm64"}}
+
+// architecture returns the name that the site uses for an architecture.
+func (c *compiler) architecture(site *inventory.Inventory, name string) string {
+	if site == nil {
+		return name
+	}
+	if c.architectures == nil {
+		c.architectures = map[string]bool{}
+		add := func(all map[string]match.Capability) {
+			for _, v := range all["cpu.arch"].Values() {
+				c.architectures[strings.ToLower(v)] = true
+			}
+		}
+		for _, x := range site.Images {
+			add(x.Capabilities)
+		}
+		for _, x := range site.SliverTypes {
+			add(x.Capabilities)
+		}
+		for _, x := range site.Components {
+			add(x.Capabilities)
+		}
+	}
+	for _, names := range architectures {
+		if c.architectures[strings.ToLower(name)] || !slices.Contains(names, strings.ToLower(name)) {
+			continue
+		}
+		for _, other := range names {
+			if c.architectures[other] {
+				return other
+			}
+		}
+	}
+	return name
 }
 
 // readSoft makes preferences of the soft groups, the highest weight first.
@@ -121,7 +170,7 @@ func (c *compiler) readSoft(s *system) {
 			f := &g.Features[i]
 			if !isConstraint(f.Name) {
 				c.warn(f.Place, "write it outside of the group, or leave it out", "soft %d: %s is ignored, since it is no feature of a component or an image", g.Weight, f.Name)
-			} else if x, ok := c.constraint(f); ok && x.Value != "" {
+			} else if x, ok := c.constraint(s, f); ok && x.Value != "" {
 				p.Constraints = append(p.Constraints, x)
 			}
 		}
@@ -141,10 +190,13 @@ func (c *compiler) choose(s *system, w generate.Want) {
 	hard := w.Require
 	best := generate.Choose(s.site, w)
 	if s.site != nil && len(w.Images) == 0 && c.runsAnsible(s.block.ID) {
-		try := w
-		try.Require = append(slices.Clip(w.Require), match.Constraint{Feature: generate.SoftwareFeature("ansible"), Op: match.AtLeast, Value: "0"})
-		if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
-			w, best = try, choice
+		for _, version := range []string{c.request.Ansible, ""} {
+			try := w
+			try.Require = slices.Concat(w.Require, versionTests(generate.SoftwareFeature("ansible"), Equal, version))
+			if choice := generate.Choose(s.site, try); choice.DiskImage != "" {
+				w, best = try, choice
+				break
+			}
 		}
 	}
 	if best.DiskImage != "" && len(w.Images) == 0 {

@@ -114,6 +114,8 @@ deploy small_node 2
 	})
 	t.Run("R13c numbers go on, and the link is joined", func(t *testing.T) {
 		row{"", third, `
+			system small_node: the numbers begin at 2, since the slice has small_node-1
+			recipe small_node: it runs in step 1
 			<node client_id="small_node-2">
 			<ip address="10.0.0.3"
 			<setup:step name="configure small_node" language="ansible" order="1">

@@ -66,7 +66,7 @@ func (c *compiler) runsAnsible(system string) bool {
 func (c *compiler) addSteps(s *system) {
 	n := &s.node
 	if c.runsAnsible(s.block.ID) && len(c.roles) > 0 {
-		n.Steps = append(n.Steps, c.rolesStep())
+		n.Steps = append(n.Steps, c.rolesStep(s.site))
 	}
 	var bodies []string
 	for _, item := range c.linesOf(s.block.ID) {
@@ -83,6 +83,9 @@ func (c *compiler) addSteps(s *system) {
 				continue
 			}
 			c.checkRoles(r, p)
+			if !c.hasLines() {
+				s.comments = append(s.comments, fmt.Sprintf("recipe %s: it runs in step 1, since it has the name of the system and contextualize has no lines", r.ID))
+			}
 			n.Steps = append(n.Steps, generate.Step{Kind: generate.Script, Name: "configure " + r.ID, Stage: item.Step, Language: "ansible", Body: p.body, Files: p.files})
 			if len(p.body) > maxBody {
 				c.refuse(rspec.TooBig, r.Place, "divide it into several, or put files on a web server", "recipe %.80q has more than %d bytes", r.ID, maxBody)

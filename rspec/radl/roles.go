@@ -108,33 +108,33 @@ func (c *compiler) addRole(f *Feature, r role) {
 		return
 	}
 	c.roles = append(c.roles, r)
-	if c.anyAnsible() && c.o.Site != nil && c.o.Site.OutsideAccess == inventory.No && c.catalogue(r) == "" {
+	if c.runsRecipes() && c.o.Site.OutsideAccess == inventory.No && catalogue(c.o.Site, r) == "" {
 		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible role %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name)
 	}
 }
 
 // catalogue returns the URL of a role in the site's catalogue; empty if it has none.
-func (c *compiler) catalogue(r role) string {
-	if c.o.Site == nil {
+func catalogue(site *inventory.Inventory, r role) string {
+	if site == nil {
 		return ""
 	}
-	if url := c.o.Site.Galaxy[r.source]; url != "" {
+	if url := site.Galaxy[r.source]; url != "" {
 		return url
 	}
-	return c.o.Site.Galaxy[r.name]
+	return site.Galaxy[r.name]
 }
 
-// anyAnsible reports whether a system with new nodes runs recipes.
-func (c *compiler) anyAnsible() bool {
-	return slices.ContainsFunc(c.systemOrder, func(s *system) bool { return c.runsAnsible(s.block.ID) })
+// runsRecipes reports whether a system with new nodes at the known site runs recipes.
+func (c *compiler) runsRecipes() bool {
+	return slices.ContainsFunc(c.systemOrder, func(s *system) bool { return s.site != nil && c.runsAnsible(s.block.ID) })
 }
 
 // rolesStep returns the step that installs all roles on a node.
-func (c *compiler) rolesStep() generate.Step {
+func (c *compiler) rolesStep(site *inventory.Inventory) generate.Step {
 	var text strings.Builder
 	text.WriteString("set -e\n")
 	for _, r := range c.roles {
-		url := c.catalogue(r)
+		url := catalogue(site, r)
 		kind, folder, options := "role", rolesFolder, ""
 		what := r.name
 		if r.isCollection {
