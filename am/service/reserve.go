@@ -91,6 +91,7 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 	}
 	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
 	out.Notices = append(rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding))...)
+	out.Notices = append(out.Notices, Notices(nameRemarks(r.request, t.slivers))...)
 	if len(t.slivers) == 0 {
 		out.Notices = append(out.Notices, "nothing is reserved: "+r.request.NoNodesReason(t.inventory.Manager))
 	}
@@ -298,12 +299,20 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
 		Slice: slice, ClientID: b.Node.ClientID,
-		Hostname:  names.Assign(b.Node.ClientID),
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
 		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
 		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress,
 		Generation: 1,
+	}
+	for _, name := range b.Node.DNSNames {
+		if hostname, ok := names.AssignDNS(name); ok {
+			x.Hostname, x.DNSName = hostname, name
+			break
+		}
+	}
+	if x.Hostname == "" {
+		x.Hostname = names.Assign(x.ClientID)
 	}
 	for _, g := range b.Granted {
 		x.Features = append(x.Features, am.Feature{Feature: g.Feature, Value: g.Value})
