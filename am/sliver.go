@@ -24,6 +24,10 @@ type Slice struct {
 	// Bytes and Elements are the sums of these fields of the slice's documents.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
+	// Definitions are the ids of documents without slivers, whose templates define what later
+	// requests refer to. They exist while the slice has slivers, and at least until DefinedUntil.
+	Definitions  []string  `json:",omitempty"`
+	DefinedUntil time.Time `json:",omitzero"`
 }
 
 // Sliver is one allocated resource: the reservation of a component, its desired state, and the
@@ -36,10 +40,8 @@ type Sliver struct {
 	ClientID string
 	// Ordinal is the place of the node in its request, from 0.
 	Ordinal int
-	// Hostname is derived from ClientID or a DNS name, and unique in the slice.
+	// Hostname is derived from ClientID and unique in the slice.
 	Hostname string
-	// DNSName is the requested DNS name whose first part is Hostname; empty if there is none.
-	DNSName string `json:",omitempty"`
 	// Document is the id of the request document with the node.
 	Document string
 
@@ -248,7 +250,9 @@ type Document struct {
 	// estimates them.
 	Bytes    int `json:",omitempty"`
 	Elements int `json:",omitempty"`
-	Text     []byte
+	// Sources is the size of the sources of its templates, in bytes.
+	Sources int `json:",omitempty"`
+	Text    []byte
 }
 
 // Goal is the kind of change that a task makes.

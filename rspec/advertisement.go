@@ -25,6 +25,8 @@ type Site struct {
 	Monitoring *AdMonitoring
 	// SliverInfo says that the site's manifests use the extension sliver-info.
 	SliverInfo bool
+	// Templates says that the site compiles templates in requests.
+	Templates bool
 }
 
 // Availability is the part of an advertisement that changes.

@@ -47,6 +47,9 @@ type Config struct {
 	SoftwareVersion string
 	// Reading contains the options for reading requests. SetReading replaces them.
 	Reading rspec.ReadOptions
+	// Language returns the language of a text that is no RSpec but could be compiled to one; "" if
+	// there is none. Nil means that no language is known.
+	Language func(text []byte) string
 	// Limits limit a call's structure.
 	Limits xmlrpc.Limits
 	// Admit is called before a call changes anything; its error refuses the call. Nil

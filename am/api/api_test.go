@@ -28,6 +28,7 @@ import (
 	"patchbay/credentials/trial"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/compile"
 )
 
 // site is an aggregate without server and runner: calls go in as bytes, and
@@ -36,6 +37,7 @@ type site struct {
 	t         testing.TB
 	api       *API
 	store     *store.Store
+	file      string // of the store
 	trial     *trial.Authority
 	inventory *inventory.Inventory
 
@@ -99,6 +101,8 @@ type setting struct {
 	endLeases bool
 	// limits are those of requests.
 	limits rspec.Limits
+	// compile compiles templates; nil refuses them.
+	compile func(rspec.Template, service.Known) (rspec.Expansion, error)
 	// settled is how far the audit tells what is in the journal.
 	settled func() store.Rev
 }
@@ -112,6 +116,7 @@ func (o setting) site(t testing.TB) *site {
 		s.now = o.began
 	}
 	dir := t.TempDir()
+	s.file = filepath.Join(dir, "store")
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -135,9 +140,9 @@ func (o setting) site(t testing.TB) *site {
 	s.inventory = inv
 	options := store.Options{Now: s.clock}
 	if o.fault != nil {
-		options.Write = (&disk.Writes{Path: filepath.Join(dir, "store"), Fail: o.fault}).Wrap
+		options.Write = (&disk.Writes{Path: s.file, Fail: o.fault}).Wrap
 	}
-	s.store, err = store.Open(filepath.Join(dir, "store"), options)
+	s.store, err = store.Open(s.file, options)
 	must(err)
 	t.Cleanup(func() { s.store.Close() })
 	var current atomic.Pointer[inventory.Inventory]
@@ -148,9 +153,9 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, Compile: o.compile})
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
-		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock,
+		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock, Language: compile.Language,
 	})
 	return s
 }

@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"patchbay/am"
 	"patchbay/am/service"
 	"patchbay/am/xmlrpc"
+	"patchbay/schemas"
 )
 
 func handlerOf(run func(context.Context, *call) (service.Outcome, error), convert func(*call, service.Outcome) xmlrpc.Value) handler {
@@ -33,11 +35,27 @@ func parseRequest(ctx context.Context, c *call) error {
 		return err
 	}
 	c.release = append(c.release, release)
+	if err := c.checkLanguage(); err != nil {
+		return err
+	}
 	c.parsed, err = c.api.agg.Memory().Parse(ctx, c.grant.Caller().Key(), []byte(c.rspec), c.api.site.Load().reading)
 	if err == nil && len(c.parsed.Findings) > 0 {
 		c.event.Findings, c.event.Finding = len(c.parsed.Findings), c.parsed.Findings[0].String()
 	}
 	return err
+}
+
+// checkLanguage refuses sources of other languages with a hint.
+func (c *call) checkLanguage() error {
+	text := strings.TrimSpace(c.rspec)
+	if text == "" || text[0] == '<' || c.api.cfg.Language == nil {
+		return nil
+	}
+	language := c.api.cfg.Language([]byte(text))
+	if language == "" {
+		return nil
+	}
+	return am.Errorf(am.BadVersion, "the rspec is a text in the language %s; compile it first, such as by: patchbay compile FILE, or send it as a template, <source> of %s in an RSpec", language, schemas.Template)
 }
 
 func provision(ctx context.Context, c *call) (service.Outcome, error) {

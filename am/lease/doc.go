@@ -1,7 +1,7 @@
 // Package lease computes the changes to the database that release slivers, for Delete
 // and for leases that end. Release takes slivers from their slice. Forget deletes the
 // records of slivers that have no resource left. With the last sliver it also deletes
-// the request documents and the slice.
+// the request documents and the slice, unless the slice has definitions that last.
 //
 //	Release ─┬─ allocated:   no resource was created ─────────────> Forget
 //	         └─ provisioned: desired absent, a task to remove it ─ … ─> Forget

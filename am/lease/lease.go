@@ -51,7 +51,7 @@ func Release(v *store.View, cs *store.ChangeSet, slivers []am.Sliver, e am.Event
 
 // Forget deletes slivers that have no resource left: it adds to cs the deletion of their
 // records and tasks. It also deletes documents that no other sliver needs, and slices that have
-// no other sliver and are not shut down.
+// no other sliver, are not shut down, and have no definitions that last.
 func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 	remove(cs, keysOf(gone))
 	if err := count(v, cs, gone); err != nil {
@@ -79,8 +79,8 @@ func Forget(v *store.View, cs *store.ChangeSet, gone []am.Sliver) error {
 		case errors.Is(err, store.ErrNotFound):
 		case err != nil:
 			return err
-		case slice.Shutdown.IsZero():
-			drop = append(drop, store.SliceKey(u))
+		case slice.Shutdown.IsZero() && !v.Now().Before(slice.DefinedUntil):
+			drop = append(append(drop, store.SliceKey(u)), definitionKeys(slice)...)
 		}
 	}
 	remove(cs, drop)

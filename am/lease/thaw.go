@@ -39,7 +39,7 @@ func Thaw(v *store.View, cs *store.ChangeSet, slice urn.URN, minEnd time.Time) (
 		}
 		cs.PutSliver(*x)
 	}
-	if len(slivers) == 0 { // a slice exists while it has slivers or is shut down
+	if len(slivers)+len(rec.Definitions) == 0 { // a slice exists while it has one of them or is shut down
 		cs.Put = nil
 		cs.Remove(store.SliceKey(slice))
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -60,7 +61,22 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	if err != nil {
 		return nil, err
 	}
+	rec, _, err := v.Slice(slice)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
 	h := &sliceContent{names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
+	count := func(document string) error {
+		head, err := v.DocumentHead(document)
+		h.bytes += head.Bytes
+		h.elements += head.Elements
+		return err
+	}
+	for _, id := range rec.Definitions {
+		if err := count(id); err != nil {
+			return nil, err
+		}
+	}
 	documents := map[string]bool{}
 	for i := range live {
 		x := &live[i]
@@ -90,12 +106,9 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 			continue
 		}
 		documents[x.Document] = true
-		head, err := v.DocumentHead(x.Document)
-		if err != nil {
+		if err := count(x.Document); err != nil {
 			return nil, err
 		}
-		h.bytes += head.Bytes
-		h.elements += head.Elements
 	}
 	return h, nil
 }

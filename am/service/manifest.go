@@ -114,6 +114,15 @@ func documentIDs(slivers []Report) iter.Seq[string] {
 
 // writeDocuments waits for the caller's turn to parse (see Memory.Parse).
 func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []Report, documents []am.Document) ([]byte, error) {
+	requests, err := s.parseDocuments(ctx, caller, documents)
+	if err != nil {
+		return nil, err
+	}
+	return s.writeManifest(slivers, requests)
+}
+
+// parseDocuments returns the requests by the ids of the documents. It waits as writeDocuments does.
+func (s *Service) parseDocuments(ctx context.Context, caller urn.URN, documents []am.Document) (map[string]*rspec.Request, error) {
 	requests := map[string]*rspec.Request{}
 	for _, doc := range documents {
 		reading := s.cfg.Reading
@@ -126,10 +135,7 @@ func (s *Service) writeDocuments(ctx context.Context, caller urn.URN, slivers []
 		}
 		requests[doc.ID] = req
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.writeManifest(slivers, requests)
+	return requests, ctx.Err()
 }
 
 // writeManifest takes the parsed requests by document id. It leaves out released slivers, and
@@ -149,11 +155,7 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			place[x.Document] = i
 			parts = append(parts, rspec.Part{Request: requests[x.Document], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
-		facts := s.nodeFacts(inv, &x.Sliver)
-		if n, ok := requests[x.Document].Node(x.ClientID); ok {
-			facts.Notices = append(wishNotices(n.Wishes, x.PublicAddress.IsValid()), nameNotices(n, &x.Sliver)...)
-		}
-		parts[i].Nodes[x.ClientID] = facts
+		parts[i].Nodes[x.ClientID] = s.nodeFacts(inv, &x.Sliver)
 		for _, in := range x.Interfaces {
 			if in.VLAN != 0 {
 				parts[i].Links[in.Link] = rspec.LinkFacts{VLANTag: strconv.Itoa(in.VLAN)}
@@ -163,7 +165,6 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			o.Expires = x.Expires
 		}
 	}
-	addLinkNotices(parts, slivers)
 	text, err := rspec.WriteManifest(parts, o)
 	if errors.Is(err, rspec.ErrTooLarge) {
 		err = am.Errorf(am.TooBig, "%v", err)
@@ -269,23 +270,15 @@ func isSameHost(a, b string) bool {
 }
 
 // hosts returns the public IPv4 address, or else the addresses that the provider reports. Clients
-// use the first address to reach the node. The node's DNS name comes last.
+// use the first address to reach the node.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
-		list = []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
-	} else {
-		for _, a := range x.Observed.Addresses {
-			if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
-				list = append(list, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
-			}
-		}
+		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
 	}
-	if x.DNSName != "" && x.DNSName != x.Hostname {
-		dns := rspec.Host{Name: x.DNSName}
-		if len(list) > 0 {
-			dns.IPv4 = list[0].IPv4
+	for _, a := range x.Observed.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
+			list = append(list, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
 		}
-		list = append(list, dns)
 	}
 	return list
 }

@@ -18,8 +18,8 @@ type Memory struct {
 	limits  rspec.Limits
 	largest int64
 	budget  *budget.Budget
-	// parsing has a value while a large request is parsed. Only one is parsed at a time, because
-	// the parser takes several times the memory of its result.
+	// parsing has a value while a large request is parsed or templates are compiled. Only one
+	// call does so at a time, because that takes several times the memory of its result.
 	parsing chan struct{}
 
 	mu    sync.Mutex
@@ -36,6 +36,9 @@ type turn struct {
 const (
 	memoryPerByte    = 10
 	memoryPerElement = 300
+	// sourceElement is the average length of the parts of a template's source in bytes. In memory
+	// a part counts like an element.
+	sourceElement = 16
 )
 
 // spareFactor determines how much memory must stay free: after an amount is taken, spareFactor
@@ -106,7 +109,17 @@ func (m *Memory) HoldText(caller, text string) (release func(), err error) {
 // Parse calls rspec.ParseRequest. It first waits until no other request of the caller is
 // being parsed. For a large request, it also waits until no other large request is being
 // parsed. It fails with ctx's error if ctx ends first.
-func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.ReadOptions) (*rspec.Request, error) {
+func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.ReadOptions) (r *rspec.Request, err error) {
+	err = m.inTurn(ctx, caller, len(text) >= rspec.Large, func() (err error) {
+		r, err = rspec.ParseRequest(text, o)
+		return err
+	})
+	return r, err
+}
+
+// inTurn calls f when no other call of the caller is in f. If isLarge is true, it also waits until
+// no other large f runs. It fails with ctx's error if ctx ends first.
+func (m *Memory) inTurn(ctx context.Context, caller string, isLarge bool, f func() error) error {
 	t := m.turnOf(caller)
 	defer m.releaseTurn(caller, t)
 	enter := func(c chan struct{}) (leave func()) {
@@ -118,13 +131,13 @@ func (m *Memory) Parse(ctx context.Context, caller string, text []byte, o rspec.
 		}
 	}
 	defer enter(t.taken)()
-	if len(text) >= rspec.Large {
+	if isLarge {
 		defer enter(m.parsing)()
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	return rspec.ParseRequest(text, o)
+	return f()
 }
 
 // turnOf adds one to the turn's users. Call releaseTurn afterwards.

@@ -27,6 +27,9 @@ import (
 //
 // An empty request (see rspec.Request.IsEmpty) reserves nothing, and a notice says so.
 //
+// Allocate compiles the templates of the request (see Config.Compile), and continues with the
+// result. If they deploy nothing, the request is stored for later ones of the slice.
+//
 // Errors: Forbidden, Unavailable while the site is locked down, Refused by the site's
 // policy, SearchFailed for any other request without a node for this aggregate, Exists for a
 // client_id that the slice uses already, those of binder.Bind, and providers' refusals.
@@ -58,6 +61,26 @@ type reservation struct {
 	clientIDs clientIDs
 	// bindable is the request in the form for the binder.
 	bindable *binder.Request
+	// basis is the revision of the slice with which templates were compiled; nil if none were.
+	// The notices are warnings about them.
+	basis   *store.Rev
+	notices []string
+	// release contains functions that free the memory of templates and documents.
+	release []func()
+}
+
+// hold takes the results of Memory.Hold. freeMemory releases what it holds.
+func (r *reservation) hold(release func(), err error) error {
+	if err == nil {
+		r.release = append(r.release, release)
+	}
+	return err
+}
+
+func (r *reservation) freeMemory() {
+	for _, release := range r.release {
+		release()
+	}
 }
 
 type conditions struct {
@@ -71,18 +94,36 @@ type reserved struct {
 	inventory *inventory.Inventory // of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
-	cut       shortenedLeases
+	// definedUntil is the time until which a request is remembered that only defines; zero for
+	// other requests.
+	definedUntil time.Time
+	cut          shortenedLeases
 	// mustProbe means that a dry run must follow. Until its end, the slivers have a very short
 	// lease.
 	mustProbe bool
 }
 
-// reserve commits all or nothing: in one decision, or in two with a dry run between them.
-func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
+// reserve compiles the templates of the request again if another call changes the slice.
+func (s *Service) reserve(ctx context.Context, r reservation) (out Outcome, err error) {
+	for range maxExpansions {
+		if out, err = s.reserveOnce(ctx, r); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	return out, err
+}
+
+// reserveOnce commits all or nothing: in one decision, or in two with a dry run between them.
+func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, error) {
+	defer func() { r.freeMemory() }()
+	if err := s.expand(ctx, &r); err != nil {
+		return Outcome{}, err
+	}
 	r.clientIDs = clientIDsOf(r.request)
 	r.bindable = &binder.Request{Request: r.request, Slice: r.slice, Permit: binderPermit(s.cfg.Policy.For(r.grant.Caller(), r.slice))}
 	r.bindable.Prepare(s.Inventory()) // outside of the decision, for which others wait
 	t, err := s.bindSlivers(ctx, r)
+	r.basis = nil // this call has changed the slice
 	if err == nil && t.mustProbe {
 		t, err = s.probeProviders(ctx, r, t)
 	}
@@ -90,9 +131,11 @@ func (s *Service) reserve(ctx context.Context, r reservation) (Outcome, error) {
 		return Outcome{}, err
 	}
 	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
-	out.Notices = append(rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding))...)
-	out.Notices = append(out.Notices, Notices(nameRemarks(r.request, t.slivers))...)
-	if len(t.slivers) == 0 {
+	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding)))
+	switch {
+	case !t.definedUntil.IsZero():
+		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+t.definedUntil.Format(time.RFC3339))
+	case len(t.slivers) == 0:
 		out.Notices = append(out.Notices, "nothing is reserved: "+r.request.NoNodesReason(t.inventory.Manager))
 	}
 	out.Notices = append(out.Notices, t.cut.texts()...)
@@ -163,6 +206,9 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 		ID: uuid.NewString(), Slice: r.slice, Text: r.request.Text(), Managers: r.request.Managers,
 		Bytes: r.request.UnionBytes(), Elements: r.request.Elements(),
 	}
+	for _, x := range r.request.Expanded {
+		doc.Sources += len(x.Text)
+	}
 	var t reserved
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
@@ -170,8 +216,16 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 		if err != nil {
 			return cs, err
 		}
+		if r.basis != nil && *r.basis != v.Rev(store.SliceKey(r.slice)) {
+			return cs, &am.Error{Code: am.ServerBusy, URN: r.slice, Msg: "other calls change the slice while its templates are compiled; try again", Err: errChanged}
+		}
 		t = reserved{document: doc.ID, inventory: s.Inventory()}
-		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil || len(t.slivers) == 0 {
+		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil {
+			return cs, err
+		}
+		if len(t.slivers) == 0 {
+			rec, err := s.define(v, &cs, r, by, doc)
+			t.definedUntil = rec.DefinedUntil
 			return cs, err
 		}
 		for i := range t.slivers {
@@ -299,20 +353,12 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
 		Slice: slice, ClientID: b.Node.ClientID,
+		Hostname:  names.Assign(b.Node.ClientID),
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
 		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
 		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress,
 		Generation: 1,
-	}
-	for _, name := range b.Node.DNSNames {
-		if hostname, ok := names.AssignDNS(name); ok {
-			x.Hostname, x.DNSName = hostname, name
-			break
-		}
-	}
-	if x.Hostname == "" {
-		x.Hostname = names.Assign(x.ClientID)
 	}
 	for _, g := range b.Granted {
 		x.Features = append(x.Features, am.Feature{Feature: g.Feature, Value: g.Value})

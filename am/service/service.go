@@ -73,6 +73,9 @@ type Config struct {
 	// HasStages reports whether a provider carries out steps with stages and operations. Decisions
 	// call it, so it does not wait. If it is nil, all providers do.
 	HasStages func(provider string) bool
+	// Compile compiles a template of a request. For mistakes in its source it fails with an error
+	// that wraps a *rspec.RequestError. If Compile is nil, requests with templates are refused.
+	Compile func(rspec.Template, Known) (rspec.Expansion, error)
 	// LiveOutput returns the last output of a running step; "" if it is unknown. It may be nil.
 	LiveOutput func(sliver urn.URN, step int) string
 	// Prober runs dry runs for reservations; nil for no dry runs.

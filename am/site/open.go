@@ -25,6 +25,8 @@ import (
 	"patchbay/am/urn"
 	"patchbay/am/work"
 	"patchbay/inventory"
+	"patchbay/rspec"
+	"patchbay/rspec/compile"
 )
 
 // Open opens all parts of a site in the order of their dependencies. If a part fails, it closes
@@ -110,6 +112,9 @@ func (s *Site) openAggregate(context.Context) error {
 		Silent:                s.runner.Silent,
 		HasStages:             s.providers.HasStages,
 		LiveOutput:            s.runner.LiveOutput,
+		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
+			return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links})
+		},
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),
@@ -255,6 +260,7 @@ func (s *Site) openServer(context.Context) error {
 		PublicURL:       s.PublicURL,
 		SoftwareVersion: SoftwareVersion(),
 		Reading:         c.ReadOptions(inv),
+		Language:        compile.Language,
 	})
 	s.server = server.New(c.Limits.Config, server.Options{
 		API:            s.api,

@@ -183,3 +183,50 @@ func TestEndLeasesDoesNotWaitForRun(t *testing.T) {
 		}
 	})
 }
+
+// A slice without slivers ends with its definitions; one with slivers keeps them.
+func TestDefinitionsEndBySweep(t *testing.T) {
+	bubble(t, 1, func(e *env) {
+		e.limits.Sweep = time.Minute
+		e.start()
+		e.makeReady("a-1")
+		e.commit(func(v *store.View) (cs store.ChangeSet, err error) {
+			for _, name := range []string{"a-1", "b-1"} {
+				s, _, _ := v.Slice(sliceURN(name))
+				s.URN, s.Definitions, s.DefinedUntil = sliceURN(name), []string{"define-" + name}, time.Now().Add(time.Hour)
+				cs.PutSlice(s)
+				cs.PutDocument(am.Document{ID: "define-" + name, Slice: s.URN})
+			}
+			return cs, nil
+		})
+		left := func() (names string) {
+			err := e.st.Read(func(v *store.View) error {
+				for _, name := range []string{"a-1", "b-1"} {
+					s, _, err := v.Slice(sliceURN(name))
+					_, _, err2 := v.Document("define-" + name)
+					if err == nil && err2 == nil && len(s.Definitions) == 1 {
+						names += name
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return names
+		}
+		time.Sleep(30 * time.Minute)
+		if got := left(); got != "a-1b-1" {
+			t.Errorf("before the end %q are left", got)
+		}
+		e.lease("a-1", time.Now().Add(time.Hour+time.Minute))
+		time.Sleep(40 * time.Minute)
+		if got := left(); got != "a-1" {
+			t.Errorf("after the end %q are left", got)
+		}
+		time.Sleep(time.Hour)
+		if got := left(); got != "" || e.exists("a-1") {
+			t.Errorf("without slivers %q are left", got)
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"patchbay/am"
+	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
 	"patchbay/inventory/provider"
@@ -41,6 +42,9 @@ func (r *Runner) sweep(ctx context.Context) {
 		case <-t.C:
 		case <-r.sweepRequests:
 		}
+		if err := r.forgetDefinitions(ctx); err != nil && ctx.Err() == nil {
+			r.cfg.Log.Error("cannot delete definitions that have ended", "error", err)
+		}
 		all, err := r.settled()
 		if err != nil {
 			r.cfg.Log.Error("cannot read the slivers to compare", "error", err)
@@ -55,6 +59,31 @@ func (r *Runner) sweep(ctx context.Context) {
 					r.sweepProvider(ctx, name, p, slivers)
 				}
 			})
+		}
+	}
+}
+
+// forgetDefinitions deletes the definitions of slices without slivers that have ended, in batches.
+func (r *Runner) forgetDefinitions(ctx context.Context) error {
+	for {
+		var due []urn.URN
+		find := func(v *store.View) (err error) { due, err = lease.Undefined(v, r.limits.Expire); return err }
+		if err := r.cfg.Store.Read(find); err != nil || len(due) == 0 {
+			return err
+		}
+		err := r.cfg.Store.Commit(ctx, func(v *store.View) (cs store.ChangeSet, err error) {
+			if err := find(v); err != nil {
+				return cs, err
+			}
+			for _, u := range due {
+				if err := lease.Undefine(v, &cs, u); err != nil {
+					return cs, err
+				}
+			}
+			return cs, nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 }

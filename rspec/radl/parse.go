@@ -2,6 +2,7 @@ package radl
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 const (
 	maxDocument = 1 << 20
+	maxProblems = 20
 	// maxCount limits numbers of nodes, stages and seconds.
 	maxCount = 1_000_000_000
 )
@@ -54,32 +56,51 @@ func Parse(text []byte, values map[string]string) (*Document, []rspec.Problem) {
 		p.advance()
 		p.parseSentences()
 	}
-	for _, x := range p.params.check() {
-		p.add(x)
-	}
-	p.d.Plan = mergePlans(p.plans)
+	p.problems = append(p.problems, p.params.check()...)
 	if len(p.params.missing) == 0 && p.params.replaced <= maxReplaced {
 		p.check()
 	}
-	if p.failed() {
-		return nil, p.problems()
+	slices.SortStableFunc(p.problems, func(a, b rspec.Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	errors := slices.ContainsFunc(p.problems, func(x rspec.Problem) bool { return !x.IsRemark() })
+	if p.more > 0 {
+		p.problems = append(p.problems, rspec.Problem{Msg: fmt.Sprintf("and %d more mistakes", p.more)})
 	}
-	return p.d, p.problems()
+	if errors {
+		return nil, p.problems
+	}
+	return p.d, p.problems
 }
 
 type parser struct {
 	*lexer
-	report
 	// token is the next token, and last the place of the one before.
-	token  token
-	last   Place
-	d      *Document
-	plans  []*Plan
-	params parameters
+	token    token
+	last     Place
+	d        *Document
+	params   parameters
+	problems []rspec.Problem
+	more     int // problems beyond maxProblems
+	failed   bool
+}
+
+// refuse records an error.
+func (p *parser) refuse(kind rspec.Kind, at Place, remedy, format string, args ...any) {
+	p.failed = p.failed || kind != 0
+	if len(p.problems) >= maxProblems {
+		p.more++
+		return
+	}
+	p.problems = append(p.problems, rspec.Problem{Kind: kind, Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 func (p *parser) wrong(at Place, remedy, format string, args ...any) {
 	p.refuse(rspec.BadArgs, at, remedy, format, args...)
+}
+
+func (p *parser) warn(at Place, remedy, format string, args ...any) {
+	p.refuse(0, at, remedy, format, args...)
 }
 
 // advance returns the token and reads the next one.
@@ -481,7 +502,7 @@ func (p *parser) parsePlan(at Place) (ok bool) {
 			return false
 		}
 	}
-	p.plans = append(p.plans, &plan)
+	p.addPlan(plan)
 	return true
 }
 
@@ -521,27 +542,31 @@ func toolNamed(name string) (tool string, ok bool) {
 	return "", false
 }
 
-// mergePlans merges contextualize sentences: the longest deadline counts, and the last line of the
-// same system and recipe. It returns nil if there is none.
-func mergePlans(list []*Plan) *Plan {
-	if len(list) == 0 {
-		return nil
+// addPlan merges the contextualize sentences: the longest deadline counts, and the last line of the
+// same system and recipe.
+func (p *parser) addPlan(plan Plan) {
+	if p.d.Plan == nil {
+		p.d.Plan = &Plan{Place: plan.Place}
 	}
-	all := Plan{Place: list[0].Place}
+	p.d.Plan.merge(&plan)
+}
+
+// merge adds a later plan.
+func (p *Plan) merge(later *Plan) {
+	p.Deadline = max(p.Deadline, later.Deadline)
+	p.Options = append(p.Options, later.Options...)
 	type pair struct{ system, recipe string }
 	at := map[pair]int{}
-	for _, p := range list {
-		all.Deadline = max(all.Deadline, p.Deadline)
-		all.Options = append(all.Options, p.Options...)
-		for _, x := range p.Items {
-			key := pair{x.System, x.Recipe}
-			if i, again := at[key]; again {
-				all.Items[i] = x
-				continue
-			}
-			at[key] = len(all.Items)
-			all.Items = append(all.Items, x)
-		}
+	for i, x := range p.Items {
+		at[pair{x.System, x.Recipe}] = i
 	}
-	return &all
+	for _, x := range later.Items {
+		key := pair{x.System, x.Recipe}
+		if i, again := at[key]; again {
+			p.Items[i] = x
+			continue
+		}
+		at[key] = len(p.Items)
+		p.Items = append(p.Items, x)
+	}
 }

@@ -1,0 +1,83 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"patchbay/am"
+	"patchbay/am/lease"
+	"patchbay/am/store"
+	"patchbay/credentials"
+)
+
+const (
+	// maxDefinitions limits the documents of a slice that only define.
+	maxDefinitions = 32
+	// maxDefinitionBytes limits them together, in bytes.
+	maxDefinitionBytes = 512 << 10
+)
+
+// define stores a document whose templates only define what later requests of the slice refer to.
+// It stores nothing for a request without templates.
+func (s *Service) define(v *store.View, cs *store.ChangeSet, r reservation, by conditions, doc am.Document) (am.Slice, error) {
+	if len(r.request.Expanded) == 0 {
+		return am.Slice{}, nil
+	}
+	if err := countChange(cs, v, r.slice); err != nil {
+		return am.Slice{}, err
+	}
+	rec := cs.Put[len(cs.Put)-1].Value.(am.Slice)
+	now := v.Now().UTC()
+	if end := earliest(now.Add(s.cfg.Leases.ProvisionedMax), by.until); end.After(rec.DefinedUntil) {
+		rec.DefinedUntil = end
+	}
+	isNew, size := true, doc.Bytes
+	for _, id := range rec.Definitions {
+		d, _, err := v.Document(id)
+		if err != nil {
+			return rec, err
+		}
+		size += d.Bytes
+		isNew = isNew && !bytes.Equal(d.Text, doc.Text)
+	}
+	if isNew {
+		limit, _ := s.cfg.Reading.Limits.PerSlice()
+		if limit = min(limit/2, maxDefinitionBytes); len(rec.Definitions) == maxDefinitions || size > limit {
+			return rec, am.Errorf(am.TooBig, "the requests of one slice that only define may be %d, with %d bytes together; Delete the slice, and put the definitions into fewer requests", maxDefinitions, limit).About(r.slice)
+		}
+		doc.Received = now
+		rec.Definitions = append(rec.Definitions, doc.ID)
+		cs.PutDocument(doc)
+	}
+	cs.PutSlice(rec)
+	journal(cs, v, r.grant, r.options.Call, r.event, "", r.slice, nil)
+	return rec, nil
+}
+
+// deleteDefinitions deletes the definitions of a slice without slivers. It returns none if there
+// are no definitions.
+func (s *Service) deleteDefinitions(ctx context.Context, g credentials.Grant, t Targets, c Call, none error) (Outcome, error) {
+	out := Outcome{Slice: t.Slice}
+	err := s.commit(ctx, g, t, func(v *store.View) (cs store.ChangeSet, err error) {
+		out.Notices = nil
+		if _, err := checkRight(v, g, t.Slice); err != nil {
+			return cs, err
+		}
+		live, err := liveSlivers(v, t.Slice)
+		if err != nil {
+			return cs, err
+		}
+		rec, _, err := v.Slice(t.Slice)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return cs, err
+		}
+		if len(live) > 0 || len(rec.Definitions) == 0 {
+			return cs, none
+		}
+		out.Notices = []string{"the slice had no slivers; what its templates define is forgotten"}
+		journal(&cs, v, g, c, "DeleteDefinitions", "", t.Slice, nil)
+		return cs, lease.Undefine(v, &cs, t.Slice)
+	})
+	return out, err
+}

@@ -1,0 +1,208 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"patchbay/am"
+	"patchbay/am/store"
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+// Known is what a template may refer to.
+type Known struct {
+	Inventory *inventory.Inventory
+	// Earlier are the templates of the slice that were compiled before, in their order.
+	Earlier []rspec.Template
+	// Nodes and Links are the client_ids of the slice's nodes and links.
+	Nodes, Links []string
+}
+
+const (
+	// maxSources limits the sources of a slice's templates together, in bytes. Each compilation
+	// reads all of them.
+	maxSources = 1 << 20
+	// maxExpansions limits how often the templates of a call are compiled because another call
+	// has changed the slice.
+	maxExpansions = 4
+)
+
+var errChanged = errors.New("the slice has changed since the templates were compiled")
+
+// expand compiles the templates of the request, and replaces the request by one that contains the
+// results. The decision about it fails with errChanged if the slice changes in between, because
+// the results depend on the slice's nodes and templates.
+//
+// Errors: those of checkReservation and Memory.Parse; Unsupported if the site compiles none;
+// TooBig for too many sources; and a *rspec.RequestError for mistakes in sources.
+func (s *Service) expand(ctx context.Context, r *reservation) error {
+	if len(r.request.Templates) == 0 {
+		return nil
+	}
+	if s.cfg.Compile == nil {
+		return am.Errorf(am.Unsupported, "line %d: this aggregate compiles no templates; compile the source yourself, such as by: patchbay compile", r.request.Templates[0].Line)
+	}
+	caller := r.grant.Caller()
+	known, documents, err := s.readKnown(r)
+	if err != nil {
+		return err
+	}
+	requests, err := s.parseDocuments(ctx, caller, documents)
+	if err != nil {
+		return err
+	}
+	for _, d := range documents {
+		known.Earlier = append(known.Earlier, requests[d.ID].Expanded...)
+	}
+	size := 0
+	for _, t := range slices.Concat(known.Earlier, r.request.Templates) {
+		size += len(t.Text)
+	}
+	if size > maxSources {
+		return am.Errorf(am.TooBig, "the templates of one slice may have %d bytes together, and with the new request they would have %d; use several slices, or compile the source yourself", maxSources, size).About(r.slice)
+	}
+	if err := r.hold(s.memory.Hold(caller.Key(), size, size/sourceElement)); err != nil {
+		return err
+	}
+	var results []rspec.Expansion
+	if err := s.memory.inTurn(ctx, caller.Key(), true, func() (err error) {
+		results, err = s.compile(r, known)
+		return err
+	}); err != nil {
+		return err
+	}
+	text, err := r.request.Expand(results)
+	if err != nil {
+		return err
+	}
+	if err := r.hold(s.memory.HoldText(caller.Key(), string(text))); err != nil {
+		return err
+	}
+	expanded, err := s.memory.Parse(ctx, caller.Key(), text, r.request.Options())
+	if err != nil {
+		return relabel(err, func(rspec.Problem) string { return "the compiled templates" })
+	}
+	r.request = expanded
+	return nil
+}
+
+// readKnown also returns the documents of the slice that have templates, the oldest first.
+func (s *Service) readKnown(r *reservation) (known Known, documents []am.Document, err error) {
+	known.Inventory = s.Inventory()
+	for _, n := range r.request.Nodes {
+		known.Nodes = append(known.Nodes, n.ClientID)
+	}
+	err = s.cfg.Store.Read(func(v *store.View) error {
+		if _, err := s.checkReservation(v, r, true); err != nil {
+			return err
+		}
+		basis := v.Rev(store.SliceKey(r.slice))
+		r.basis = &basis
+		rec, _, err := v.Slice(r.slice)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		live, err := liveSlivers(v, r.slice)
+		if err != nil {
+			return err
+		}
+		heads, bytes, elements := []am.Document{}, 0, 0
+		add := func(id string) error {
+			head, err := v.DocumentHead(id)
+			if err == nil && head.Sources > 0 {
+				heads, bytes, elements = append(heads, head), bytes+head.Bytes, elements+head.Elements
+			}
+			return err
+		}
+		for _, id := range rec.Definitions {
+			if err := add(id); err != nil {
+				return err
+			}
+		}
+		links := map[string]bool{}
+		for _, x := range live {
+			known.Nodes = append(known.Nodes, x.ClientID)
+			for _, in := range x.Interfaces {
+				if in.Link != "" && !links[in.Link] {
+					links[in.Link] = true
+					known.Links = append(known.Links, in.Link)
+				}
+			}
+		}
+		for id := range documentIDs(reportsOf(live)) {
+			if err := add(id); err != nil {
+				return err
+			}
+		}
+		if err := r.hold(s.memory.Hold(r.grant.Caller().Key(), bytes, elements)); err != nil {
+			return err
+		}
+		slices.SortStableFunc(heads, func(a, b am.Document) int { return a.Received.Compare(b.Received) })
+		for _, head := range heads {
+			d, _, err := v.Document(head.ID)
+			if err != nil {
+				return err
+			}
+			documents = append(documents, d)
+		}
+		return nil
+	})
+	return known, documents, err
+}
+
+// compile adds the warnings to the notices of r.
+func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansion, err error) {
+	all := r.request.Templates
+	for i, t := range all {
+		label := func(p rspec.Problem) string {
+			number := ""
+			if len(all) > 1 {
+				number = fmt.Sprintf(" %d", i+1)
+			}
+			if p.Line == 0 {
+				return "template" + number
+			}
+			return fmt.Sprintf("template%s line %d:%d", number, p.Line, p.Column)
+		}
+		x, err := s.cfg.Compile(t, known)
+		if err != nil {
+			return nil, relabel(err, label)
+		}
+		for _, p := range x.Remarks {
+			r.notices = append(r.notices, label(p)+": "+p.Text())
+		}
+		results = append(results, x)
+		if i+1 == len(all) {
+			break
+		}
+		known.Earlier = append(known.Earlier, t)
+		made, err := rspec.ParseRequest(x.Request, r.request.Options())
+		if err != nil {
+			return nil, relabel(err, func(rspec.Problem) string { return label(rspec.Problem{}) })
+		}
+		for _, n := range made.Nodes {
+			known.Nodes = append(known.Nodes, n.ClientID)
+		}
+	}
+	return results, nil
+}
+
+// relabel replaces the lines of a *rspec.RequestError by labels. It returns other errors unchanged.
+func relabel(err error, label func(rspec.Problem) string) error {
+	e, ok := errors.AsType[*rspec.RequestError](err)
+	if !ok {
+		return err
+	}
+	relabeled := func(p rspec.Problem) rspec.Problem {
+		p.Msg, p.Line, p.Column = label(p)+": "+p.Msg, 0, 0
+		return p
+	}
+	x := rspec.RequestError{Problem: relabeled(e.Problem), More: e.More}
+	for _, p := range e.Problems {
+		x.Problems = append(x.Problems, relabeled(p))
+	}
+	return &x
+}

@@ -1,0 +1,33 @@
+package compile
+
+import (
+	"patchbay/rspec"
+	"patchbay/rspec/radl"
+)
+
+// Expand compiles a template. The earlier templates of the slice define what it refers to; those in
+// other languages are left out. Expand sets the Language, Parameters and Earlier of o itself, and
+// fails as Compile does.
+func Expand(t rspec.Template, earlier []rspec.Template, o Options) (rspec.Expansion, error) {
+	o.Language, o.Parameters, o.Earlier = t.Language, t.Parameters, nil
+	for _, e := range earlier {
+		if e.Language == t.Language {
+			o.Earlier = append(o.Earlier, filled(e))
+		}
+	}
+	r, err := Compile(t.Text, o)
+	if err != nil {
+		return rspec.Expansion{}, err
+	}
+	return rspec.Expansion{Request: r.Request, Source: r.Source, Remarks: r.Remarks}, nil
+}
+
+// filled returns the source with the values of the template's own parameters.
+func filled(t rspec.Template) []byte {
+	if t.Language == RADL && len(t.Parameters) > 0 {
+		if d, _ := radl.Parse(t.Text, t.Parameters); d != nil {
+			return d.Text()
+		}
+	}
+	return t.Text
+}
