@@ -165,9 +165,7 @@ func (f *sourceFlags) Validate() error {
 // exitError.
 func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Options) (*compile.Result, error) {
 	o.Parameters = f.values
-	if toTerminal(os.Stdin) && toTerminal(c.err) {
-		f.ask(os.Stdin, c.err, compile.Missing(text, o))
-	}
+	f.ask(c, text)
 	r, err := compile.Compile(text, o)
 	if err != nil {
 		return nil, f.report(c, name, err)
@@ -176,13 +174,10 @@ func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Opt
 	return r, nil
 }
 
-// check reports mistakes as compile does. It knows only the text, and asks for no parameters.
+// check reports mistakes of the text as compile does.
 func (f *sourceFlags) check(c console, name string, text []byte) error {
-	o := compile.Options{Parameters: f.values}
-	if len(compile.Missing(text, o)) > 0 && toTerminal(os.Stdin) && toTerminal(c.err) {
-		return nil // compile asks for them
-	}
-	return f.report(c, name, compile.Check(text, o))
+	f.ask(c, text)
+	return f.report(c, name, compile.Check(text, compile.Options{Parameters: f.values}))
 }
 
 var errNoParameters = errors.New("--set is for parameters of RADL, and this is an RSpec")
@@ -211,12 +206,15 @@ func (f *sourceFlags) report(c console, name string, err error) error {
 	return err
 }
 
-// ask reads the values of parameters, one a line.
-func (f *sourceFlags) ask(in io.Reader, out io.Writer, names []string) {
+// ask asks for the missing parameters of a source, if there is a terminal.
+func (f *sourceFlags) ask(c console, text []byte) {
+	if !toTerminal(os.Stdin) || !toTerminal(c.err) {
+		return
+	}
 	const most = 64 << 10 // bytes of all answers
-	answers := bufio.NewReader(io.LimitReader(in, most))
-	for _, name := range names {
-		fmt.Fprintf(out, "%s: ", display.Line(name))
+	answers := bufio.NewReader(io.LimitReader(os.Stdin, most))
+	for _, name := range compile.Missing(text, compile.Options{Parameters: f.values}) {
+		fmt.Fprintf(c.err, "%s: ", display.Line(name))
 		if answer, err := answers.ReadString('\n'); err == nil {
 			f.values[name] = strings.TrimRight(answer, "\r\n")
 		}

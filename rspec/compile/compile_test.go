@@ -50,7 +50,7 @@ func TestCompile(t *testing.T) {
 		{"the language is given", "", compile.Options{Language: compile.RADL}, "", `language="radl"`, "<node"},
 		{"R3 an empty text deploys nothing", "", compile.Options{}, "", "<rspec", "<node"},
 		{"R13 an earlier source", "system node\nnetwork net\ndeploy node 1", compile.Options{Parameters: two, Earlier: [][]byte{[]byte(cluster)}, Nodes: []string{"node-0", "node-1"}, Links: []string{"net"}},
-			"node-2 net", `net:join="true"`, "node-1"},
+			"node-2 net", `net:join="true"`, `client_id="node-1"`},
 	} {
 		r, err := compile.Compile([]byte(tt.text), tt.o)
 		if err != nil {
