@@ -81,7 +81,7 @@ func TestTemplates(t *testing.T) {
 		{"R13b the second document joins the LAN of the first", `
 			alice owns s1 48h
 			alice Allocate s1 $first -> small_node-0:allocated small_node-1:allocated
-			alice Allocate s1 $second -> small_node-2:allocated big_node-0:allocated '<link client_id="net"' !"small_node-1"
+			alice Allocate s1 $second -> small_node-2:allocated big_node-0:allocated '<link client_id="net"' !'client_id="small_node-1"'
 			alice Describe s1 -> 'client_id="big_node-0:0"' 1*'<link client_id="net"'
 		`, []string{"first", radlRequest(smallNode + "deploy small_node 2\n"), "second", radlRequest(bigNode)}},
 		{"R13c without the first document", `
