@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,10 +71,10 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if compile.Language(text) == "" {
-		return fmt.Errorf("%s: this is not RADL; an RSpec needs no compilation", o.File)
+	if isXML(text) {
+		return fmt.Errorf("%s: this is XML, not RADL; an RSpec needs no compilation", o.File)
 	}
-	var with compile.Options
+	with := compile.Options{Language: cmp.Or(compile.Language(text), compile.RADL)} // the mistakes explain RADL best
 	if with.Site, err = o.offer(); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (o *compileOptions) offer() (*inventory.Inventory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")) {
+	if !isXML(text) {
 		authority := "example.org"
 		if config != nil {
 			authority = config.Authority
@@ -125,6 +126,10 @@ func (o *compileOptions) offer() (*inventory.Inventory, error) {
 		return nil, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
 	}
 	return inventory.Parse(ad.Text, o.Against, ad.Authority)
+}
+
+func isXML(text []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<"))
 }
 
 // offerOf returns nil without a site.
