@@ -52,7 +52,7 @@ const allowedImports = `
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
-3  rspec                            am/urn rspec/match schemas schemas/xmltree rspec/setup
+3  rspec                            am/urn inventory/suggest rspec/match schemas schemas/xmltree rspec/setup
 3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid

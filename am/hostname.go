@@ -13,6 +13,9 @@ import (
 // maxLabel is the length of the longest label of a host name (RFC 1123).
 const maxLabel = 63
 
+// maxHostname is the length of the longest name of a Linux host.
+const maxHostname = 64
+
 // Hostnames assigns host names to the nodes of a slice. It never assigns a name twice.
 type Hostnames struct {
 	taken map[string]bool
@@ -39,6 +42,17 @@ func (h *Hostnames) Assign(clientID string) string {
 	}
 	h.Take(name)
 	return name
+}
+
+// AssignDNS marks the first part of a DNS name as in use and returns it. ok is false if another node
+// has the host name, or the DNS name is longer than names of Linux hosts can be.
+func (h *Hostnames) AssignDNS(name string) (hostname string, ok bool) {
+	hostname, _, _ = strings.Cut(name, ".")
+	if len(name) > maxHostname || h.taken[hostname] {
+		return "", false
+	}
+	h.Take(hostname)
+	return hostname, true
 }
 
 // reservedLogins are accounts and groups of the usual images, and names with a special

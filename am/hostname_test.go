@@ -90,3 +90,22 @@ func TestFits(t *testing.T) {
 		}
 	}
 }
+
+func TestAssignDNS(t *testing.T) {
+	var h Hostnames
+	h.Assign("web")
+	for _, tt := range []struct{ rule, name, want string }{
+		{"the first part", "www.example.org", "www"},
+		{"a name of one part", "db", "db"},
+		{"another name with the same first part", "www.example.net", ""},
+		{"the host name of a node", "web.example.org", ""},
+		{"longer than names of hosts", "a." + strings.Repeat("b", 63), ""},
+	} {
+		if got, ok := h.AssignDNS(tt.name); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: %q, want %q", tt.rule, got, tt.want)
+		}
+	}
+	if got := h.Assign("www"); got != "www-2" {
+		t.Errorf("a node called www gets the host name %q", got)
+	}
+}

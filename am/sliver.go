@@ -40,8 +40,10 @@ type Sliver struct {
 	ClientID string
 	// Ordinal is the place of the node in its request, from 0.
 	Ordinal int
-	// Hostname is derived from ClientID and unique in the slice.
+	// Hostname is derived from ClientID or a DNS name, and unique in the slice.
 	Hostname string
+	// DNSName is the requested DNS name whose first part is Hostname; empty if there is none.
+	DNSName string `json:",omitempty"`
 	// Document is the id of the request document with the node.
 	Document string
 

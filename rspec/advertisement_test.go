@@ -333,11 +333,11 @@ func TestLocationNeedsCountryAndCoordinates(t *testing.T) {
 func TestRequestExtensions(t *testing.T) {
 	s := Site{Manager: us}
 	always := s.RequestExtensions()
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace, setupSpace, netSpace, originSpace, toscaSpace, toscaBase}, always); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace, netSpace, originSpace, setupSpace, toscaSpace, toscaBase}, always); d != "" {
 		t.Error(d)
 	}
 	s.SliverInfo = true
-	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace, setupSpace, netSpace, originSpace, toscaSpace, toscaBase, sliverSpace}, s.RequestExtensions()); d != "" {
+	if d := cmp.Diff([]string{userSpace, proxySpace, emulabSpace, matchSpace, netSpace, originSpace, setupSpace, toscaSpace, toscaBase, sliverSpace}, s.RequestExtensions()); d != "" {
 		t.Errorf("of a site whose manifests have sliver-info: %s", d)
 	}
 	s = fullSite()

@@ -140,7 +140,7 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 		isSliver := c.Space == sliverSpace && c.Local == "geni_sliver_info"
 		isVNode := c.Space == emulabSpace && c.Local == "vnode"
 		isGranted := c.Space == matchSpace && c.Local == "granted"
-		if isSliver && sliver || isVNode && vnode || isGranted {
+		if isSliver && sliver || isVNode && vnode || isGranted || isNotice(c) {
 			s.cut(c)
 		}
 	}
@@ -148,6 +148,7 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 		s.addExtension(matchSpace, matchSchema)
 		writeElement(added, matchSpace, "granted", "feature", g.Feature, "value", g.Value)
 	}
+	s.writeNotices(added, f.Notices)
 	if sliver {
 		s.addExtension(sliverSpace, sliverSchema)
 		i := f.Sliver
@@ -157,6 +158,15 @@ func (s *splices) annotateExtensions(e *xmltree.Element, f *NodeFacts, added *st
 	if vnode {
 		s.addExtension(emulabSpace, vnodeSchema)
 		writeElement(added, emulabSpace, "vnode", "name", f.VNode.Name, "hardware_type", f.VNode.HardwareType)
+	}
+}
+
+func isNotice(e *xmltree.Element) bool { return e.Space == originSpace && e.Local == "notice" }
+
+func (s *splices) writeNotices(b *strings.Builder, notices []string) {
+	for _, text := range notices {
+		s.addExtension(originSpace, originSchema)
+		b.WriteString(openTag(originSpace, "notice") + ">" + escape(text) + "</notice>")
 	}
 }
 

@@ -4,7 +4,7 @@ package rspec
 // requests to the site, or that its manifests contain. Other extensions in a request are
 // only copied to the manifest.
 func (s *Site) RequestExtensions() []string {
-	spaces := []string{userSpace, proxySpace, emulabSpace, matchSpace, setupSpace, netSpace, originSpace, toscaSpace, toscaBase}
+	spaces := []string{userSpace, proxySpace, emulabSpace, matchSpace, netSpace, originSpace, setupSpace, toscaSpace, toscaBase}
 	if s.Templates {
 		spaces = append(spaces, templateSpace)
 	}

@@ -31,6 +31,9 @@ type NodeFacts struct {
 	// Granted are the values of the features that the node's constraints name. They replace
 	// those of an earlier manifest.
 	Granted []Granted
+	// Notices are wishes that the aggregate does not fulfil. They replace those of an earlier
+	// manifest.
+	Notices []string
 }
 
 // Granted is the value of one feature that a node got.
@@ -54,6 +57,8 @@ type LinkFacts struct {
 	// VLANTag is the tag of the link's VLAN. If it is empty, the request's vlantag is
 	// copied.
 	VLANTag string
+	// Notices are as in NodeFacts.
+	Notices []string
 }
 
 // SliverInfo is the content of the sliver-info extension. The extension requires

@@ -33,6 +33,10 @@ func (p *requestParser) addInterface(e *xmltree.Element, n *Node) {
 			}
 		case isElement(c, "ip"):
 			p.addAddress(c, &in)
+		case c.Space == netSpace:
+			p.readInterfaceWish(c, n, in.ClientID)
+		default:
+			p.remarkForeign(c, &netExtension)
 		}
 	}
 	if most := p.o.Limits.Addresses; len(in.Addresses) > most {

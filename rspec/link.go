@@ -99,6 +99,11 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 	}
 	for c := range childElements(e) {
 		p.remarkUnsupported(c, "link", id)
+		if c.Space == netSpace {
+			p.readLinkWish(c, &link)
+		} else {
+			p.remarkForeign(c, &netExtension)
+		}
 	}
 	link.Join = p.readJoin(e, id)
 	own.join = link.Join
@@ -154,6 +159,14 @@ func (p *requestParser) readJoin(e *xmltree.Element, id string) bool {
 	join, ok := boolean(text)
 	if given && !ok {
 		p.badArgs(place{e, "join"}, id, "write true or false", "link %.80q has net:join=%.40q", id, text)
+	}
+	for _, a := range e.Attrs {
+		switch {
+		case a.Local == "join" && a.Space == "":
+			p.remark(place{e, "join"}, id, "write net:join and xmlns:net=\""+netSpace+"\"; "+ignored, "link %.80q has the attribute join without a prefix", id)
+		case isMisspelledSpace(a.Space):
+			p.remark(place{e, a.Local}, id, "use "+similarSpace(a.Space, &netExtension)+"; "+ignored, "the attribute %.40s of link %.80q is in the unknown namespace %.80q", a.Local, id, a.Space)
+		}
 	}
 	return join
 }

@@ -32,6 +32,7 @@ const (
 	toscaBase     = schemas.TOSCABase
 	netSpace      = schemas.Net
 	originSpace   = schemas.Origin
+	originSchema  = originSpace + "/origin.xsd"
 	templateSpace = schemas.Template
 	matchSpace    = schemas.Match
 	matchSchema   = matchSpace + "/match.xsd"

@@ -98,4 +98,12 @@ func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]
 			t.setURN("component_id", u)
 		}
 	}
+	for _, c := range e.Elements() {
+		if isNotice(c) {
+			s.cut(c)
+		}
+	}
+	var b strings.Builder
+	s.writeNotices(&b, f.Notices)
+	s.appendTo(e, b.String())
 }

@@ -1,6 +1,7 @@
 package rspec
 
 import (
+	"slices"
 	"strings"
 
 	"patchbay/am/urn"
@@ -38,10 +39,13 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			if c.Local == "source" {
 				p.readOrigin(c, &n)
 			}
+		case c.Space == netSpace:
+			p.readNodeWish(c, &n)
 		case c.Space == emulabSpace:
 			n.RoutableIP = n.RoutableIP || c.Local == "routable_control_ip"
 			p.remarkUnsupported(c, "node", n.ClientID)
-		case c.Space != Namespace:
+		case c.Space != Namespace || slices.Contains(netExtension.elements, c.Local):
+			p.remarkForeign(c, &netExtension)
 		case c.Local == "sliver_type":
 			if types++; types == 1 {
 				p.readSliverType(c, &n)

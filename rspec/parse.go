@@ -172,6 +172,8 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 			p.readTemplate(e)
 		case isTOSCA(e) && e.Local == "ArtifactTemplate":
 			p.addTemplate(e)
+		case isMisspelledSpace(e.Space):
+			p.remarkForeign(e, &setupExtension)
 		}
 	}
 	if p.tooMany(nodes, links) {

@@ -128,8 +128,13 @@ type Node struct {
 	Colocate   string
 	Interfaces []Interface
 	// RoutableIP requests a publicly reachable address (Emulab's
-	// routable_control_ip).
+	// routable_control_ip, or net:public at an interface).
 	RoutableIP bool
+	// DNSNames are the node's names in lower case, at most 64.
+	DNSNames []string
+	// Wishes are the names of the elements public, outports, proxy and nat of the extension net/1 in
+	// the node and its interfaces, each once.
+	Wishes []string
 	// Monitoring is nil where the node requests none.
 	Monitoring *Monitoring
 	// Origin is the source of the node, if it was compiled from another language.
@@ -185,6 +190,11 @@ type Link struct {
 	// SharedVLAN is the name of the shared VLAN that the link joins, empty for none.
 	// SharedTag is the tag requested with it, as written.
 	SharedVLAN, SharedTag string
+	// Range is the network in which interfaces without an address get one; zero for any.
+	Range netip.Prefix
+	// Wishes are the names of the elements outports, route and proxy of the extension net/1, each
+	// once.
+	Wishes []string
 	// Monitoring is nil where the link requests none.
 	Monitoring *Monitoring
 	// Line and Column are the start of the link in the request, counted from 1.

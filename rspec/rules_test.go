@@ -70,6 +70,11 @@ var goldens = []manifestGolden{
 		f.Granted = []Granted{{"cpu.count", "4"}, {"gpu.count", "1"}}
 		return f
 	}},
+	{name: "rule10-notices", tell: func(i int) NodeFacts {
+		f := facts(i)
+		f.Notices = []string{"no <b>address</b>", "no ports"}
+		return f
+	}, links: map[string]LinkFacts{"l": {Notices: []string{"no route"}}}},
 	{name: "rule11-pasted-advertisement", invalid: "available and cloud are for advertisements only"},
 	{name: "rule12-interface", tell: withInterfaces(3)},
 	{name: "rule12-address-assigned", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},

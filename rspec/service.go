@@ -39,7 +39,7 @@ func (r *serviceReader) read(e *xmltree.Element) {
 		case isElement(c, "execute"):
 			read = r.readExecute
 		case c.Space != setupSpace:
-			r.remarkForeign(c)
+			r.remarkForeign(c, &setupExtension)
 			continue
 		case c.Local == "step":
 			read = r.readScript
@@ -70,26 +70,8 @@ func (r *serviceReader) read(e *xmltree.Element) {
 	}
 }
 
-// ownElements and ownAttributes are names that are easily written in the wrong namespace.
-var (
-	ownElements   = []string{"step", "parameter", "userdata", "disk", "relation"}
-	ownAttributes = []string{"order", "operation", "sudo", "background", "name", "artifact"}
-)
-
-// remarkForeign adds a remark on e if it looks like an element of our extension, but is none.
-func (p *requestParser) remarkForeign(e *xmltree.Element) {
-	switch {
-	case e.Space == Namespace && slices.Contains(ownElements, e.Local):
-		p.remark(place{e, ""}, "", "write <setup:"+e.Local+`> and xmlns:setup="`+setupSpace+`"; `+ignored, "<%.40s> has no prefix", e.Local)
-	case isMisspelledSpace(e.Space):
-		p.remark(place{e, ""}, "", "use "+setupSpace+" for the steps of nodes; "+ignored, "<%.40s> is in the unknown namespace %.80q", e.Local, e.Space)
-	}
-}
-
-// isMisspelledSpace reports whether a namespace begins like those of our extensions.
-func isMisspelledSpace(space string) bool {
-	return strings.HasPrefix(space, ExtensionBase) && space != setupSpace && space != matchSpace
-}
+// ownAttributes are names that are easily written in the wrong namespace.
+var ownAttributes = []string{"order", "operation", "sudo", "background", "name", "artifact"}
 
 // remarkPrefixes adds remarks on attributes of a step that have a prefix too many or too few, and on
 // children that look like ours.
@@ -102,11 +84,11 @@ func (r *serviceReader) remarkPrefixes(e *xmltree.Element) {
 		case own && a.Space == setupSpace && e.Space == setupSpace:
 			r.remark(place{e, a.Local}, id, "write "+a.Local+" without a prefix; "+ignored, "a <%s> of node %.80q has the attribute %s with a prefix", e.Local, id, a.Local)
 		case isMisspelledSpace(a.Space):
-			r.remark(place{e, a.Local}, id, "use "+setupSpace+" for the steps of nodes; "+ignored, "the attribute %.40s of node %.80q is in the unknown namespace %.80q", a.Local, id, a.Space)
+			r.remark(place{e, a.Local}, id, "use "+similarSpace(a.Space, &setupExtension)+"; "+ignored, "the attribute %.40s of node %.80q is in the unknown namespace %.80q", a.Local, id, a.Space)
 		}
 	}
 	for c := range childElements(e) {
-		r.remarkForeign(c)
+		r.remarkForeign(c, &setupExtension)
 	}
 }
 

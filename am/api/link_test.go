@@ -219,6 +219,33 @@ func TestNodesJoinALink(t *testing.T) {
 	`)
 }
 
+// TestWishesAboutNetworks: what is not done is said at once, and in each manifest.
+func TestWishesAboutNetworks(t *testing.T) {
+	const wishes = ` xmlns:n="http://patchbay.example.org/rspec/ext/net/1"`
+	node := func(id, more string) string {
+		return `<node client_id="` + id + `"` + wishes + `><interface client_id="` + id + `:0">` + more + `</interface><n:nat/></node>`
+	}
+	link := func(id, end, more string) string {
+		return `<link client_id="` + id + `"` + wishes + `><interface_ref client_id="` + end + `:0"/>` + more + `</link>`
+	}
+	setting{inventory: switched}.world(t,
+		"a", node("a", `<n:public/><n:dns name="WWW.example.org"/><n:outports ports="80"/>`), "lana", link("lan", "a", `<n:cidr range="10.9.0.0/24"/><n:outports ports="80"/>`),
+		"b", node("b", `<n:dns name="www.example.net"/><n:dns name="db.example.org"/><n:outports ports="80"/>`), "lanb", link("more", "b", `<n:outports ports="80"/><n:route to="10.0.0.0/8" via="a"/>`),
+		"wrong", node("c", `<n:outports ports="0"/>`),
+		"ports", "ports are open to others only on nodes with a public address",
+	).play(`
+		alice owns s1 48h
+		alice Allocate s1 $wrong -> BADARGS 'has wrong outports: "0" has a port'
+		alice Allocate s1 $a $lana -> 'node "a": this aggregate makes' 'ipv4="192.0.2.10"' 'name="www.example.org" ipv4="192.0.2.10"' 'name="www" ipv4=' 'address="10.9.0.1"' !$ports
+		alice Allocate s1 $b $lanb -> 'node "b": ports are open' 'link "more": ports are open' 'link "more": this aggregate sets no routes' 'name="db.example.org"' 'node "b": the DNS name www.example.net'
+		alice Describe s1 -> 2*'so net:nat is' 2*'so net:outports is' 1*'the DNS name www' 1*'so net:route is'
+	`)
+	setting{inventory: "provider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: true}]"}.world(t, "a", node("a", "<n:public/>")).play(`
+		alice owns s1 48h
+		alice Allocate s1 $a -> 'node "a": there are no public addresses here, so net:public is copied without effect' !"routable_control_ip"
+	`)
+}
+
 // Where the inventory does not know the network of one end, nothing is counted,
 // and the experimenter hears of it.
 func TestCapacityThatIsNotAccountedIsNoticed(t *testing.T) {

@@ -62,8 +62,8 @@ func (b *binding) assignPublic() {
 }
 
 // assignAddresses gives an address to each interface that is on a link and has no address.
-// The address is in the network of the link's other addresses, or in a network that the
-// slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible.
+// The address is in the range that the link requests, in the network of its other addresses, or in
+// a network that the slice does not use yet. Addresses that the slice uses elsewhere are avoided if possible.
 // In a shared VLAN, the slices must agree on addresses themselves.
 func (b *binding) assignAddresses(used []netip.Prefix) {
 	var free *networks
@@ -84,9 +84,12 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			continue
 		}
 		network := commonNetwork(asked)
+		if len(w.existing) == 0 && w.Range.IsValid() {
+			network = w.Range
+		}
 		if !network.IsValid() {
 			if free == nil {
-				free = newNetworks(b.x.inv.LinkAddresses, used, b.requestedAddresses())
+				free = newNetworks(b.x.inv.LinkAddresses, used, b.requestedAddresses(), b.requestedRanges())
 			}
 			var ok bool
 			if network, ok = free.next(len(w.ends)); !ok {
@@ -94,7 +97,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 				continue
 			}
 		}
-		if len(asked) > 0 && taken == nil {
+		if (len(asked) > 0 || network == w.Range) && taken == nil {
 			taken = addresses(used, b.requestedAddresses())
 		}
 		for _, a := range asked {
@@ -110,7 +113,7 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 			_, ok = assignHosts(network, firstHost(network), addresses(asked), open)
 		}
 		if !ok {
-			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask, or give each interface an address", network, plural(len(open), "interface"))
+			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, plural(len(open), "interface"))
 			continue
 		}
 		for _, in := range open {
@@ -126,6 +129,15 @@ func addresses(lists ...[]netip.Prefix) map[netip.Addr]bool {
 	for _, list := range lists {
 		for _, p := range list {
 			all[p.Addr()] = true
+		}
+	}
+	return all
+}
+
+func (b *binding) requestedRanges() (all []netip.Prefix) {
+	for i := range b.wires {
+		if w := &b.wires[i]; w.Range.IsValid() {
+			all = append(all, w.Range)
 		}
 	}
 	return all

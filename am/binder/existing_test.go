@@ -63,6 +63,7 @@ func TestBindJoiningLinks(t *testing.T) {
 		{"an address that is taken", pair, "l a:0,10.0.0.1/29 b:0,10.0.0.3/29", "on=pc3", "a:9,10.0.0.3/29", "l:100 1/0", `its interface "a:9" has the address 10.0.0.3 of the interface "b:0" in the slice; write another`},
 		{"an address of another network", pair, "l a:0,10.0.0.1/29 b:0", "on=pc3", "a:9,10.0.0.9/29", "l:100 1/0", `its interface "a:9" has the address 10.0.0.9/29, but in the slice the link has 10.0.0.0/29`},
 		{"an address of another family", pair, "l a:0,10.0.0.1/29 b:0", "on=pc3", "a:9,fd00::9/64", "a:9=pc3:eth1 #100 fd00::9/64", ""},
+		{"a range that the link does not have", pair, "l a:0,10.0.0.1/29 b:0", "on=pc3", "range=10.9.0.0/24", "a:9=pc3:eth1 #100 10.0.0.3/29", ""},
 		{"no address left", pair, "l a:0,10.0.0.1/30 b:0", "on=pc3", "", "l:100 1/0", "the network 10.0.0.0/30 of its addresses has no room for 1 interface more"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

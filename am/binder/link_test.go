@@ -72,6 +72,8 @@ func linked(r *rspec.Request, links ...string) *rspec.Request {
 				l.SharedVLAN = value
 			case key == "tag":
 				l.SharedTag = value
+			case key == "range":
+				l.Range = netip.MustParsePrefix(value)
 			case key == "join":
 				l.Join = true
 			case isKey:
@@ -263,7 +265,7 @@ func TestBindLinks(t *testing.T) {
 		{"in the IPv4 network of the others", []string{vm, vm}, []string{"l a:0,fd00::5/64,10.0.0.2/29 b:0"}, "a:0=h1 fd00::5/64 10.0.0.2/29; b:0=h1 10.0.0.1/29", ""},
 		{"in the IPv6 network of the others", []string{vm, vm, vm}, []string{"l a:0,fd00::1/64 b:0 c:0"}, "a:0=h1 fd00::1/64; b:0=h1 fd00::2/64; c:0=h1 fd00::3/64", ""},
 		{"two hosts", []string{vm, vm}, []string{"l a:0,10.0.0.1/31 b:0"}, "a:0=h1 10.0.0.1/31; b:0=h1 10.0.0.0/31", ""},
-		{"a network too small", []string{vm, vm, vm}, []string{"l a:0,10.0.0.1/30 b:0 c:0"}, "l:100 1/0", "the network 10.0.0.0/30 of its addresses has no room for 2 interfaces more"},
+		{"a network too small", []string{vm, vm, vm}, []string{"l a:0,10.0.0.1/30 b:0 c:0"}, "l:100 1/0", "the network 10.0.0.0/30 of its addresses has no room for 2 interfaces more; write a wider netmask or range"},
 		{"an address that no other link of the slice has", []string{vm, vm}, []string{"l a:0,10.0.0.1/24 b:0", "m a:1,10.0.0.9/24 b:1"},
 			"a:0=h1 10.0.0.1/24; a:1=h1 10.0.0.9/24; b:0=h1 10.0.0.2/24; b:1=h1 10.0.0.3/24", ""},
 		{"… unless its network has no other", []string{vm, vm}, []string{"l a:0,10.0.0.1/30 b:0", "m a:1,10.0.0.1/30 b:1"},
@@ -273,6 +275,12 @@ func TestBindLinks(t *testing.T) {
 		{"at the end of all addresses", []string{vm, vm, vm}, []string{"l a:0,255.255.255.255/31 b:0 c:0"}, "l:100 1/0", ""},
 		{"a new network overlaps no other", []string{vm, vm}, []string{"l a:0 b:0", "m a:1,10.128.0.9/25 b:1"}, "a:0=h1 10.128.1.1/24; a:1=h1 10.128.0.9/25; b:0=h1 10.128.1.2/24; b:1=h1 10.128.0.1/25", ""},
 		{"no network left", []string{vm, vm}, []string{"l a:0 b:0", "m a:1,10.128.0.9/16 b:1"}, "l:100 6/0", "no network for its 2 interfaces is left in 10.128.0.0/22; give them addresses"},
+		{"in the range of the link", []string{vm, vm}, []string{"l a:0,10.1.0.1/24 b:0 range=10.1.0.0/24", "m a:1 b:1"}, "a:0=h1 10.1.0.1/24; a:1=h1 10.128.0.1/24; b:0=h1 10.1.0.2/24; b:1=h1 10.128.0.2/24", ""},
+		{"ranges with a common part", []string{vm, vm}, []string{"l a:0 b:0 range=10.1.0.0/16", "m a:1 b:1 range=10.1.0.0/24"}, "a:0=h1 10.1.0.1/16; a:1=h1 10.1.0.3/24; b:0=h1 10.1.0.2/16; b:1=h1 10.1.0.4/24", ""},
+		{"two links with one range", []string{vm, vm}, []string{"l a:0 b:0 range=10.1.0.0/24", "m a:1 b:1 range=10.1.0.0/24"}, "a:0=h1 10.1.0.1/24; a:1=h1 10.1.0.3/24; b:0=h1 10.1.0.2/24; b:1=h1 10.1.0.4/24", ""},
+		{"no chosen network is in a range", []string{vm, vm}, []string{"l a:0 b:0 range=10.128.0.0/24", "m a:1 b:1"}, "a:0=h1 10.128.0.1/24; a:1=h1 10.128.1.1/24; b:0=h1 10.128.0.2/24; b:1=h1 10.128.1.2/24", ""},
+		{"a range too small", []string{vm, vm}, []string{"l a:0 b:0 range=10.1.0.4/32"}, "l:100 1/0", "the network 10.1.0.4/32 of its addresses has no room"},
+		{"an IPv6 range", []string{vm, vm}, []string{"l a:0 b:0 range=fd00::/64"}, "a:0=h1 fd00::1/64; b:0=h1 fd00::2/64", ""},
 		{"more links than networks", []string{vm, vm}, []string{"l a:0 b:0", "m a:1 b:1", "n a:2 b:2", "o a:3 b:3", "p a:4 b:4"}, "p:104 6/0", ""},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {

@@ -155,7 +155,11 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			place[x.Document] = i
 			parts = append(parts, rspec.Part{Request: requests[x.Document], Nodes: map[string]rspec.NodeFacts{}, Links: map[string]rspec.LinkFacts{}})
 		}
-		parts[i].Nodes[x.ClientID] = s.nodeFacts(inv, &x.Sliver)
+		facts := s.nodeFacts(inv, &x.Sliver)
+		if n, ok := requests[x.Document].Node(x.ClientID); ok {
+			facts.Notices = append(wishNotices(n.Wishes, x.PublicAddress.IsValid()), nameNotices(n, &x.Sliver)...)
+		}
+		parts[i].Nodes[x.ClientID] = facts
 		for _, in := range x.Interfaces {
 			if in.VLAN != 0 {
 				parts[i].Links[in.Link] = rspec.LinkFacts{VLANTag: strconv.Itoa(in.VLAN)}
@@ -165,6 +169,7 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			o.Expires = x.Expires
 		}
 	}
+	addLinkNotices(parts, slivers)
 	text, err := rspec.WriteManifest(parts, o)
 	if errors.Is(err, rspec.ErrTooLarge) {
 		err = am.Errorf(am.TooBig, "%v", err)
@@ -270,15 +275,23 @@ func isSameHost(a, b string) bool {
 }
 
 // hosts returns the public IPv4 address, or else the addresses that the provider reports. Clients
-// use the first address to reach the node.
+// use the first address to reach the node. The node's DNS name comes last.
 func hosts(x *am.Sliver) (list []rspec.Host) {
 	if x.PublicAddress.IsValid() {
-		return []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
-	}
-	for _, a := range x.Observed.Addresses {
-		if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
-			list = append(list, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
+		list = []rspec.Host{{Name: x.Hostname, IPv4: x.PublicAddress.String()}}
+	} else {
+		for _, a := range x.Observed.Addresses {
+			if ip, err := netip.ParseAddr(a); err == nil && ip.Is4() {
+				list = append(list, rspec.Host{Name: x.Hostname, IPv4: ip.String()})
+			}
 		}
+	}
+	if x.DNSName != "" && x.DNSName != x.Hostname {
+		dns := rspec.Host{Name: x.DNSName}
+		if len(list) > 0 {
+			dns.IPv4 = list[0].IPv4
+		}
+		list = append(list, dns)
 	}
 	return list
 }

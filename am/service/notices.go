@@ -93,7 +93,9 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 			r.add("node", n.Node.ClientID, "exclusive", `exclusive="true" is not possible here: %s is shared, and other slices may use it, too`, n.Component.Name)
 		}
 		if n.Node.RoutableIP && !n.PublicAddress.IsValid() {
-			r.add("node", n.Node.ClientID, "routable_control_ip", "there are no public addresses here, so routable_control_ip is copied without effect")
+			if !slices.Contains(n.Node.Wishes, "public") { // else wishRemarks says so
+				r.add("node", n.Node.ClientID, "routable_control_ip", "there are no public addresses here, so routable_control_ip is copied without effect")
+			}
 		}
 		r.setupRemarks(n.Node)
 		r.monitoringRemarks("node", n.Node.ClientID, n.Node.Monitoring)
@@ -122,6 +124,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 		}
 		r.monitoringRemarks("link", l.ClientID, l.Monitoring)
 	}
+	r.wishRemarks(req, b)
 	r.monitoringRemarks("the request", "", req.Monitoring)
 	return r.list
 }

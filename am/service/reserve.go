@@ -131,7 +131,7 @@ func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, erro
 		return Outcome{}, err
 	}
 	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
-	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding)))
+	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding)), Notices(nameRemarks(r.request, t.slivers)))
 	switch {
 	case !t.definedUntil.IsZero():
 		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+t.definedUntil.Format(time.RFC3339))
@@ -353,12 +353,20 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
 		Slice: slice, ClientID: b.Node.ClientID,
-		Hostname:  names.Assign(b.Node.ClientID),
 		Component: b.Component.URN, ComponentName: b.Component.Name, Provider: b.Component.Provider,
 		SliverType: b.SliverType.Name, Image: b.Image,
 		Exclusive: b.Exclusive, Amount: b.Amount,
 		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress,
 		Generation: 1,
+	}
+	for _, name := range b.Node.DNSNames {
+		if hostname, ok := names.AssignDNS(name); ok {
+			x.Hostname, x.DNSName = hostname, name
+			break
+		}
+	}
+	if x.Hostname == "" {
+		x.Hostname = names.Assign(x.ClientID)
 	}
 	for _, g := range b.Granted {
 		x.Features = append(x.Features, am.Feature{Feature: g.Feature, Value: g.Value})

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -59,7 +60,7 @@ func (e executable) Accepts(attribute string) bool {
 // provider accepts and reports. If the provider cannot remove resources, the desired state
 // of a removed sliver is a node that is switched off and has no users.
 func wanted(p Provider, i *item) provider.Resource {
-	r := provider.DesiredNode(&i.sliver, i.component, i.sliver.Hostname, i.port)
+	r := provider.DesiredNode(&i.sliver, i.component, cmp.Or(i.sliver.DNSName, i.sliver.Hostname), i.port)
 	if !i.sliver.Desired.Present && !p.Reports(provider.AttrEnsure) {
 		r[provider.AttrPower], r[provider.AttrUsers] = provider.Off, []string{}
 	}

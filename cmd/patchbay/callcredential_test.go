@@ -68,7 +68,7 @@ func TestToolSpeaksForUser(t *testing.T) {
 				}
 				me.speakingFor = alice
 				f := strings.Fields(c.line)
-				r := callRequest{api: c.api, method: f[0], args: f[1:], me: me, now: time.Now()}
+				r := callRequest{api: c.api, method: f[0], args: f[1:], me: me, now: time.Now(), compile: asGiven}
 				got, err := r.params()
 				if err != nil {
 					t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestOnHostNodeJoinsALink adds a real node to the link of two others, and then removes one of
-// the two.
+// the two. The others know its DNS name.
 func TestOnHostNodeJoinsALink(t *testing.T) {
 	s := newLocalSite(t, "join.example.org")
 	s.createUsers("first")
@@ -21,7 +21,7 @@ func TestOnHostNodeJoinsALink(t *testing.T) {
 </rspec>
 `)
 	write(t, later, `<rspec type="request" xmlns="http://www.geni.net/resources/rspec/3" xmlns:net="http://patchbay.example.org/rspec/ext/net/1">
-  <node client_id="c"><interface client_id="c:0"/></node>
+  <node client_id="c"><interface client_id="c:0"><net:dns name="www.example.org"/></interface></node>
   <link client_id="lan" net:join="true"><interface_ref client_id="c:0"/></link>
 </rspec>
 `)
@@ -38,6 +38,8 @@ func TestOnHostNodeJoinsALink(t *testing.T) {
 	ping("c", "a")
 	ping("c", "b")
 	ping("a", "c")
+	s.wantOutput("alice", doors["c"], "hostname", "www\n")
+	s.wantOutput("alice", doors["a"], "getent hosts www www.example.org | cut -d ' ' -f 1 | uniq | wc -l", "1\n")
 	s.call("Delete", "a")
 	ping("b", "c")
 	ping("c", "b")

@@ -21,6 +21,9 @@ func credentialFor(kind, target string) string {
 <target_urn>urn:publicid:IDN+a.example.org+` + kind + "+" + target + `</target_urn><expires>2030-01-02T03:04:05Z</expires></credential></signed-credential>`
 }
 
+// asGiven is the compilation of an RSpec.
+func asGiven(_ string, text []byte) ([]byte, error) { return text, nil }
+
 func TestCallParametersByMethod(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -89,7 +92,7 @@ func TestCallParametersByMethod(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := strings.Fields(c.line)
-			r := callRequest{api: c.api, method: f[0], args: f[1:], options: c.options, me: me, now: now}
+			r := callRequest{api: c.api, method: f[0], args: f[1:], options: c.options, me: me, now: now, compile: asGiven}
 			got, err := r.params()
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +121,7 @@ func TestCallParametersByMethod(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := strings.Fields(c.line)
-			r := callRequest{api: 3, method: f[0], args: f[1:], me: me, now: now}
+			r := callRequest{api: 3, method: f[0], args: f[1:], me: me, now: now, compile: asGiven}
 			if c.option != "" {
 				r.options = []string{c.option}
 			}

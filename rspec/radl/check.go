@@ -76,7 +76,7 @@ func ruleName(name string) string {
 // check checks each sentence, and if no mistake was found so far, what one sentence says about
 // another.
 func (p *parser) check() {
-	d, isComplete := p.d, !p.failed
+	d, isComplete := p.d, !p.failed()
 	for i := range d.Ansibles {
 		p.checkFeatures(d.Ansibles[i].Features, ansibleRules)
 		p.checkAnsible(&d.Ansibles[i])

@@ -1,9 +1,7 @@
 package radl
 
 import (
-	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"patchbay/inventory"
@@ -34,9 +32,8 @@ type Options struct {
 
 // compiler compiles one document.
 type compiler struct {
-	o        Options
-	problems []rspec.Problem
-	failed   bool
+	report
+	o Options
 	// definitions of the document and the earlier ones
 	definitions
 	request generate.Request
@@ -52,6 +49,8 @@ type compiler struct {
 	existing, next map[string]int
 	// playbooks and taskFiles are compiled recipes, by name.
 	playbooks, taskFiles map[string]playbook
+	// tooManyFiles means that a recipe was refused for what it includes.
+	tooManyFiles bool
 	// lines are the lines of the plan by system, once linesOf has filled it.
 	lines map[string][]PlanItem
 	// current is the document, and json its JSON form as a variable of recipes.
@@ -74,39 +73,25 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		o: o, networks: map[string]*network{}, systems: map[[2]string]*system{}, existing: map[string]int{},
 		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
 	}
-	d, c.problems = d.WithoutSecrets()
+	d, dropped := d.WithoutSecrets()
+	for _, x := range dropped {
+		c.add(x)
+	}
 	c.current = d
 	c.request.Language = "radl"
 	c.define(d)
 	c.number()
-	if !c.failed {
+	if !c.failed() {
 		c.describe(d)
 		c.planOptions()
 		c.checkRecipes(d)
 		c.deploy(d)
 		c.addLinks()
 	}
-	slices.SortStableFunc(c.problems, func(a, b rspec.Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
-	})
-	if c.failed {
-		return nil, c.problems
+	if c.failed() {
+		return nil, c.problems()
 	}
-	return &c.request, c.problems
-}
-
-// refuse records an error.
-func (c *compiler) refuse(kind rspec.Kind, at Place, remedy, format string, args ...any) {
-	c.failed = true
-	c.problems = append(c.problems, rspec.Problem{Kind: kind, Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
-}
-
-// warn records a warning.
-func (c *compiler) warn(at Place, remedy, format string, args ...any) {
-	c.problems = append(c.problems, rspec.Problem{Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+	return &c.request, c.problems()
 }
 
 // number finds the number of the next node of each system among the existing nodes.

@@ -28,9 +28,14 @@ func (c *compiler) define(d *Document) {
 		documents = append(documents, earlier.withoutPlaces())
 	}
 	documents = append(documents, d)
+	var plans []*Plan
 	for _, doc := range documents {
 		c.merge(doc)
+		if doc.Plan != nil {
+			plans = append(plans, doc.Plan)
+		}
 	}
+	c.plan = mergePlans(plans)
 	c.chooseRanges(documents)
 	c.checkUndefined(d)
 }
@@ -55,13 +60,6 @@ func (c *compiler) merge(d *Document) {
 		if r := &d.Recipes[i]; !r.IsReference {
 			c.recipes[r.ID] = r
 		}
-	}
-	if d.Plan != nil {
-		if c.plan == nil {
-			c.plan = &Plan{}
-		}
-		c.plan.merge(d.Plan)
-		c.plan.Place = d.Plan.Place
 	}
 }
 

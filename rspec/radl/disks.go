@@ -17,8 +17,15 @@ var isFileSystem = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`).MatchString
 // diskFeatures are those that have a place in a request.
 var diskFeatures = []string{"size", "mount_path", "fstype", "device", "image.url", "image.name", "applications"}
 
+// maxDisks limits the disks of one system.
+const maxDisks = 32
+
 // addDisks adds the disks with the numbers in indexes.
 func (c *compiler) addDisks(s *system, indexes map[int]bool) {
+	if len(indexes) > maxDisks {
+		c.refuse(rspec.TooBig, s.block.Place, "use fewer, larger ones", "system %.80q has more than %d disks", s.block.ID, maxDisks)
+		return
+	}
 	for _, index := range slices.Sorted(maps.Keys(indexes)) {
 		b := s.block
 		prefix := fmt.Sprintf("disk.%d.", index)

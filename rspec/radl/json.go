@@ -304,7 +304,7 @@ func (p *parser) planObject(o *object) {
 			plan.Items = append(plan.Items, i)
 		}
 	}
-	p.addPlan(plan)
+	p.plans = append(p.plans, &plan)
 }
 
 // suffixes are the ends of names of features in JSON for comparisons other than equality. Those of

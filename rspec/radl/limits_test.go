@@ -76,3 +76,37 @@ system wn (cpu.count >= 2 and memory.size >= 2G and net_interface.0.connection =
 		}
 	}
 }
+
+// BenchmarkHostile reads and compiles 64 KiB of text that was written to take long.
+func BenchmarkHostile(b *testing.B) {
+	v := inventoryOf(b, "")
+	// fill repeats a part, in which %1 is its number and %2 the next one.
+	fill := func(before, part, after string) string {
+		var text strings.Builder
+		for i := 0; text.Len() < 64<<10-len(before)-len(after); i++ {
+			text.WriteString(strings.NewReplacer("%1", fmt.Sprint(i), "%2", fmt.Sprint(i+1)).Replace(part))
+		}
+		return before + text.String() + after
+	}
+	for _, bb := range []struct{ name, source string }{
+		{"plays", fill("configure r (\n@begin\n", "- tasks: []\n", "@end\n)\nsystem r ()\ndeploy r 1")},
+		{"plays in one line", fill("configure r (\n@begin\n[", "{tasks: []},", "]\n@end\n)\nsystem r ()\ndeploy r 1")},
+		{"aliases", fill("configure r (\n@begin\n- tasks: &a0 [x]\n", "  v%2: &a%2 [*a%1,*a%1]\n", "@end\n)\nsystem r ()\ndeploy r 1")},
+		{"recipes that include the next one", fill("system r0 ()\ndeploy r0 1\n", "configure r%1 (\n@begin\n- tasks:\n  - include: r%2.yml\n@end\n)\n", "")},
+		{"ranges that are used", fill("network b (cidr = '10.0.0.0/8')\n", "network n%1 (cidr = '10.*.*.%1/28')\n", "")},
+		{"disks", fill("system s (cpu.count >= 1", " and disk.%2.size = 1G", ")\ndeploy s 1")},
+		{"features", fill("system s (disk.1.size = 1G", " and disk.1.x%1 = 1", ")\ndeploy s 1")},
+		{"soft groups", fill("system s (cpu.count >= 1", " and soft 9 (disk.0.os.version = '%1')", ")\ndeploy s 1")},
+		{"roles", fill("configure s (\n@begin\n- roles: [", "r%1,", "]\n@end\n)\nsystem s ()\ndeploy s 1")},
+		{"contextualize", fill("", "contextualize (system a configure b%1)\n", "")},
+		{"systems", fill("", "system s%1 ()\ndeploy s%1 1\n", "")},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			for b.Loop() {
+				if d, _ := radl.Parse([]byte(bb.source), nil); d != nil {
+					radl.Compile(d, radl.Options{Site: v})
+				}
+			}
+		})
+	}
+}

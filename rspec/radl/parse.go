@@ -2,7 +2,6 @@ package radl
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 
 const (
 	maxDocument = 1 << 20
-	maxProblems = 20
 	// maxCount limits numbers of nodes, stages and seconds.
 	maxCount = 1_000_000_000
 )
@@ -56,51 +54,32 @@ func Parse(text []byte, values map[string]string) (*Document, []rspec.Problem) {
 		p.advance()
 		p.parseSentences()
 	}
-	p.problems = append(p.problems, p.params.check()...)
+	for _, x := range p.params.check() {
+		p.add(x)
+	}
+	p.d.Plan = mergePlans(p.plans)
 	if len(p.params.missing) == 0 && p.params.replaced <= maxReplaced {
 		p.check()
 	}
-	slices.SortStableFunc(p.problems, func(a, b rspec.Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	errors := slices.ContainsFunc(p.problems, func(x rspec.Problem) bool { return !x.IsRemark() })
-	if p.more > 0 {
-		p.problems = append(p.problems, rspec.Problem{Msg: fmt.Sprintf("and %d more mistakes", p.more)})
+	if p.failed() {
+		return nil, p.problems()
 	}
-	if errors {
-		return nil, p.problems
-	}
-	return p.d, p.problems
+	return p.d, p.problems()
 }
 
 type parser struct {
 	*lexer
+	report
 	// token is the next token, and last the place of the one before.
-	token    token
-	last     Place
-	d        *Document
-	params   parameters
-	problems []rspec.Problem
-	more     int // problems beyond maxProblems
-	failed   bool
-}
-
-// refuse records an error.
-func (p *parser) refuse(kind rspec.Kind, at Place, remedy, format string, args ...any) {
-	p.failed = p.failed || kind != 0
-	if len(p.problems) >= maxProblems {
-		p.more++
-		return
-	}
-	p.problems = append(p.problems, rspec.Problem{Kind: kind, Line: at.Line, Column: at.Column, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+	token  token
+	last   Place
+	d      *Document
+	plans  []*Plan
+	params parameters
 }
 
 func (p *parser) wrong(at Place, remedy, format string, args ...any) {
 	p.refuse(rspec.BadArgs, at, remedy, format, args...)
-}
-
-func (p *parser) warn(at Place, remedy, format string, args ...any) {
-	p.refuse(0, at, remedy, format, args...)
 }
 
 // advance returns the token and reads the next one.
@@ -502,7 +481,7 @@ func (p *parser) parsePlan(at Place) (ok bool) {
 			return false
 		}
 	}
-	p.addPlan(plan)
+	p.plans = append(p.plans, &plan)
 	return true
 }
 
@@ -542,31 +521,27 @@ func toolNamed(name string) (tool string, ok bool) {
 	return "", false
 }
 
-// addPlan merges the contextualize sentences: the longest deadline counts, and the last line of the
-// same system and recipe.
-func (p *parser) addPlan(plan Plan) {
-	if p.d.Plan == nil {
-		p.d.Plan = &Plan{Place: plan.Place}
+// mergePlans merges contextualize sentences: the longest deadline counts, and the last line of the
+// same system and recipe. It returns nil if there is none.
+func mergePlans(list []*Plan) *Plan {
+	if len(list) == 0 {
+		return nil
 	}
-	p.d.Plan.merge(&plan)
-}
-
-// merge adds a later plan.
-func (p *Plan) merge(later *Plan) {
-	p.Deadline = max(p.Deadline, later.Deadline)
-	p.Options = append(p.Options, later.Options...)
+	all := Plan{Place: list[0].Place}
 	type pair struct{ system, recipe string }
 	at := map[pair]int{}
-	for i, x := range p.Items {
-		at[pair{x.System, x.Recipe}] = i
-	}
-	for _, x := range later.Items {
-		key := pair{x.System, x.Recipe}
-		if i, again := at[key]; again {
-			p.Items[i] = x
-			continue
+	for _, p := range list {
+		all.Deadline = max(all.Deadline, p.Deadline)
+		all.Options = append(all.Options, p.Options...)
+		for _, x := range p.Items {
+			key := pair{x.System, x.Recipe}
+			if i, again := at[key]; again {
+				all.Items[i] = x
+				continue
+			}
+			at[key] = len(all.Items)
+			all.Items = append(all.Items, x)
 		}
-		at[key] = len(p.Items)
-		p.Items = append(p.Items, x)
 	}
+	return &all
 }

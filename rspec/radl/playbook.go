@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -55,6 +56,10 @@ type source struct {
 	text  string
 	lines []int // offsets
 	root  *yaml.Node
+	// last is the place of the last call of offset, and at its result: the next one is mostly
+	// behind it in the same line.
+	last Place
+	at   int
 }
 
 // errNotList reports a recipe that is no list.
@@ -86,23 +91,17 @@ func (s *source) offset(n *yaml.Node) (at int, ok bool) {
 	if n.Line < 1 || n.Line > len(s.lines) {
 		return 0, false
 	}
-	at = s.lines[n.Line-1]
-	for i := 1; i < n.Column; i++ { // columns count characters
-		if at >= len(s.text) {
+	if s.last.Line != n.Line || s.last.Column > n.Column {
+		s.last, s.at = Place{n.Line, 1}, s.lines[n.Line-1]
+	}
+	for ; s.last.Column < n.Column; s.last.Column++ { // columns count characters
+		if s.at >= len(s.text) {
 			return 0, false
 		}
-		at += len(firstRune(s.text[at:]))
+		_, size := utf8.DecodeRuneInString(s.text[s.at:])
+		s.at += size
 	}
-	return at, true
-}
-
-func firstRune(s string) string {
-	for i := range s {
-		if i > 0 {
-			return s[:i]
-		}
-	}
-	return s
+	return s.at, true
 }
 
 // value returns the value of a key in a mapping; nil if there is none.

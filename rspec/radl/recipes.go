@@ -63,9 +63,6 @@ func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	for _, name := range sorted(files) {
 		p.files = append(p.files, generate.File{Path: name, Body: files[name]})
 	}
-	if len(files) > maxSteps {
-		c.refuse(rspec.TooBig, at, "include fewer", "recipe %.80q includes more than %d others", r.ID, maxSteps)
-	}
 	c.playbooks[r.ID] = p
 	return p
 }
@@ -125,11 +122,7 @@ func (c *compiler) includePlaybook(r *Recipe, s *source, item *yaml.Node, files 
 	if !ok {
 		return nil
 	}
-	p := c.playbook(other, r.recipePlace(item))
-	c.addFile(r, files, other.ID+".yml", p.body)
-	for _, f := range p.files {
-		c.addFile(r, files, f.Path, f.Body)
-	}
+	c.addFiles(r, files, other, c.playbook(other, r.recipePlace(item)))
 	for i := 0; i < len(item.Content); i += 2 {
 		key := item.Content[i]
 		if at, ok := s.offset(key); ok && bareInclude(key) && strings.HasPrefix(s.text[at:], key.Value) {
@@ -145,9 +138,16 @@ func (c *compiler) includeTasks(r *Recipe, t taskLine, files map[string][]byte) 
 	if !ok {
 		return
 	}
-	p := c.taskFile(other, r.recipePlace(t.task))
+	c.addFiles(r, files, other, c.taskFile(other, r.recipePlace(t.task)))
+}
+
+// addFiles adds the recipe other as p, and what it includes.
+func (c *compiler) addFiles(r *Recipe, files map[string][]byte, other *Recipe, p playbook) {
 	c.addFile(r, files, other.ID+".yml", p.body)
 	for _, f := range p.files {
+		if c.tooManyFiles {
+			return
+		}
 		c.addFile(r, files, f.Path, f.Body)
 	}
 }
@@ -157,8 +157,13 @@ func (c *compiler) addFile(r *Recipe, files map[string][]byte, path string, body
 	if was, ok := files[path]; ok && !bytes.Equal(was, body) {
 		c.refuse(rspec.BadArgs, r.Place, "include it in one of the two ways", "recipe %.80q includes %.80q both as tasks and as plays", r.ID, path)
 	}
-	if len(body) > 0 {
+	switch _, known := files[path]; {
+	case len(body) == 0 || known || c.tooManyFiles:
+	case len(files) < maxSteps:
 		files[path] = body
+	default:
+		c.tooManyFiles = true
+		c.refuse(rspec.TooBig, r.Place, "include fewer", "recipe %.80q includes more than %d others", r.ID, maxSteps)
 	}
 }
 

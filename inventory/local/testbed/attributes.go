@@ -203,10 +203,12 @@ func (a *desired) stage() int {
 	return n
 }
 
-// hostname returns the first eight characters of the node's id if no hostname is requested.
+// hostname returns the first part of the requested hostname, which other nodes know as a whole, too. It
+// returns the first eight characters of the node's id if no hostname is requested.
 func (a *desired) hostname(id string) string {
 	if a.Hostname == "" {
 		return id[:min(len(id), 8)]
 	}
-	return a.Hostname
+	name, _, _ := strings.Cut(a.Hostname, ".")
+	return name
 }
