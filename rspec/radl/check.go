@@ -219,6 +219,9 @@ func (p *parser) checkIntervals(list []match.Constraint, places []Place) {
 
 // checkUnknown warns about a feature that is similar to a known one.
 func (p *parser) checkUnknown(f *Feature, rules map[string]featureRule) {
+	if len(p.warnings) >= maxProblems {
+		return // a search for similar names takes long
+	}
 	var names []string
 	for name := range rules {
 		names = append(names, name)

@@ -25,6 +25,7 @@ func (c *compiler) define(d *Document) {
 	c.definitions = definitions{map[string]*Block{}, map[string]*Block{}, map[string]*Block{}, map[string]*Recipe{}, nil, map[string]netip.Prefix{}}
 	var documents []*Document
 	for _, earlier := range c.o.Earlier {
+		earlier, _ = earlier.WithoutSecrets() // there were warnings when it was compiled
 		documents = append(documents, earlier.withoutPlaces())
 	}
 	documents = append(documents, d)

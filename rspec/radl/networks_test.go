@@ -137,6 +137,9 @@ deploy small_node 2
 			<match:require feature="cpu.count"
 			<ip address="10.0.0.1"`, ""}.check(t, radl.Options{Earlier: []*radl.Document{parse(first)}})
 	})
+	t.Run("R14 passwords of earlier documents stay there", func(t *testing.T) {
+		row{"", "system s\ndeploy s 1", "<node\nno sesame", ""}.check(t, radl.Options{Earlier: []*radl.Document{parse("network n (proxy_host = 'a:sesame@b')\nsystem s (disk.0.os.credentials.password = 'sesame' and net_interface.0.connection = 'n')")}})
+	})
 	t.Run("mistakes in earlier documents have no place", func(t *testing.T) {
 		_, problems := compile(t, "system s\ndeploy s 1", radl.Options{Earlier: []*radl.Document{parse("\n\nsystem s (disk.1.size = 1GB and disk.1.fstype = 'swap')")}})
 		if len(problems) != 1 || !strings.HasPrefix(problems[0], "disk 1: disks for swapping") {
