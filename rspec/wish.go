@@ -79,7 +79,7 @@ func (p *requestParser) checkWish(e *xmltree.Element, kind, id string, wishes []
 	attr, remedy := "", ""
 	switch e.Local {
 	case "dns":
-		if !isDNSName(trimmed(e, "name")) {
+		if !IsDNSName(trimmed(e, "name")) {
 			attr, remedy = "name", "write one such as www.example.org, of letters, digits, hyphens and dots"
 		}
 	case "outports":
@@ -128,8 +128,8 @@ func isRange(text string) bool {
 	return err == nil && p == p.Masked() && p.Bits() > 0 && !a.Is4In6() && !a.IsMulticast() && !a.IsLoopback() && !a.IsUnspecified()
 }
 
-// isDNSName accepts names of one label, too, but no IPv4 address.
-func isDNSName(s string) bool {
+// IsDNSName reports whether nodes can have the name. It accepts names of one label, too, but no IPv4 address.
+func IsDNSName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if len(s) > 253 {
 		return false

@@ -99,6 +99,7 @@ func (c *compiler) systemFor(d *Deploy) *system {
 		in.network = c.network(in.connection)
 		c.checkAddresses(in)
 	}
+	c.countNames(s)
 	c.readSystem(s)
 	return s
 }

@@ -68,20 +68,28 @@ func (c *compiler) readInterface(in *netInterface, f *Feature, name string) {
 			list = strings.Split(text, ",")
 		}
 		for _, item := range list {
-			if item = strings.TrimSpace(item); !isWord(item) {
-				c.refuse(rspec.BadArgs, f.Place, "write one such as node-#N#.example.org", "%s: %.80q is not a DNS name", f.Name, item)
+			if item = strings.TrimSpace(item); !rspec.IsDNSName(strings.ReplaceAll(item, "#N#", "9999")) {
+				c.refuse(rspec.BadArgs, f.Place, "write one such as node-#N#.example.org, of letters, digits, hyphens and dots", "%s: %.80q is not a DNS name", f.Name, item)
 				continue
 			}
 			in.names = append(in.names, item)
 		}
-		if len(in.names) > maxNames {
-			c.refuse(rspec.TooBig, f.Place, "leave some out", "an interface has more than %d DNS names", maxNames)
-		}
 	}
 }
 
-// maxNames limits the DNS names of one interface.
+// maxNames limits the DNS names of one node.
 const maxNames = 64
+
+// countNames refuses too many DNS names.
+func (c *compiler) countNames(s *system) {
+	count := 0
+	for _, in := range s.interfaces {
+		count += len(in.names)
+	}
+	if count > maxNames {
+		c.refuse(rspec.TooBig, s.block.Place, "leave some out", "the nodes of system %.80q have more than %d DNS names", s.block.ID, maxNames)
+	}
+}
 
 func isHost(a netip.Addr) bool {
 	return a.Zone() == "" && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})

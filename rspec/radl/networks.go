@@ -189,7 +189,8 @@ func (c *compiler) proxy(f *Feature) *generate.Proxy {
 	host, port, hasPort := strings.Cut(f.Value.Text[at+1:], ":")
 	p := &generate.Proxy{User: user, Host: host}
 	n, err := strconv.ParseUint(cmp.Or(port, "22"), 10, 16)
-	if p.Port = int(n); !isWord(user) || !isWord(host) || hasPort && (err != nil || n == 0) {
+	isName := func(s string) bool { return isWord(s) && !strings.ContainsAny(s, "@:/") }
+	if p.Port = int(n); !isName(user) || !isName(host) || hasPort && (err != nil || n == 0) {
 		c.refuse(rspec.BadArgs, f.Place, "write user@host or user@host:port", "proxy_host has no user, no host, or a wrong port")
 		return nil
 	}

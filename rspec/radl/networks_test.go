@@ -56,6 +56,7 @@ func TestNetworks(t *testing.T) {
 			<interface client_id="gw-0:1"/>
 			<net:route to="0.0.0.0/0" via="gw-0"/>`, ""},
 		{"route over a node that is not there", "network n (router = '0.0.0.0/0,gw')\n" + s + "system gw ()\ndeploy s 1\ndeploy gw 1", "", "line 1: router \"0.0.0.0/0,gw\": no node of system \"gw\" is on the network"},
+		{"a name that is no DNS name", "network n ()\nsystem s (net_interface.0.connection = 'n' and net_interface.0.dns_name = '#N#')\ndeploy s 1", "", `line 2: net_interface.0.dns_name: "#N#" is not a DNS name`},
 		{"network address translation", "system s (nat_instance = 'yes')\ndeploy s 1", "<net:nat/>", ""},
 		{"more DNS names", "network n ()\nsystem s (net_interface.0.connection = 'n' and net_interface.0.dns_name = 's#N#' and net_interface.0.additional_dns_names = ['a.example.org', 'b.example.org'])\ndeploy s 1", `
 			<net:dns name="s0"/>
