@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -148,7 +149,11 @@ func Compile(text []byte, o Options) (*Result, error) {
 	if source == nil {
 		r.Source = text
 	}
-	if _, err := rspec.ParseRequest(r.Request, rspec.ReadOptions{CopyCrossLinks: true}); err != nil {
+	_, err := rspec.ParseRequest(r.Request, rspec.ReadOptions{CopyCrossLinks: true})
+	if refusal, ok := errors.AsType[*rspec.RequestError](err); ok && refusal.Kind == rspec.TooBig {
+		return nil, newError(append(problems, rspec.Problem{Kind: rspec.TooBig, Msg: "the result is too large: " + refusal.Msg, Remedy: refusal.Remedy}))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the compiled request is invalid, which is a bug of this program; please report it: %w", err)
 	}
 	for i := range request.Nodes {
