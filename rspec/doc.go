@@ -34,11 +34,12 @@
 // reads only the bytes that the caller passes to it.
 //
 // It implements RSpec version 3 (request, manifest, advertisement), our extensions match/1
-// (constraints of nodes), setup/1 (steps) and template/1 (sources that others compile), TOSCA's archive and script artifacts in steps, the
-// extensions opstate/1, user/1, proxy/1.0, sliver-info/1, shared-vlan/1 and Fed4FIRE's
-// monitoring/1 in both of their namespaces, and Emulab's vnode, routable_control_ip, node_type
-// and rspec_routable_addresses. It only copies Emulab's user-data/1, which are named values for
-// readers of the manifest, and not user data of cloud-init.
+// (constraints of nodes), setup/1 (steps), template/1 (sources that others compile), net/1 (wishes
+// about networks, and links that join others) and origin/1 (sources of nodes, and notices), TOSCA's
+// archive and script artifacts in steps, the extensions opstate/1, user/1, proxy/1.0, sliver-info/1,
+// shared-vlan/1 and Fed4FIRE's monitoring/1 in both of their namespaces, and Emulab's vnode,
+// routable_control_ip, node_type and rspec_routable_addresses. It only copies Emulab's user-data/1,
+// which are named values for readers of the manifest, and not user data of cloud-init.
 //
 // # Decisions
 //
