@@ -1,6 +1,7 @@
 package radl
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -164,7 +165,7 @@ func (s *system) size() (elements, bytes int) {
 		elements += 1 + len(step.Files)
 		bytes += parameters + len(step.Body) + len(step.URL) + len(step.Path)
 		for _, f := range step.Files {
-			bytes += len(f.Path) + len(f.Body)
+			bytes += len(f.Path) + base64.StdEncoding.EncodedLen(len(f.Body)) + 32 // as package rspec counts
 		}
 	}
 	return elements, bytes + len(n.DiskImage) + len(s.block.ID)*(2+2*len(s.interfaces))

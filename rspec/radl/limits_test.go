@@ -31,6 +31,8 @@ func TestCompileLimits(t *testing.T) {
 		{"many features on many nodes", "system x (" + repeat(1000, "f%d = 'x' and ") + "y = 'x')\ndeploy x 2000", rspec.TooBig, "take more than"},
 		{"many interfaces on many nodes", "network n ()\nsystem x (" + repeat(500, "net_interface.%d.connection = 'n' and ") + "y = 'x')\ndeploy x 2000", rspec.TooBig, "take more than"},
 		{"a long recipe", recipe("x", "- tasks: []\n# "+long+long) + "system x ()\ndeploy x 1", rspec.TooBig, "line 1: recipe \"x\" has more than 65536 bytes"},
+		{"a long recipe that is included", recipe("x", "- tasks:\n  - include: y.yml") + recipe("y", "- debug: msg="+long+long) + "system x ()\ndeploy x 1", rspec.TooBig, "includes \"y.yml\", which has more than 65536 bytes"},
+		{"many included recipes on many nodes", recipe("x", "- tasks:\n  - include: y.yml") + recipe("y", "- debug: msg="+long[:20<<10]) + "system x ()\ndeploy x 155", rspec.TooBig, "take more than"},
 		{"many systems", repeat(101, "system x%[1]d ()\ndeploy x%[1]d 1\n"), rspec.TooBig, "line 202: the document deploys more than 100 systems"},
 		{"many networks", repeat(251, "network n%d ()\n") + "system x (" + repeat(251, "net_interface.%[1]d.connection = 'n%[1]d' and ") + "y = 'x')\ndeploy x 1", rspec.TooBig, "the nodes use more than 250 networks"},
 		{"many constraints", "system x (" + repeat(65, "gpu.f%d = 'x' and ") + "y = 'x')\ndeploy x 1", rspec.BadArgs, "65 constraints are too many"},
