@@ -15,6 +15,7 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/service"
 	"patchbay/am/store"
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 	"patchbay/schemas"
@@ -67,7 +68,8 @@ func TestTemplates(t *testing.T) {
 		{"R12 a cloud that is another aggregate's", `
 			alice owns s1 48h
 			alice Allocate s1 $json -> SEARCHFAILED 'no node for this aggregate'
-			alice Allocate s1 $json -> SEARCHFAILED
+			alice Describe s1 -> #0
+			alice Delete s1 -> SEARCHFAILED
 		`, []string{"json", radlRequest(`[{"class":"system","id":"front"},{"class":"deploy","system":"front","vm_number":1,"cloud":"cloud_id"}]`)}},
 		{"R13a definitions are remembered, and names are numbered on", `
 			alice owns s1 48h
@@ -146,6 +148,9 @@ func TestTemplates(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) { compiling.world(t, tt.texts...).play(tt.story) })
 	}
+	here := compiling
+	here.inventory = string(inventory.SimulatedText(authority)) + "\nclouds: [{name: cloud_id, manager: " + thisManager + "}]\n"
+	here.world(t, "x", radlRequest("system a ()\ndeploy a 1 cloud_id\n")).play("alice owns s1 1h\nalice Allocate s1 $x -> a-0:allocated")
 	newWorld(t, "x", radlRequest("")).play("alice owns s1 1h\nalice Allocate s1 $x -> UNSUPPORTED 'this aggregate compiles no templates'")
 }
 
