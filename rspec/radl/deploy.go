@@ -93,6 +93,13 @@ func (c *compiler) systemFor(d *Deploy) *system {
 	}
 	c.systems[key] = s
 	c.systemOrder = append(c.systemOrder, s)
+	if d.Cloud != "" {
+		name := manager
+		if manager == "" {
+			name = "this one"
+		}
+		s.comments = append(s.comments, fmt.Sprintf("system %s: the aggregate of cloud %s is %s", d.System, d.Cloud, name))
+	}
 	c.checkID("system", s.block)
 	s.interfaces = c.interfacesOf(s.block)
 	for i := range s.interfaces {

@@ -71,7 +71,9 @@ func TestNetworks(t *testing.T) {
 			<component_manager name="urn:publicid:IDN+far+authority+cm"/>
 			<interface_ref client_id="s-1:0"/>`, `line 1: network "n": a link does not leave an aggregate`},
 		{"clouds have names at the site", "system s ()\ndeploy s 1 north\ndeploy s 1 here", `
+			system s: the aggregate of cloud north is urn:publicid:IDN+north.example.org+authority+cm
 			<node client_id="s-0" component_manager_id="urn:publicid:IDN+north.example.org+authority+cm">
+			system s: the aggregate of cloud here is this one
 			<node client_id="s-1">`, ""},
 		{"a site chooses nothing for other aggregates", "system s (cpu.count >= 2 and disk.0.os.name = 'linux')\ndeploy s 1 far", `
 			<node client_id="s-0" component_manager_id="urn:publicid:IDN+far+authority+cm">
