@@ -1,17 +1,18 @@
 package radl
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/inventory/suggest"
+	"patchbay/rspec"
 	"patchbay/rspec/match"
 )
 
@@ -61,7 +62,6 @@ var (
 	indexed        = regexp.MustCompile(`^(net_interface|disk)\.([0-9]{1,4})\.(.+)$`)
 	isVersionText  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString
 	hasJSONSuffix  = regexp.MustCompile(`_(min|max|above|below)$`).MatchString
-	byteUnits      = regexp.MustCompile(`^[BKMGT]`).MatchString
 	maxFeatureName = 128 // bytes
 )
 
@@ -77,19 +77,22 @@ func ruleName(name string) string {
 // another.
 func (p *parser) check() {
 	d, isComplete := p.d, !p.failed()
+	if d.Description != nil {
+		d.Description.Features = p.checkFeatures(d.Description.Features, nil)
+	}
 	for i := range d.Ansibles {
-		p.checkFeatures(d.Ansibles[i].Features, ansibleRules)
+		d.Ansibles[i].Features = p.checkFeatures(d.Ansibles[i].Features, ansibleRules)
 		p.checkAnsible(&d.Ansibles[i])
 	}
 	for i := range d.Networks {
-		p.checkFeatures(d.Networks[i].Features, networkRules)
+		d.Networks[i].Features = p.checkFeatures(d.Networks[i].Features, networkRules)
 		p.checkNetwork(&d.Networks[i])
 	}
 	for i := range d.Systems {
 		s := &d.Systems[i]
-		p.checkFeatures(s.Features, systemRules)
+		s.Features = p.checkFeatures(s.Features, systemRules)
 		for j := range s.Soft {
-			p.checkFeatures(s.Soft[j].Features, systemRules)
+			s.Soft[j].Features = p.checkFeatures(s.Soft[j].Features, systemRules)
 		}
 		p.checkNumbers(s)
 	}
@@ -98,17 +101,15 @@ func (p *parser) check() {
 	p.checkIDs("ansible", &d.Ansibles)
 	p.checkRecipeIDs()
 	if isComplete {
-		for i := range d.Systems {
-			p.checkReferences(&d.Systems[i])
-		}
+		p.checkReferences()
 	}
 	if d.Plan != nil {
 		for i := range d.Plan.Options {
-			if f := &d.Plan.Options[i]; f.Name != "ansible_version" {
-				p.wrong(f.Place, "the only option is ansible_version", "contextualize has the option %.40q", f.Name)
+			if f := &d.Plan.Options[i]; f.Name != "ansible_version" || f.Op != Equal {
+				p.wrong(f.Place, "the only option is ansible_version = '…'", "contextualize has the option %.40q with %s", f.Name, f.Op)
 			}
 		}
-		p.checkFeatures(d.Plan.Options, optionRules)
+		d.Plan.Options = p.checkFeatures(d.Plan.Options, optionRules)
 	}
 	p.checkRecipes()
 }
@@ -149,85 +150,15 @@ func (p *parser) checkRecipeIDs() {
 	p.d.Recipes = slices.DeleteFunc(p.d.Recipes, func(r Recipe) bool { return first[r.ID].Place != r.Place })
 }
 
-// checkFeatures checks the features of one sentence or group, each and together.
-func (p *parser) checkFeatures(list []Feature, rules map[string]featureRule) {
-	var constraints []match.Constraint
-	var places []Place
-	texts := map[string]*Feature{}
-	for i := range list {
-		f := &list[i]
-		f.Name = strings.Replace(f.Name, ".os.flavor", ".os.flavour", 1)
-		rule, known := rules[ruleName(f.Name)]
-		switch {
-		case len(f.Name) > maxFeatureName || hasJSONSuffix(f.Name):
-			p.wrong(f.Place, fmt.Sprintf("use at most %d bytes, and no name that ends with _min, _max, _above or _below", maxFeatureName), "there is a feature %.40q", f.Name)
-			continue
-		case !known:
-			p.checkUnknown(f, rules)
-		case !p.checkValue(f, rule):
-			continue
-		}
-		if f.Value.Kind == Text && f.Op == Equal {
-			if was := texts[f.Name]; was != nil && was.Value.Text != f.Value.Text {
-				p.wrong(f.Place, "leave one of them out", "%s is %.40q, but %.40q in line %d", f.Name, f.Value.Text, was.Value.Text, was.Line)
-			}
-			texts[f.Name] = f
-		} else if c, ok := constraintOf(f); ok {
-			constraints, places = append(constraints, c), append(places, f.Place)
-		}
-	}
-	p.checkIntervals(constraints, places)
-}
-
-// constraintOf returns a number or version as a constraint.
-func constraintOf(f *Feature) (match.Constraint, bool) {
-	value := f.Value.Number + f.Value.Unit
-	if f.Value.Kind == Text {
-		value = f.Value.Text
-	}
-	return match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: value}, f.Value.Kind == Number || f.Value.Kind == Text
-}
-
-// checkIntervals requires that numbers of a feature have a common value. It names the first two
-// constraints that exclude each other.
-func (p *parser) checkIntervals(list []match.Constraint, places []Place) {
-	byFeature := map[string][]int{}
-	for i, c := range list {
-		byFeature[c.Feature] = append(byFeature[c.Feature], i)
-	}
-	for _, c := range list {
-		same := byFeature[c.Feature]
-		delete(byFeature, c.Feature)
-		if len(same) > match.MaxConstraints {
-			p.wrong(places[same[match.MaxConstraints]], "leave some out", "there are more than %d constraints on %s", match.MaxConstraints, c.Feature)
-			continue
-		}
-		for n := 2; n <= len(same); n++ {
-			var some []match.Constraint
-			for _, i := range same[:n] {
-				some = append(some, list[i])
-			}
-			_, err := match.New(some, nil)
-			if conflict, ok := errors.AsType[*match.ConflictError](err); ok {
-				at := slices.Index(some, conflict.First)
-				p.wrong(places[same[n-1]], "change one of them", "no value satisfies both %s, in line %d, and %s", conflict.First, places[same[max(at, 0)]].Line, some[n-1])
-				break
-			}
-		}
-	}
-}
+// maxSearches limits the searches for similar names, which are slow.
+const maxSearches = 200
 
 // checkUnknown warns about a feature that is similar to a known one.
 func (p *parser) checkUnknown(f *Feature, rules map[string]featureRule) {
-	if len(p.warnings) >= maxProblems {
-		return // a search for similar names takes long
+	if p.searches++; p.searches > maxSearches {
+		return
 	}
-	var names []string
-	for name := range rules {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if near := suggest.Word(ruleName(f.Name), names); near != "" {
+	if near := suggest.Within(ruleName(f.Name), sorted(rules), min(2, max(1, len(f.Name)/3))); near != "" {
 		if m := indexed.FindStringSubmatch(f.Name); m != nil {
 			near = strings.Replace(near, ".i.", "."+m[2]+".", 1)
 		}
@@ -246,11 +177,9 @@ func (p *parser) checkValue(f *Feature, rule featureRule) bool {
 	switch {
 	case rule.kind == applications && v.Kind != Group:
 		return bad("write contains (name = 'NAME')", "applications need contains")
+	case rule.kind == applications && applicationName(f) == "":
+		return bad("add name = 'NAME'", "the application has no name")
 	case rule.kind == applications:
-		p.checkFeatures(v.Group, applicationRules)
-		if !slices.ContainsFunc(v.Group, func(g Feature) bool { return g.Name == "name" }) {
-			return bad("add name = 'NAME'", "the application has no name")
-		}
 	case v.Kind == Group:
 		return bad("write = and a value", "only applications contain others")
 	case isNumber && v.Kind != Number:
@@ -258,17 +187,29 @@ func (p *parser) checkValue(f *Feature, rule featureRule) bool {
 	case isNumber:
 		return p.checkNumber(f, rule.kind, bad)
 	case v.Kind == Number:
-		return bad("write '"+v.Number+v.Unit+"'", "the value must be a text in quotes")
+		return bad("write '"+cut(v.Number)+v.Unit+"'", "the value must be a text in quotes")
 	case v.Kind == List && rule.kind != textOrList:
 		return bad("write one text", "the value must not be a list")
-	case rule.kind == version && !isVersionText(v.Text) && v.Text != "":
-		return bad("write digits and dots, such as '12.04'", "%.40q is not a version", v.Text)
 	case rule.kind != version && f.Op != Equal:
 		return bad("write =", "a text is compared with %s", f.Op)
-	case rule.choices != nil && v.Text != "" && !slices.Contains(rule.choices, strings.ToLower(v.Text)):
-		return bad("use "+strings.Join(rule.choices, ", "), "the value is %.40q", v.Text)
-	case strings.HasSuffix(f.Name, ".new.password") && !isStrong(v.Text):
+	case v.Kind == Text && v.Text != "":
+		return checkTextValue(f, rule, bad)
+	}
+	return true
+}
+
+// checkTextValue checks a text that is not empty.
+func checkTextValue(f *Feature, rule featureRule, bad func(remedy, format string, args ...any) bool) bool {
+	text := f.Value.Text
+	switch {
+	case rule.kind == version && !isVersionText(text):
+		return bad("write digits and dots, such as '12.04'", "%.40q is not a version", text)
+	case rule.choices != nil && !slices.Contains(rule.choices, strings.ToLower(text)):
+		return bad("use "+strings.Join(rule.choices, ", "), "the value is %.40q", text)
+	case strings.HasSuffix(f.Name, ".new.password") && !isStrong(text):
 		return bad("use more than 6 characters, with a capital letter, a digit and another character", "the new password is too weak")
+	case rule.choices != nil:
+		f.Value.Text = strings.ToLower(text)
 	}
 	return true
 }
@@ -277,11 +218,11 @@ func (p *parser) checkNumber(f *Feature, kind ruleKind, bad func(remedy, format 
 	unit := f.Value.Unit
 	switch {
 	case kind == count && (unit != "" || strings.Contains(f.Value.Number, ".")):
-		return bad("write a whole number without a unit", "the value is %s%s", f.Value.Number, unit)
-	case kind == real && byteUnits(unit), kind == size && unit != "" && !byteUnits(unit):
+		return bad("write a whole number without a unit", "the value is %.40s%s", f.Value.Number, unit)
+	case kind == real && isSizeUnit(unit), kind == size && slices.Contains(performanceUnits, unit), f.Name == "price" && unit != "":
 		return bad("use another unit", "%s is no unit of this feature", unit)
 	}
-	c, _ := constraintOf(f)
+	c := match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: f.Value.Number + unit}
 	if _, err := match.New([]match.Constraint{c}, nil); err != nil {
 		return bad("write another value", "%v", err)
 	}
@@ -300,7 +241,9 @@ func (p *parser) checkAnsible(b *Block) {
 			p.wrong(b.Place, "add "+name+" = '…'", "ansible %.40q has no %s", b.ID, name)
 		}
 	}
-	if b.text("credentials.password") == "" && b.text("credentials.private_key") == "" {
+	// An empty secret is one that WithoutSecrets has left out.
+	_, hasPassword := b.find("credentials.password")
+	if _, hasKey := b.find("credentials.private_key"); !hasPassword && !hasKey {
 		p.wrong(b.Place, "add one of them", "ansible %.40q has neither credentials.password nor credentials.private_key", b.ID)
 	}
 }
@@ -308,34 +251,64 @@ func (p *parser) checkAnsible(b *Block) {
 // checkNetwork checks the ports of a network. The compiler checks the other texts.
 func (p *parser) checkNetwork(b *Block) {
 	if f, ok := b.find("outports"); ok && f.Value.Text != "" {
-		if _, err := ParsePorts(f.Value.Text); err != nil {
+		if err := rspec.CheckPorts(f.Value.Text); err != nil {
 			p.wrong(f.Place, "write ports such as 8080/tcp,9000:9100/udp,8080-80", "outports of network %.40q: %v", b.ID, err)
 		}
 	}
 }
 
-// checkReferences requires that the document has what a system refers to.
-func (p *parser) checkReferences(b *Block) {
-	for i := range b.Features {
-		f := &b.Features[i]
-		if _, name, ok := numbered(f.Name, "net_interface"); ok && name == "connection" {
-			p.checkReference(f.Place, "network", f.Value.Text, p.d.Networks)
-		}
-		if f.Name == "ansible_host" {
-			p.checkReference(f.Place, "ansible", f.Value.Text, p.d.Ansibles)
+// checkReferences requires that the document has what its systems and networks refer to.
+func (p *parser) checkReferences() {
+	networks, systems, ansibles := idsOf("network", p.d.Networks), idsOf("system", p.d.Systems), idsOf("ansible", p.d.Ansibles)
+	for _, b := range p.d.Systems {
+		for i := range b.Features {
+			f := &b.Features[i]
+			if _, name, ok := numbered(f.Name, "net_interface"); ok && name == "connection" {
+				p.checkReference(f.Place, networks, f.Value.Text)
+			}
+			if f.Name == "ansible_host" {
+				p.checkReference(f.Place, ansibles, f.Value.Text)
+			}
 		}
 	}
+	for _, b := range p.d.Networks {
+		if f, ok := b.find("router"); ok {
+			_, system, _ := strings.Cut(f.Value.Text, ",")
+			p.checkReference(f.Place, systems, strings.TrimSpace(system))
+		}
+	}
+}
+
+// ids are the ids of all sentences with one keyword.
+type ids struct {
+	keyword string
+	list    []string
+	has     map[string]bool
+}
+
+func idsOf(keyword string, blocks []Block) ids {
+	x := ids{keyword: keyword, has: map[string]bool{}}
+	for i := range blocks {
+		x.list = append(x.list, blocks[i].ID)
+		x.has[blocks[i].ID] = true
+	}
+	return x
 }
 
 // checkNumbers checks the numbers of interfaces and disks, and that each interface has a
 // connection.
 func (p *parser) checkNumbers(b *Block) {
 	numbers := map[string]map[int]*Feature{"net_interface": {}, "disk": {}}
+	isConnected := map[int]bool{}
 	for i := range b.Features {
 		f := &b.Features[i]
 		for prefix, list := range numbers {
-			if n, _, ok := numbered(f.Name, prefix); ok && list[n] == nil {
+			n, rest, ok := numbered(f.Name, prefix)
+			if ok && list[n] == nil {
 				list[n] = f
+			}
+			if ok && rest == "connection" && f.Value.Text != "" {
+				isConnected[n] = true
 			}
 		}
 	}
@@ -355,26 +328,24 @@ func (p *parser) checkNumbers(b *Block) {
 		}
 	}
 	for n, f := range numbers["net_interface"] {
-		if name := fmt.Sprintf("net_interface.%d.connection", n); b.text(name) == "" {
-			p.wrong(f.Place, "add "+name+" = 'NETWORK'", "interface %d of system %.40q has no connection", n, b.ID)
+		if !isConnected[n] {
+			p.wrong(f.Place, fmt.Sprintf("add net_interface.%d.connection = 'NETWORK'", n), "interface %d of system %.40q has no connection", n, b.ID)
 		}
 	}
 }
 
 // checkReference requires that a feature names a sentence of the document.
-func (p *parser) checkReference(at Place, class, id string, list []Block) {
-	var names []string
-	for i := range list {
-		names = append(names, list[i].ID)
-	}
-	if slices.Contains(names, id) || id == "" {
+func (p *parser) checkReference(at Place, among ids, id string) {
+	if among.has[id] || id == "" {
 		return
 	}
-	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", class, id)
-	if near := suggest.Word(id, names); near != "" {
-		remedy = "did you mean " + near + "?"
+	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", among.keyword, id)
+	if len(p.mistakes) < maxProblems { // a search is slow
+		if near := suggest.Word(id, among.list); near != "" {
+			remedy = "did you mean " + cut(near) + "?"
+		}
 	}
-	p.wrong(at, remedy, "there is no %s %.40q", class, id)
+	p.wrong(at, remedy, "there is no %s %.40q", among.keyword, id)
 }
 
 // checkRecipes requires recipes to be YAML, unless they are only for cloud-init, which reads other
@@ -392,6 +363,7 @@ func (p *parser) checkRecipes() {
 	}
 	for i := range p.d.Recipes {
 		r := &p.d.Recipes[i]
+		p.checkRecipeText(r)
 		if forCloudInit[r.ID] && !forAnsible[r.ID] {
 			continue
 		}
@@ -400,6 +372,17 @@ func (p *parser) checkRecipes() {
 			at, text := yamlPlace(r, err)
 			p.wrong(at, "correct the YAML there", "the recipe %.40q is not YAML: %s", r.ID, text)
 		}
+	}
+}
+
+// checkRecipeText refuses a text that cannot be written as RADL: JSON and parameters can have it.
+func (p *parser) checkRecipeText(r *Recipe) {
+	isEnd := func(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " \t"), "@end") }
+	if slices.ContainsFunc(strings.Split(r.Text, "\n"), isEnd) {
+		p.wrong(r.Place, "begin the line with something else", "the recipe %.40q has a line that begins with @end", r.ID)
+	}
+	if !utf8.ValidString(r.Text) || strings.IndexByte(r.Text, 0) >= 0 || len(p.params.missing) == 0 && len(Parameters([]byte(r.Text))) > 0 {
+		p.wrong(r.Place, "correct the values of its parameters", "the recipe %.40q has NUL, a byte that is not UTF-8, or a parameter in a value of another", r.ID)
 	}
 }
 
@@ -413,6 +396,7 @@ func yamlPlace(r *Recipe, err error) (Place, string) {
 		line, _ = strconv.Atoi(m[1])
 		text = strings.TrimPrefix(err.Error(), m[0])
 	}
+	text = cut(text) // it may have the name of an anchor
 	if r.TextLine == 0 {
 		return r.Place, text
 	}

@@ -2,6 +2,7 @@ package radl
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"patchbay/inventory"
@@ -158,4 +159,4 @@ func (v Value) String() string {
 	return v.Text
 }
 
-func isSizeUnit(unit string) bool { return unit != "" && strings.ContainsAny(unit[:1], "BKMGT") }
+func isSizeUnit(unit string) bool { return unit != "" && !slices.Contains(performanceUnits, unit) }

@@ -88,6 +88,7 @@ func (r *jsonReader) value(depth int) (v jsonValue, err error) {
 
 // content reads an array or an object to its end.
 func (r *jsonReader) content(v *jsonValue, depth int) error {
+	names := map[string]bool{}
 	for r.More() {
 		if v.kind == '[' {
 			item, err := r.value(depth - 1)
@@ -102,9 +103,10 @@ func (r *jsonReader) content(v *jsonValue, depth int) error {
 			return err
 		}
 		m := jsonMember{Place: at, name: name.(string)} // the decoder accepts nothing else here
-		if slices.ContainsFunc(v.members, func(x jsonMember) bool { return x.name == m.name }) {
+		if names[m.name] {
 			return fmt.Errorf("the member %.40q is there twice", m.name)
 		}
+		names[m.name] = true
 		if m.value, err = r.value(depth - 1); err != nil {
 			return err
 		}
@@ -229,25 +231,26 @@ func (p *parser) addObject(v jsonValue) {
 	case "":
 	case "description", "ansible", "network", "system":
 		b := Block{Place: v.Place, ID: o.id("id"), IsReference: isReference}
-		if softs := o.member("softs", '['); softs != nil && class == "system" {
+		if softs := o.member("softs", '['); softs != nil {
 			for _, s := range softs.items {
 				b.Soft = append(b.Soft, p.softObject(s))
+			}
+			if class != "system" && len(b.Soft) > 0 {
+				p.wrong(softs.Place, "leave it out", "only systems have soft groups")
 			}
 		}
 		b.Features = p.featuresOf(v, o.used)
 		p.addBlock(class, b)
 	case "configure":
 		r := Recipe{Place: v.Place, ID: o.id("id"), IsReference: isReference, Text: recipeText(o.text("recipes", false))}
-		if slices.ContainsFunc(strings.Split(r.Text, "\n"), func(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " \t"), "@end") }) {
-			p.wrong(v.Place, "begin the line with something else", "the recipe %.40q has a line that begins with @end", r.ID)
+		if r.IsReference && r.Text != "" {
+			p.wrong(v.Place, "leave the recipe or the reference out", "configure %.40q refers to an earlier document, but has a recipe", r.ID)
 		}
 		p.d.Recipes = append(p.d.Recipes, r)
 		o.finish()
 	case "deploy":
 		d := Deploy{Place: v.Place, System: o.id("system"), Count: o.count("vm_number")}
-		if cloud := o.text("cloud", false); cloud != "" {
-			d.Cloud = cloud
-		}
+		d.Cloud = p.checkText(v.Place, o.text("cloud", false))
 		p.d.Deploys = append(p.d.Deploys, d)
 		o.finish()
 	case "contextualize":
@@ -321,6 +324,9 @@ func (p *parser) featuresOf(v jsonValue, used map[string]bool) (list []Feature) 
 		switch m.value.kind {
 		case '0', '"':
 			f.Value = p.scalarOf(m.value)
+			if strings.HasPrefix(f.Name, performance) {
+				f.Value = typed(f.Value.Text + f.Value.Number)
+			}
 			if f.Value.Kind == Number || strings.Contains(f.Name, "version") {
 				for _, s := range suffixes {
 					if name, ok := strings.CutSuffix(f.Name, s.suffix); ok {
@@ -334,21 +340,22 @@ func (p *parser) featuresOf(v jsonValue, used map[string]bool) (list []Feature) 
 		default:
 			p.wrong(m.value.Place, `write a text such as "yes", or a number`, "the feature %.40q is neither a text nor a number", m.name)
 		}
-		if t := newLexer([]byte(f.Name)).next(); t.kind != wordToken || t.text != f.Name {
+		if !isFeatureName(f.Name) {
 			p.wrong(m.Place, "write a letter, then letters, digits, _ . and -", "there is a feature %.40q", m.name)
 		}
 	}
 	return list
 }
 
+// performance is the only feature with units other than those of sizes. JSON has them in a text, as
+// in "20 ECU".
+const performance = "cpu.performance"
+
 func (p *parser) scalarOf(v jsonValue) Value {
 	if v.kind == '"' {
-		if name, n := parameterAt([]byte(v.text)); n > 0 && n == len(v.text) {
-			return typed(p.params.value(v.Place, name))
-		}
-		text := p.params.replace(v.Place, v.text)
-		if strings.HasSuffix(text, `\`) {
-			p.wrong(v.Place, "leave the backslash out", "a text ends with a backslash")
+		text := p.checkText(v.Place, p.params.replace(v.Place, v.text))
+		if _, n := parameterAt([]byte(v.text)); n > 0 && n == len(v.text) {
+			return typed(text)
 		}
 		return Value{Kind: Text, Text: text}
 	}
@@ -479,7 +486,9 @@ func jsonFeatures(m map[string]any, list []Feature) {
 		}
 		switch f.Value.Kind {
 		case Number:
-			m[name] = json.Number(plainNumber(f.Value))
+			if m[name] = json.Number(plainNumber(f.Value)); f.Value.Unit != "" && !isSizeUnit(f.Value.Unit) {
+				m[name] = f.Value.String()
+			}
 		case List:
 			m[name] = f.Value.List
 		case Group:
@@ -493,16 +502,12 @@ func jsonFeatures(m map[string]any, list []Feature) {
 	}
 }
 
-// plainNumber returns sizes as bytes, and other numbers as written, without leading zeros.
+// plainNumber returns sizes as bytes, and other numbers as written.
 func plainNumber(v Value) string {
 	if v.Unit != "" && isSizeUnit(v.Unit) {
 		if n, err := match.SizeOf(v.Number + v.Unit); err == nil {
 			return strconv.FormatInt(n, 10)
 		}
 	}
-	number := strings.TrimLeft(v.Number, "0")
-	if number == "" || number[0] == '.' {
-		number = "0" + number
-	}
-	return number
+	return v.Number
 }

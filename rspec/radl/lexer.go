@@ -35,7 +35,7 @@ func (t token) String() string {
 	case endToken:
 		return "the end of the document"
 	case textToken:
-		return fmt.Sprintf("'%.40s'", t.text)
+		return fmt.Sprintf("the text %.40q", t.text)
 	case paramToken:
 		return "@input." + t.text + "@"
 	case recipeToken:
@@ -124,22 +124,13 @@ func (l *lexer) next() token {
 			t.kind, t.text = paramToken, name
 			return t
 		}
-	case c == '<' || c == '>' || c == '=':
-		n := 1
-		if len(rest) > 1 && (c != '=' && rest[1] == '=' || c == '=' && rest[1] == '>') {
-			n = 2
-		}
-		t = take(opToken, n)
-		if t.text == "=>" {
+	case strings.IndexByte("<>=", c) >= 0:
+		if t = take(opToken, opLength(rest)); t.text == "=>" {
 			t.text = AtLeast
 		}
 		return t
 	case isDigit(c):
-		n := countBytes(rest, isDigit)
-		if n+1 < len(rest) && rest[n] == '.' && isDigit(rest[n+1]) {
-			n += 1 + countBytes(rest[n+1:], isDigit)
-		}
-		return take(numberToken, n)
+		return take(numberToken, numberLength(rest))
 	case isLetter(c) || c == '_' || c == '.':
 		return take(wordToken, countBytes(rest, func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c == '-' }))
 	}
@@ -147,6 +138,25 @@ func (l *lexer) next() token {
 	l.skip(n)
 	t.kind, t.text = wrongToken, fmt.Sprintf("the character %q", r)
 	return t
+}
+
+// opLength returns the length of the comparison that the text begins with.
+func opLength(text []byte) int {
+	for _, op := range []string{AtLeast, AtMost, "=>"} {
+		if bytes.HasPrefix(text, []byte(op)) {
+			return len(op)
+		}
+	}
+	return 1
+}
+
+// numberLength returns the length of the number that the text begins with.
+func numberLength(text []byte) int {
+	n := countBytes(text, isDigit)
+	if n+1 < len(text) && text[n] == '.' && isDigit(text[n+1]) {
+		n += 1 + countBytes(text[n+1:], isDigit)
+	}
+	return n
 }
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
@@ -184,7 +194,13 @@ func (l *lexer) quotedText(t token, quote byte) token {
 
 // recipe reads the lines between @begin and a line that begins with @end.
 func (l *lexer) recipe(t token) token {
-	l.skip(lineLength(l.text[l.at:]) + 1)
+	first := l.text[l.at : l.at+lineLength(l.text[l.at:])]
+	if more := bytes.TrimSpace(first[len("@begin"):]); len(more) > 0 {
+		l.skip(len(first))
+		t.kind, t.text = wrongToken, fmt.Sprintf("%.40q after @begin", more)
+		return t
+	}
+	l.skip(len(first) + 1)
 	t.bodyLine = l.Line
 	begin := l.at
 	for l.at < len(l.text) {

@@ -2,9 +2,8 @@ package radl
 
 import (
 	"bytes"
-	"fmt"
-	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"patchbay/rspec"
 )
@@ -50,18 +49,20 @@ func Parameters(text []byte) (names []string) {
 
 // parameters replaces parameters by their values.
 type parameters struct {
-	values   map[string]string
-	missing  []string
-	first    Place // of the first missing one
-	replaced int   // bytes
+	values    map[string]string
+	missing   []string
+	isMissing map[string]bool
+	first     Place // of the first missing one
+	replaced  int   // bytes
 }
 
 func (p *parameters) value(at Place, name string) string {
 	v, ok := p.values[name]
-	if !ok && !slices.Contains(p.missing, name) {
+	if !ok && !p.isMissing[name] {
 		if len(p.missing) == 0 {
-			p.first = at
+			p.first, p.isMissing = at, map[string]bool{}
 		}
+		p.isMissing[name] = true
 		p.missing = append(p.missing, name)
 	}
 	if p.replaced += len(v); p.replaced > maxReplaced {
@@ -94,14 +95,25 @@ func (p *parameters) replace(at Place, text string) string {
 	return b.String() + text
 }
 
-// check returns the mistakes of all replacements.
-func (p *parameters) check() (list []rspec.Problem) {
-	if len(p.missing) > 0 {
-		names := strings.Join(p.missing, ", ")
-		list = append(list, rspec.Problem{Kind: rspec.BadArgs, Line: p.first.Line, Column: p.first.Column, Msg: fmt.Sprintf("no values are given for %.400s", names), Remedy: "give each one, such as --set " + p.missing[0] + "=VALUE"})
+// checkText refuses a text that a value has changed so that it cannot be written as RADL again.
+func (p *parser) checkText(at Place, text string) string {
+	switch {
+	case !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0:
+		p.wrong(at, "use only characters of UTF-8 other than NUL", "a text is not valid: %.40q", text)
+	case strings.HasSuffix(text, `\`):
+		p.wrong(at, "leave the backslash out, or add a blank after it", "a text ends with a backslash: %.40q", text)
+	case len(p.params.missing) == 0 && len(Parameters([]byte(text))) > 0:
+		p.wrong(at, "replace it in the value, too", "a parameter's value has another parameter in it: %.40q", text)
 	}
-	if p.replaced > maxReplaced {
-		list = append(list, rspec.Problem{Kind: rspec.TooBig, Msg: fmt.Sprintf("the values of parameters add more than %d bytes", maxReplaced), Remedy: "use shorter values"})
+	return text
+}
+
+// checkParameters refuses missing and too long values, each in one error.
+func (p *parser) checkParameters() {
+	if missing := p.params.missing; len(missing) > 0 {
+		p.wrong(p.params.first, "give each one, such as --set "+cut(missing[0])+"=VALUE", "no values are given for %.400s", strings.Join(missing, ", "))
 	}
-	return list
+	if p.params.replaced > maxReplaced {
+		p.refuse(rspec.TooBig, Place{}, "use shorter values", "the values of parameters add more than %d bytes", maxReplaced)
+	}
 }

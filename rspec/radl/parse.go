@@ -33,7 +33,12 @@ func IsRADL(text []byte) bool {
 	if first.kind == endToken {
 		return true
 	}
-	return first.kind == wordToken && slices.Contains(sentences, first.text) && !l.next().is(":")
+	return first.kind == wordToken && slices.Contains(sentences, first.text) && !l.atColon()
+}
+
+// atColon reports whether a colon is next, as after a key of YAML.
+func (l *lexer) atColon() bool {
+	return bytes.HasPrefix(bytes.TrimLeft(l.text[l.at:], " \t"), []byte(":"))
 }
 
 func isJSON(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) }
@@ -51,16 +56,20 @@ func Parse(text []byte, values map[string]string) (*Document, []rspec.Problem) {
 		p.parseJSON(text)
 	default:
 		p.lexer = newLexer(text)
+		first := p.lexer.next()
+		if first.kind == wordToken && p.atColon() {
+			p.wrong(first.Place, "give a text that begins with one of "+strings.Join(sentences, ", "), "the document is YAML, not RADL")
+			break
+		}
+		p.lexer = newLexer(text)
 		p.advance()
 		p.parseSentences()
-	}
-	for _, x := range p.params.check() {
-		p.add(x)
 	}
 	p.d.Plan = mergePlans(p.plans)
 	if len(p.params.missing) == 0 && p.params.replaced <= maxReplaced {
 		p.check()
 	}
+	p.checkParameters()
 	if p.failed() {
 		return nil, p.problems()
 	}
@@ -76,6 +85,8 @@ type parser struct {
 	d      *Document
 	plans  []*Plan
 	params parameters
+	// searches counts the unknown features for which a similar one was searched.
+	searches int
 }
 
 func (p *parser) wrong(at Place, remedy, format string, args ...any) {
@@ -87,7 +98,10 @@ func (p *parser) advance() token {
 	t := p.token
 	p.last = t.Place
 	p.token = p.lexer.next()
-	if p.token.kind == textToken || p.token.kind == recipeToken {
+	switch p.token.kind {
+	case textToken:
+		p.token.text = p.checkText(p.token.Place, p.params.replace(p.token.Place, p.token.text))
+	case recipeToken:
 		p.token.text = p.params.replace(p.token.Place, p.token.text)
 	}
 	return t
@@ -172,9 +186,8 @@ func (p *parser) parseBlock(keyword token) bool {
 		if b.Features, b.Soft, ok = p.parseFeatures(keyword.text == "system"); !ok {
 			return false
 		}
-	} else if b.IsReference = true; keyword.text == "description" || keyword.text == "ansible" {
-		p.wrong(p.token.Place, "write its features in parentheses", "%s %.40q has no features", keyword.text, b.ID)
-		return true
+	} else {
+		b.IsReference = true
 	}
 	p.addBlock(keyword.text, b)
 	return true
@@ -183,6 +196,14 @@ func (p *parser) parseBlock(keyword token) bool {
 // addBlock adds a sentence with features to the document.
 func (p *parser) addBlock(class string, b Block) {
 	var list *[]Block
+	switch {
+	case b.IsReference && (class == "description" || class == "ansible"):
+		p.wrong(b.Place, "write its features in parentheses", "%s %.40q has no features", class, b.ID)
+		return
+	case b.IsReference && len(b.Features)+len(b.Soft) > 0:
+		p.wrong(b.Place, "leave the features or the reference out", "%s %.40q refers to an earlier document, but has features", class, b.ID)
+		return
+	}
 	switch class {
 	case "description":
 		if p.d.Description != nil {
@@ -203,13 +224,11 @@ func (p *parser) addBlock(class string, b Block) {
 
 // parseFeatures reads features to the closing parenthesis.
 func (p *parser) parseFeatures(allowSoft bool) (list []Feature, soft []Soft, ok bool) {
-	for first := true; ; first = false {
+	if p.accept(")") {
+		return nil, nil, true
+	}
+	for {
 		switch {
-		case p.accept(")"):
-			if !first {
-				p.wrong(p.last, "add a feature, or leave the and out", "there is no feature after the last and")
-			}
-			return list, soft, true
 		case p.atSentence() && !(p.token.is("ansible") || p.token.is("description")):
 			p.wrong(p.token.Place, "write ) after the last feature", "there is %s where a feature must begin", p.token)
 			return list, soft, false
@@ -264,6 +283,13 @@ func (p *parser) skipFeature() (ok bool) {
 	}
 }
 
+// isFeatureName reports whether a word can be the name of a feature.
+func isFeatureName(word string) bool {
+	t := newLexer([]byte(word)).next()
+	isKeyword := slices.Contains(sentences, word) && word != "ansible" && word != "description"
+	return t.kind == wordToken && t.text == word && strings.Trim(word, ".") != "" && word != "and" && word != "soft" && !isKeyword
+}
+
 // parseFeature reads one feature; inGroup means that contains is not allowed.
 func (p *parser) parseFeature(inGroup bool) (f Feature, ok bool) {
 	f.Place = p.token.Place
@@ -272,8 +298,8 @@ func (p *parser) parseFeature(inGroup bool) (f Feature, ok bool) {
 		return f, false
 	}
 	f.Name = p.advance().text
-	if f.Name == "and" || strings.Trim(f.Name, ".") == "" {
-		p.wrong(f.Place, "write features such as cpu.count >= 1", "there is %q where a feature must begin", f.Name)
+	if !isFeatureName(f.Name) {
+		p.wrong(f.Place, "write features such as cpu.count >= 1", "there is %.40q where a feature must begin", f.Name)
 		return f, false
 	}
 	switch {
@@ -321,10 +347,10 @@ func (p *parser) parseValue(feature string) (v Value, ok bool) {
 		return Value{Kind: Text, Text: t.text}, true
 	case numberToken:
 		p.advance()
-		return Value{Kind: Number, Number: t.text, Unit: p.parseUnit()}, true
+		return Value{Kind: Number, Number: trimZeros(t.text), Unit: p.parseUnit()}, true
 	case paramToken:
 		p.advance()
-		v = typed(p.params.value(t.Place, t.text))
+		v = typed(p.checkText(t.Place, p.params.value(t.Place, t.text)))
 		if v.Kind == Number && v.Unit == "" {
 			v.Unit = p.parseUnit()
 		}
@@ -369,25 +395,41 @@ func typed(text string) Value {
 	first, second := l.next(), l.next()
 	if first.kind == numberToken && l.next().kind == endToken {
 		if second.kind == endToken {
-			return Value{Kind: Number, Number: first.text}
+			return Value{Kind: Number, Number: trimZeros(first.text)}
 		}
 		if second.kind == wordToken && slices.Contains(units, strings.ToUpper(second.text)) {
-			return Value{Kind: Number, Number: first.text, Unit: strings.ToUpper(second.text)}
+			return Value{Kind: Number, Number: trimZeros(first.text), Unit: strings.ToUpper(second.text)}
 		}
 	}
 	return Value{Kind: Text, Text: text}
 }
 
-// units are the units of sizes, of performance and of frequency.
-var units = []string{"B", "K", "M", "G", "T", "KB", "MB", "GB", "TB", "KI", "MI", "GI", "TI", "KIB", "MIB", "GIB", "TIB", "ECU", "GCEU", "HRZ"}
+// performanceUnits are the units of cpu.performance.
+var performanceUnits = []string{"ECU", "GCEU", "HRZ"}
+
+// units are all units: those of sizes, too.
+var units = append([]string{"B", "K", "M", "G", "T", "KB", "MB", "GB", "TB", "KI", "MI", "GI", "TI", "KIB", "MIB", "GIB", "TIB"}, performanceUnits...)
+
+// trimZeros returns a number without leading zeros.
+func trimZeros(number string) string {
+	if number = strings.TrimLeft(number, "0"); number == "" || number[0] == '.' {
+		return "0" + number
+	}
+	return number
+}
 
 // parseUnit returns "" if there is no unit.
 func (p *parser) parseUnit() string {
-	if unit := strings.ToUpper(p.token.text); p.token.kind == wordToken && slices.Contains(units, unit) {
-		p.advance()
-		return unit
+	unit := strings.ToUpper(p.token.text)
+	if p.token.kind != wordToken || unit == "AND" || p.atSentence() {
+		return ""
 	}
-	return ""
+	if !slices.Contains(units, unit) {
+		p.wrong(p.token.Place, "use B, K, M, G or T; a version needs quotes", "there is the unit %.40q", p.token.text)
+		unit = ""
+	}
+	p.advance()
+	return unit
 }
 
 // parseCount reads a whole number.
@@ -403,7 +445,7 @@ func (p *parser) parseCount(what string) (n int, ok bool) {
 	p.advance()
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > maxCount {
-		if !slices.Contains(p.params.missing, t.text) {
+		if !p.params.isMissing[t.text] {
 			p.wrong(t.Place, "write a whole number", "%s is %.40q", what, text)
 		}
 		n = 0
@@ -443,7 +485,14 @@ func (p *parser) parseDeploy(at Place) bool {
 	if d.Count, ok = p.parseCount("the number of nodes of " + strconv.Quote(d.System)); !ok {
 		return false
 	}
-	if p.token.kind == textToken || p.token.kind == wordToken && !slices.Contains(sentences, p.token.text) {
+	switch t := p.token; {
+	case t.kind == paramToken:
+		d.Cloud = p.checkText(t.Place, p.params.value(t.Place, t.text))
+		p.advance()
+	case t.kind == textToken:
+		d.Cloud = p.advance().text
+	case t.kind == wordToken && t.Line > p.last.Line && suggest.Word(t.text, sentences) != "": // a misspelled keyword
+	case t.kind == wordToken && !slices.Contains(sentences, t.text):
 		d.Cloud = p.advance().text
 	}
 	p.d.Deploys = append(p.d.Deploys, d)

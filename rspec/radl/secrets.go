@@ -8,10 +8,10 @@ import (
 	"patchbay/rspec"
 )
 
-var isSecret = regexp.MustCompile(`(?i)(^|[._])(password|passwd|passphrase|private_key|secret_key|secret|token|proxy_key)$`).MatchString
+var isSecret = regexp.MustCompile(`(?i)(^|[._])(password|passwd|passphrase|private_key|secret_key|access_key|api_key|secret|token|proxy_key)$`).MatchString
 
-// WithoutSecrets returns the document without passwords, private keys and the like, and a warning
-// for each. Every member of a slice can read requests and manifests. Texts of recipes stay.
+// WithoutSecrets returns the document with empty texts in place of passwords, private keys and the
+// like, and a warning for each. Every member of a slice can read requests and manifests. Texts of recipes stay.
 func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 	var dropped []rspec.Problem
 	var clean func(list []Feature) []Feature
@@ -19,15 +19,17 @@ func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 		var kept []Feature
 		for _, f := range list {
 			text, password := withoutPassword(f)
-			if isSecret(f.Name) || password {
+			if isSecret(f.Name) && f.Value.String() == "" {
+				password = false // it was left out before
+			} else if isSecret(f.Name) || password {
 				dropped = append(dropped, rspec.Problem{
 					Line: f.Line, Column: f.Column, Msg: "the secret in " + cut(f.Name) + " is left out, since every member of the slice can read requests",
 					Remedy: "give nodes their secrets after they were created",
 				})
-				if !password {
-					continue
+				if isSecret(f.Name) {
+					text = ""
 				}
-				f.Value.Text = text
+				f.Op, f.Value = Equal, Value{Kind: Text, Text: text}
 			}
 			f.Value.Group = clean(f.Value.Group)
 			kept = append(kept, f)
