@@ -395,3 +395,15 @@ const json12 = `[
   {"class": "contextualize", "items": []},
   {"class": "deploy", "system": "wn", "vm_number": 1, "cloud": "cloud_id"}
 ]`
+
+func TestR9Parameters(t *testing.T) {
+	const source = "system node (cpu.count = @input.CPUs@ and memory.size >= 512M)\ndeploy node @input.NumNodes@\n"
+	d, problems := radl.Parse([]byte(source), map[string]string{"CPUs": "4", "NumNodes": "3"})
+	if d == nil {
+		t.Fatal(rspec.Lines(problems))
+	}
+	r, problems := radl.Compile(d, radl.Options{})
+	if r == nil || len(r.Nodes) != 3 || r.Nodes[2].Require[0].String() != "cpu.count = 4" {
+		t.Errorf("%v, %v", r, rspec.Lines(problems))
+	}
+}
