@@ -216,6 +216,7 @@ func TestAcceptance(t *testing.T) {
 			mount_path="/data"/>`, `disk 1: "/etc" is no folder of the host`},
 		{"disk with an image", "system s (disk.1.size = 1GB and disk.1.image.url = 'https://example.org/data' and disk.1.mount_path = '/data')\ndeploy s 1", `
 			mount_path="/data" image="https://example.org/data"/>`, ""},
+		{"disk with one of several images", "system s (disk.1.size = 1GB and disk.1.image.url = ['one://h/1', 'ost://h/2'])\ndeploy s 1", `image="one://h/1"/>`, ""},
 		{"disk for swapping", "system s (disk.1.size = 1GB and disk.1.fstype = 'swap')\ndeploy s 1", "", "disks for swapping"},
 		{"R17 soft groups choose the image", soft17, `
 			<disk_image name="ubuntu-12"/>

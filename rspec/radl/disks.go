@@ -32,16 +32,15 @@ func (c *compiler) addDisks(s *system, indexes map[int]bool) {
 		step := generate.Step{
 			Kind: generate.Disk, Name: fmt.Sprintf("disk %d", index),
 			Path: b.text(prefix + "mount_path"), FileSystem: strings.ToLower(b.text(prefix + "fstype")),
-			Image: b.text(prefix + "image.url"),
-		}
-		if step.Image == "" {
-			step.Image = b.text(prefix + "image.name")
 		}
 		at := b.Place
 		for i := range b.Features {
 			f := &b.Features[i]
 			if n, name, ok := numbered(f.Name, "disk"); ok && n == index {
 				at = f.Place
+				if (name == "image.url" || name == "image.name") && step.Image == "" && f.Value.String() != "" {
+					step.Image = c.imagesOf(f)[0]
+				}
 				if !slices.Contains(diskFeatures, name) && f.Value.String() != "" {
 					s.node.Origin.Features = append(s.node.Origin.Features, generate.Feature{Name: f.Name, Value: carriedText(f)})
 				}
@@ -82,8 +81,6 @@ func (c *compiler) checkDisk(s *system, step *generate.Step, index int, at Place
 		c.refuse(rspec.BadArgs, at, "use an absolute path such as /data", "disk %d has the mount_path %.80q", index, step.Path)
 	case step.FileSystem != "" && !isFileSystem(step.FileSystem):
 		c.refuse(rspec.BadArgs, at, "name a type of file system, such as ext4", "disk %d has the fstype %.40q", index, step.FileSystem)
-	case step.Image != "" && !isWord(step.Image):
-		c.refuse(rspec.BadArgs, at, "write a URN, a name or an address", "disk %d has the image %.80q", index, step.Image)
 	default:
 		return true
 	}

@@ -76,7 +76,7 @@ func (c *compiler) readSystem(s *system) {
 	}
 }
 
-// imagesOf returns the names of images in a feature.
+// imagesOf returns the names of images in a feature that has one.
 func (c *compiler) imagesOf(f *Feature) (list []string) {
 	list = f.Value.List
 	if f.Value.Kind != List {
@@ -85,7 +85,6 @@ func (c *compiler) imagesOf(f *Feature) (list []string) {
 	for _, name := range list {
 		if !isWord(name) {
 			c.refuse(rspec.BadArgs, f.Place, "write a URN, a name or an address of at most 256 bytes without blanks", "%s: %.80q is not the name of an image", f.Name, name)
-			return nil
 		}
 	}
 	return list
