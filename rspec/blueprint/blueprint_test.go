@@ -1,0 +1,286 @@
+package blueprint
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"patchbay/inventory"
+	"patchbay/rspec"
+)
+
+const containers = `
+components:
+  - {name: org.jetty.Server, extends: WarContainer, form: node}
+  - {name: com.other.Server, extends: WarContainer, form: node}
+`
+
+var files = fstest.MapFS{
+	"hello.war": {Data: []byte("war")}, "i.sh": {Data: []byte("#!/bin/sh\n")}, "a.tgz": {Data: []byte("tgz")}, "s.sql": {Data: []byte("echo schema\n")},
+	"key":       {Data: []byte("-----BEGIN RSA PRIVATE KEY-----\n")},
+	"large.tgz": {Data: bytes.Repeat([]byte("x"), maxInline+1)},
+}
+
+// compileText returns the request, which package rspec must accept, or the problems.
+func compileText(t testing.TB, text string, o Options) (string, []rspec.Problem) {
+	t.Helper()
+	if o.Library == nil {
+		l, err := Standard().with([]byte(containers), "more.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Library = l
+	}
+	d, problems := Parse([]byte(text))
+	if d == nil {
+		return "", problems
+	}
+	request, more := Compile(d, o)
+	if problems = append(problems, more...); request == nil {
+		return "", problems
+	}
+	written := request.Write()
+	r, wrong := rspec.Check(written, rspec.ReadOptions{CheckSchemas: true, CopyCrossLinks: true})
+	if r == nil {
+		t.Fatalf("%s\nbecomes the request\n%s\nwhich is refused: %s", text, written, rspec.Lines(wrong))
+	}
+	for _, f := range r.Findings {
+		t.Errorf("%s\n%s\n%v", text, written, f)
+	}
+	return string(written), problems
+}
+
+const h1 = `
+components:
+  my_server:
+    type: server
+    requires:
+      run: my_script
+      minRam: 4gb
+  my_script: {type: ShellScript, content: "https://example.org/i.sh", sudo: true}
+`
+
+const h3 = `
+components:
+  - {content: hello.war, requires: [{type: WarDeployment}]}
+requires: {jurisdiction: us, providers: [%s]}
+`
+
+func TestCompile(t *testing.T) {
+	for _, tt := range []struct{ rule, text, has, hasNot string }{ // has and hasNot separated by |
+		{"H1 a server with a script", h1, `client_id="my_server"|feature="memory.size" op="ge" value="4GB"|setup:parameter name="url" value="https://example.org/i.sh"`, `sudo="false"`},
+		{"H3 the first container that is allowed", fmt.Sprintf(h3, `"org.*"`), `client_id="org-jetty-Server-0"|feature="location.country" value="US"|setup:step name="copy application WAR-0"|name="file" value="hello.war"`, "com-other"},
+		{"H5 the country is required", "components: {a: {type: server}}\nrequires: {jurisdiction: be}", `feature="location.country" value="BE"`, "disk_image"},
+		{"H5 no is Norway", "components: {a: {type: server}}\nrequires: {jurisdiction: no}", `value="NO"`, ""},
+		{"H6 a tier", `
+components:
+  web:
+    type: tier
+    initialSize: 3
+    requires:
+      os: rhel
+      run: {type: rpm, rpms: [php, php-mysql]}
+      unpack: {type: tgz, content: a.tgz, target: /var/html}
+      loadbalancer: my_lb
+  my_lb: {requires: {dns: myapp.example.com}}
+`, `client_id="web-0"|client_id="web-2"|<link client_id="web">|interface_ref client_id="my_lb:0"|value="php php-mysql"|name="target" value="/var/html"|net:dns name="myapp.example.com"|name="members" value="web-0 web-1 web-2"|name="publicPort" value="80"|name="membersPort" value="80"`, `client_id="web-3"`},
+		{"H7 one implied database", `
+components:
+  frontend: {type: server, requires: [{type: database, fulfillment: backend}, {run: {type: ShellScript, content: i.sh}}]}
+  schema: {type: Schema, content: s.sql, requires: backend}
+`, `component backend: implied|node client_id="backend"|"load schema schema" language="sh" order="1"|"run script ShellScript-0" order="2"`, "database-0"},
+		{"H8 inference by reference", "components:\n  a: {type: server, requires: {loadbalancer: lb}}\n  lb: {tags: [x, y]}", `type loadbalancer|<origin:feature name="tags" value="x y"/>`, ""},
+		{"H12 no components", "components: []", "origin:source", "<node"},
+		{"nodespec", "components: {t: {type: tier, initialSize: 2, nodespec: {type: raw-pc, requires: {minRam: 1g}}}}", `sliver_type name="raw-pc"|value="1G"|client_id="t-1"`, ""},
+		{"a component by URN", "components: {a: {type: server, requires: {database: 'urn:publicid:IDN+example.org+node+db1'}}}", `client_id="db1" component_id="urn:publicid:IDN+example.org+node+db1"`, ""},
+		{"a private key stays", "components: {a: {type: server, requires: {run: {type: ShellScript, content: key}}}}", `client_id="a"`, "setup:step"},
+		{"unknown attributes and names", "name: x\ncomponents: {a: {type: server, color: red}}\nmore: 1", `origin:feature name="name" value="x"|name="color" value="red"|name="more" value="1"`, ""},
+	} {
+		got, problems := compileText(t, tt.text, Options{Files: files})
+		for _, want := range strings.Split(tt.has, "|") {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: the request lacks %s; %s\n%s", tt.rule, want, rspec.Lines(problems), got)
+			}
+		}
+		if tt.hasNot != "" && strings.Contains(got, tt.hasNot) {
+			t.Errorf("%s: the request has %s\n%s", tt.rule, tt.hasNot, got)
+		}
+	}
+}
+
+func TestEqualForms(t *testing.T) {
+	const targets = "components:\n  a: {type: server, requires: {run: %s}}\n  x: {type: ShellScript, content: i.sh}\n  y: {type: ShellScript, content: i.sh}\n"
+	for _, tt := range []struct {
+		rule  string
+		texts []string
+	}{
+		{"H2 JSON and lists", []string{h1, `{"components": [{"id": "my_server", "type": "server", "requires": [{"type": "run", "fulfillment": "id:my_script"}, {"type": "minRam", "value": "4gb"}]}, {"id": "my_script", "type": "ShellScript", "content": "https://example.org/i.sh", "sudo": true}]}`}},
+		{"H9 references", []string{fmt.Sprintf(targets, "[x, 'id:y']"), fmt.Sprintf(targets, "[id:x, y]"), fmt.Sprintf(targets, "{fulfillment: [x, y]}")}},
+		{"H13 values", []string{"components: {a: {type: server, requires: {minRam: {value: 4gb}}}}", "components: {a: {type: server, requires: {minRam: 4gb}}}", "components: {a: {type: server, requires: [{type: minRam, value: 4gb}]}}", "components: {a: {type: server, requires: [minRam: 4gb]}}"}},
+	} {
+		want, problems := compileText(t, tt.texts[0], Options{Files: files})
+		if want == "" {
+			t.Errorf("%s: %s", tt.rule, rspec.Lines(problems))
+		}
+		for _, text := range tt.texts[1:] {
+			if got, problems := compileText(t, text, Options{Files: files}); got != want {
+				t.Errorf("%s: %s\n%s\ninstead of\n%s", tt.rule, rspec.Lines(problems), got, want)
+			}
+		}
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	server := func(requires string) string { return "components: {a: {type: server, requires: " + requires + "}}" }
+	for _, tt := range []struct{ rule, text, want string }{
+		{"H4 no container is allowed", fmt.Sprintf(h3, `"org.openstack.*"`), "WarDeployment in line 3 refers to it and needs war-container; providers.allow excludes org.jetty.Server, com.other.Server"},
+		{"H9 an explicit reference to nothing", server("{run: 'id:z'}"), `there is no component "z"`},
+		{"H10 two inferences", "components:\n  s: {type: ShellScript, content: i.sh, requires: {host: x}}\n  a: {type: server, requires: {database: x}}", "host in line 2 refers to it and needs compute; database in line 3 refers to it and needs database"},
+		{"H11 no default requirement", server("backend"), "names no requirement, and there is no default one"},
+		{"H12 components is missing", "name: x", "the blueprint has no components"},
+		{"H12 an unknown requirement", server("{minRan: 4gb}"), `did you mean "minRam"?`},
+		{"H12 an id twice", "components: [{id: a, type: server}, {id: a, type: server}]", "is also in line 1"},
+		{"a key twice", "components: {}\ncomponents: {}", "line 2: the key \"components\" is also in line 1"},
+		{"id and key differ", "components: {a: {id: b, type: server}}", `the component "a" has the id "b"`},
+		{"H14 above the folder", server("{run: {type: ShellScript, content: ../x}}"), `the content "../x" is neither`},
+		{"H15 a cycle", "components:\n  a: {type: server, requires: {database: b}}\n  b: {type: database, requires: {run: c}}\n  c: {type: ShellScript, content: i.sh, requires: {host: a}}\n", "a -> b -> c -> a"},
+		{"H16 an unknown type", "components: {a: {type: 'AWS::EC2::Instance'}}", "concrete types of server are vm, raw-pc"},
+		{"a type of neither kind", server("{run: {type: what}}"), `the type "what" is unknown; component types are server`},
+		{"several keys without a type", server("[{a: 1, b: 2}]"), "has no type"},
+		{"a large file", server("{unpack: {type: tgz, content: large.tgz}}"), "has 65537 bytes, more than the 65536 that travel in a request; use the options --content DIR and --content-url URL"},
+		{"no YAML", "components: [", "line 1: at or after line 1 this is not YAML"},
+		{"CAMP is another language", "camp_version: CAMP 1.1\nartifacts: []\n", "the blueprint has no components"},
+		{"aliases", "x: &a [1,1,1,1,1,1,1,1,1,1]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d]\n", "more than 20000 values"},
+		{"deep nesting", "components: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "more than 40 inside each other"},
+		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
+	} {
+		got, problems := compileText(t, tt.text, Options{Files: files})
+		if all := strings.Join(rspec.Lines(problems), "\n"); got != "" || !strings.Contains(all, tt.want) {
+			t.Errorf("%s: %s, want %s", tt.rule, all, tt.want)
+		}
+	}
+}
+
+func pack(t *testing.T, names ...string) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, name := range names {
+		w, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "#!/bin/sh\n"
+		if name == mainFile {
+			text = "components: {a: {type: server, requires: {run: {type: ShellScript, content: my_install.sh}}}}"
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestPackages(t *testing.T) {
+	if got, problems := compileText(t, pack(t, mainFile, "my_install.sh"), Options{}); !strings.Contains(got, "run script") {
+		t.Errorf("H14: %s\n%s", rspec.Lines(problems), got)
+	}
+	for _, tt := range []struct{ rule, text, want string }{
+		{"H14 no heat.yaml", pack(t, "x/heat.yaml"), "no heat.yaml at its top"},
+		{"H14 a name above", pack(t, mainFile, "../x"), `the name "../x"`},
+		{"an absolute name", pack(t, mainFile, "/x"), `the name "/x"`},
+		{"a broken package", zipSignature, "no valid ZIP file"},
+		{"a missing file", pack(t, mainFile), "cannot be read"},
+	} {
+		if got, problems := compileText(t, tt.text, Options{}); got != "" || !strings.Contains(strings.Join(rspec.Lines(problems), " "), tt.want) {
+			t.Errorf("%s: %s", tt.rule, rspec.Lines(problems))
+		}
+	}
+}
+
+func TestLargeContentIsPublished(t *testing.T) {
+	dir := t.TempDir()
+	got, problems := compileText(t, "components: {a: {type: server, requires: {unpack: {type: tgz, content: large.tgz}}}}", Options{Files: files, ContentDir: dir, ContentURL: "https://example.org/c/"})
+	written, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(written) != 1 {
+		t.Fatal(err, written, rspec.Lines(problems))
+	}
+	digest := filepath.Base(written[0])
+	if len(digest) != 64 || !strings.Contains(got, "https://example.org/c/"+digest) || !strings.Contains(got, `name="sha256" value="`+digest) {
+		t.Error(got)
+	}
+}
+
+func TestWebTier(t *testing.T) {
+	text, err := os.ReadFile("testdata/webtier/heat.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := inventory.Parse(inventory.SimulatedText("example.org"), "inventory.yaml", "example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, problems := compileText(t, string(text), Options{Files: os.DirFS("testdata/webtier"), Site: site})
+	for _, want := range []string{`client_id="web-2"`, `client_id="balancer"`, `client_id="store"`, `value="web-0 web-1 web-2"`, `setup:parameter name="database_nodes" value="store"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s; %s\n%s", want, rspec.Lines(problems), got)
+		}
+	}
+}
+
+func TestLibrary(t *testing.T) {
+	for _, tt := range []struct{ rule, text, want string }{
+		{"correct", containers, ""},
+		{"a type that extends nothing", "components:\n  - {name: a, extends: servr}", `line 2: component type "a" extends "servr"`},
+		{"an unknown requirement", "components:\n  - {name: a, form: node, requirements: [minRan]}", `did you mean "minRam"?`},
+		{"no effect", "requirements:\n  - {name: a}", "has no effect"},
+		{"a known name", "components:\n  - {name: server}", "exists already"},
+		{"an unknown key", "components:\n  - {name: a, fomr: node}", `did you mean "form"?`},
+	} {
+		if got := strings.Join(rspec.Lines(CheckLibrary([]byte(tt.text), "l.yaml")), "\n"); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %s", tt.rule, got)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(containers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := LoadLibrary(dir); err != nil || l.component("org.jetty:Server") == nil {
+		t.Error(err)
+	}
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, text := range []string{h1, h3, "components: []", containers, "components: {a: {type: tier, initialSize: 3, requires: {loadbalancer: b}}}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) < 64<<10 {
+			compileText(t, text, Options{Files: files})
+		}
+	})
+}
+
+func BenchmarkCompile(b *testing.B) {
+	for name, text := range map[string]string{
+		"tier of 1000":   "components: {a: {type: tier, initialSize: 1000, requires: {minRam: 1g, run: {type: ShellScript, content: i.sh}}}}",
+		"hostile lists":  "components: " + strings.Repeat("[", 32<<10) + strings.Repeat("]", 32<<10),
+		"hostile tiers":  "components:\n" + strings.Repeat("- {type: tier, initialSize: 2000, requires: {database: x}}\n", 1000),
+		"hostile chains": "components:\n" + strings.Repeat("- {type: server, requires: [{database: y}, {loadbalancer: x}]}\n", 1000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				if d, _ := Parse([]byte(text)); d != nil {
+					Compile(d, Options{Files: files})
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,391 @@
+package blueprint
+
+import (
+	"embed"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/yamlfile"
+	"patchbay/rspec"
+	"patchbay/rspec/match"
+)
+
+//go:embed library/*.yaml
+var standard embed.FS
+
+// Forms of components.
+const (
+	isNode     = "node"
+	isGroup    = "group"    // nodes alike, with a LAN
+	isSoftware = "software" // on nodes of other components
+	isNetwork  = "network"
+)
+
+// Effects of requirements.
+const (
+	byMatch    = "match"
+	bySetup    = "setup"
+	byRelation = "relation"
+	byPolicy   = "policy"
+)
+
+// Library has the types of components and requirements.
+type Library struct {
+	components   []*componentType
+	requirements []*requirementType
+}
+
+type componentType struct {
+	name, extends, description string
+	abstract                   bool
+	form, defaultRequirement   string
+	offers, requirements       []string
+	attributes                 []attribute
+	sliverType, image          string
+	hardwareType               string
+	actions                    []action
+	line                       int
+	parent                     *componentType
+}
+
+type requirementType struct {
+	name, extends, description string
+	effect, scope, defaultName string
+	needs                      string // the capability that targets offer
+	feature                    string
+	op                         match.Op
+	attributes                 []attribute
+	environment, host          bool
+	actions                    []action
+	line                       int
+}
+
+// attribute is an attribute with the value that it has if none is given.
+type attribute struct{ name, value string }
+
+type action struct {
+	name, operation, script string
+	content                 string // run, unpack or copy
+	onTarget                bool
+}
+
+// Standard returns the library without an operator's types.
+func Standard() *Library { return standardLibrary() }
+
+var standardLibrary = sync.OnceValue(func() *Library {
+	const name = "library/standard.yaml"
+	text, err := standard.ReadFile(name)
+	if err != nil {
+		panic("blueprint: " + err.Error())
+	}
+	l, err := (&Library{}).with(text, name)
+	if err != nil {
+		panic("blueprint: " + err.Error())
+	}
+	return l
+})
+
+// LoadLibrary returns the standard library with the types in the *.yaml files of a folder. It
+// fails with all mistakes in these files.
+func LoadLibrary(dir string) (*Library, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	l := Standard()
+	var all []error
+	for _, name := range names {
+		text, err := yamlfile.Load(name, maxText)
+		if err == nil {
+			l, err = l.with(text, name)
+		}
+		all = append(all, err)
+	}
+	if err := errors.Join(all...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// CheckLibrary returns the mistakes of a library file, whose types may extend the standard ones.
+func CheckLibrary(text []byte, name string) (problems []rspec.Problem) {
+	_, err := Standard().with(text, name)
+	if wrong, ok := errors.AsType[*yamlfile.Error](err); ok {
+		for _, w := range wrong.Problems {
+			problems = append(problems, rspec.Problem{Kind: rspec.BadArgs, Line: w.Line, Msg: w.Msg})
+		}
+	}
+	return problems
+}
+
+// with returns the library with the types of a file. It returns l itself with an error.
+func (l *Library) with(text []byte, name string) (*Library, error) {
+	r := &libraryReader{Reader: yamlfile.Reader{File: name}, l: &Library{slices.Clone(l.components), slices.Clone(l.requirements)}}
+	if document := r.Document(text); document != nil && !yamlfile.IsNull(document.Content[0]) {
+		r.Fields(document.Content[0], "a library", []string{"components", "requirements"}, func(key string, n *yaml.Node) {
+			for _, item := range r.Items(n, key) {
+				if key == "components" {
+					r.component(item)
+				} else {
+					r.requirement(item)
+				}
+			}
+		})
+		r.check()
+	}
+	if err := r.Err(); err != nil {
+		return l, err
+	}
+	return r.l, nil
+}
+
+type libraryReader struct {
+	yamlfile.Reader
+	l *Library
+}
+
+func (r *libraryReader) texts(n *yaml.Node, label string) (list []string) {
+	for _, t := range r.Texts(n, label) {
+		list = append(list, t.Value)
+	}
+	return list
+}
+
+func (r *libraryReader) component(n *yaml.Node) {
+	t := &componentType{line: n.Line}
+	keys := []string{"name", "extends", "description", "abstract", "form", "offers", "requirements", "attributes", "default_requirement", "sliver_type", "image", "hardware_type", "actions"}
+	r.Fields(n, "a component type", keys, func(key string, n *yaml.Node) {
+		switch key {
+		case "name":
+			t.name = r.Text(n, key)
+		case "extends":
+			t.extends = r.Text(n, key)
+		case "description":
+			t.description = r.Text(n, key)
+		case "abstract":
+			t.abstract = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+		case "form":
+			t.form = yamlfile.Choice(&r.Reader, n, key, isNode, isGroup, isSoftware, isNetwork)
+		case "offers":
+			t.offers = r.texts(n, key)
+		case "requirements":
+			t.requirements = r.texts(n, key)
+		case "attributes":
+			t.attributes = r.attributes(n)
+		case "default_requirement":
+			t.defaultRequirement = r.Text(n, key)
+		case "sliver_type":
+			t.sliverType = r.Text(n, key)
+		case "image":
+			t.image = r.Text(n, key)
+		case "hardware_type":
+			t.hardwareType = r.Text(n, key)
+		case "actions":
+			t.actions = r.actions(n)
+		}
+	})
+	if t.name == "" {
+		r.Missing(n, "a component type", "name")
+		return
+	}
+	if r.l.component(t.name) != nil {
+		r.Wrong(n, "the component type %.80q exists already; rename it", t.name)
+		return
+	}
+	if t.extends != "" {
+		if t.parent = r.l.component(t.extends); t.parent == nil {
+			r.Wrong(n, "component type %.80q extends %.80q, which is not defined before; %s", t.name, t.extends, unknown(t.extends, r.l.componentNames()))
+		} else {
+			t.inherit(t.parent)
+		}
+	}
+	r.l.components = append(r.l.components, t)
+}
+
+func (t *componentType) inherit(from *componentType) {
+	if t.form == "" {
+		t.form = from.form
+	}
+	for _, s := range []struct{ to, from *string }{
+		{&t.defaultRequirement, &from.defaultRequirement}, {&t.sliverType, &from.sliverType}, {&t.image, &from.image}, {&t.hardwareType, &from.hardwareType},
+	} {
+		if *s.to == "" {
+			*s.to = *s.from
+		}
+	}
+	t.offers = append(slices.Clone(from.offers), t.offers...)
+	t.requirements = append(slices.Clone(from.requirements), t.requirements...)
+	t.attributes = inherited(t.attributes, from.attributes)
+	t.actions = append(slices.Clone(from.actions), t.actions...)
+}
+
+func inherited(own, from []attribute) []attribute {
+	list := slices.Clone(own)
+	for _, a := range from {
+		if !slices.ContainsFunc(own, func(b attribute) bool { return a.name == b.name }) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func (r *libraryReader) attributes(n *yaml.Node) (list []attribute) {
+	if n.Kind != yaml.MappingNode {
+		r.Wrong(n, "attributes must be a map of names and defaults; write {} for none")
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if r.Key(n.Content[i], "attributes") {
+			list = append(list, attribute{n.Content[i].Value, n.Content[i+1].Value})
+		}
+	}
+	return list
+}
+
+func (r *libraryReader) actions(n *yaml.Node) (list []action) {
+	for _, item := range r.Items(n, "actions") {
+		var a action
+		r.Fields(item, "an action", []string{"name", "operation", "script", "content", "on"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				a.name = r.Text(n, key)
+			case "operation":
+				a.operation = yamlfile.Choice(&r.Reader, n, key, "configure", "install", "start", "stop", "uninstall")
+			case "script":
+				a.script = n.Value
+			case "content":
+				a.content = yamlfile.Choice(&r.Reader, n, key, "run", "unpack", "copy")
+			case "on":
+				a.onTarget = yamlfile.Choice(&r.Reader, n, key, "source", "target") == "target"
+			}
+		})
+		if (a.script == "") == (a.content == "") {
+			r.Wrong(item, "an action has either a script or content; give one of both")
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+func (r *libraryReader) requirement(n *yaml.Node) {
+	t := &requirementType{line: n.Line, op: match.Equal, scope: "component"}
+	keys := []string{"name", "extends", "description", "effect", "scope", "default", "needs", "feature", "op", "attributes", "environment", "host", "actions"}
+	var base *requirementType
+	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
+		if key == "extends" {
+			if base = r.l.requirement(n.Value); base == nil {
+				r.Wrong(n, "there is no requirement type %.80q before; %s", n.Value, unknown(n.Value, r.l.requirementNames()))
+				return
+			}
+			line := t.line
+			*t = *base
+			t.name, t.extends, t.line, t.actions = "", base.name, line, slices.Clone(base.actions)
+		}
+	})
+	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
+		switch key {
+		case "name":
+			t.name = r.Text(n, key)
+		case "description":
+			t.description = r.Text(n, key)
+		case "effect":
+			t.effect = yamlfile.Choice(&r.Reader, n, key, byMatch, bySetup, byRelation, byPolicy)
+		case "scope":
+			t.scope = yamlfile.Choice(&r.Reader, n, key, "component", "global")
+		case "default":
+			t.defaultName = r.Text(n, key)
+		case "needs":
+			t.needs = r.Text(n, key)
+		case "feature":
+			t.feature = r.Text(n, key)
+		case "op":
+			t.op = yamlfile.Choice(&r.Reader, n, key, match.Ops...)
+		case "attributes":
+			t.attributes = inherited(r.attributes(n), t.attributes)
+		case "environment":
+			t.environment = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+		case "host":
+			t.host = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+		case "actions":
+			t.actions = append(t.actions, r.actions(n)...)
+		}
+	})
+	switch {
+	case t.name == "":
+		r.Missing(n, "a requirement type", "name")
+	case t.effect == "":
+		r.Missing(n, "requirement type "+t.name, "effect")
+	case t.effect == byMatch && t.feature == "":
+		r.Missing(n, "requirement type "+t.name, "feature")
+	case r.l.requirement(t.name) != nil:
+		r.Wrong(n, "the requirement type %.80q exists already; rename it", t.name)
+	default:
+		r.l.requirements = append(r.l.requirements, t)
+	}
+}
+
+// check finds names of requirements that are not defined.
+func (r *libraryReader) check() {
+	for _, t := range r.l.components {
+		for _, name := range append(slices.Clone(t.requirements), t.defaultRequirement) {
+			if name != "" && r.l.requirement(name) == nil {
+				r.Wrong(&yaml.Node{Line: t.line}, "component type %.80q: there is no requirement type %.80q; %s", t.name, name, unknown(name, r.l.requirementNames()))
+			}
+		}
+	}
+}
+
+// typeName writes the forms com.example:Y and A::B::C alike.
+func typeName(name string) string {
+	if strings.Contains(name, "::") {
+		return name
+	}
+	return strings.Replace(name, ":", ".", 1)
+}
+
+func (l *Library) component(name string) *componentType {
+	for _, t := range l.components {
+		if typeName(t.name) == typeName(name) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (l *Library) requirement(name string) *requirementType {
+	for _, t := range l.requirements {
+		if typeName(t.name) == typeName(name) {
+			return t
+		}
+	}
+	return nil
+}
+
+func (l *Library) componentNames() (list []string) {
+	for _, t := range l.components {
+		list = append(list, t.name)
+	}
+	return list
+}
+
+func (l *Library) requirementNames() (list []string) {
+	for _, t := range l.requirements {
+		list = append(list, t.name)
+	}
+	return list
+}
+
+// is reports whether t is the type with this name or a sub-type of it.
+func (t *componentType) is(name string) bool {
+	for ; t != nil; t = t.parent {
+		if t.name == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,304 @@
+package blueprint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+)
+
+// maxInline is the maximum size of a file that travels in the request.
+const maxInline = 64 << 10
+
+// content is the file of a component: in the request, or at a URL with its digest.
+type content struct {
+	body        []byte
+	url, digest string
+}
+
+const fetch = `set -e
+if command -v curl >/dev/null; then curl -fsSL -o content "$url"
+elif command -v wget >/dev/null; then wget -q -O content "$url"
+else echo 'this node has neither curl nor wget, and cannot fetch' "$url" >&2; exit 1; fi
+if [ -n "$sha256" ]; then echo "$sha256  content" | sha256sum -c -; fi
+`
+
+const unpack = `set -e
+mkdir -p "$target"
+tar -xf content -C "$target"
+`
+
+const copyFile = `set -e
+mkdir -p "$target"
+cp content "$target/$file"
+`
+
+// spend counts bytes that the request repeats.
+func (c *compiler) spend(at *value, n int) {
+	before := c.expanded
+	if c.expanded += n; c.expanded > maxExpanded && before <= maxExpanded {
+		c.refuse(rspec.TooBig, at, "use smaller files, or fewer nodes", "the texts of the request have more than %d bytes together", maxExpanded)
+	}
+}
+
+// addStep adds a step to a node.
+func (c *compiler) addStep(at *value, node int, s generate.Step) {
+	n := &c.request.Nodes[node]
+	if len(n.Steps) >= maxSteps && !c.failed {
+		c.refuse(rspec.TooBig, at, "put several scripts into one", "the node %.80q has more than %d steps", n.ClientID, maxSteps)
+	}
+	size := len(s.Body) + 100
+	for _, f := range s.Files {
+		size += len(f.Body)
+	}
+	for _, p := range s.Parameters {
+		size += len(p.Name) + len(p.Value)
+		if len(p.Value) > maxInline/2 && !c.failed {
+			c.refuse(rspec.TooBig, at, "shorten it", "the attribute %.80q has more than %d bytes", p.Name, maxInline/2)
+		}
+	}
+	if c.spend(at, size); !c.failed {
+		n.Steps = append(n.Steps, s)
+	}
+}
+
+// setUp gives the nodes their steps and names.
+func (c *compiler) setUp() {
+	for _, p := range c.parts {
+		if p.kind.form != isSoftware {
+			c.act(p, p, p.nodes)
+		}
+		for _, n := range p.requirements {
+			for _, t := range n.targets {
+				switch {
+				case n.kind.effect == bySetup && t.kind.form == isSoftware:
+					c.act(t, p, p.nodes)
+				case n.kind.effect == byRelation && n.kind.host && p.kind.form == isSoftware:
+					c.act(p, p, t.nodes)
+				case n.kind.effect == byRelation:
+					c.relate(p, t, n)
+				}
+			}
+			if n.kind.environment && len(n.targets) == 0 {
+				c.dns(p, n)
+			}
+		}
+		if c.failed {
+			return
+		}
+	}
+}
+
+// variables returns the attributes of a type as parameters.
+func variables(known []attribute, get func(name string) string) (list []generate.Feature) {
+	for _, a := range known {
+		if a.name != "content" && a.name != "nodespec" {
+			list = append(list, generate.Feature{Name: a.name, Value: get(a.name)})
+		}
+	}
+	return list
+}
+
+// act puts the actions of p on nodes, in the stage of by.
+func (c *compiler) act(p, by *part, nodes []int) {
+	for _, a := range p.kind.actions {
+		s := generate.Step{Kind: generate.Script, Name: a.name + " " + p.label, Stage: by.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script)}
+		s.Parameters = variables(p.kind.attributes, p.attribute)
+		if p.kind.form == isSoftware {
+			s.AsUser = slices.Contains([]string{"false", "no", "off"}, strings.ToLower(p.attribute("sudo")))
+		}
+		if a.content != "" && !c.addContent(p, a, &s) {
+			continue
+		}
+		for _, n := range nodes {
+			c.addStep(p.at, n, s)
+		}
+	}
+}
+
+// relate puts the actions of a relation on its nodes.
+func (c *compiler) relate(p, t *part, n *need) {
+	if len(p.nodes) == 0 || len(t.nodes) == 0 {
+		return
+	}
+	var members []string
+	for _, i := range p.nodes {
+		members = append(members, c.request.Nodes[i].ClientID)
+	}
+	var targets []string
+	for _, i := range t.nodes {
+		targets = append(targets, c.request.Nodes[i].ClientID)
+	}
+	for _, i := range p.nodes {
+		c.introduce(n, i, strings.Join(targets, " "))
+	}
+	for _, a := range n.kind.actions {
+		s := generate.Step{Kind: generate.Script, Name: a.name + " " + p.label, Stage: p.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script), OnTarget: a.onTarget}
+		s.Parameters = append(variables(n.kind.attributes, func(name string) string {
+			if v := n.get(name); v != nil {
+				return flat(v)
+			}
+			i := slices.IndexFunc(n.kind.attributes, func(a attribute) bool { return a.name == name })
+			return n.kind.attributes[i].value
+		}), generate.Feature{Name: "members", Value: strings.Join(members, " ")})
+		sources := p.nodes
+		if a.onTarget {
+			sources = sources[:1]
+		}
+		for _, target := range t.nodes {
+			for _, source := range sources {
+				if s.Relation = c.request.Nodes[target].ClientID; source != target {
+					c.addStep(n.at, source, s)
+				}
+			}
+			if c.failed {
+				return
+			}
+		}
+	}
+}
+
+// introduce gives the scripts of a node the names of the nodes to which a requirement refers.
+func (c *compiler) introduce(n *need, node int, names string) {
+	name, list := n.kind.name+"_nodes", &c.request.Nodes[node].Parameters
+	i := slices.IndexFunc(*list, func(f generate.Feature) bool { return f.Name == name })
+	if i < 0 {
+		*list = append(*list, generate.Feature{Name: name, Value: names})
+	} else {
+		(*list)[i].Value += " " + names
+	}
+	if c.spend(n.at, len(names)); len(names) > maxInline/2 && !c.failed {
+		c.refuse(rspec.TooBig, n.at, "make the tier smaller", "the names of the nodes of a tier have more than %d bytes", maxInline/2)
+	}
+}
+
+// dns gives nodes the names of a requirement.
+func (c *compiler) dns(p *part, n *need) {
+	v := n.get("hostname")
+	if v == nil || len(flat(v)) > 253 || strings.ContainsAny(flat(v), " /") || flat(v) == "" {
+		c.wrong(n.at, "give hostname", "the requirement %.80q has no DNS name", n.kind.name)
+		return
+	}
+	for _, i := range p.nodes {
+		node := &c.request.Nodes[i]
+		if len(node.Interfaces) == 0 {
+			node.Interfaces = []generate.Interface{{ClientID: node.ClientID + ":0"}}
+		}
+		node.Interfaces[0].DNSNames = append(node.Interfaces[0].DNSNames, flat(v))
+		c.spend(n.at, len(flat(v)))
+	}
+}
+
+// addContent makes a step of the component's file. It returns false if there is none.
+func (c *compiler) addContent(p *part, a action, s *generate.Step) bool {
+	f := c.contentOf(p)
+	if f == nil {
+		return false
+	}
+	script := "chmod +x content\n./content\n"
+	switch a.content {
+	case "unpack":
+		script = unpack
+	case "copy":
+		script = copyFile
+		s.Parameters = append(s.Parameters, generate.Feature{Name: "file", Value: path.Base(p.attribute("content"))})
+	}
+	if f.url != "" {
+		s.Parameters = append(s.Parameters, generate.Feature{Name: "url", Value: f.url}, generate.Feature{Name: "sha256", Value: f.digest})
+		s.Body = []byte(fetch + script)
+		return true
+	}
+	if a.content != "run" {
+		s.Body, s.Files = []byte(script), []generate.File{{Path: "content", Body: f.body}}
+		return true
+	}
+	if s.Body = f.body; bytes.HasPrefix(f.body, []byte("#!")) {
+		s.Language = ""
+	}
+	if !utf8.Valid(f.body) || bytes.ContainsFunc(f.body, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\t\n\v\f\r", r) || r >= 0x7f && r < 0xa0 }) {
+		c.wrong(p.at, "give a script", "the content of %.80q is no text", p.label)
+		return false
+	}
+	return true
+}
+
+// contentOf reads the file of a component once.
+func (c *compiler) contentOf(p *part) *content {
+	name := p.attribute("content")
+	if f, known := c.contents[name]; known {
+		return f
+	}
+	c.contents[name] = nil
+	switch {
+	case name == "":
+		c.wrong(p.at, "add content: with a file or URL", "the component %.80q has no content", p.label)
+		return nil
+	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+		c.contents[name] = &content{url: name}
+		return c.contents[name]
+	case !fs.ValidPath(name) || name == ".":
+		c.wrong(p.at, "name a file beside the blueprint or in its package, without ..", "the content %.80q is neither a relative path nor a URL", name)
+		return nil
+	case c.o.Files == nil:
+		c.wrong(p.at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
+		return nil
+	}
+	body, err := readFile(c.o.Files, name, maxUnpacked)
+	switch {
+	case errors.Is(err, errTooLarge):
+		c.refuse(rspec.TooBig, p.at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
+	case err != nil:
+		c.wrong(p.at, "correct the name", "the file %.80q cannot be read: %.200v", name, err)
+	case bytes.Contains(body, []byte("PRIVATE KEY-----")):
+		c.warn(p.at, "give nodes their secrets after they were created", "the file %.80q has a private key, so it is left out", name)
+	case len(body) == 0:
+		c.wrong(p.at, "fill it", "the file %.80q is empty", name)
+	case len(body) <= maxInline:
+		c.contents[name] = &content{body: body}
+	default:
+		c.contents[name] = c.publish(p, name, body)
+	}
+	return c.contents[name]
+}
+
+// publish writes a large file into the folder of the content URL.
+func (c *compiler) publish(p *part, name string, body []byte) *content {
+	sum := sha256.Sum256(body)
+	digest := hex.EncodeToString(sum[:])
+	if c.o.ContentDir == "" || c.o.ContentURL == "" {
+		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, len(body), maxInline)
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(c.o.ContentDir, digest), body, 0o644); err != nil {
+		c.wrong(p.at, "create the folder", "the file %.80q cannot be published: %v", name, err)
+		return nil
+	}
+	return &content{url: strings.TrimSuffix(c.o.ContentURL, "/") + "/" + digest, digest: digest}
+}
+
+// finish removes links without ends, and counts the variables of all steps.
+func (c *compiler) finish() {
+	for i := range c.request.Nodes {
+		n := &c.request.Nodes[i]
+		for _, p := range n.Parameters {
+			// a relation gives a step the variables of two nodes
+			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.failed {
+				c.refuse(rspec.TooBig, nil, "make tiers smaller", "the node %.80q refers to too many others", n.ClientID)
+			}
+		}
+	}
+	if len(c.request.Nodes) == 0 && len(c.d.components) > 0 {
+		c.request.Comments = append(c.request.Comments, "no component has a node")
+	}
+	c.request.Links = slices.DeleteFunc(c.request.Links, func(l generate.Link) bool { return len(l.Interfaces) == 0 })
+}

@@ -1,0 +1,131 @@
+package blueprint
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/suggest"
+	"patchbay/inventory/yamlfile"
+	"patchbay/rspec"
+)
+
+// Limits of a source, since aliases make large values of few bytes.
+const (
+	maxValues = 20_000
+	maxDepth  = 40
+	maxWrong  = 100
+)
+
+// value is a value of the source. Its scalars are texts as written, so that the country no is
+// not false.
+type value struct {
+	line, column int
+	kind         yaml.Kind // 0 for null
+	text         string
+	items        []*value
+	fields       []field
+}
+
+type field struct {
+	name string
+	key  *value
+	*value
+}
+
+// get returns nil if the mapping has no such key.
+func (v *value) get(name string) *value {
+	for _, f := range v.fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// problemList collects problems.
+type problemList struct {
+	problems []rspec.Problem
+	failed   bool
+}
+
+func (p *problemList) wrong(at *value, remedy, format string, args ...any) {
+	p.refuse(rspec.BadArgs, at, remedy, format, args...)
+}
+
+// refuse keeps the first mistakes only.
+func (p *problemList) refuse(kind rspec.Kind, at *value, remedy, format string, args ...any) {
+	p.failed = p.failed || kind != 0
+	if len(p.problems) >= maxWrong {
+		return
+	}
+	problem := rspec.Problem{Kind: kind, Msg: fmt.Sprintf(format, args...), Remedy: remedy}
+	if at != nil {
+		problem.Line, problem.Column = at.line, at.column
+	}
+	p.problems = append(p.problems, problem)
+}
+
+func (p *problemList) warn(at *value, remedy, format string, args ...any) {
+	p.refuse(0, at, remedy, format, args...)
+}
+
+// unknown returns a remedy that names a similar word, else some of the words.
+func unknown(text string, words []string) string {
+	if near := suggest.Word(cut(text), words); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "there are " + yamlfile.Few(words)
+}
+
+func cut(text string) string { return text[:min(len(text), 80)] }
+
+// reader makes values of YAML.
+type reader struct {
+	problemList
+	count int
+}
+
+// read returns nil for a mistake.
+func (r *reader) read(n *yaml.Node, depth int) *value {
+	at := &value{line: n.Line, column: n.Column}
+	if r.count++; r.count > maxValues || depth > maxDepth {
+		if !r.failed {
+			r.refuse(rspec.TooBig, at, "write less, and use fewer aliases", "the blueprint has more than %d values, or more than %d inside each other", maxValues, maxDepth)
+		}
+		return nil
+	}
+	target := yamlfile.Deref(n)
+	v := &value{line: n.Line, column: n.Column, kind: target.Kind}
+	switch target.Kind {
+	case yaml.ScalarNode:
+		if v.text = target.Value; yamlfile.IsNull(target) {
+			v.kind = 0
+		}
+	case yaml.SequenceNode:
+		for _, item := range target.Content {
+			if i := r.read(item, depth+1); i != nil {
+				v.items = append(v.items, i)
+			}
+		}
+	case yaml.MappingNode:
+		seen := map[string]int{}
+		for i := 0; i+1 < len(target.Content) && r.count <= maxValues; i += 2 {
+			key := r.read(target.Content[i], depth+1)
+			content := r.read(target.Content[i+1], depth+1)
+			switch {
+			case key == nil || content == nil:
+			case key.kind != yaml.ScalarNode || key.text == "" || strings.ContainsFunc(key.text, unicode.IsControl):
+				r.wrong(key, "write a word", "a key is no word")
+			case seen[key.text] > 0:
+				r.wrong(key, "drop one", "the key %.80q is also in line %d", key.text, seen[key.text])
+			default:
+				seen[key.text] = key.line
+				v.fields = append(v.fields, field{key.text, key, content})
+			}
+		}
+	}
+	return v
+}
