@@ -97,6 +97,7 @@ components:
 		{"H8 inference by reference", "components:\n  a: {type: server, requires: {loadbalancer: lb}}\n  lb: {tags: [x, y]}", `type loadbalancer|<origin:feature name="tags" value="x y"/>`, ""},
 		{"H12 no components", "components: []", "origin:source", "<node"},
 		{"nodespec", "components: {t: {type: tier, initialSize: 2, nodespec: {type: raw-pc, requires: {minRam: 1g}}}}", `sliver_type name="raw-pc"|value="1G"|client_id="t-1"`, ""},
+		{"a subnet", "components: {a: {type: server, requires: {subnet: net}}, net: {type: subnet}}", `<link client_id="net">|interface_ref client_id="a:0"`, "net-net"},
 		{"a component by URN", "components: {a: {type: server, requires: {database: 'urn:publicid:IDN+example.org+node+db1'}}}", `client_id="db1" component_id="urn:publicid:IDN+example.org+node+db1"`, ""},
 		{"a private key stays", "components: {a: {type: server, requires: {run: {type: ShellScript, content: key}}}}", `client_id="a"`, "setup:step"},
 		{"unknown attributes and names", "name: x\ncomponents: {a: {type: server, color: red}}\nmore: 1", `origin:feature name="name" value="x"|name="color" value="red"|name="more" value="1"`, ""},
@@ -157,6 +158,9 @@ func TestCompileRefuses(t *testing.T) {
 		{"CAMP is another language", "camp_version: CAMP 1.1\nartifacts: []\n", "the blueprint has no components"},
 		{"aliases", "x: &a [1,1,1,1,1,1,1,1,1,1]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d]\n", "more than 20000 values"},
 		{"deep nesting", "components: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "more than 40 inside each other"},
+		{"long texts by aliases", "a: &a " + strings.Repeat("x", 30<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\ncomponents: []\n", "bytes of text"},
+		{"too many patterns", "components: []\nrequires: {providers: [" + strings.Repeat("a,", 101) + "]}", "allow has more than 100 patterns"},
+		{"a requirement that the type does not know", "components: {a: {type: database, requires: {loadbalancer: b}}}", "type database does not fit the component"},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})
@@ -248,6 +252,10 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("%s: %s", tt.rule, got)
 		}
 	}
+	const want = "component org.jetty.Server (node): a node that runs WARs; extends WarContainer; offers war-container; knows the requirements minRam, os, dns, subnet"
+	if got := DescribeLibrary([]byte(containers), "l.yaml"); len(got) != 2 || got[0] != want {
+		t.Errorf("%q", got)
+	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(containers), 0o600); err != nil {
 		t.Fatal(err)
@@ -269,11 +277,15 @@ func FuzzCompile(f *testing.F) {
 }
 
 func BenchmarkCompile(b *testing.B) {
+	long := strings.Repeat("x", 80)
 	for name, text := range map[string]string{
-		"tier of 1000":   "components: {a: {type: tier, initialSize: 1000, requires: {minRam: 1g, run: {type: ShellScript, content: i.sh}}}}",
-		"hostile lists":  "components: " + strings.Repeat("[", 32<<10) + strings.Repeat("]", 32<<10),
-		"hostile tiers":  "components:\n" + strings.Repeat("- {type: tier, initialSize: 2000, requires: {database: x}}\n", 1000),
-		"hostile chains": "components:\n" + strings.Repeat("- {type: server, requires: [{database: y}, {loadbalancer: x}]}\n", 1000),
+		"hostile references": "a: &a 'id:" + long + "'\ncomponents:\n" + strings.Repeat("- {type: server, id: y"+long[2:]+"}\n", 1) + strings.Repeat("- {type: server, requires: {run: ["+strings.Repeat("*a,", 100)+"]}}\n", 150),
+		"hostile hosts":      "r: &r [host: x, host: x, database: x, database: x, database: x]\ncomponents:\n" + strings.Repeat("- {requires: *r}\n", 900),
+		"hostile texts":      "a: &a " + strings.Repeat("x", 30<<10) + "\nb: [" + strings.Repeat("*a,", 10000) + "]\ncomponents: []\n",
+		"tier of 1000":       "components: {a: {type: tier, initialSize: 1000, requires: {minRam: 1g, run: {type: ShellScript, content: i.sh}}}}",
+		"hostile lists":      "components: " + strings.Repeat("[", 32<<10) + strings.Repeat("]", 32<<10),
+		"hostile tiers":      "components:\n" + strings.Repeat("- {type: tier, initialSize: 2000, requires: {database: x}}\n", 1000),
+		"hostile chains":     "components:\n" + strings.Repeat("- {type: server, requires: [{database: y}, {loadbalancer: x}]}\n", 1000),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {

@@ -24,6 +24,8 @@ const (
 	maxExpanded   = 3 << 20
 	maxElements   = 50_000
 	maxStage      = 99
+	maxAllowed    = 100     // patterns of providers.allow
+	maxOrder      = 1 << 20 // comparisons of the order
 )
 
 // Options are what a compilation knows besides the document.
@@ -81,6 +83,7 @@ type compiler struct {
 	country  string
 	expanded int
 	elements int
+	compared int
 	contents map[string]*content
 	implied  map[string]int
 }
@@ -176,7 +179,7 @@ func (c *compiler) add(d *component) *part {
 	}
 	if d.typeName != nil {
 		if p.kind = c.l.component(d.typeName.text); p.kind == nil {
-			remedy := unknown(d.typeName.text, c.l.componentNames())
+			remedy := c.unknown(d.typeName.text, c.l.componentNames())
 			var servers []string
 			for _, t := range c.l.components {
 				if t.is("server") && !t.abstract {
@@ -239,7 +242,7 @@ func (c *compiler) need(source *part, r *requirement) *need {
 		}
 	}
 	if n.kind = c.l.requirement(name); n.kind == nil {
-		c.wrong(r.at, unknown(name, c.l.requirementNames()), "the requirement type %.80q is unknown", name)
+		c.wrong(r.at, c.unknown(name, c.l.requirementNames()), "the requirement type %.80q is unknown", name)
 		return nil
 	}
 	if (source == nil) != (n.kind.scope == "global") {
@@ -342,14 +345,14 @@ func (c *compiler) target(n *need, v *value) *part {
 		}
 	}
 	if isExplicit || !isID(id) || c.byID[id] != nil {
-		c.wrong(v, unknown(id, ids), "there is no component %.80q", id)
+		c.wrong(v, c.unknown(id, ids), "there is no component %.80q", id)
 		return nil
 	}
 	p := c.add(&component{at: v, id: id})
 	p.implied, p.urn = true, urn
 	if urn == "" {
 		c.request.Comments = append(c.request.Comments, fmt.Sprintf("component %s: implied, since line %d refers to it", id, v.line))
-		if remedy := unknown(id, ids); strings.HasPrefix(remedy, "did you mean") {
+		if remedy := c.unknown(id, ids); strings.HasPrefix(remedy, "did you mean") {
 			c.warn(v, remedy, "the component %.80q is not declared, so it is implied", id)
 		}
 	}
@@ -374,6 +377,10 @@ func (c *compiler) policies() {
 			list := v.items
 			if v.kind == yaml.ScalarNode {
 				list = []*value{v}
+			}
+			if len(list) > maxAllowed {
+				c.refuse(rspec.TooBig, v, "use wildcards", "allow has more than %d patterns", maxAllowed)
+				return
 			}
 			for _, g := range list {
 				if _, err := path.Match(g.text, ""); err != nil || g.kind != yaml.ScalarNode || len(g.text) > 200 {
@@ -453,15 +460,15 @@ func (c *compiler) explain(p *part, declared *componentType, rejected []string) 
 	for _, n := range p.requirements {
 		why = append(why, fmt.Sprintf("it requires %s in line %d", n.kind.name, n.at.line))
 	}
-	name := "no type"
+	name := "no type fits"
 	if declared != nil {
-		name = "type " + declared.name + " does not"
+		name = "type " + declared.name + " does not fit"
 	}
 	remedy := "give each part a component of its own"
 	if len(rejected) > 0 {
 		remedy = "providers.allow excludes " + strings.Join(rejected, ", ")
 	}
-	c.wrong(p.at, remedy, "%.80s fits the component %.80q: %.600s", name, p.id, strings.Join(why, "; "))
+	c.wrong(p.at, remedy, "%.120s the component %.80q: %.600s", name, p.id, strings.Join(why, "; "))
 }
 
 // name returns a free client_id for a node or link.
@@ -665,14 +672,14 @@ func (c *compiler) connect(p *part, n *need) {
 		return
 	}
 	for _, t := range n.targets {
-		if len(p.nodes)+len(t.nodes) == 0 || len(t.nodes) == 0 || len(p.nodes) == 0 {
+		if len(p.nodes) == 0 || len(t.nodes) == 0 && t.kind.form != isNetwork {
 			continue
 		}
 		link := t.label + "-net"
 		switch {
-		case p.kind.form == isGroup:
+		case p.kind.form == isGroup && t.kind.form != isNetwork:
 			link = p.label
-		case t.kind.form == isGroup:
+		case t.kind.form == isGroup, t.kind.form == isNetwork:
 			link = t.label
 		default:
 			c.link(t.at, link)
@@ -713,9 +720,13 @@ func (c *compiler) stageOf(p *part, path []*part) int {
 	for _, n := range p.requirements {
 		for _, t := range n.targets {
 			after := c.stageOf(t, path)
-			if n.kind.effect == byRelation {
+			if n.kind.effect == byRelation && t.kind.form != isNetwork {
 				after++
 				if !n.kind.host {
+					if c.compared += len(t.pointing); c.compared > maxOrder {
+						c.refuse(rspec.TooBig, p.at, "divide the blueprint", "the blueprint has too many relations")
+						return 0
+					}
 					for _, h := range t.pointing {
 						if h.kind.host && h.source != p {
 							after = max(after, c.stageOf(h.source, path)+1)

@@ -3,6 +3,7 @@ package blueprint
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +122,31 @@ func CheckLibrary(text []byte, name string) (problems []rspec.Problem) {
 		}
 	}
 	return problems
+}
+
+// DescribeLibrary returns a sentence for each type of a library file without mistakes.
+func DescribeLibrary(text []byte, name string) (list []string) {
+	standard := Standard()
+	l, err := standard.with(text, name)
+	if err != nil {
+		return nil
+	}
+	for _, t := range l.components[len(standard.components):] {
+		form := first(t.form, "abstract, without a form of its own")
+		s := fmt.Sprintf("component %s (%s): %s", t.name, form, first(t.description, "no description"))
+		if t.extends != "" {
+			s += "; extends " + t.extends
+		}
+		list = append(list, s+"; offers "+yamlfile.Few(t.offers)+"; knows the requirements "+yamlfile.Few(t.requirements))
+	}
+	for _, t := range l.requirements[len(standard.requirements):] {
+		s := fmt.Sprintf("requirement %s (%s): %s", t.name, t.effect, first(t.description, "no description"))
+		if t.needs != "" {
+			s += "; fulfilled by components that offer " + t.needs
+		}
+		list = append(list, s)
+	}
+	return list
 }
 
 // with returns the library with the types of a file. It returns l itself with an error.

@@ -81,6 +81,8 @@ func (c *compiler) setUp() {
 		for _, n := range p.requirements {
 			for _, t := range n.targets {
 				switch {
+				case c.failed:
+					return
 				case n.kind.effect == bySetup && t.kind.form == isSoftware:
 					c.act(t, p, p.nodes)
 				case n.kind.effect == byRelation && n.kind.host && p.kind.form == isSoftware:
@@ -111,6 +113,9 @@ func variables(known []attribute, get func(name string) string) (list []generate
 
 // act puts the actions of p on nodes, in the stage of by.
 func (c *compiler) act(p, by *part, nodes []int) {
+	if len(nodes) == 0 {
+		return
+	}
 	for _, a := range p.kind.actions {
 		s := generate.Step{Kind: generate.Script, Name: a.name + " " + p.label, Stage: by.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script)}
 		s.Parameters = variables(p.kind.attributes, p.attribute)

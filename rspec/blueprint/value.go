@@ -16,7 +16,9 @@ import (
 const (
 	maxValues = 20_000
 	maxDepth  = 40
+	maxTexts  = 2 << 20 // bytes of all scalars
 	maxWrong  = 100
+	maxHints  = 20
 )
 
 // value is a value of the source. Its scalars are texts as written, so that the country no is
@@ -49,6 +51,7 @@ func (v *value) get(name string) *value {
 type problemList struct {
 	problems []rspec.Problem
 	failed   bool
+	hints    int
 }
 
 func (p *problemList) wrong(at *value, remedy, format string, args ...any) {
@@ -72,6 +75,14 @@ func (p *problemList) warn(at *value, remedy, format string, args ...any) {
 	p.refuse(0, at, remedy, format, args...)
 }
 
+// unknown is the function unknown for the first maxHints texts, since the search takes time.
+func (p *problemList) unknown(text string, words []string) string {
+	if p.hints++; p.hints > maxHints {
+		return "correct the name"
+	}
+	return unknown(text, words)
+}
+
 // unknown returns a remedy that names a similar word, else some of the words.
 func unknown(text string, words []string) string {
 	if near := suggest.Word(cut(text), words); near != "" {
@@ -85,19 +96,20 @@ func cut(text string) string { return text[:min(len(text), 80)] }
 // reader makes values of YAML.
 type reader struct {
 	problemList
-	count int
+	count, bytes int
 }
 
 // read returns nil for a mistake.
 func (r *reader) read(n *yaml.Node, depth int) *value {
 	at := &value{line: n.Line, column: n.Column}
-	if r.count++; r.count > maxValues || depth > maxDepth {
+	target := yamlfile.Deref(n)
+	r.count++
+	if r.bytes += len(target.Value); r.count > maxValues || depth > maxDepth || r.bytes > maxTexts {
 		if !r.failed {
-			r.refuse(rspec.TooBig, at, "write less, and use fewer aliases", "the blueprint has more than %d values, or more than %d inside each other", maxValues, maxDepth)
+			r.refuse(rspec.TooBig, at, "write less, and use fewer aliases", "the blueprint has more than %d values, more than %d inside each other, or more than %d bytes of text", maxValues, maxDepth, maxTexts)
 		}
 		return nil
 	}
-	target := yamlfile.Deref(n)
 	v := &value{line: n.Line, column: n.Column, kind: target.Kind}
 	switch target.Kind {
 	case yaml.ScalarNode:
@@ -105,7 +117,7 @@ func (r *reader) read(n *yaml.Node, depth int) *value {
 			v.kind = 0
 		}
 	case yaml.SequenceNode:
-		for _, item := range target.Content {
+		for _, item := range target.Content[:min(len(target.Content), maxValues)] {
 			if i := r.read(item, depth+1); i != nil {
 				v.items = append(v.items, i)
 			}
