@@ -238,7 +238,7 @@ func (t *componentType) inherit(from *componentType) {
 		t.form = from.form
 	}
 	for _, s := range []struct{ to, from *string }{
-		{&t.defaultRequirement, &from.defaultRequirement}, {&t.sliverType, &from.sliverType}, {&t.image, &from.image}, {&t.hardwareType, &from.hardwareType},
+		{&t.description, &from.description}, {&t.defaultRequirement, &from.defaultRequirement}, {&t.sliverType, &from.sliverType}, {&t.image, &from.image}, {&t.hardwareType, &from.hardwareType},
 	} {
 		if *s.to == "" {
 			*s.to = *s.from
