@@ -74,6 +74,12 @@ type Sliver struct {
 	// SetupLimit is the longest time from the first node that is ready for steps to the end of
 	// the plan; 0: the default.
 	SetupLimit time.Duration `json:",omitempty"`
+	// System is the name of the node in the source of its request, and Number counts the nodes of
+	// that name. Without a source, System is empty and Number is Ordinal.
+	System string `json:",omitempty"`
+	Number int    `json:",omitempty"`
+	// IsMaster marks the master of the slice's playbooks.
+	IsMaster bool `json:",omitempty"`
 	// SetupBegan is the time when the plan of the sliver's document began, or when
 	// patchbay_setup continued it; zero before, and when the plan has ended.
 	SetupBegan time.Time `json:",omitzero"`

@@ -19,6 +19,8 @@ type Host struct {
 	Name string
 	// OSVersion and OSName are VERSION_ID and PRETTY_NAME in the host's os-release.
 	OSVersion, OSName string
+	// Ansible is the version of Ansible that the host can run playbooks with; empty if it cannot.
+	Ansible string
 	// Cores is the number of the host's processors.
 	Cores int
 	// Memory is the host's memory, and Disk its free space for nodes, in bytes. A value
@@ -66,6 +68,10 @@ func LocalText(authority string, h Host) []byte {
 	if _, err := match.ParseCapability("disk.0.os.version", h.OSVersion); err == nil {
 		systemVersion = quoteYAML(h.OSVersion)
 	}
+	ansible := ""
+	if _, err := match.ParseCapability("software.ansible", h.Ansible); err == nil {
+		ansible = quoteYAML(h.Ansible)
+	}
 	cores, nodeMemory := "1", sizeText(containerMemory)
 	if h.Cores > 1 {
 		cores = fmt.Sprintf("1..%d", h.Cores)
@@ -76,6 +82,7 @@ func LocalText(authority string, h Host) []byte {
 	values := map[string]any{
 		"NodeCores": cores, "NodeMemory": nodeMemory,
 		"Outbound":  outbound,
+		"Ansible":   ansible,
 		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "SystemVersion": systemVersion, "OS": quoteYAML(h.OSName),
 		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),
 	}

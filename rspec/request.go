@@ -60,6 +60,9 @@ type Request struct {
 	// SetupLimit is the time after which the steps of the nodes have failed if they have not
 	// ended; 0 if the request states none.
 	SetupLimit time.Duration
+	// AnsibleVersion is the version of Ansible that the playbooks need, such as 2.14; empty for
+	// any.
+	AnsibleVersion string
 	// Templates are the sources that this aggregate must expand. Expanded are its sources that were
 	// expanded before.
 	Templates, Expanded []Template

@@ -1,14 +1,12 @@
 package rspec
 
 import (
-	"encoding/base64"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"patchbay/rspec/match"
 	"patchbay/rspec/setup"
@@ -27,9 +25,6 @@ const (
 	// variableBytes is what a variable takes besides its name and value.
 	variableBytes = 8
 )
-
-// scriptPath is the path of the script that a step contains.
-const scriptPath = "script"
 
 var isFileSystem = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`).MatchString
 
@@ -66,7 +61,7 @@ func (p *requestParser) remarkOwn(e *xmltree.Element, clientID string, names ...
 // add reads what our extension says about the step s, and adds the step to the node if it has no
 // mistake. The attributes are those that the element may have.
 func (r *serviceReader) add(e *xmltree.Element, s setup.Step, attributes ...string) {
-	q := setup.Requested{Step: s}
+	q := setup.Requested{Step: s, IsPlaybook: s.Script == playbookPath && e.Space == setupSpace}
 	at := stepElements{node: r.node, step: len(r.n.Services.Steps), e: e}
 	if !r.isPlain {
 		r.remarkOwn(e, r.n.ClientID, attributes...)
@@ -123,15 +118,21 @@ func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *
 	}
 }
 
-// readChildren reads the parameters and the relation of a step.
+// readChildren reads the parameters, the relation and the files of a step.
 func (r *serviceReader) readChildren(q *setup.Requested, at *stepElements) {
 	id, parameters := r.n.ClientID, 0
+	hasFiles := at.e.Space == setupSpace && at.e.Local == "step"
 	for c := range childElements(at.e) {
 		switch {
 		case c.Space != setupSpace:
+		case hasFiles && c.Local == "file":
+			r.readFile(c, q)
 		case q.Kind != setup.Execute || c.Local != "parameter" && c.Local != "relation":
 			remedy := "use parameter or relation; "
-			if q.Kind != setup.Execute {
+			switch {
+			case hasFiles:
+				remedy = "use parameter, relation or file; "
+			case q.Kind != setup.Execute:
 				remedy = ""
 			}
 			r.remark(place{c, ""}, id, remedy+ignored, "node %.80q has a <%.40s> with an unknown element <%.40s>", id, at.e.Local, c.Local)
@@ -191,66 +192,11 @@ func (r *serviceReader) readRelation(e *xmltree.Element) *setup.Relation {
 	return &relation
 }
 
-// readBody decodes the content of e, which is base64.
-func (r *serviceReader) readBody(e *xmltree.Element) (body []byte) {
-	text := strings.Map(func(c rune) rune {
-		if unicode.IsSpace(c) {
-			return -1
-		}
-		return c
-	}, e.Text())
-	id, text := r.n.ClientID, strings.TrimRight(text, "=")
-	if base64.RawStdEncoding.DecodedLen(len(text)) > r.o.Limits.Command {
-		r.refuseStep(TooBig, place{e, ""}, raiseRemedy("install a script and execute that", "command"), "node %.80q has a <%s> of more than %d bytes", id, e.Local, r.o.Limits.Command)
-		return nil
-	}
-	body, err := base64.RawStdEncoding.DecodeString(text)
-	switch {
-	case err != nil:
-		r.wrong(place{e, ""}, "encode the text with base64, such as by: base64 -w0 FILE", "node %.80q has a <%s> whose content is not base64", id, e.Local)
-	case len(body) == 0:
-		r.wrong(place{e, ""}, "write the text as its content, in base64", "node %.80q has a <%s> without content", id, e.Local)
-	}
-	return body
-}
-
-func dataURL(body []byte) string {
-	return "data:;base64," + base64.StdEncoding.EncodeToString(body)
-}
-
-// scriptOf returns a step that runs body by shell. Without a shell, its first line decides.
-func scriptOf(body []byte, shell string) setup.Step {
-	return setup.Step{Kind: setup.Execute, Shell: shell, Script: scriptPath, Files: []setup.File{{URL: dataURL(body), Path: scriptPath}}}
-}
-
-func namesInterpreter(body []byte) bool {
-	return strings.HasPrefix(string(body[:min(len(body), 2)]), "#!")
-}
-
-// isText reports whether a body is UTF-8 without control characters other than blanks.
-func isText(body []byte) bool {
-	return utf8.Valid(body) && !strings.ContainsFunc(string(body), func(c rune) bool { return unicode.IsControl(c) && !unicode.IsSpace(c) })
-}
-
-func (r *serviceReader) readScript(e *xmltree.Element) {
-	body := r.readBody(e)
-	shell := strings.TrimPrefix(trimmed(e, "language"), "/bin/")
-	switch {
-	case !namesInterpreter(body) && !isText(body) && !r.failed:
-		r.wrong(place{e, ""}, "encode the script itself, such as by: base64 -w0 FILE", "node %.80q has a <step> that decodes to bytes that are no script", r.n.ClientID)
-	case shell == "" && !namesInterpreter(body):
-		shell = "sh"
-	case shell != "" && shell != "sh" && shell != "bash":
-		r.refuseStep(Unsupported, place{e, "language"}, "use sh or bash, or begin the script with #! and leave the language out", "node %.80q has a step in the language %.40q", r.n.ClientID, shell)
-	}
-	r.add(e, scriptOf(body, shell), "name", "language", "order", "operation", "sudo", "background")
-}
-
 func (r *serviceReader) readUserData(e *xmltree.Element) {
 	body := r.readBody(e)
 	s := setup.Step{Kind: setup.UserData, URL: dataURL(body)}
 	if namesInterpreter(body) {
-		s = scriptOf(body, "")
+		s = scriptOf(body, "", scriptPath)
 	}
 	r.add(e, s, "name")
 }
@@ -295,7 +241,13 @@ func (p *requestParser) readPlan(e *xmltree.Element) {
 		p.remark(place{e, ""}, "", "use plan, or move it into the <services> of a node; "+ignored, "the request has an unknown element <%.40s>", e.Local)
 		return
 	}
-	p.remarkOwn(e, "", "deadline")
+	p.remarkOwn(e, "", "deadline", "ansible")
+	if version := trimmed(e, "ansible"); version != "" && p.r.AnsibleVersion == "" {
+		if _, err := match.ParseCapability("software.ansible", version); err != nil {
+			p.badArgs(place{e, "ansible"}, "", `write a version such as "2.14"`, "the plan has ansible=%.40q", version)
+		}
+		p.r.AnsibleVersion = version
+	}
 	text, given := e.Attr("", "deadline")
 	seconds, err := strconv.Atoi(strings.TrimSpace(text))
 	switch {

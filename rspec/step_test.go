@@ -79,6 +79,16 @@ func TestStepsAreRead(t *testing.T) {
 		{"script without padding", `<s:step>` + strings.TrimRight(base("echo 1!"), "=") + `</s:step>`, []setup.Requested{{Step: script("sh", "echo 1!")}}, nil, ""},
 		{"script that names its interpreter", `<s:step>` + base("#!/usr/bin/python3\n") + `</s:step>`, []setup.Requested{{Step: script("", "#!/usr/bin/python3\n")}}, nil, ""},
 		{"script with an interpreter and a language", `<s:step language="/bin/sh">` + base("#!/bin/bash\n") + `</s:step>`, []setup.Requested{{Step: script("sh", "#!/bin/bash\n")}}, nil, ""},
+		{"files beside a script", `<s:step>` + base("./a/b") + `<s:file path="a/b">` + base("#!/bin/sh") + `</s:file><s:file path="c">` + base("c") + `</s:file></s:step>`,
+			[]setup.Requested{{Step: func() setup.Step {
+				x := script("sh", "./a/b")
+				x.Files = append(x.Files, setup.File{URL: "data:;base64," + base("#!/bin/sh"), Path: "a/b"}, setup.File{URL: "data:;base64," + base("c"), Path: "c"})
+				return x
+			}()}}, nil, ""},
+		{"playbook", `<s:step language="ansible">` + base("- hosts: all") + `</s:step>`,
+			[]setup.Requested{{Step: setup.Step{Kind: setup.Execute, Shell: "sh", Script: "playbook", Files: []setup.File{{URL: "data:;base64," + base("- hosts: all"), Path: "playbook"}}}, IsPlaybook: true}}, nil, ""},
+		{"unknown element in a step", `<s:step>` + base("a") + `<s:files/></s:step>`, []setup.Requested{{Step: script("sh", "a")}}, nil, `<step> with an unknown element <files>; use parameter, relation or file`},
+		{"file in an execute", `<execute shell="sh" command="a"><s:file path="a"/></execute>`, execute(func(*setup.Requested) {}), nil, `<execute> with an unknown element <file>; use parameter or relation`},
 		{"user data that is a script", `<s:userdata>` + base("#!/bin/sh\ntrue") + `</s:userdata>`, []setup.Requested{{Step: script("", "#!/bin/sh\ntrue")}}, nil, ""},
 		{"user data", `<s:userdata name="n">` + base("#cloud-config\n") + `</s:userdata>`,
 			[]setup.Requested{{Step: setup.Step{Kind: setup.UserData, Name: "n", URL: "data:;base64," + base("#cloud-config\n")}}}, nil, ""},
@@ -107,6 +117,14 @@ func TestStepsAreRead(t *testing.T) {
 			t.Errorf("%s: remarks %q, want %q", tt.rule, remarks, tt.remark)
 		}
 	}
+}
+
+func manyFiles(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `<s:file path="f%d">eA==</s:file>`, i)
+	}
+	return b.String()
 }
 
 func TestStepsAreRefused(t *testing.T) {
@@ -153,7 +171,16 @@ func TestStepsAreRefused(t *testing.T) {
 		{"no body", "", `§<s:step> </s:step>`, BadArgs, `a <step> without content`},
 		{"no user data", "", `§<s:userdata/>`, BadArgs, `a <userdata> without content`},
 		{"long body", "", `§<s:userdata>` + base(long) + `</s:userdata>`, TooBig, `a <userdata> of more than 65536 bytes`},
-		{"language", "", `<s:step §language="perl">` + base("a") + `</s:step>`, Unsupported, `a step in the language "perl"; use sh or bash, or begin`},
+		{"language", "", `<s:step §language="perl">` + base("a") + `</s:step>`, Unsupported, `a step in the language "perl"; use sh, bash or ansible, or begin`},
+		{"file above the folder", "", `<s:step>` + base("a") + `<s:file §path="../a">` + base("a") + `</s:file></s:step>`, BadArgs, `a file with the path "../a"; write a relative path`},
+		{"file with an absolute path", "", `<s:step>` + base("a") + `<s:file §path="/a">` + base("a") + `</s:file></s:step>`, BadArgs, `a file with the path "/a"`},
+		{"file without a path", "", `<s:step>` + base("a") + `§<s:file>` + base("a") + `</s:file></s:step>`, BadArgs, `a file with the path ""`},
+		{"file twice", "", `<s:step>` + base("a") + `<s:file path="x">` + base("a") + `</s:file><s:file §path="x">` + base("b") + `</s:file></s:step>`, BadArgs, `the files "x" and "x"`},
+		{"file that is a folder", "", `<s:step>` + base("a") + `<s:file path="x/y">` + base("a") + `</s:file><s:file §path="x">` + base("b") + `</s:file></s:step>`, BadArgs, `the files "x/y" and "x", which cannot be in one folder`},
+		{"file with the name of the script", "", `<s:step>` + base("a") + `<s:file §path="script">` + base("b") + `</s:file></s:step>`, BadArgs, `the files "script" and "script"`},
+		{"file in the folder of playbooks", "", `<s:step>` + base("a") + `<s:file §path=".patchbay/run">` + base("b") + `</s:file></s:step>`, BadArgs, `that folder is reserved`},
+		{"file that is not base64", "", `<s:step>` + base("a") + `§<s:file path="x">?</s:file></s:step>`, BadArgs, `a <file> whose content is not base64`},
+		{"too many files", "", `<s:step>` + base("a") + manyFiles(249) + `§<s:file path="last">eA==</s:file></s:step>`, TooBig, "more than 249 files"},
 		{"disk without a size", "", `§<s:disk mount_path="/data"/>`, BadArgs, `a disk with size=""; write a size such as "20G"`},
 		{"disk of nothing", "", `<s:disk §size="0" mount_path="/data"/>`, BadArgs, `size="0"`},
 		{"disk with a relative path", "", `<s:disk size="20G" §mount_path="data"/>`, BadArgs, `the mount_path "data"; use an absolute path`},
@@ -223,6 +250,8 @@ func TestPlanOfARequest(t *testing.T) {
 		{"unknown attribute", `<s:plan dead_line="600"/>`, 0, "", `an unknown attribute "dead_line"; use deadline`},
 		{"unknown element", `<s:plans/>`, 0, "", `an unknown element <plans>; use plan`},
 		{"outside of the services", `<node client_id="a"><s:step/></node>`, 0, "", `a <step> outside of its <services>; move it into <services>`},
+		{"a version of Ansible", `<s:plan ansible=" 2.14 " deadline="60"/>`, time.Minute, "", ""},
+		{"a version that is none", `<s:plan ansible="2.14-rc1"/>`, 0, `the plan has ansible="2.14-rc1"; write a version such as "2.14"`, ""},
 		{"no number", `<s:plan deadline="1h"/>`, 0, `the plan has deadline="1h"; write a number of seconds from 1 to 2592000`, ""},
 		{"no time at all", `<s:plan deadline="0"/>`, 0, `deadline="0"`, ""},
 		{"too long", `<s:plan deadline="2592001"/>`, 0, `deadline="2592001"`, ""},
@@ -235,6 +264,9 @@ func TestPlanOfARequest(t *testing.T) {
 				t.Errorf("%s: %s", tt.rule, said)
 			}
 			continue
+		}
+		if r != nil && strings.Contains(tt.in, "ansible") != (r.AnsibleVersion == "2.14") {
+			t.Errorf("%s: Ansible %q", tt.rule, r.AnsibleVersion)
 		}
 		if r == nil || r.SetupLimit != tt.limit || tt.other == "" && said != "" || !strings.Contains(said, tt.other) {
 			t.Errorf("%s: %v, %s", tt.rule, r, said)

@@ -18,6 +18,7 @@ import (
 // sliceContent holds the data of a slice that a further request must not conflict with. They come
 // from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
+	live            []am.Sliver
 	hostnames       am.Hostnames
 	addresses       []netip.Prefix
 	bytes, elements int
@@ -65,7 +66,7 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	h := &sliceContent{names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
+	h := &sliceContent{live: live, names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
 	count := func(document string) error {
 		head, err := v.DocumentHead(document)
 		h.bytes += head.Bytes

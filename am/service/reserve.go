@@ -321,6 +321,9 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	for i, b := range binding.Nodes {
 		x := newSliver(inv, r.slice, &b, &held.hostnames)
 		x.Ordinal, x.Document, x.SetupLimit = i, doc.ID, r.request.SetupLimit
+		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
+			x.Number = i
+		}
 		x.Status, x.Created, x.RequestedEnd = status, now, requested
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
 		if err := s.setReservationLease(now, by, requested, &x); err != nil {
@@ -329,7 +332,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 		slivers[i] = x
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, s.planSetup(binding.Nodes, slivers)
+	return slivers, binding, s.planSetup(r.request, binding.Nodes, held.live, slivers)
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails

@@ -80,6 +80,8 @@ type Config struct {
 	LiveOutput func(sliver urn.URN, step int) string
 	// Prober runs dry runs for reservations; nil for no dry runs.
 	Prober Prober
+	// URL returns the URL of the site for clients; nil if it is unknown.
+	URL func() string
 	// Settled returns the last revision whose journal entries all have lines in the audit
 	// log. Repeated entries of Renew up to that revision are joined. If Settled is nil, no
 	// entries are joined.

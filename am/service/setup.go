@@ -8,6 +8,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/store"
 	"patchbay/am/urn"
+	"patchbay/rspec"
 	"patchbay/rspec/setup"
 )
 
@@ -15,15 +16,23 @@ import (
 // change to a record writes them again.
 const maxSetupBytes = 4 << 20
 
-// planSetup sets the steps of the slivers, which belong to the bound nodes in the same order.
-func (s *Service) planSetup(bound []binder.Bound, slivers []am.Sliver) error {
+// planSetup sets the steps of the slivers, which belong to the bound nodes in the same order. The
+// slice has the slivers in live already.
+func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) error {
+	var playbooks *setup.Playbooks
+	if hasPlaybooks(req) {
+		var err error
+		if playbooks, err = s.playbooks(req, bound, live, slivers); err != nil {
+			return err
+		}
+	}
 	nodes := make([]setup.Node, len(slivers))
 	for i := range slivers {
 		x := &slivers[i]
 		nodes[i] = setup.Node{ClientID: x.ClientID, Hostname: x.Hostname, SliverURN: x.URN.String(), Services: &bound[i].Node.Services}
 	}
 	n := 0
-	for i, steps := range setup.Plan(slivers[0].Slice.String(), nodes) {
+	for i, steps := range setup.Plan(slivers[0].Slice.String(), nodes, playbooks) {
 		slivers[i].Setup = steps
 		text, err := json.Marshal(steps)
 		if err != nil {

@@ -115,6 +115,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
 			return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links})
 		},
+		URL: func() string { return s.PublicURL },
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),

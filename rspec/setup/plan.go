@@ -34,6 +34,9 @@ type Requested struct {
 	Parameters []Parameter
 	// Relation is nil for a step that is about its node alone.
 	Relation *Relation
+	// IsPlaybook means that Script is an Ansible playbook. Plan replaces it by a script that plays
+	// it.
+	IsPlaybook bool
 }
 
 // Relation makes an Execute know another node.
@@ -60,7 +63,9 @@ type Node struct {
 //
 // The services must be correct, as package rspec checks them: each relation names one of the nodes,
 // and no two names of parameters become the same variable.
-func Plan(sliceURN string, nodes []Node) [][]Step {
+//
+// Playbooks must have all nodes; nil leaves steps with a playbook as they are, for Outline.
+func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 	byName := map[string]int{}
 	for i := range nodes {
 		byName[nodes[i].ClientID] = i
@@ -80,6 +85,9 @@ func Plan(sliceURN string, nodes []Node) [][]Step {
 				if !r.IsPlain() || target != nil || len(r.Parameters)+len(nodes[i].Services.Properties) > 0 {
 					r.Environment = environment(sliceURN, &nodes[i], target, &nodes[on], r.Parameters)
 				}
+			}
+			if r.IsPlaybook && playbooks != nil {
+				playbooks.prepare(&r.Step, &nodes[on])
 			}
 			requested[on] = append(requested[on], r)
 		}

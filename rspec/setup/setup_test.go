@@ -38,7 +38,7 @@ func TestPlanOrdersSteps(t *testing.T) {
 		{"T13 relation on the source", list(requested("d", Execute, 0)), list(requested("w", Execute, 1, relation("db", false))), "d | w"},
 		{"T13 relation on the target", list(requested("d", Execute, 2)), list(requested("w", Execute, 1, relation("db", true)), requested("own", Execute, 0)), "w d | own"},
 	} {
-		plan := Plan("s", []Node{{ClientID: "db", Services: &Services{Steps: tt.db}}, {ClientID: "web", Services: &Services{Steps: tt.web}}})
+		plan := Plan("s", []Node{{ClientID: "db", Services: &Services{Steps: tt.db}}, {ClientID: "web", Services: &Services{Steps: tt.web}}}, nil)
 		var names [2][]string
 		for i, steps := range plan {
 			for _, x := range steps {
@@ -92,7 +92,7 @@ func TestPlanFillsTheEnvironment(t *testing.T) {
 		{"T13 on the target", requested("", Execute, 1, command, relation("db", true)), properties, 0,
 			with(pair, "NODE_CLIENT_ID", "db", "NODE_HOSTNAME", "h-db", "SLIVER_URN", "urn:db")},
 	} {
-		plan := Plan("s", []Node{db, {"web", "h-web", "urn:web", &Services{Properties: tt.properties, Steps: []Requested{tt.step}}}})
+		plan := Plan("s", []Node{db, {"web", "h-web", "urn:web", &Services{Properties: tt.properties, Steps: []Requested{tt.step}}}}, nil)
 		if len(plan[tt.on]) != 1 || len(plan[1-tt.on]) != 0 {
 			t.Errorf("%s: %v", tt.rule, plan)
 			continue

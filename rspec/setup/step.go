@@ -128,6 +128,8 @@ func (s *Step) Summary() string {
 		text = "user data for cloud-init"
 	case s.Kind == Disk:
 		text = s.InstallPath
+	case s.Script == playScript:
+		text = "playbook"
 	case s.Script != "":
 		text = s.Script
 	case s.Kind == Execute:

@@ -122,7 +122,7 @@ func (k *Checker) printPlan(name string, req *rspec.Request) {
 		n := &req.Nodes[i]
 		nodes[i], names[i] = setup.Node{ClientID: n.ClientID, Services: &n.Services}, n.ClientID
 	}
-	plan := setup.Plan("", nodes)
+	plan := setup.Plan("", nodes, nil)
 	if !setup.IsStaged(plan) {
 		return
 	}
@@ -154,6 +154,9 @@ func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *mai
 	if err != nil {
 		r.add(diagnostic{0, 0, true, err.Error()})
 		return b, false
+	}
+	if _, err := service.CheckPlaybooks(inv, req, b.Nodes); err != nil {
+		r.add(diagnostic{0, 0, true, err.Error()})
 	}
 	var remarks []notice
 	for _, x := range service.Remarks(inv, req, b) {

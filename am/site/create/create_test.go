@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -86,5 +87,26 @@ func TestHostFacts(t *testing.T) {
 	}
 	if freeDisk("/none/such") != 0 {
 		t.Error("disk of nothing")
+	}
+}
+
+func TestAnsibleOfTheHost(t *testing.T) {
+	usr := t.TempDir()
+	for _, tt := range []struct{ rule, file, text, want string }{
+		{"nothing", "share/x", "", ""},
+		{"only the program", "bin/ansible-playbook", "", ""},
+		{"without jmespath", "lib/python3/dist-packages/ansible/release.py", "# x\n__version__ = '2.14.18'\n", ""},
+		{"all of it", "lib/python3/dist-packages/jmespath/__init__.py", "", "2.14.18"},
+	} { // each row adds a file
+		file := filepath.Join(usr, tt.file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(tt.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := ansibleVersion(usr); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.rule, got, tt.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 func describeHost(ctx context.Context) inventory.Host {
 	release := osRelease()
 	return inventory.Host{
-		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"],
+		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"], Ansible: ansibleVersion("/usr"),
 		Cores: runtime.NumCPU(), Memory: memory(), Disk: cmp.Or(freeDisk("/var/lib/patchbay-local"), freeDisk("/var/lib")),
 	}
 }
@@ -40,6 +41,26 @@ func osRelease() map[string]string {
 		}
 	}
 	return nil
+}
+
+// ansibleVersion returns the version of Ansible below usr, the folder that nodes share; "" if it
+// lacks Ansible, or jmespath, which the filter json_query needs.
+func ansibleVersion(usr string) string {
+	if _, err := os.Stat(filepath.Join(usr, "bin/ansible-playbook")); err != nil {
+		return ""
+	}
+	releases, _ := filepath.Glob(filepath.Join(usr, "lib/python3*/*-packages/ansible/release.py"))
+	libraries, _ := filepath.Glob(filepath.Join(usr, "lib/python3*/*-packages/jmespath"))
+	if len(releases) == 0 || len(libraries) == 0 {
+		return ""
+	}
+	text, err := os.ReadFile(releases[0])
+	if err != nil {
+		return ""
+	}
+	_, version, _ := strings.Cut(string(text), "\n__version__ = '")
+	version, _, _ = strings.Cut(version, "'")
+	return version
 }
 
 func parseOSRelease(text string) map[string]string {
