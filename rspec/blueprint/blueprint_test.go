@@ -3,6 +3,7 @@ package blueprint
 import (
 	"archive/zip"
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,14 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am/testkit/require"
 	"patchbay/inventory"
 	"patchbay/rspec"
 )
+
+var update = flag.Bool("update", false, "write the request of testdata/webtier")
 
 const containers = `
 components:
@@ -232,9 +238,46 @@ func TestWebTier(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, problems := compileText(t, string(text), Options{Files: os.DirFS("testdata/webtier"), Site: site})
-	for _, want := range []string{`client_id="web-2"`, `client_id="balancer"`, `client_id="store"`, `value="web-0 web-1 web-2"`, `setup:parameter name="database_nodes" value="store"`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s; %s\n%s", want, rspec.Lines(problems), got)
+	const golden = "testdata/webtier/request.xml"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", rspec.Lines(problems), d)
+	}
+}
+
+// TestCorpus has the outcome of each file.
+func TestCorpus(t *testing.T) {
+	text, err := os.ReadFile(require.Shared(t, "corpus", "camp", "camp-1.1-spec-example-rpm.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if IsBlueprint(text) {
+		t.Error("a CAMP plan is taken for a blueprint")
+	}
+	if d, problems := Parse(text); d != nil || len(problems) != 1 || problems[0].Msg != "the blueprint has no components" {
+		t.Error(rspec.Lines(problems))
+	}
+}
+
+func TestExistingNames(t *testing.T) {
+	_, problems := compileText(t, "components: {a: {type: server}}", Options{Nodes: []string{"a"}})
+	if len(problems) != 1 || problems[0].Msg != `the name "a" is already in use` {
+		t.Error(rspec.Lines(problems))
+	}
+}
+
+func TestIsBlueprint(t *testing.T) {
+	for text, want := range map[string]bool{h1: true, `{"components": []}`: true, zipSignature: true, "network net ()": false, "<rspec/>": false} {
+		if IsBlueprint([]byte(text)) != want {
+			t.Errorf("%.20q: not %v", text, want)
 		}
 	}
 }
