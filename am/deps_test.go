@@ -60,7 +60,7 @@ const allowedImports = `
 4  rspec/generate                   inventory rspec/match schemas
 5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match go.yaml.in/yaml/v3
-6  rspec/compile                    inventory rspec rspec/generate rspec/radl
+6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup
@@ -80,8 +80,8 @@ const allowedImports = `
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc
 8  am/experiment                     am am/client am/urn rspec rspec/draw schemas/xmltree
-8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
-9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
+8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
+9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys
 10  cmd/patchbay                     am am/audit am/client am/clock am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys

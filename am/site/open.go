@@ -113,7 +113,14 @@ func (s *Site) openAggregate(context.Context) error {
 		HasStages:             s.providers.HasStages,
 		LiveOutput:            s.runner.LiveOutput,
 		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-			return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links})
+			o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links}
+			if t.Language == compile.Blueprint {
+				var err error
+				if o.Library, err = c.LoadLibrary(); err != nil {
+					return rspec.Expansion{}, err
+				}
+			}
+			return compile.Expand(t, known.Earlier, o)
 		},
 		URL: func() string { return s.PublicURL },
 		Prober: dryrun.New(dryrun.Config{

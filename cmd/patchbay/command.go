@@ -93,7 +93,7 @@ func commands() []command {
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
-		{"compile FILE", "Compile RADL to a request", compileLong, &compileOptions{}},
+		{"compile FILE", "Compile RADL or a blueprint to a request", compileLong, &compileOptions{}},
 		{"import AD", "Create an inventory from an advertisement", importLong, &importOptions{}},
 		{"draw FILE", "Draw a request, a manifest or an advertisement", drawLong, &drawOptions{}},
 		{"reload", "Make a running server read its inventory again", reloadLong, &reloadOptions{}},

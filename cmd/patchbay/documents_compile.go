@@ -22,8 +22,8 @@ import (
 	"patchbay/rspec/compile"
 )
 
-const compileLong = `Compile RADL to a request RSpec, and print it. Its comments explain each decision, such as
-the choice of images and sliver types.
+const compileLong = `Compile RADL or a blueprint to a request RSpec, and print it. Its comments explain each
+decision, such as the choice of images and sliver types.
 
 The language is detected from the content. up, check, draw, call Allocate and call
 CreateSliver take such files directly; compile shows what they send.
@@ -39,6 +39,11 @@ missing ones.
 refers to, and their nodes and links count as existing: numbers of nodes go on, and new
 nodes join existing links. The result is for a further Allocate.
 
+A blueprint may name files beside it, or be a ZIP with heat.yaml and these files. With
+--content DIR --content-url URL, files of more than 64 KiB are written into the folder DIR
+under their SHA-256. Serve that folder at the URL: the nodes fetch the files from there,
+and check them.
+
 Mistakes and warnings are written as FILE:LINE:COLUMN to standard error. After a mistake
 the exit status is 1, and nothing is printed. FILE may be - for standard input.`
 
@@ -49,6 +54,8 @@ type compileOptions struct {
 	With    []string
 	Output  string
 	File    string
+
+	ContentDir, ContentURL string
 }
 
 func (o *compileOptions) AddFlags(fs *pflag.FlagSet) {
@@ -56,12 +63,17 @@ func (o *compileOptions) AddFlags(fs *pflag.FlagSet) {
 	o.source.AddFlags(fs)
 	fs.StringVar(&o.Against, "against", "", "what the aggregate offers: an inventory or an advertisement (default: the site of --config, if there is one)")
 	fs.StringArrayVar(&o.With, "with", nil, "an earlier source of the slice; may be given several times")
+	fs.StringVar(&o.ContentDir, "content", "", "a folder for the larger files of a blueprint; with --content-url")
+	fs.StringVar(&o.ContentURL, "content-url", "", "the http or https URL at which nodes find the folder of --content")
 	fs.StringVarP(&o.Output, "output", "o", "", "write the request to this file, instead of printing")
 }
 
 func (o *compileOptions) Validate(args []string) (err error) {
 	if o.File, err = oneArgument(args, "the FILE to compile"); err != nil {
 		return err
+	}
+	if (o.ContentDir == "") != (o.ContentURL == "") {
+		return errors.New("--content and --content-url go together")
 	}
 	return o.source.Validate()
 }
@@ -74,10 +86,12 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 	if isXML(text) {
 		return fmt.Errorf("%s: this is XML, not RADL; an RSpec needs no compilation", o.File)
 	}
-	with := compile.Options{Language: cmp.Or(compile.Language(text), compile.RADL)} // the mistakes explain RADL best
-	if with.Site, err = o.offer(); err != nil {
+	with, err := o.offer()
+	if err != nil {
 		return err
 	}
+	with.ContentDir, with.ContentURL = o.ContentDir, o.ContentURL
+	with.Language = cmp.Or(compile.Language(text), compile.RADL) // the mistakes explain RADL best
 	for _, name := range o.With {
 		text, err := readInput(name)
 		if err != nil {
@@ -101,43 +115,49 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 	return err
 }
 
-// offer returns what the aggregate offers; nil if that is unknown.
-func (o *compileOptions) offer() (*inventory.Inventory, error) {
+// offer returns what the aggregate offers, if that is known.
+func (o *compileOptions) offer() (known compile.Options, err error) {
 	config, err := o.site.optional()
 	if err != nil {
-		return nil, err
+		return known, err
 	}
-	if o.Against == "" {
-		return offerOf(config)
+	known, err = offerOf(config)
+	if o.Against == "" || err != nil {
+		return known, err
 	}
 	text, err := readInput(o.Against)
 	if err != nil {
-		return nil, err
+		return known, err
 	}
 	if !isXML(text) {
 		authority := "example.org"
 		if config != nil {
 			authority = config.Authority
 		}
-		return inventory.Parse(text, o.Against, authority)
+		known.Site, err = inventory.Parse(text, o.Against, authority)
+		return known, err
 	}
 	ad, err := importad.Read(text, importad.Options{File: filepath.Base(o.Against)})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
+		return known, fmt.Errorf("%s: %w; or give an inventory that \"patchbay import\" has created", o.Against, err)
 	}
-	return inventory.Parse(ad.Text, o.Against, ad.Authority)
+	known.Site, err = inventory.Parse(ad.Text, o.Against, ad.Authority)
+	return known, err
 }
 
 func isXML(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<"))
 }
 
-// offerOf returns nil without a site.
-func offerOf(config *site.Config) (*inventory.Inventory, error) {
+// offerOf returns what a site offers; nothing without a site.
+func offerOf(config *site.Config) (known compile.Options, err error) {
 	if config == nil {
-		return nil, nil
+		return known, nil
 	}
-	return inventory.Load(config.Inventory, config.Authority)
+	if known.Site, err = inventory.Load(config.Inventory, config.Authority); err == nil {
+		known.Library, err = config.LoadLibrary()
+	}
+	return known, err
 }
 
 // sourceFlags are the flags of all commands that compile sources.
@@ -169,8 +189,19 @@ func (f *sourceFlags) Validate() error {
 // compile prints warnings. If the source has mistakes, it prints them, too, and returns an
 // exitError.
 func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Options) (*compile.Result, error) {
+	if len(f.Set) > 0 && compile.Language(text) == compile.Blueprint {
+		return nil, errors.New("--set is for parameters of RADL, and this is a blueprint")
+	}
 	o.Parameters = f.values
 	f.ask(c, text)
+	if name != "-" {
+		folder, err := compile.OpenFolder(name)
+		if err != nil {
+			return nil, err
+		}
+		defer folder.Close()
+		o.Files = folder.FS()
+	}
 	r, err := compile.Compile(text, o)
 	if err != nil {
 		return nil, f.report(c, name, err)

@@ -18,8 +18,8 @@ import (
 )
 
 const drawLong = `Draw a request, a manifest or an advertisement of GENI RSpec version 3, or of
-ProtoGENI 2: nodes, links, states and addresses, grouped by aggregate. RADL is compiled
-first, without a site.
+ProtoGENI 2: nodes, links, states and addresses, grouped by aggregate. RADL and
+blueprints are compiled first, without a site.
 
 Without --svg it prints text: tables of nodes, links as lines, LANs as trees. With --svg
 it writes an SVG file, for browsers and web pages. Similar components of an advertisement

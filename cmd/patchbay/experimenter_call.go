@@ -22,7 +22,6 @@ import (
 	"patchbay/am/site"
 	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
-	"patchbay/inventory"
 	"patchbay/inventory/suggest"
 	"patchbay/rspec/compile"
 	"patchbay/rspec/draw"
@@ -42,8 +41,8 @@ site that "patchbay up" created.
 
   GetVersion
   ListResources                         what the aggregate offers
-  Allocate REQUEST                      reserve what the file asks for, an RSpec or RADL;
-                                        - is standard input
+  Allocate REQUEST                      reserve what the file asks for, an RSpec, RADL
+                                        or a blueprint; - is standard input
   Provision [SLIVER …]                  create it; without SLIVER, the whole slice
   Status, Describe [SLIVER …]
   Renew TIME [SLIVER …]                 2026-12-24T18:00:00Z, 2026-12-24 (its last second
@@ -192,7 +191,7 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		if err != nil {
 			return nil, err
 		}
-		return o.source.request(c, file, text, compile.Options{Site: offer})
+		return o.source.request(c, file, text, offer)
 	}
 	params, err := r.params()
 	if code, ok := errors.AsType[exitError](err); ok {
@@ -234,8 +233,8 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 	return o.show(c, r.me, reply)
 }
 
-// offer returns what the site of the aggregate offers; nil if this user cannot read it.
-func (o *callOptions) offer(at target) (*inventory.Inventory, error) {
+// offer returns what the site of the aggregate offers; nothing if this user cannot read it.
+func (o *callOptions) offer(at target) (compile.Options, error) {
 	config, file := at.config, ""
 	switch {
 	case config != nil:
@@ -249,7 +248,7 @@ func (o *callOptions) offer(at target) (*inventory.Inventory, error) {
 	}
 	offer, err := offerOf(config)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, nil
+		return compile.Options{}, nil
 	}
 	return offer, err
 }

@@ -27,8 +27,8 @@ import (
 	"patchbay/rspec/compile"
 )
 
-const upLong = `Create the experiment that a request RSpec or RADL describes, wait until its nodes are
-ready, and show how to log in.
+const upLong = `Create the experiment that a request RSpec, RADL or a blueprint describes, wait
+until its nodes are ready, and show how to log in.
 
 up uses the aggregate of --url or of a user's folder, or the site of --config or of the
 current folder. Otherwise it creates a site of your own in your state folder, which runs
@@ -160,13 +160,13 @@ func (o *upOptions) compile(s *session, text []byte, aggregate string) ([]byte, 
 	if compile.Language(text) == "" {
 		return text, nil
 	}
-	var offer *inventory.Inventory
+	var offer compile.Options
 	if u, err := urn.Parse(aggregate); err == nil && s.config != nil && strings.EqualFold(u.Authority, s.config.Authority) {
 		if offer, err = offerOf(s.config); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 	}
-	return o.source.request(s.console, o.request, text, compile.Options{Site: offer})
+	return o.source.request(s.console, o.request, text, offer)
 }
 
 // sliceFor returns the value of --slice. Without --slice, it returns the only slice of a

@@ -21,15 +21,16 @@ changes and their effect on slivers), policy (each rule as a sentence), trust fo
 (each certificate with its authorities and end, each CRL with its age, each line of the
 deny list with its effect), providers, server certificates, and hooks (if the server runs,
 also failing ones). A FILE may be a configuration, an inventory, a folder or file of
-trusted certificates, a provider (NAME.prov), an RSpec, RADL or a credential, or - for
-standard input; the type is detected from the content.
+trusted certificates, a provider (NAME.prov), an RSpec, RADL, a blueprint, a file of the
+folder library with types of blueprints, or a credential, or - for standard input; the
+type is detected from the content.
 
 With --user it explains what a user may do by the policy of the site: which rule applies,
 what is available, how much and for how long, and what the user holds now.
 
-Requests are checked against the site of --config, if there is one. RADL is compiled for
-that site, and then the resulting request is checked. An error means: the
-site would refuse this even if it were empty (drained components and those under
+Requests are checked against the site of --config, if there is one. RADL and
+blueprints are compiled for that site, and then the resulting request is checked. An error
+means: the site would refuse this even if it were empty (drained components and those under
 maintenance count as missing). A warning means: the site accepts this, but the schema does
 not. Providers with probe: true in their metadata get a dry run, as for Allocate.
 

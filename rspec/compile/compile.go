@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/blueprint"
 	"patchbay/rspec/generate"
 	"patchbay/rspec/radl"
 )
@@ -34,6 +36,13 @@ type Options struct {
 	Earlier [][]byte
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
+	// Library has the types of blueprints; nil for the standard ones.
+	Library *blueprint.Library
+	// Files are the files beside a blueprint; nil for none.
+	Files fs.FS
+	// ContentDir is the folder into which a blueprint's larger files are written, and ContentURL
+	// the address under which nodes find that folder; empty to refuse larger files.
+	ContentDir, ContentURL string
 }
 
 // Result is a compiled source.
@@ -77,6 +86,8 @@ func Language(text []byte) string {
 		return ""
 	case radl.IsRADL(text):
 		return RADL
+	case blueprint.IsBlueprint(text):
+		return Blueprint
 	}
 	return ""
 }
@@ -120,10 +131,12 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 	switch o.language(text) {
 	case RADL:
 		return parseRADL(text, o)
+	case Blueprint:
+		return parseBlueprint(text)
 	case "":
 		return nil, []rspec.Problem{{Kind: rspec.BadArgs, Msg: "the text is neither RADL nor a blueprint", Remedy: "RADL begins with a keyword such as network or system, a blueprint has components"}}
 	}
-	return nil, []rspec.Problem{{Kind: rspec.Unsupported, Msg: fmt.Sprintf("the language %.80q is unknown", o.Language), Remedy: "write radl"}}
+	return nil, []rspec.Problem{{Kind: rspec.Unsupported, Msg: fmt.Sprintf("the language %.80q is unknown", o.Language), Remedy: "write radl or blueprint"}}
 }
 
 // Compile returns the request for a source. It fails with an *Error if the source has mistakes.

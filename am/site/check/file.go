@@ -73,6 +73,10 @@ func (k *Checker) File(ctx context.Context, name string) {
 		k.Errors(site.SuggestPipe(err))
 		return
 	}
+	if isLibrary(name) {
+		k.library(name, text)
+		return
+	}
 	k.text(ctx, name, text)
 }
 
@@ -88,6 +92,8 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
+	case bytes.HasPrefix(text, []byte("PK\x03\x04")): // the package of a blueprint
+		k.source(ctx, name, text)
 	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
 		k.source(ctx, name, text)
 	case name == standardInput:
@@ -106,6 +112,10 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	}
 	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
 		k.bad(name, "this is not a kind of file that check knows; see: %s", display.Command("check", "--help"))
+		return
+	}
+	if isBlueprint(&doc) {
+		k.source(ctx, name, text)
 		return
 	}
 	if isMaintenance(&doc) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.yaml.in/yaml/v3"
+
 	"patchbay/inventory"
 	"patchbay/rspec/compile"
 )
@@ -17,6 +19,19 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 			k.Errors(err)
 			return
 		}
+		if o.Library, err = k.Config.LoadLibrary(); err != nil {
+			k.Errors(err)
+			return
+		}
+	}
+	if name != standardInput {
+		folder, err := compile.OpenFolder(name)
+		if err != nil {
+			k.Errors(err)
+			return
+		}
+		defer folder.Close()
+		o.Files = folder.FS()
 	}
 	r := diagnosis{name: name, text: text}
 	compiled, err := compile.Compile(text, o)
@@ -32,4 +47,13 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 	r.addProblems(compiled.Remarks)
 	r.compiled = true
 	k.request(ctx, &r, compiled.Request, nil)
+}
+
+// isBlueprint reports whether a document has components, but no other part of an inventory.
+func isBlueprint(doc *yaml.Node) bool {
+	var top struct {
+		Components, Provider, Images yaml.Node
+		SliverTypes                  yaml.Node `yaml:"sliver_types"`
+	}
+	return doc.Decode(&top) == nil && top.Components.Kind != 0 && top.Provider.Kind == 0 && top.Images.Kind == 0 && top.SliverTypes.Kind == 0
 }
