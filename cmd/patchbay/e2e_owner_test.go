@@ -69,6 +69,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	in := func(name string) string { return filepath.Join(s.dir, name) }
 	ad := filepath.Join(t.TempDir(), "ad.xml")
 	must(os.WriteFile(ad, []byte(importedAd), 0o644))
+	radl := filepath.Join(t.TempDir(), "one.radl")
+	must(os.WriteFile(radl, []byte("system one ()\ndeploy one 1\n"), 0o644))
 	work := t.TempDir()
 	tried := map[string]bool{}
 	say := func(user *syscall.Credential, args ...string) string {
@@ -115,7 +117,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		[]string{"delegate", "lab", "--from", "alice", "--to", "bob"}, []string{"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("lent.xml")},
 		[]string{"tool", "portal", "--for", "alice"},
 		[]string{"import", ad, "--authority", s.name, "-o", in("other.yaml")},
-		[]string{"draw", in("request.xml"), "--svg", in("request.svg")},
+		[]string{"draw", in("request.xml"), "--svg", in("request.svg")}, []string{"compile", radl, "-o", in("compiled.xml")},
 		[]string{"check"}, []string{"clock", "--trust"}, []string{"maintenance", "pc3", "--reason", "new disks", "--for", "1h"},
 	)
 
@@ -180,7 +182,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	must(os.Lchown(in("tools"), nobody, nobody))
 	for _, args := range [][]string{
 		{"tool", "portal", "--config", s.dir}, {"delegate", "lab", "--from", "alice", "--to", "bob", "-o", in("link/lent.xml"), "--config", s.dir},
-		{"draw", in("request.xml"), "--svg", in("link/request.svg")}, {"import", ad, "--authority", s.name, "-o", in("link/other.yaml")},
+		{"draw", in("request.xml"), "--svg", in("link/request.svg")}, {"compile", radl, "-o", in("link/compiled.xml")}, {"import", ad, "--authority", s.name, "-o", in("link/other.yaml")},
 		{"backup", in("link/backup.db"), "--config", s.dir},
 	} {
 		if out, err := exec.Command(filepath.Join(bin, "patchbay"), args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
