@@ -54,8 +54,9 @@ func proportionalMemory(t testing.TB, pid int) map[string]int {
 }
 
 // mostMemory bounds the private memory of an idle agent in kB: a configured one has 1,080 to
-// 1,100. Pages shared with agents of other nodes are counted once for all.
-const mostMemory = 1200
+// 1,310, depending on the kernel and the release of Go. Pages shared with agents of other nodes are
+// counted once for all.
+const mostMemory = 1500
 
 func TestMemory(t *testing.T) {
 	nodes := realNodes(t, 10)
