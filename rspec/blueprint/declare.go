@@ -1,0 +1,223 @@
+package blueprint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/rspec"
+)
+
+func (c *compiler) declare() {
+	for _, d := range c.d.components {
+		if p := c.add(d); p != nil && d.id != "" {
+			c.byID[d.id] = p
+		}
+	}
+	for _, r := range c.d.requires {
+		if n := c.need(nil, r); n != nil {
+			c.global = append(c.global, n)
+		}
+	}
+	for i := 0; i < len(c.parts); i++ { // grows by inline and implied components
+		p := c.parts[i]
+		for _, r := range p.requires {
+			if n := c.need(p, r); n != nil {
+				p.requirements = append(p.requirements, n)
+				c.point(n)
+			}
+		}
+	}
+}
+
+// add gives a component its type if it names one.
+func (c *compiler) add(d *component) *part {
+	p := &part{component: d, label: d.id}
+	if len(c.parts) >= maxComponents {
+		c.refuse(rspec.TooBig, d.at, "divide the blueprint", "the blueprint has more than %d components", maxComponents)
+		return p
+	}
+	if d.typeName != nil {
+		if p.kind = c.l.component(d.typeName.text); p.kind == nil {
+			remedy := c.unknown(d.typeName.text, c.l.componentNames())
+			var servers []string
+			for _, t := range c.l.components {
+				if t.is("server") && !t.abstract {
+					servers = append(servers, t.name)
+				}
+			}
+			c.wrong(d.typeName, remedy+"; concrete types of server are "+strings.Join(servers, ", "), "the component type %.80q is unknown", d.typeName.text)
+		}
+	}
+	if p.kind != nil && p.kind.form == isGroup {
+		p.component = c.expandGroup(d)
+	}
+	c.parts = append(c.parts, p)
+	return p
+}
+
+// expandGroup gives a group the requirements and attributes of its nodespec.
+func (c *compiler) expandGroup(d *component) *component {
+	i := slices.IndexFunc(d.attributes, func(f field) bool { return f.name == "nodespec" })
+	if i < 0 {
+		return d
+	}
+	r := &parser{d: &Document{}}
+	spec := r.component(d.attributes[i].value, d.attributes[i].value, "")
+	c.problems, c.failed = append(c.problems, r.problems...), c.failed || r.failed
+	if spec == nil {
+		return d
+	}
+	if spec.typeName != nil {
+		if t := c.l.component(spec.typeName.text); t == nil || !t.is("server") {
+			c.wrong(spec.typeName, "use server or a sub-type of it", "the nodespec has the type %.80q", spec.typeName.text)
+		} else if t.sliverType != "" {
+			at := spec.typeName
+			spec.attributes = append(spec.attributes, field{"sliver_type", at, &value{line: at.line, column: at.column, kind: yaml.ScalarNode, text: t.sliverType}})
+		}
+	}
+	group := *d
+	group.requires = append(spec.requires, d.requires...)
+	group.attributes = append(slices.Delete(slices.Clone(d.attributes), i, i+1), spec.attributes...)
+	return &group
+}
+
+func (n *need) get(name string) *value {
+	for _, f := range n.fields {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// point finds the components that fulfill a requirement.
+func (c *compiler) point(n *need) {
+	if n.kind.effect != bySetup && n.kind.effect != byRelation || c.failed && len(c.problems) >= maxWrong {
+		return
+	}
+	f := n.get("fulfillment")
+	switch {
+	case f == nil && n.kind.environment:
+	case f == nil:
+		p := c.add(&component{at: n.at})
+		p.implied, p.pointing, n.targets = true, []*need{n}, []*part{p}
+		c.request.Comments = append(c.request.Comments, fmt.Sprintf("line %d: %s has no fulfillment, so a component is implied", n.at.line, n.kind.name))
+	default:
+		list := []*value{f}
+		if f.kind == yaml.SequenceNode {
+			list = f.items
+		}
+		for _, v := range list {
+			if p := c.target(n, v); p != nil && !slices.Contains(n.targets, p) {
+				n.targets, p.pointing = append(n.targets, p), append(p.pointing, n)
+			}
+		}
+	}
+}
+
+func (c *compiler) target(n *need, v *value) *part {
+	switch {
+	case v.kind == yaml.MappingNode:
+		r := &parser{d: &Document{}}
+		d := r.component(v, v, "")
+		c.problems, c.failed = append(c.problems, r.problems...), c.failed || r.failed
+		if d == nil {
+			return nil
+		}
+		if d.id != "" && c.byID[d.id] != nil {
+			c.wrong(v, "rename it", "the component %.80q exists already", d.id)
+		}
+		p := c.add(d)
+		if d.id != "" {
+			c.byID[d.id] = p
+		}
+		return p
+	case v.kind != yaml.ScalarNode:
+		c.wrong(v, "name a component", "a fulfillment is no reference")
+		return nil
+	}
+	id, isExplicit := strings.CutPrefix(v.text, "id:")
+	if p := c.byID[id]; p != nil {
+		return p
+	}
+	var ids []string
+	for _, p := range c.parts[:min(len(c.parts), 100)] {
+		if p.id != "" && !p.implied {
+			ids = append(ids, p.id)
+		}
+	}
+	urn := ""
+	if strings.HasPrefix(id, "urn:publicid:") {
+		urn = id
+		id = id[strings.LastIndexByte(id, '+')+1:]
+		if !strings.Contains(urn, "+node+") {
+			c.refuse(rspec.Unsupported, v, "name a component by its URN, with +node+", "%.80q is not the URN of a component", urn)
+			return nil
+		}
+	}
+	if isExplicit || !isID(id) || c.byID[id] != nil {
+		c.wrong(v, c.unknown(id, ids), "there is no component %.80q", id)
+		return nil
+	}
+	p := c.add(&component{at: v, id: id})
+	p.implied, p.urn = true, urn
+	if urn == "" {
+		c.request.Comments = append(c.request.Comments, fmt.Sprintf("component %s: implied, since line %d refers to it", id, v.line))
+		if remedy := c.unknown(id, ids); strings.HasPrefix(remedy, "did you mean") {
+			c.warn(v, remedy, "the component %.80q is not declared, so it is implied", id)
+		}
+	}
+	c.byID[id] = p
+	return p
+}
+
+// need finds the type and the attributes of a requirement. source is nil for a global one.
+func (c *compiler) need(source *part, r *requirement) *need {
+	n := &need{requirement: r, source: source}
+	name := r.typeName
+	if name == "" {
+		if source != nil && source.kind != nil {
+			name = source.kind.defaultRequirement
+		}
+		if name == "" {
+			var list []string
+			for _, t := range c.l.requirements {
+				if source != nil || t.scope == "global" {
+					list = append(list, t.name)
+				}
+			}
+			c.wrong(r.at, "name one of "+strings.Join(list, ", "), "the value %.80q names no requirement, and there is no default one", r.value.text)
+			return nil
+		}
+	}
+	if n.kind = c.l.requirement(name); n.kind == nil {
+		c.wrong(r.at, c.unknown(name, c.l.requirementNames()), "the requirement type %.80q is unknown", name)
+		return nil
+	}
+	if (source == nil) != (n.kind.scope == "global") {
+		c.wrong(r.at, "move it", "the requirement %.80q is of the scope %s", name, n.kind.scope)
+		return nil
+	}
+	short := func() {
+		if n.kind.defaultName == "" {
+			c.wrong(r.value, "name the attribute", "the requirement %.80q has no default attribute", name)
+		} else if r.value.kind != 0 {
+			n.fields = []field{{n.kind.defaultName, r.at, r.value}}
+		}
+	}
+	switch kind := r.value.get("type"); {
+	case r.value.kind != yaml.MappingNode:
+		short()
+	case r.isItem || kind == nil:
+		n.fields = slices.DeleteFunc(slices.Clone(r.value.fields), func(f field) bool { return f.name == "type" })
+	case c.l.component(kind.text) != nil:
+		short()
+	default:
+		c.wrong(kind, "component types are "+strings.Join(c.l.componentNames(), ", ")+"; requirement types are "+strings.Join(c.l.requirementNames(), ", "), "the type %.80q is unknown", kind.text)
+		return nil
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+package blueprint
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+)
+
+func (c *compiler) policies() {
+	for _, n := range c.global {
+		v := n.get(n.kind.defaultName)
+		if v == nil {
+			c.wrong(n.at, "give "+n.kind.defaultName, "the requirement %.80q has no value", n.kind.name)
+			continue
+		}
+		switch n.kind.defaultName {
+		case "iso3166":
+			if c.country = strings.ToUpper(flat(v)); len(c.country) != 2 || v.kind != yaml.ScalarNode {
+				c.wrong(v, "write one code of two letters, such as US", "%.80q is no country", flat(v))
+			}
+			c.request.Comments = append(c.request.Comments, "jurisdiction: components without a country, or in another one, do not match")
+		case "allow":
+			list := v.items
+			if v.kind == yaml.ScalarNode {
+				list = []*value{v}
+			}
+			if len(list) > maxAllowed {
+				c.refuse(rspec.TooBig, v, "use wildcards", "allow has more than %d patterns", maxAllowed)
+				return
+			}
+			for _, g := range list {
+				if _, err := path.Match(g.text, ""); err != nil || g.kind != yaml.ScalarNode || len(g.text) > 200 {
+					c.wrong(g, "write names with *", "%.80q is no pattern", g.text)
+				}
+				c.allow = append(c.allow, g.text)
+			}
+			c.request.Features = append(c.request.Features, generate.Feature{Name: "providers.allow", Value: flat(v)})
+		default:
+			c.request.Features = append(c.request.Features, features(n.kind.name+".", n.fields)...)
+		}
+	}
+}
+
+// isAllowed reports whether providers.allow has a type. Types without a provider in their name
+// are always allowed.
+func (c *compiler) isAllowed(t *componentType) bool {
+	if c.allow == nil || t.abstract || !strings.ContainsAny(t.name, ".:") {
+		return true
+	}
+	return slices.ContainsFunc(c.allow, func(glob string) bool {
+		ok, _ := path.Match(glob, t.name)
+		return ok
+	})
+}
+
+// infer gives each part a type that has a form.
+func (c *compiler) infer() {
+	for _, p := range c.parts {
+		declared := p.kind
+		if declared == nil && len(p.pointing)+len(p.requirements) == 0 {
+			c.wrong(p.at, "add type:", "the component %.80q has no type, and nothing refers to it", p.id)
+			continue
+		}
+		var usable, rejected []string
+		var chosen *componentType
+		for _, t := range c.l.components {
+			isCandidate := t.form != "" && p.fits(t)
+			switch {
+			case declared != nil && declared.form != "":
+				isCandidate = isCandidate && t == declared
+			case declared != nil:
+				isCandidate = isCandidate && t.is(declared.name)
+			}
+			switch {
+			case !isCandidate:
+			case !c.isAllowed(t):
+				rejected = append(rejected, t.name)
+			case chosen == nil:
+				chosen = t
+				fallthrough
+			default:
+				usable = append(usable, t.name)
+			}
+		}
+		if chosen == nil {
+			c.explain(p, declared, rejected)
+			continue
+		}
+		if p.kind = chosen; declared != chosen {
+			c.request.Comments = append(c.request.Comments, fmt.Sprintf("component in line %d: type %s, the first of %s", p.at.line, chosen.name, strings.Join(usable, ", ")))
+		}
+	}
+}
+
+// fits reports whether a type offers what points at the part and knows what it requires.
+func (p *part) fits(t *componentType) bool {
+	return !slices.ContainsFunc(p.pointing, func(n *need) bool { return n.kind.needs != "" && !slices.Contains(t.offers, n.kind.needs) }) &&
+		!slices.ContainsFunc(p.requirements, func(n *need) bool { return !slices.Contains(t.requirements, n.kind.name) })
+}
+
+func (c *compiler) explain(p *part, declared *componentType, rejected []string) {
+	var why []string
+	for _, n := range p.pointing {
+		why = append(why, fmt.Sprintf("%s in line %d refers to it and needs %s", n.kind.name, n.at.line, n.kind.needs))
+	}
+	for _, n := range p.requirements {
+		why = append(why, fmt.Sprintf("it requires %s in line %d", n.kind.name, n.at.line))
+	}
+	name := "no type fits"
+	if declared != nil {
+		name = "type " + declared.name + " does not fit"
+	}
+	remedy := "give each part a component of its own"
+	if len(rejected) > 0 {
+		remedy = "providers.allow excludes " + strings.Join(rejected, ", ")
+	}
+	c.wrong(p.at, remedy, "%.120s the component %.80q: %.600s", name, p.id, strings.Join(why, "; "))
+}

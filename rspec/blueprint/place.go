@@ -1,0 +1,237 @@
+package blueprint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/rspec"
+	"patchbay/rspec/generate"
+	"patchbay/rspec/match"
+)
+
+// name returns a free client_id for a node or link.
+func (c *compiler) name(at *value, id string) string {
+	if c.taken[id] {
+		c.wrong(at, "rename it", "the name %.80q is already in use", id)
+	}
+	c.taken[id] = true
+	return id
+}
+
+// place makes nodes and the networks of groups.
+func (c *compiler) place() {
+	for _, p := range c.parts {
+		if p.label = p.id; p.label == "" {
+			kind := strings.Map(func(r rune) rune {
+				if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+					return r
+				}
+				return '-'
+			}, p.kind.name)
+			p.label = fmt.Sprintf("%s-%d", kind, c.implied[kind])
+			c.implied[kind]++
+		}
+		switch p.kind.form {
+		case isNode:
+			c.addNode(p, p.label, 0)
+		case isNetwork:
+			c.link(p.at, p.label)
+		case isGroup:
+			c.addGroup(p)
+		}
+		if c.failed {
+			return
+		}
+	}
+	for _, p := range c.parts {
+		if c.nodesOf(p); p.kind.form == isSoftware && len(p.nodes) == 0 {
+			c.warn(p.at, "refer to it by run, or add host:", "the component %.80q is on no node", p.label)
+		}
+	}
+	for _, p := range c.parts {
+		for _, n := range p.requirements {
+			c.connect(p, n)
+		}
+	}
+}
+
+func (c *compiler) addGroup(p *part) {
+	size, text := 1, p.attribute("initialSize")
+	if n, err := strconv.Atoi(text); err != nil || n < 0 {
+		c.wrong(p.at, "write a number", "the initialSize of %.80q is %.80q", p.label, text)
+	} else {
+		size = n
+	}
+	if size > maxNodes {
+		c.refuse(rspec.TooBig, p.at, "make it smaller", "the tier %.80q has more than %d nodes", p.label, maxNodes)
+		return
+	}
+	c.link(p.at, p.label)
+	for i := 0; i < size && !c.failed; i++ {
+		c.addNode(p, fmt.Sprintf("%s-%d", p.label, i), i)
+		c.join(p.label, len(c.request.Nodes)-1)
+	}
+}
+
+// attribute returns an attribute as text, or its default.
+func (p *part) attribute(name string) string {
+	for _, f := range p.attributes {
+		if f.name == name {
+			return flat(f.value)
+		}
+	}
+	for _, a := range p.kind.attributes {
+		if a.name == name {
+			return a.value
+		}
+	}
+	return ""
+}
+
+func first(list ...string) string {
+	for _, s := range list {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func (c *compiler) addNode(p *part, name string, ordinal int) {
+	if len(c.request.Nodes) >= maxNodes {
+		c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the blueprint has more than %d nodes", maxNodes)
+		return
+	}
+	n := generate.Node{ClientID: c.name(p.at, name), ComponentID: p.urn}
+	n.HardwareType = first(p.attribute("hardware_type"), p.kind.hardwareType)
+	n.Origin = generate.Origin{ID: p.label, Ordinal: ordinal}
+	n.Origin.Features = features("", slices.DeleteFunc(slices.Clone(p.attributes), func(f field) bool {
+		return slices.ContainsFunc(p.kind.attributes, func(a attribute) bool { return a.name == f.name }) || f.name == "sliver_type" || f.name == "image"
+	}))
+	if ordinal > 0 {
+		before := &c.request.Nodes[len(c.request.Nodes)-1]
+		n.SliverType, n.DiskImage, n.Require, n.Comments = before.SliverType, before.DiskImage, before.Require, before.Comments
+	} else {
+		c.choose(p, &n)
+	}
+	if c.elements += len(n.Require) + len(n.Origin.Features) + len(n.Comments) + 3; c.elements > maxElements {
+		c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the request would have more than %d elements", maxElements)
+	}
+	for _, f := range n.Origin.Features {
+		c.spend(p.at, len(f.Value))
+	}
+	p.nodes = append(p.nodes, len(c.request.Nodes))
+	c.request.Nodes = append(c.request.Nodes, n)
+}
+
+func (c *compiler) choose(p *part, n *generate.Node) {
+	w := generate.Want{SliverType: first(p.attribute("sliver_type"), p.kind.sliverType)}
+	if image := first(p.attribute("image"), p.kind.image); image != "" {
+		w.Images = []string{image}
+	}
+	if c.country != "" {
+		w.Require = append(w.Require, match.Constraint{Feature: "location.country", Op: match.Equal, Value: c.country})
+	}
+	for _, r := range p.requirements {
+		v := r.get(r.kind.defaultName)
+		if r.kind.effect != byMatch {
+			continue
+		}
+		if v == nil || v.kind != yaml.ScalarNode {
+			c.wrong(r.at, "give "+r.kind.defaultName, "the requirement %.80q has no value", r.kind.name)
+			continue
+		}
+		k := match.Constraint{Feature: r.kind.feature, Op: r.kind.op, Value: flat(v)}
+		if strings.HasSuffix(k.Feature, ".size") {
+			k.Value = strings.ToUpper(k.Value)
+		}
+		w.Require = append(w.Require, k)
+		if _, err := match.New(w.Require, nil); err != nil || len(w.Require) > match.MaxConstraints {
+			c.wrong(v, "correct the value", "the requirement %.80q: %.300v", r.kind.name, err)
+			return
+		}
+	}
+	choice := generate.Choose(c.o.Site, w)
+	n.SliverType, n.DiskImage, n.Require, n.Comments = choice.SliverType, choice.DiskImage, choice.Require, choice.Comments
+}
+
+func (c *compiler) link(at *value, name string) {
+	if _, exists := c.links[name]; !exists {
+		c.links[name] = len(c.request.Links)
+		c.request.Links = append(c.request.Links, generate.Link{ClientID: c.name(at, name), LAN: true, Origin: generate.Origin{ID: name}})
+	}
+}
+
+// join gives a node an interface on a link, once.
+func (c *compiler) join(link string, node int) {
+	n := &c.request.Nodes[node]
+	if key := [2]string{link, n.ClientID}; !c.joined[key] {
+		c.joined[key] = true
+		i := generate.Interface{ClientID: fmt.Sprintf("%s:%d", n.ClientID, len(n.Interfaces))}
+		n.Interfaces = append(n.Interfaces, i)
+		l := &c.request.Links[c.links[link]]
+		l.Interfaces = append(l.Interfaces, i.ClientID)
+	}
+}
+
+// nodesOf returns the nodes of a part; those of software are the nodes that run it.
+func (c *compiler) nodesOf(p *part) []int {
+	if p.isPlaced || p.kind.form != isSoftware {
+		return p.nodes
+	}
+	p.isPlaced = true
+	seen := map[int]bool{}
+	add := func(from *part) {
+		for _, n := range c.nodesOf(from) {
+			if !seen[n] {
+				seen[n] = true
+				p.nodes = append(p.nodes, n)
+			}
+		}
+	}
+	for _, n := range p.pointing {
+		if n.kind.effect == bySetup {
+			add(n.source)
+		}
+	}
+	for _, n := range p.requirements {
+		if n.kind.host {
+			for _, t := range n.targets {
+				add(t)
+			}
+		}
+	}
+	return p.nodes
+}
+
+// connect puts the nodes of a relation on a common link.
+func (c *compiler) connect(p *part, n *need) {
+	if n.kind.effect != byRelation || n.kind.host {
+		return
+	}
+	for _, t := range n.targets {
+		if len(p.nodes) == 0 || len(t.nodes) == 0 && t.kind.form != isNetwork {
+			continue
+		}
+		link := t.label + "-net"
+		switch {
+		case p.kind.form == isGroup && t.kind.form != isNetwork:
+			link = p.label
+		case t.kind.form == isGroup, t.kind.form == isNetwork:
+			link = t.label
+		default:
+			c.link(t.at, link)
+		}
+		if c.elements += len(p.nodes) + len(t.nodes); c.elements > maxElements {
+			c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the request would have more than %d elements", maxElements)
+			return
+		}
+		for _, i := range slices.Concat(t.nodes, p.nodes) {
+			c.join(link, i)
+		}
+	}
+}
