@@ -59,7 +59,7 @@ const allowedImports = `
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/generate                   inventory rspec/match schemas
 5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
-5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match go.yaml.in/yaml/v3
+5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"errors"
+	"time"
 
 	"patchbay/am"
 	"patchbay/am/store"
@@ -28,7 +29,7 @@ func Undefine(v *store.View, cs *store.ChangeSet, slice urn.URN) error {
 		return nil
 	}
 	rec.Serial++
-	rec.Definitions, rec.DefinedUntil = nil, am.Slice{}.DefinedUntil
+	rec.Definitions, rec.DefinedUntil = nil, time.Time{}
 	cs.PutSlice(rec)
 	return nil
 }

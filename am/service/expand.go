@@ -12,7 +12,7 @@ import (
 	"patchbay/rspec"
 )
 
-// Known is what a template may refer to.
+// Known has the names that a template may refer to.
 type Known struct {
 	Inventory *inventory.Inventory
 	// Earlier are the templates of the slice that were compiled before, in their order.

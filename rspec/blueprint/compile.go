@@ -19,14 +19,13 @@ const (
 	maxSteps      = 150 // of one node
 	maxExpanded   = 3 << 20
 	maxElements   = 50_000
-	maxStage      = 99
 	maxAllowed    = 100     // patterns of providers.allow
 	maxOrder      = 1 << 20 // comparisons of the order
 )
 
-// Options are what a compilation knows besides the document.
+// Options has the input of a compilation besides the document.
 type Options struct {
-	// Site is what the aggregate offers; nil if that is unknown.
+	// Site has the components, sliver types and images of the aggregate; nil if they are unknown.
 	Site *inventory.Inventory
 	// Library is nil for the standard one.
 	Library *Library

@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -132,15 +133,15 @@ func DescribeLibrary(text []byte, name string) (list []string) {
 		return nil
 	}
 	for _, t := range l.components[len(standard.components):] {
-		form := first(t.form, "abstract, without a form of its own")
-		s := fmt.Sprintf("component %s (%s): %s", t.name, form, first(t.description, "no description"))
+		form := cmp.Or(t.form, "abstract, without a form of its own")
+		s := fmt.Sprintf("component %s (%s): %s", t.name, form, cmp.Or(t.description, "no description"))
 		if t.extends != "" {
 			s += "; extends " + t.extends
 		}
 		list = append(list, s+"; offers "+yamlfile.Few(t.offers)+"; knows the requirements "+yamlfile.Few(t.requirements))
 	}
 	for _, t := range l.requirements[len(standard.requirements):] {
-		s := fmt.Sprintf("requirement %s (%s): %s", t.name, t.effect, first(t.description, "no description"))
+		s := fmt.Sprintf("requirement %s (%s): %s", t.name, t.effect, cmp.Or(t.description, "no description"))
 		if t.needs != "" {
 			s += "; fulfilled by components that offer " + t.needs
 		}
@@ -182,6 +183,10 @@ func (r *libraryReader) texts(n *yaml.Node, label string) (list []string) {
 	return list
 }
 
+func (r *libraryReader) isTrue(n *yaml.Node, label string) bool {
+	return yamlfile.Choice(&r.Reader, n, label, "true", "false") == "true"
+}
+
 func (r *libraryReader) component(n *yaml.Node) {
 	t := &componentType{line: n.Line}
 	keys := []string{"name", "extends", "description", "abstract", "form", "offers", "requirements", "attributes", "default_requirement", "sliver_type", "image", "hardware_type", "actions"}
@@ -194,7 +199,7 @@ func (r *libraryReader) component(n *yaml.Node) {
 		case "description":
 			t.description = r.Text(n, key)
 		case "abstract":
-			t.abstract = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+			t.abstract = r.isTrue(n, key)
 		case "form":
 			t.form = yamlfile.Choice(&r.Reader, n, key, isNode, isGroup, isSoftware, isNetwork)
 		case "offers":
@@ -334,9 +339,9 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 		case "attributes":
 			t.attributes = inherited(r.attributes(n), t.attributes)
 		case "environment":
-			t.environment = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+			t.environment = r.isTrue(n, key)
 		case "host":
-			t.host = yamlfile.Choice(&r.Reader, n, key, "true", "false") == "true"
+			t.host = r.isTrue(n, key)
 		case "actions":
 			t.actions = append(t.actions, r.actions(n)...)
 		}

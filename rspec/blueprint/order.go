@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 )
 
 // order gives each part its stage: after the stages of the components that it refers to.
@@ -50,8 +51,8 @@ func (c *compiler) stageOf(p *part, path []*part) int {
 			p.stage = max(p.stage, after)
 		}
 	}
-	if p.state = 2; p.stage > maxStage {
-		c.wrong(p.at, "shorten the chain of requirements", "the component %.80q comes after %d stages", p.label, maxStage)
+	if p.state = 2; p.stage > setup.MaxStage {
+		c.wrong(p.at, "shorten the chain of requirements", "the component %.80q comes after %d stages", p.label, setup.MaxStage)
 	}
 	return p.stage
 }

@@ -56,16 +56,19 @@ var isID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`).MatchString
 
 var isBlueprintText = regexp.MustCompile(`(?m)^[ \t]*(\{[ \t\r\n]*)?["']?components["']?[ \t]*:|[{,][ \t\r\n]*["']?components["']?[ \t]*:`).Match
 
+// IsPackage reports whether the data are a ZIP file.
+func IsPackage(data []byte) bool { return bytes.HasPrefix(data, []byte(zipSignature)) }
+
 // IsBlueprint reports whether the text is a ZIP package, or has the key components.
 func IsBlueprint(text []byte) bool {
-	return bytes.HasPrefix(text, []byte(zipSignature)) || isBlueprintText(text)
+	return IsPackage(text) || isBlueprintText(text)
 }
 
 // Parse reads a blueprint in YAML or JSON, or a ZIP package. It returns nil if an error is among
 // the problems.
 func Parse(text []byte) (*Document, []rspec.Problem) {
 	p := &parser{d: &Document{}}
-	if bytes.HasPrefix(text, []byte(zipSignature)) {
+	if IsPackage(text) {
 		text = p.unpack(text)
 	}
 	if len(text) > maxText {

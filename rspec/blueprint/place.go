@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -92,22 +93,13 @@ func (p *part) attribute(name string) string {
 	return ""
 }
 
-func first(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
-}
-
 func (c *compiler) addNode(p *part, name string, ordinal int) {
 	if len(c.request.Nodes) >= maxNodes {
 		c.refuse(rspec.TooBig, p.at, "make tiers smaller", "the blueprint has more than %d nodes", maxNodes)
 		return
 	}
 	n := generate.Node{ClientID: c.name(p.at, name), ComponentID: p.urn}
-	n.HardwareType = first(p.attribute("hardware_type"), p.kind.hardwareType)
+	n.HardwareType = cmp.Or(p.attribute("hardware_type"), p.kind.hardwareType)
 	n.Origin = generate.Origin{ID: p.label, Ordinal: ordinal}
 	n.Origin.Features = features("", slices.DeleteFunc(slices.Clone(p.attributes), func(f field) bool {
 		return slices.ContainsFunc(p.kind.attributes, func(a attribute) bool { return a.name == f.name }) || f.name == "sliver_type" || f.name == "image"
@@ -129,8 +121,8 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 }
 
 func (c *compiler) choose(p *part, n *generate.Node) {
-	w := generate.Want{SliverType: first(p.attribute("sliver_type"), p.kind.sliverType)}
-	if image := first(p.attribute("image"), p.kind.image); image != "" {
+	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
+	if image := cmp.Or(p.attribute("image"), p.kind.image); image != "" {
 		w.Images = []string{image}
 	}
 	if c.country != "" {

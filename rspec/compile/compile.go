@@ -23,13 +23,13 @@ const (
 // MaxSource is the maximum size of a source in bytes.
 const MaxSource = 1 << 20
 
-// Options are what a compilation knows besides the source. The zero value is useful.
+// Options has the input of a compilation besides the source. The zero value is useful.
 type Options struct {
 	// Language is RADL or Blueprint; empty for the language that the text seems to have.
 	Language string
 	// Parameters replace @input.NAME@ in RADL.
 	Parameters map[string]string
-	// Site is what the aggregate offers; nil if that is unknown.
+	// Site has the components, sliver types and images of the aggregate; nil if they are unknown.
 	Site *inventory.Inventory
 	// Earlier are sources that were compiled for the slice before, in their order. They define
 	// what the source refers to.

@@ -10,7 +10,7 @@ import (
 	"patchbay/rspec/match"
 )
 
-// Want is what a node of the source requests of its sliver type and image.
+// Want has the requirements of a node for its sliver type and image.
 type Want struct {
 	// SliverType is the type that the source names; empty for any.
 	SliverType string

@@ -21,9 +21,9 @@ const (
 	maxID       = 200     // bytes of the name of a system or network
 )
 
-// Options are what a compilation knows besides the document. The zero value is useful.
+// Options has the input of a compilation besides the document. The zero value is useful.
 type Options struct {
-	// Site is what the aggregate offers; nil if that is unknown.
+	// Site has the components, sliver types and images of the aggregate; nil if they are unknown.
 	Site *inventory.Inventory
 	// Earlier are the documents that were compiled for the slice before, in their order.
 	Earlier []*Document

@@ -20,7 +20,7 @@ type system struct {
 	manager string
 	// site is nil for another aggregate, and if it is unknown.
 	site *inventory.Inventory
-	// node is what all its nodes share.
+	// node has the fields that all its nodes share.
 	node       generate.Node
 	comments   []string // of the first node, about all
 	interfaces []netInterface

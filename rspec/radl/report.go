@@ -1,7 +1,6 @@
 package radl
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,10 +43,7 @@ func (r *report) failed() bool { return len(r.mistakes) > 0 }
 
 // problems returns all problems by their places.
 func (r *report) problems() []rspec.Problem {
-	all := slices.Concat(r.mistakes, r.warnings)
-	slices.SortStableFunc(all, func(a, b rspec.Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	all := rspec.ByLine(slices.Concat(r.mistakes, r.warnings))
 	if r.more > 0 {
 		all = append(all, rspec.Problem{Msg: fmt.Sprintf("and %d more problems", r.more)})
 	}

@@ -38,7 +38,7 @@ type Host struct {
 	Variables map[string]any
 }
 
-// Playbooks is what the playbooks of a request need besides their own files.
+// Playbooks has the files that all playbooks of a request share.
 type Playbooks struct {
 	inventory []byte            // in JSON, compressed
 	names     map[string]string // by client_id

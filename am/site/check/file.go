@@ -16,6 +16,7 @@ import (
 	"patchbay/am/site"
 	"patchbay/credentials/cert"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/blueprint"
 	"patchbay/rspec/compile"
 )
 
@@ -92,7 +93,7 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
-	case bytes.HasPrefix(text, []byte("PK\x03\x04")): // the package of a blueprint
+	case blueprint.IsPackage(text):
 		k.source(ctx, name, text)
 	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
 		k.source(ctx, name, text)
