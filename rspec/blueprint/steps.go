@@ -258,8 +258,14 @@ func (c *compiler) contentOf(p *part) *content {
 		c.wrong(p.at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
 		return nil
 	}
-	body, err := readFile(c.o.Files, name, maxUnpacked)
+	limit := int64(maxInline) // a package may contain more than the memory holds
+	if c.o.ContentDir != "" {
+		limit = maxUnpacked
+	}
+	body, err := readFile(c.o.Files, name, limit)
 	switch {
+	case errors.Is(err, errTooLarge) && c.o.ContentDir == "":
+		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInline)
 	case errors.Is(err, errTooLarge):
 		c.refuse(rspec.TooBig, p.at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
 	case err != nil:
@@ -276,14 +282,19 @@ func (c *compiler) contentOf(p *part) *content {
 	return c.contents[name]
 }
 
+// sizeOf returns the size that a file states, or 0 if it states none.
+func sizeOf(files fs.FS, name string) int64 {
+	i, err := fs.Stat(files, name)
+	if err != nil {
+		return 0
+	}
+	return i.Size()
+}
+
 // publish writes a large file into the folder of the content URL.
 func (c *compiler) publish(p *part, name string, body []byte) *content {
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
-	if c.o.ContentDir == "" || c.o.ContentURL == "" {
-		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, len(body), maxInline)
-		return nil
-	}
 	if err := os.WriteFile(filepath.Join(c.o.ContentDir, digest), body, 0o644); err != nil {
 		c.wrong(p.at, "create the folder", "the file %.80q cannot be published: %v", name, err)
 		return nil
