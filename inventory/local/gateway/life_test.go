@@ -139,11 +139,17 @@ func TestSetEndpointReplacesListeners(t *testing.T) {
 	p := s.client(k)
 	p.addKnownHost("n1", m.port, m.host, "\tUser alice")
 	open := p.running("n1", talks)
-	second := listen(t)
-	if err := s.manager.SetEndpoint(m.endpoint, second, nil); err != nil {
+	first, err := net.Listen("tcp", "127.0.0.77:0") // no other test takes a port of this address
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := net.Dial("tcp", m.public.Addr().String()); err == nil {
+	second := listen(t)
+	for _, l := range []net.Listener{first, second} {
+		if err := s.manager.SetEndpoint(m.endpoint, l, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := net.Dial("tcp", first.Addr().String()); err == nil {
 		t.Error("the old port is open")
 	}
 	q := s.client(k)
