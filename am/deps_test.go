@@ -58,7 +58,7 @@ const allowedImports = `
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
 4  rspec/generate                   inventory rspec/match schemas
-5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
+5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
@@ -79,7 +79,7 @@ const allowedImports = `
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc
-8  am/experiment                     am am/client am/urn rspec rspec/draw schemas/xmltree
+8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl schemas/xmltree go.yaml.in/yaml/v3
 8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys

@@ -19,8 +19,8 @@ type Node struct {
 	Sliver string
 	// Component is the name of its component; "" if the manifest has none.
 	Component string
-	// Addresses are the addresses of its interfaces, each as "LINK ADDRESS".
-	Addresses []string
+	// Addresses are the addresses of its interfaces.
+	Addresses []Address
 	// Login is the zero value if the manifest has no login that is safe to use.
 	Login Login
 	// Gateway is the SSH gateway in front of Login; the zero value for none.
@@ -30,11 +30,18 @@ type Node struct {
 	Unsafe string
 }
 
+// Address is an address on a link, both as the manifest writes them.
+type Address struct {
+	Link    string `json:"link"`
+	Address string `json:"address"`
+}
+
 // Login is an account at an SSH server. Its fields have only letters, digits and
 // characters without a special meaning to OpenSSH or a shell.
 type Login struct {
-	User, Host string
-	Port       int
+	User string `json:"user"`
+	Host string `json:"host"`
+	Port int    `json:"port"`
 }
 
 // Exists reports whether there is a login.
@@ -65,7 +72,7 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 				continue
 			}
 			for _, a := range p.Nodes[e.Node].Interfaces[e.Interface].Addresses {
-				nodes[e.Node].Addresses = append(nodes[e.Node].Addresses, l.Name+" "+a)
+				nodes[e.Node].Addresses = append(nodes[e.Node].Addresses, Address{l.Name, a})
 			}
 		}
 	}

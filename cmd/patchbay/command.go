@@ -83,6 +83,7 @@ func commands() []command {
 		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
 		{"status", "Show your experiments", statusLong, &statusOptions{}},
 		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
+		{"export [SLICE]", "Describe the nodes of an experiment for other programs", exportLong, &exportOptions{}},
 		{"down [SLICE …]", "Delete the nodes of an experiment", downLong, &downOptions{}},
 		{"init DIR", "Create a site in a new folder", initLong, &initOptions{}},
 		{"serve", "Serve a site", serveLong, &serveOptions{}},

@@ -52,6 +52,10 @@ var helps = map[string]commandHelp{
 	"extend": {"experimenter", `  patchbay extend 2h
   patchbay extend robots 3d
   patchbay extend robots 2026-12-24T18:00:00Z`},
+	"export": {"experimenter", `  patchbay export
+  patchbay export robots --format ansible -o hosts.yml
+  patchbay export robots --format ssh-config -o robots.conf
+  patchbay export robots --format radl`},
 	"down": {"experimenter", `  patchbay down          # the experiments that "patchbay status" shows
   patchbay down robots   # only this one
   patchbay down --all    # also the site that "patchbay up" created`},

@@ -35,7 +35,7 @@ var argumentWords = map[string]completer{
 	"slices": (*completion).siteSlices, "slivers": (*completion).siteSlices, "tasks": (*completion).siteSlices, "journal": (*completion).siteSlices,
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
-	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "status": someOf(),
+	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "export": (*completion).ownedSlices, "status": someOf(),
 	"guide": someOf(guideTopics()...), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
@@ -50,7 +50,7 @@ var flagWords = map[string]completer{
 	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
 	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
-	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"),
+	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "format": someOf(exportFormats...),
 }
 
 func complete(cmd *cobra.Command, o options) {

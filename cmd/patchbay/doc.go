@@ -7,6 +7,7 @@
 //	ssh        log in to a node of it
 //	status     show the user's experiments
 //	extend     keep an experiment for longer
+//	export     describe the nodes of an experiment for Ansible, OpenSSH and others
 //	down       delete the nodes of an experiment
 //	call       call an aggregate manager, this one or any other
 //	demo       run a whole experiment, as a demonstration

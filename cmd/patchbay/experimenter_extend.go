@@ -102,15 +102,8 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer s.close()
-	if o.slice == "" {
-		have := s.withNodes(ctx, true)
-		if len(have) == 0 {
-			return fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example"))
-		}
-		if len(have) > 1 {
-			return fmt.Errorf("several slices could be meant; name one of: %s", strings.Join(have, ", "))
-		}
-		o.slice = have[0]
+	if o.slice, err = s.sliceOr(ctx, o.slice); err != nil {
+		return err
 	}
 	x, err := s.openSlice(o.slice, 0, false)
 	if err != nil {

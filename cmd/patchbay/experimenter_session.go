@@ -26,7 +26,7 @@ import (
 	"patchbay/inventory"
 )
 
-// experimenterFlags are shared by up, ssh, status, extend and down.
+// experimenterFlags are shared by up, ssh, status, extend, export and down.
 type experimenterFlags struct {
 	site          siteFlag
 	URL, CA, User string
@@ -228,6 +228,21 @@ type slice struct {
 	owner   string // URN of the user, "" if unknown
 }
 
+// sliceOr returns the given name, or else the only slice with nodes.
+func (s *session) sliceOr(ctx context.Context, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	switch have := s.withNodes(ctx, true); len(have) {
+	case 0:
+		return "", fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example"))
+	case 1:
+		return have[0], nil
+	default:
+		return "", fmt.Errorf("several slices could be meant; name one of: %s", strings.Join(have, ", "))
+	}
+}
+
 func (s *session) sliceFile(name, suffix string) string {
 	return filepath.Join(s.dir, "slices", name+suffix)
 }
@@ -362,14 +377,18 @@ func (s *session) writeSSH() error {
 	if err := s.pruneKnownHosts(all); err != nil {
 		return err
 	}
+	if err := s.sshFiles().Check(); err != nil {
+		return err
+	}
+	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, s.sshFiles()), 0o600)
+}
+
+func (s *session) sshFiles() experiment.SSHFiles {
 	files := experiment.SSHFiles{Identity: s.file("id_ed25519"), KnownHosts: s.file("known_hosts")}
 	if !exists(files.Identity) { // the user may have a key elsewhere
 		files.Identity = ""
 	}
-	if err := files.Check(); err != nil {
-		return err
-	}
-	return site.ReplaceFile(s.file("ssh_config"), experiment.SSHConfig(all, files), 0o600)
+	return files
 }
 
 // pruneKnownHosts removes the host keys of nodes that no longer exist. It replaces a

@@ -349,6 +349,15 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	return experiment.Hosts(name, m.Nodes), m.Expires, nil
 }
 
+// addressesOf returns the addresses of a node, each with its link.
+func addressesOf(h experiment.Host) string {
+	var list []string
+	for _, a := range h.Addresses {
+		list = append(list, a.Link+" "+a.Address)
+	}
+	return strings.Join(list, ", ")
+}
+
 // isSimulated reports whether a node is simulated and so has no login. It returns false if
 // this user cannot read the site's inventory.
 func (s *session) isSimulated(h experiment.Host) bool {
@@ -383,7 +392,7 @@ func (x *slice) show(list []client.Sliver) error {
 		if first == "" && h.Login.Exists() && !s.isSimulated(h) {
 			first = sshName(h)
 		}
-		t.row(h.Name, login, strings.Join(h.Addresses, ", "), untilOf(list, h))
+		t.row(h.Name, login, addressesOf(h), untilOf(list, h))
 	}
 	if err := t.flush("The slice has no nodes."); err != nil {
 		return err

@@ -1,0 +1,241 @@
+package radl
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"patchbay/rspec"
+	"patchbay/schemas"
+	"patchbay/schemas/xmltree"
+)
+
+// FromManifest describes what a manifest has: a system with one node for each sliver of a node, a
+// network for each link, and the ansible sentences of the source without their secrets. Values that
+// RADL cannot express are left out. Recipes are not described.
+func FromManifest(text []byte) (*Document, error) {
+	var root *xmltree.Element
+	err := xmltree.Parse(text, xmltree.Limits{}, func(d *xmltree.Doc) error {
+		root = d.Root
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := manifest{d: &Document{}, networks: map[string]string{}, nodes: map[string]string{}, public: map[string]bool{}, used: map[string]bool{}}
+	m.addAnsibles(root)
+	links := childrenOf(root, schemas.Namespace, "link")
+	for _, l := range links {
+		id := m.newID(attr(l, "client_id"), "network")
+		m.d.Networks = append(m.d.Networks, Block{ID: id})
+		for _, ref := range childrenOf(l, schemas.Namespace, "interface_ref") {
+			m.networks[attr(ref, "client_id")] = id
+		}
+	}
+	clear(m.used) // a system may have the name of a network
+	for _, n := range childrenOf(root, schemas.Namespace, "node") {
+		if attr(n, "sliver_id") != "" {
+			m.addNode(n)
+		}
+	}
+	for i, l := range links {
+		m.fillNetwork(&m.d.Networks[i], l)
+	}
+	return m.d, nil
+}
+
+// manifest is a manifest that is converted to d.
+type manifest struct {
+	d *Document
+	// networks has the network of each interface, and nodes the system of each node, by client_id.
+	networks, nodes map[string]string
+	// public has the networks with public addresses.
+	public map[string]bool
+	// used has the names of networks, later of systems.
+	used map[string]bool
+}
+
+func childrenOf(e *xmltree.Element, space, local string) (list []*xmltree.Element) {
+	for _, c := range e.Elements() {
+		if c.Space == space && c.Local == local {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// childAttr returns an attribute of the first such child; empty if there is none.
+func childAttr(e *xmltree.Element, space, local, name string) string {
+	if list := childrenOf(e, space, local); len(list) > 0 {
+		return attr(list[0], name)
+	}
+	return ""
+}
+
+func attr(e *xmltree.Element, name string) string {
+	v, _ := e.Attr("", name)
+	return v
+}
+
+// newID returns an unused name that is similar to the given one and valid in RADL.
+func (m *manifest) newID(name, class string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < 0x80 && (isLetter(byte(r)) || isDigit(byte(r)) || strings.ContainsRune("_.-", r)) {
+			return r
+		}
+		return '-'
+	}, name[:min(len(name), maxID-10)])
+	if !isID(name) {
+		name = class + "-" + name
+	}
+	id := name
+	for i := 2; m.used[id]; i++ {
+		id = fmt.Sprintf("%s-%d", name, i)
+	}
+	m.used[id] = true
+	return id
+}
+
+func isID(name string) bool {
+	t := newLexer([]byte(name)).next()
+	return t.kind == wordToken && t.text == name && len(name) <= maxID && !slices.Contains(sentences, name)
+}
+
+// addAnsibles adds the ansible sentences, whose features a request carries as ansible.ID.NAME.
+func (m *manifest) addAnsibles(root *xmltree.Element) {
+	var blocks []*Block
+	byID := map[string]*Block{}
+	for _, f := range originFeatures(root) {
+		name, ok := strings.CutPrefix(f[0], "ansible.")
+		id, name, hasName := strings.Cut(name, ".")
+		if !ok || !hasName || !isID(id) {
+			continue
+		}
+		if byID[id] == nil {
+			byID[id] = &Block{ID: id}
+			blocks = append(blocks, byID[id])
+		}
+		byID[id].add(ansibleRules, name, f[1])
+	}
+	for _, b := range blocks {
+		if b.text("host") != "" && b.text("credentials.username") != "" {
+			b.Features = append(b.Features, Feature{Name: "credentials.password", Op: Equal, Value: Value{Kind: Text}})
+			m.d.Ansibles = append(m.d.Ansibles, *b)
+		}
+	}
+}
+
+// originFeatures returns names and values of the features that were carried from the source.
+func originFeatures(e *xmltree.Element) (list [][2]string) {
+	for _, f := range childrenOf(e, schemas.Origin, "feature") {
+		list = append(list, [2]string{attr(f, "name"), attr(f, "value")})
+	}
+	return list
+}
+
+// maxExported limits the features of a sentence, since an aggregate may send any number.
+const maxExported = 500
+
+// add adds a feature, unless it has no value, b has it already, or RADL does not allow it.
+func (b *Block) add(rules map[string]featureRule, name, value string) {
+	f := Feature{Name: name, Op: Equal, Value: Value{Kind: Text, Text: value}}
+	switch rules[ruleName(name)].kind {
+	case count, size, real:
+		f.Value = typed(value)
+	}
+	_, has := b.find(name)
+	isLine := isWord(strings.ReplaceAll(value, " ", "_")) && !strings.HasSuffix(value, `\`) && !strings.Contains(value, parameterBegin)
+	if has || !isLine || !isFeatureName(name) || len(b.Features) == maxExported {
+		return
+	}
+	var p parser
+	if _, ok := p.checkFeature(&f, rules); ok {
+		b.Features = append(b.Features, f)
+	}
+}
+
+// addNode adds the system of a node, and deploys it.
+func (m *manifest) addNode(n *xmltree.Element) {
+	b := Block{ID: m.newID(attr(n, "client_id"), "system")}
+	m.nodes[attr(n, "client_id")] = b.ID
+	set := func(name, value string) { b.add(systemRules, name, value) }
+	set("instance_id", attr(n, "sliver_id"))
+	if list := childrenOf(n, schemas.Namespace, "sliver_type"); len(list) > 0 {
+		set("instance_type", attr(list[0], "name"))
+		set(imageURL, childAttr(list[0], schemas.Namespace, "disk_image", "name"))
+		set(imageURL, childAttr(list[0], schemas.Namespace, "disk_image", "url"))
+	}
+	carry := func(name, value string) {
+		isNumbered := indexed.MatchString(name) && !strings.HasPrefix(name, "disk.0.") // numbers must have no gaps
+		isUnknown := name == "ansible_host" && !slices.ContainsFunc(m.d.Ansibles, func(a Block) bool { return a.ID == value })
+		if !isNumbered && !isUnknown {
+			set(name, value)
+		}
+	}
+	for _, g := range childrenOf(n, schemas.Match, "granted") {
+		carry(attr(g, "feature"), attr(g, "value"))
+	}
+	if list := childrenOf(n, schemas.Namespace, "services"); len(list) > 0 {
+		set(credentials+"username", childAttr(list[0], schemas.Namespace, "login", "username"))
+	}
+	if len(childrenOf(n, schemas.Net, "nat")) > 0 {
+		set("nat_instance", "yes")
+	}
+	i := 0
+	for _, in := range childrenOf(n, schemas.Namespace, "interface") {
+		network := m.networks[attr(in, "client_id")]
+		if network == "" {
+			continue
+		}
+		prefix := "net_interface." + strconv.Itoa(i) + "."
+		set(prefix+"connection", network)
+		for _, ip := range childrenOf(in, schemas.Namespace, "ip") {
+			if a, err := netip.ParseAddr(attr(ip, "address")); err == nil && isHost(a) {
+				name := "ip"
+				if a.Is6() {
+					name = "ipv6"
+				}
+				set(prefix+name, a.String())
+			}
+		}
+		for _, dns := range childrenOf(in, schemas.Net, "dns") {
+			if name := attr(dns, "name"); rspec.IsDNSName(name) {
+				set(prefix+"dns_name", name)
+			}
+		}
+		m.public[network] = m.public[network] || len(childrenOf(in, schemas.Net, "public")) > 0
+		i++
+	}
+	for _, f := range originFeatures(n) {
+		carry(f[0], f[1])
+	}
+	m.d.Systems = append(m.d.Systems, b)
+	m.d.Deploys = append(m.d.Deploys, Deploy{System: b.ID, Count: 1})
+}
+
+// fillNetwork adds the features of the network of a link.
+func (m *manifest) fillNetwork(b *Block, l *xmltree.Element) {
+	set := func(name, value string) { b.add(networkRules, name, value) }
+	if m.public[b.ID] {
+		set("outbound", "yes")
+	}
+	if p, err := netip.ParsePrefix(childAttr(l, schemas.Net, "cidr", "range")); err == nil {
+		set("cidr", p.String())
+	}
+	if ports := childAttr(l, schemas.Net, "outports", "ports"); rspec.CheckPorts(ports) == nil {
+		set("outports", ports)
+	}
+	if r := childrenOf(l, schemas.Net, "route"); len(r) > 0 && m.nodes[attr(r[0], "via")] != "" {
+		if to, err := netip.ParsePrefix(attr(r[0], "to")); err == nil {
+			set("router", to.String()+","+m.nodes[attr(r[0], "via")])
+		}
+	}
+	if p := childrenOf(l, schemas.Net, "proxy"); len(p) > 0 && isWord(attr(p[0], "user")) && isWord(attr(p[0], "host")) {
+		set("proxy_host", attr(p[0], "user")+"@"+attr(p[0], "host")+":"+attr(p[0], "port"))
+	}
+	for _, f := range originFeatures(l) {
+		set(f[0], f[1])
+	}
+}
