@@ -132,7 +132,7 @@ func (c *compiler) runsRecipes() bool {
 // rolesStep returns the step that installs all roles on a node.
 func (c *compiler) rolesStep(site *inventory.Inventory) generate.Step {
 	var text strings.Builder
-	text.WriteString("set -e\n")
+	text.WriteString("set -e\nexport HOME=/root\n") // else the user's ~/.ansible would be root's
 	for _, r := range c.roles {
 		url := catalogue(site, r)
 		kind, folder, options := "role", rolesFolder, ""

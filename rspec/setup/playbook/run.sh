@@ -3,6 +3,7 @@
 set -eu
 own=$PWD/.patchbay
 export LC_ALL=C.UTF-8
+[ "$(id -u)" != 0 ] || export HOME=/root # else the user's ~/.ansible would be root's
 if [ -n "$version" ]; then
 	programs=$HOME/.ansible-core-$version
 	[ -x "$programs/bin/ansible-playbook" ] || {
