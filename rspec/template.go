@@ -122,6 +122,20 @@ func (p *requestParser) templateOf(e *xmltree.Element) *Template {
 	return t
 }
 
+// RemovePlaces removes lines and columns, because the experimenter has not seen an expanded request.
+// Only the caller of ParseRequest may call it, before others use the request.
+func (r *Request) RemovePlaces() {
+	for i := range r.Nodes {
+		r.Nodes[i].Line, r.Nodes[i].Column = 0, 0
+	}
+	for i := range r.Links {
+		r.Links[i].Line, r.Links[i].Column = 0, 0
+	}
+	for i := range r.Notices {
+		r.Notices[i].Line, r.Notices[i].Column = 0, 0
+	}
+}
+
 // Expand returns the request with the content of results beside its Templates, one for each. The
 // templates get the attribute expanded. If the Source of a result differs from that of the
 // template, it replaces it, and the parameters are removed. All other bytes are unchanged, except

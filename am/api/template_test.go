@@ -115,6 +115,10 @@ func TestTemplates(t *testing.T) {
 			alice Allocate s1 $other -> 'nothing is reserved: the request has no nodes'
 			alice Delete s1 -> SEARCHFAILED
 		`, []string{"both", request(other, source(thisManager, "system a ()\ndeploy a 1\n")), "other", request(other)}},
+		{"a node that does not fit has a name, and no line of the compiled request", `
+			alice owns s1 48h
+			alice Allocate s1 $large -> TOOBIG 'node "big-0": no' 0*'line '
+		`, []string{"large", radlRequest("system big (cpu.count >= 4000)\ndeploy big 1\n")}},
 		{"definitions go with the slice", `
 			alice owns s1 48h
 			alice Allocate s1 $define

@@ -85,6 +85,7 @@ func (s *Service) expand(ctx context.Context, r *reservation) error {
 	if err != nil {
 		return relabel(err, func(rspec.Problem) string { return "the compiled templates" })
 	}
+	expanded.RemovePlaces()
 	r.request = expanded
 	return nil
 }

@@ -114,6 +114,14 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	return h, nil
 }
 
+// lineOf begins a message; a line is 0 in an expanded request.
+func lineOf(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", line)
+}
+
 // checkClientIDs returns an Exists error if the slice uses a client_id of the request already. In
 // a manifest of the slice, clients could not distinguish the two parts. Only a link may join the one
 // with its client_id; if there is none, the error is SearchFailed.
@@ -124,7 +132,7 @@ func (h *sliceContent) checkClientIDs(c clientIDs) error {
 			if x.Kind == "link" && h.links[x.ClientID] {
 				more = `; to add only new interfaces to it, write net:join="true"`
 			}
-			return am.Errorf(am.Exists, "line %d: %s %.40q is in the slice already (%s); Delete %s first, or use another client_id%s", x.Line, x.Kind, x.ClientID, u, deleteHints[x.Kind], more).About(u)
+			return am.Errorf(am.Exists, "%s%s %.40q is in the slice already (%s); Delete %s first, or use another client_id%s", lineOf(x.Line), x.Kind, x.ClientID, u, deleteHints[x.Kind], more).About(u)
 		}
 	}
 	for _, x := range c.list {
@@ -133,7 +141,7 @@ func (h *sliceContent) checkClientIDs(c clientIDs) error {
 			if similar := suggest.Word(x.ClientID, slices.Sorted(maps.Keys(h.links))); similar != "" {
 				hint = fmt.Sprintf("write the client_id %.40q, or ", similar)
 			}
-			return am.Errorf(am.SearchFailed, "line %d: link %.40q has net:join, but the slice has no link of that client_id; %sleave net:join out to make a new link", x.Line, x.ClientID, hint)
+			return am.Errorf(am.SearchFailed, "%slink %.40q has net:join, but the slice has no link of that client_id; %sleave net:join out to make a new link", lineOf(x.Line), x.ClientID, hint)
 		}
 	}
 	return nil
