@@ -3,6 +3,7 @@ package service
 import (
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"patchbay/am"
@@ -75,6 +76,28 @@ func TestMasterOfPlaybooks(t *testing.T) {
 	} {
 		if i := masterOf(tt.slivers, func(x *am.Sliver) bool { return x.ClientID != "windows" }); tt.slivers[i].ClientID != tt.want {
 			t.Errorf("%s: %s", tt.rule, tt.slivers[i].ClientID)
+		}
+	}
+}
+
+// TestMasterStays checks that a later request gets no other master while the first one lives.
+func TestMasterStays(t *testing.T) {
+	s := &Service{cfg: Config{Inventory: new(atomic.Pointer[inventory.Inventory])}}
+	s.cfg.Inventory.Store(&inventory.Inventory{})
+	master := playbookNode("first", "", "l")
+	master.IsMaster = true
+	for _, tt := range []struct {
+		rule string
+		live []am.Sliver
+		want bool // the new node is the master
+	}{
+		{"the first request", nil, true},
+		{"the master lives", []am.Sliver{playbookNode("other", "192.0.2.1", "l"), master}, false},
+		{"the master was deleted", []am.Sliver{playbookNode("other", "192.0.2.1", "l")}, true},
+	} {
+		added := []am.Sliver{playbookNode("new", "192.0.2.2", "l")}
+		if _, err := s.playbooks(&rspec.Request{}, []binder.Bound{{Node: &rspec.Node{}}}, tt.live, added); err != nil || added[0].IsMaster != tt.want {
+			t.Errorf("%s: new master %v, %v", tt.rule, added[0].IsMaster, err)
 		}
 	}
 }
