@@ -57,7 +57,7 @@ const allowedImports = `
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
 4  inventory/provider/providertest  am inventory/provider rspec/match github.com/google/uuid
 3  am/maintenance                   am/durable am/fileowner inventory/yamlfile inventory/nameset go.yaml.in/yaml/v3
-4  rspec/generate                   inventory rspec/match schemas
+4  rspec/generate                   inventory rspec rspec/match schemas
 5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
 6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl

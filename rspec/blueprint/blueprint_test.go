@@ -26,6 +26,9 @@ components:
   - {name: com.other.Server, extends: WarContainer, form: node}
 `
 
+const cache = `  - {name: cache, extends: server, attributes: {size: "1"}, actions: [{name: start the cache, script: "true"}]}
+`
+
 var files = fstest.MapFS{
 	"hello.war": {Data: []byte("war")}, "i.sh": {Data: []byte("#!/bin/sh\n")}, "a.tgz": {Data: []byte("tgz")}, "s.sql": {Data: []byte("echo schema\n")},
 	"key":       {Data: []byte("-----BEGIN RSA PRIVATE KEY-----\n")},
@@ -36,7 +39,7 @@ var files = fstest.MapFS{
 func compileText(t testing.TB, text string, o Options) (string, []rspec.Problem) {
 	t.Helper()
 	if o.Library == nil {
-		l, err := Standard().with([]byte(containers), "more.yaml")
+		l, err := Standard().with([]byte(containers+cache), "more.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,13 +102,15 @@ components:
 components:
   frontend: {type: server, requires: [{type: database, fulfillment: backend}, {run: {type: ShellScript, content: i.sh}}]}
   schema: {type: Schema, content: s.sql, requires: backend}
-`, `component backend: implied|node client_id="backend"|"load schema schema" language="sh" order="1"|"run script ShellScript-0" order="2"`, "database-0"},
+`, `component backend: implied|node client_id="backend"|name="load schema" language="sh" order="1"|"run script ShellScript-0" order="2"`, "database-0"},
 		{"H8 inference by reference", "components:\n  a: {type: server, requires: {loadbalancer: lb}}\n  lb: {tags: [x, y]}", `type loadbalancer|<origin:feature name="tags" value="x y"/>`, ""},
 		{"H12 no components", "components: []", "origin:source", "<node"},
 		{"nodespec", "components: {t: {type: tier, initialSize: 2, nodespec: {type: raw-pc, requires: {minRam: 1g}}}}", `sliver_type name="raw-pc"|value="1G"|client_id="t-1"`, ""},
 		{"a subnet", "components: {a: {type: server, requires: {subnet: net}}, net: {type: subnet}}", `<link client_id="net">|interface_ref client_id="a:0"`, "net-net"},
 		{"a component by URN", "components: {a: {type: server, requires: {database: 'urn:publicid:IDN+example.org+node+db1'}}}", `client_id="db1" component_id="urn:publicid:IDN+example.org+node+db1"`, ""},
 		{"a private key stays", "components: {a: {type: server, requires: {run: {type: ShellScript, content: key}}}}", `client_id="a"`, "setup:step"},
+		{"the name of a step does not repeat that of the component", "components: {cache: {type: cache}, database: {type: database}, db: {type: database}}", `name="start the cache"|name="install database"|name="install database db"`, "cache cache"},
+		{"attributes of the node are no variables", "components: {a: {type: cache, image: x, sliver_type: ''}}", `setup:parameter name="size"`, `parameter name="sliver_type"|parameter name="image"|parameter name="hardware_type"`},
 		{"unknown attributes and names", "name: x\ncomponents: {a: {type: server, color: red}}\nmore: 1", `origin:feature name="name" value="x"|name="color" value="red"|name="more" value="1"`, ""},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})
@@ -114,8 +119,10 @@ components:
 				t.Errorf("%s: the request lacks %s; %s\n%s", tt.rule, want, rspec.Lines(problems), got)
 			}
 		}
-		if tt.hasNot != "" && strings.Contains(got, tt.hasNot) {
-			t.Errorf("%s: the request has %s\n%s", tt.rule, tt.hasNot, got)
+		for _, not := range strings.Split(tt.hasNot, "|") {
+			if not != "" && strings.Contains(got, not) {
+				t.Errorf("%s: the request has %s\n%s", tt.rule, not, got)
+			}
 		}
 	}
 }
@@ -165,6 +172,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"aliases", "x: &a [1,1,1,1,1,1,1,1,1,1]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d]\n", "more than 20000 values"},
 		{"deep nesting", "components: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "more than 40 inside each other"},
 		{"long texts by aliases", "a: &a " + strings.Repeat("x", 30<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\ncomponents: []\n", "bytes of text"},
+		{"an image that is not allowed", "components: {a: {type: server, image: org.x.debian}}\nrequires: {providers: ['org.y.*']}", `providers.allow excludes the image "org.x.debian" of the component "a"`},
+		{"warnings do not hide mistakes", "components: [" + strings.Repeat("{type: ShellScript, content: i.sh}, ", 150) + "{type: server, requires: {run: {type: ShellScript, content: none.sh}}}]", `the file "none.sh" cannot be read`},
 		{"too many patterns", "components: []\nrequires: {providers: [" + strings.Repeat("a,", 101) + "]}", "allow has more than 100 patterns"},
 		{"a requirement that the type does not know", "components: {a: {type: database, requires: {loadbalancer: b}}}", "type database does not fit the component"},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},

@@ -101,11 +101,11 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 	}
 	c.request.Features = append(c.request.Features, features("", d.features)...)
 	for _, step := range []func(){c.declare, c.policies, c.infer, c.place, c.order, c.setUp, c.finish} {
-		if step(); c.failed {
-			return nil, rspec.ByLine(c.problems)
+		if step(); c.Failed() {
+			return nil, c.Problems()
 		}
 	}
-	return &c.request, rspec.ByLine(c.problems)
+	return &c.request, c.Problems()
 }
 
 // flat writes a value as one text.

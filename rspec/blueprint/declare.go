@@ -66,7 +66,7 @@ func (c *compiler) expandGroup(d *component) *component {
 	}
 	r := &parser{d: &Document{}}
 	spec := r.component(d.attributes[i].value, d.attributes[i].value, "")
-	c.problems, c.failed = append(c.problems, r.problems...), c.failed || r.failed
+	c.Add(r.Problems()...)
 	if spec == nil {
 		return d
 	}
@@ -95,7 +95,7 @@ func (n *need) get(name string) *value {
 
 // point finds the components that fulfill a requirement.
 func (c *compiler) point(n *need) {
-	if n.kind.effect != bySetup && n.kind.effect != byRelation || c.failed && len(c.problems) >= maxWrong {
+	if n.kind.effect != bySetup && n.kind.effect != byRelation || c.IsFull() {
 		return
 	}
 	f := n.get("fulfillment")
@@ -123,7 +123,7 @@ func (c *compiler) target(n *need, v *value) *part {
 	case v.kind == yaml.MappingNode:
 		r := &parser{d: &Document{}}
 		d := r.component(v, v, "")
-		c.problems, c.failed = append(c.problems, r.problems...), c.failed || r.failed
+		c.Add(r.Problems()...)
 		if d == nil {
 			return nil
 		}

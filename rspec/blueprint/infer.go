@@ -47,14 +47,14 @@ func (c *compiler) policies() {
 	}
 }
 
-// isAllowed reports whether providers.allow has a type. Types without a provider in their name
-// are always allowed.
-func (c *compiler) isAllowed(t *componentType) bool {
-	if c.allow == nil || t.abstract || !strings.ContainsAny(t.name, ".:") {
+// isAllowed reports whether providers.allow has the name of a type or an image. Names without a
+// provider, such as vm, are always allowed.
+func (c *compiler) isAllowed(name string) bool {
+	if c.allow == nil || !strings.ContainsAny(name, ".:") {
 		return true
 	}
 	return slices.ContainsFunc(c.allow, func(glob string) bool {
-		ok, _ := path.Match(glob, t.name)
+		ok, _ := path.Match(glob, name)
 		return ok
 	})
 }
@@ -79,7 +79,7 @@ func (c *compiler) infer() {
 			}
 			switch {
 			case !isCandidate:
-			case !c.isAllowed(t):
+			case !t.abstract && !c.isAllowed(t.name):
 				rejected = append(rejected, t.name)
 			case chosen == nil:
 				chosen = t

@@ -74,13 +74,13 @@ func Parse(text []byte) (*Document, []rspec.Problem) {
 	if len(text) > maxText {
 		p.refuse(rspec.TooBig, nil, "divide it", "the blueprint has more than %d bytes", maxText)
 	}
-	if !p.failed {
+	if !p.Failed() {
 		p.parse(text)
 	}
-	if p.failed {
+	if p.Failed() {
 		p.d = nil
 	}
-	return p.d, rspec.ByLine(p.problems)
+	return p.d, p.Problems()
 }
 
 type parser struct {
@@ -151,7 +151,7 @@ func (p *parser) parse(text []byte) {
 		return
 	}
 	root := p.read(document.Content[0], 0)
-	if p.failed {
+	if p.Failed() {
 		return
 	}
 	if root.kind != yaml.MappingNode {

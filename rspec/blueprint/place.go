@@ -44,7 +44,7 @@ func (c *compiler) place() {
 		case isGroup:
 			c.addGroup(p)
 		}
-		if c.failed {
+		if c.Failed() {
 			return
 		}
 	}
@@ -72,7 +72,7 @@ func (c *compiler) addGroup(p *part) {
 		return
 	}
 	c.link(p.at, p.label)
-	for i := 0; i < size && !c.failed; i++ {
+	for i := 0; i < size && !c.Failed(); i++ {
 		c.addNode(p, fmt.Sprintf("%s-%d", p.label, i), i)
 		c.join(p.label, len(c.request.Nodes)-1)
 	}
@@ -121,9 +121,11 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 }
 
 func (c *compiler) choose(p *part, n *generate.Node) {
-	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
+	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType), Allows: c.isAllowed}
 	if image := cmp.Or(p.attribute("image"), p.kind.image); image != "" {
-		w.Images = []string{image}
+		if w.Images = []string{image}; !strings.HasPrefix(image, "urn:") && !c.isAllowed(image) {
+			c.wrong(p.at, "choose another one, or allow it", "providers.allow excludes the image %.80q of the component %.80q", image, p.label)
+		}
 	}
 	if c.country != "" {
 		w.Require = append(w.Require, match.Constraint{Feature: "location.country", Op: match.Equal, Value: c.country})

@@ -54,7 +54,7 @@ func (c *compiler) spend(at *value, n int) {
 // addStep adds a step to a node.
 func (c *compiler) addStep(at *value, node int, s generate.Step) {
 	n := &c.request.Nodes[node]
-	if len(n.Steps) >= maxSteps && !c.failed {
+	if len(n.Steps) >= maxSteps && !c.Failed() {
 		c.refuse(rspec.TooBig, at, "put several scripts into one", "the node %.80q has more than %d steps", n.ClientID, maxSteps)
 	}
 	size := len(s.Body) + 100
@@ -63,11 +63,11 @@ func (c *compiler) addStep(at *value, node int, s generate.Step) {
 	}
 	for _, p := range s.Parameters {
 		size += len(p.Name) + len(p.Value)
-		if len(p.Value) > maxInline/2 && !c.failed {
+		if len(p.Value) > maxInline/2 && !c.Failed() {
 			c.refuse(rspec.TooBig, at, "shorten it", "the attribute %.80q has more than %d bytes", p.Name, maxInline/2)
 		}
 	}
-	if c.spend(at, size); !c.failed {
+	if c.spend(at, size); !c.Failed() {
 		n.Steps = append(n.Steps, s)
 	}
 }
@@ -81,7 +81,7 @@ func (c *compiler) setUp() {
 		for _, n := range p.requirements {
 			for _, t := range n.targets {
 				switch {
-				case c.failed:
+				case c.Failed():
 					return
 				case n.kind.effect == bySetup && t.kind.form == isSoftware:
 					c.act(t, p, p.nodes)
@@ -95,20 +95,31 @@ func (c *compiler) setUp() {
 				c.dns(p, n)
 			}
 		}
-		if c.failed {
+		if c.Failed() {
 			return
 		}
 	}
 }
 
+// notVariables are the attributes that describe the node itself.
+var notVariables = []string{"content", "nodespec", "sliver_type", "image", "hardware_type"}
+
 // variables returns the attributes of a type as parameters.
 func variables(known []attribute, get func(name string) string) (list []generate.Feature) {
 	for _, a := range known {
-		if a.name != "content" && a.name != "nodespec" {
+		if !slices.Contains(notVariables, a.name) {
 			list = append(list, generate.Feature{Name: a.name, Value: get(a.name)})
 		}
 	}
 	return list
+}
+
+// stepName returns a name such as "install database db". It does not repeat the name of the component.
+func stepName(a action, p *part) string {
+	if a.name == p.label || strings.HasSuffix(a.name, " "+p.label) {
+		return a.name
+	}
+	return a.name + " " + p.label
 }
 
 // act puts the actions of p on nodes, in the stage of by.
@@ -117,7 +128,7 @@ func (c *compiler) act(p, by *part, nodes []int) {
 		return
 	}
 	for _, a := range p.kind.actions {
-		s := generate.Step{Kind: generate.Script, Name: a.name + " " + p.label, Stage: by.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script)}
+		s := generate.Step{Kind: generate.Script, Name: stepName(a, p), Stage: by.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script)}
 		s.Parameters = variables(p.kind.attributes, p.attribute)
 		if p.kind.form == isSoftware {
 			s.AsUser = slices.Contains([]string{"false", "no", "off"}, strings.ToLower(p.attribute("sudo")))
@@ -148,7 +159,7 @@ func (c *compiler) relate(p, t *part, n *need) {
 		c.introduce(n, i, strings.Join(targets, " "))
 	}
 	for _, a := range n.kind.actions {
-		s := generate.Step{Kind: generate.Script, Name: a.name + " " + p.label, Stage: p.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script), OnTarget: a.onTarget}
+		s := generate.Step{Kind: generate.Script, Name: stepName(a, p), Stage: p.stage, Language: "sh", Operation: a.operation, Body: []byte(a.script), OnTarget: a.onTarget}
 		s.Parameters = append(variables(n.kind.attributes, func(name string) string {
 			if v := n.get(name); v != nil {
 				return flat(v)
@@ -166,7 +177,7 @@ func (c *compiler) relate(p, t *part, n *need) {
 					c.addStep(n.at, source, s)
 				}
 			}
-			if c.failed {
+			if c.Failed() {
 				return
 			}
 		}
@@ -182,7 +193,7 @@ func (c *compiler) introduce(n *need, node int, names string) {
 	} else {
 		(*list)[i].Value += " " + names
 	}
-	if c.spend(n.at, len(names)); len(names) > maxInline/2 && !c.failed {
+	if c.spend(n.at, len(names)); len(names) > maxInline/2 && !c.Failed() {
 		c.refuse(rspec.TooBig, n.at, "make the tier smaller", "the names of the nodes of a tier have more than %d bytes", maxInline/2)
 	}
 }
@@ -308,7 +319,7 @@ func (c *compiler) finish() {
 		n := &c.request.Nodes[i]
 		for _, p := range n.Parameters {
 			// a relation gives a step the variables of two nodes
-			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.failed {
+			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.Failed() {
 				c.refuse(rspec.TooBig, nil, "make tiers smaller", "the node %.80q refers to too many others", n.ClientID)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"patchbay/inventory/suggest"
 	"patchbay/inventory/yamlfile"
 	"patchbay/rspec"
+	"patchbay/rspec/generate"
 )
 
 // Limits of a source, since aliases make large values of few bytes.
@@ -17,7 +18,6 @@ const (
 	maxValues = 20_000
 	maxDepth  = 40
 	maxTexts  = 2 << 20 // bytes of all scalars
-	maxWrong  = 100
 	maxHints  = 20
 )
 
@@ -49,26 +49,19 @@ func (v *value) get(name string) *value {
 
 // problemList collects problems.
 type problemList struct {
-	problems []rspec.Problem
-	failed   bool
-	hints    int
+	generate.Report
+	hints int
 }
 
 func (p *problemList) wrong(at *value, remedy, format string, args ...any) {
 	p.refuse(rspec.BadArgs, at, remedy, format, args...)
 }
 
-// refuse keeps the first mistakes only.
 func (p *problemList) refuse(kind rspec.Kind, at *value, remedy, format string, args ...any) {
-	p.failed = p.failed || kind != 0
-	if len(p.problems) >= maxWrong {
-		return
+	if at == nil {
+		at = &value{}
 	}
-	problem := rspec.Problem{Kind: kind, Msg: fmt.Sprintf(format, args...), Remedy: remedy}
-	if at != nil {
-		problem.Line, problem.Column = at.line, at.column
-	}
-	p.problems = append(p.problems, problem)
+	p.Refuse(kind, at.line, at.column, remedy, format, args...)
 }
 
 func (p *problemList) warn(at *value, remedy, format string, args ...any) {
@@ -105,7 +98,7 @@ func (r *reader) read(n *yaml.Node, depth int) *value {
 	target := yamlfile.Deref(n)
 	r.count++
 	if r.bytes += len(target.Value); r.count > maxValues || depth > maxDepth || r.bytes > maxTexts {
-		if !r.failed {
+		if !r.Failed() {
 			r.refuse(rspec.TooBig, at, "write less, and use fewer aliases", "the blueprint has more than %d values, more than %d inside each other, or more than %d bytes of text", maxValues, maxDepth, maxTexts)
 		}
 		return nil

@@ -18,6 +18,8 @@ type Want struct {
 	Images []string
 	// Require are the constraints of the node, with those on the image.
 	Require []match.Constraint
+	// Allows reports whether an image may be chosen; nil for every image.
+	Allows func(image string) bool
 	// Software are names of programs that the image should have if there is a choice, such as
 	// ansible.
 	Software []string
@@ -113,7 +115,7 @@ func (w *Want) imageOf(t *inventory.SliverType, c *Choice) (image *inventory.Ima
 		return t.DefaultImage, false
 	}
 	for _, i := range t.Images {
-		if w.satisfies(i) && (image == nil || w.compare(i, image) > 0) {
+		if (w.Allows == nil || w.Allows(i.Name)) && w.satisfies(i) && (image == nil || w.compare(i, image) > 0) {
 			image = i
 		}
 	}

@@ -76,7 +76,7 @@ func ruleName(name string) string {
 // check checks each sentence, and if no mistake was found so far, what one sentence says about
 // another.
 func (p *parser) check() {
-	d, isComplete := p.d, !p.failed()
+	d, isComplete := p.d, !p.Failed()
 	if d.Description != nil {
 		d.Description.Features = p.checkFeatures(d.Description.Features, nil)
 	}
@@ -340,7 +340,7 @@ func (p *parser) checkReference(at Place, among ids, id string) {
 		return
 	}
 	remedy := fmt.Sprintf("add: %s %.40s (), or without the parentheses if an earlier document has it", among.keyword, id)
-	if len(p.mistakes) < maxProblems { // a search is slow
+	if !p.IsFull() { // a search is slow
 		if near := suggest.Word(id, among.list); near != "" {
 			remedy = "did you mean " + cut(near) + "?"
 		}

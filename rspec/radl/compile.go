@@ -75,24 +75,22 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		playbooks: map[string]playbook{}, taskFiles: map[string]playbook{}, warned: map[string]bool{},
 	}
 	d, dropped := d.WithoutSecrets()
-	for _, x := range dropped {
-		c.add(x)
-	}
+	c.Add(dropped...)
 	c.current = d
 	c.request.Language = "radl"
 	c.define(d)
 	c.number()
-	if !c.failed() {
+	if !c.Failed() {
 		c.describe(d)
 		c.planOptions()
 		c.checkRecipes(d)
 		c.deploy(d)
 		c.addLinks()
 	}
-	if c.failed() {
-		return nil, c.problems()
+	if c.Failed() {
+		return nil, c.Problems()
 	}
-	return &c.request, c.problems()
+	return &c.request, c.Problems()
 }
 
 // number finds the number of the next node of each system among the existing nodes.

@@ -189,7 +189,7 @@ func (c *compiler) addNodes(x deployment) {
 		n.Interfaces = make([]generate.Interface, len(s.interfaces))
 		for k := range s.interfaces {
 			n.Interfaces[k] = c.addInterface(&n, &s.interfaces[k], i)
-			if c.failed() {
+			if c.Failed() {
 				return
 			}
 		}

@@ -69,10 +69,10 @@ func Parse(text []byte, values map[string]string) (*Document, []rspec.Problem) {
 		p.check()
 	}
 	p.checkParameters()
-	if p.failed() {
-		return nil, p.problems()
+	if p.Failed() {
+		return nil, p.Problems()
 	}
-	return p.d, p.problems()
+	return p.d, p.Problems()
 }
 
 type parser struct {
