@@ -97,8 +97,6 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.source(ctx, name, text)
 	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
 		k.source(ctx, name, text)
-	case name == standardInput:
-		k.bad(name, "only RSpecs, RADL, credentials and certificates are read from standard input; name the file")
 	default:
 		k.yaml(ctx, name, text)
 	}
@@ -117,6 +115,10 @@ func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
 	}
 	if isBlueprint(&doc) {
 		k.source(ctx, name, text)
+		return
+	}
+	if name == standardInput {
+		k.bad(name, "only RSpecs, RADL, blueprints, credentials and certificates are read from standard input; name the file")
 		return
 	}
 	if isMaintenance(&doc) {
