@@ -41,7 +41,12 @@ func radlRequest(text string, parameters ...string) string {
 	return request(source(thisManager, text, parameters...))
 }
 
+func blueprintRequest(text string) string {
+	return strings.Replace(radlRequest(text), `language="radl"`, `language="blueprint"`, 1)
+}
+
 const (
+	cloudInit = "configure r (\n@begin\n#cloud-config\nruncmd: [ls]\n@end\n)\nsystem s ()\ncontextualize (system s configure r with cloud_init)\ndeploy s 1\n"
 	smallNode = "network net ()\nsystem small_node (net_interface.0.connection = 'net')\n"
 	bigNode   = "network net\nsystem small_node\nsystem big_node (net_interface.0.connection = 'net')\ndeploy small_node 1\ndeploy big_node 1\n"
 )
@@ -115,6 +120,15 @@ func TestTemplates(t *testing.T) {
 			alice Allocate s1 $other -> 'nothing is reserved: the request has no nodes'
 			alice Delete s1 -> SEARCHFAILED
 		`, []string{"both", request(other, source(thisManager, "system a ()\ndeploy a 1\n")), "other", request(other)}},
+		{"H5 no component in the country", `
+			alice owns s1 48h
+			alice Allocate s1 $norway -> TOOBIG 'location.country = NO'
+			alice Allocate s1 $anywhere -> a:allocated
+		`, []string{"norway", blueprintRequest("components: {a: {type: server}}\nrequires: {jurisdiction: no}"), "anywhere", blueprintRequest("components: {a: {type: server}}")}},
+		{"R21 cloud-init", `
+			alice owns s1 48h
+			alice Allocate s1 $x -> s-0:allocated '<setup:userdata name="cloud-init"'
+		`, []string{"x", radlRequest(cloudInit)}},
 		{"a node that does not fit has a name, and no line of the compiled request", `
 			alice owns s1 48h
 			alice Allocate s1 $large -> TOOBIG 'node "big-0": no' 0*'line '
@@ -155,6 +169,9 @@ func TestTemplates(t *testing.T) {
 	here := compiling
 	here.inventory = string(inventory.SimulatedText(authority)) + "\nclouds: [{name: cloud_id, manager: " + thisManager + "}]\n"
 	here.world(t, "x", radlRequest("system a ()\ndeploy a 1 cloud_id\n")).play("alice owns s1 1h\nalice Allocate s1 $x -> a-0:allocated")
+	plain := compiling
+	plain.stages = func(string) bool { return false }
+	plain.world(t, "x", radlRequest(cloudInit)).play("alice owns s1 1h\nalice Allocate s1 $x -> UNSUPPORTED 's-0'")
 	newWorld(t, "x", radlRequest("")).play("alice owns s1 1h\nalice Allocate s1 $x -> UNSUPPORTED 'this aggregate compiles no templates'")
 }
 
