@@ -178,6 +178,7 @@ func TestAcceptance(t *testing.T) {
 			<match:require feature="cpu.arch" value="i686"/>
 			<match:require feature="cpu.arch" value="arm64"/>`, ""},
 		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", ""},
+		{"R3 no nodes of an unknown system", "deploy x 0", "</rspec>\nno <node", ""},
 		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", ""},
 		{"R7 double quotes", `system s (disk.0.os.name = "linux" and disk.0.applications contains (name="java"))` + "\ndeploy s 1", `
 			application java: image debian has 17.2

@@ -141,8 +141,10 @@ func (c *compiler) checkUndefined(d *Document) {
 	}
 	for _, s := range d.Deploys {
 		b := c.systemBlocks[s.System]
-		if b == nil {
+		if b == nil && s.Count > 0 {
 			u.add("system", s.System, s.Place)
+		}
+		if b == nil {
 			continue
 		}
 		for i := range b.Features {
