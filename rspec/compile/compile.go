@@ -142,6 +142,22 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 // Compile returns the request for a source. It fails with an *Error if the source has mistakes.
 // Package rspec accepts every request that Compile returns.
 func Compile(text []byte, o Options) (*Result, error) {
+	r, err := compile(text, o)
+	if err != nil {
+		return nil, err
+	}
+	_, err = rspec.ParseRequest(r.Request, rspec.ReadOptions{CopyCrossLinks: true})
+	if refusal, ok := errors.AsType[*rspec.RequestError](err); ok && refusal.Kind == rspec.TooBig {
+		return nil, newError(append(r.Remarks, rspec.Problem{Kind: rspec.TooBig, Msg: "the result is too large: " + refusal.Msg, Remedy: refusal.Remedy}))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the compiled request is invalid, which is a bug of this program; please report it: %w", err)
+	}
+	return r, nil
+}
+
+// compile is Compile without the check of the result, which takes longer than the rest.
+func compile(text []byte, o Options) (*Result, error) {
 	d, problems := parse(text, o)
 	if err := newError(problems); err != nil {
 		return nil, err
@@ -161,13 +177,6 @@ func Compile(text []byte, o Options) (*Result, error) {
 	r := &Result{Request: request.Write(), Source: source, Remarks: problems}
 	if source == nil {
 		r.Source = text
-	}
-	_, err := rspec.ParseRequest(r.Request, rspec.ReadOptions{CopyCrossLinks: true})
-	if refusal, ok := errors.AsType[*rspec.RequestError](err); ok && refusal.Kind == rspec.TooBig {
-		return nil, newError(append(problems, rspec.Problem{Kind: rspec.TooBig, Msg: "the result is too large: " + refusal.Msg, Remedy: refusal.Remedy}))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the compiled request is invalid, which is a bug of this program; please report it: %w", err)
 	}
 	for i := range request.Nodes {
 		r.Nodes = append(r.Nodes, request.Nodes[i].ClientID)

@@ -15,7 +15,7 @@ func Expand(t rspec.Template, earlier []rspec.Template, o Options) (rspec.Expans
 			o.Earlier = append(o.Earlier, filled(e))
 		}
 	}
-	r, err := Compile(t.Text, o)
+	r, err := compile(t.Text, o) // the caller reads the result with the other parts of the request
 	if err != nil {
 		return rspec.Expansion{}, err
 	}

@@ -16,7 +16,7 @@ const (
 	maxNodes    = 2000
 	maxSystems  = 100 // with nodes
 	maxNetworks = 250
-	maxElements = 100_000 // of the request, such as constraints and features
+	maxElements = 50_000  // of the request, such as constraints and features
 	maxBytes    = 4 << 20 // of texts in the request: recipes, files, parameters, features
 	maxID       = 200     // bytes of the name of a system or network
 )
