@@ -156,6 +156,9 @@ func TestCompileRefuses(t *testing.T) {
 		{"H9 an explicit reference to nothing", server("{run: 'id:z'}"), `there is no component "z"`},
 		{"H10 two inferences", "components:\n  s: {type: ShellScript, content: i.sh, requires: {host: x}}\n  a: {type: server, requires: {database: x}}", "host in line 2 refers to it and needs compute; database in line 3 refers to it and needs database"},
 		{"H11 no default requirement", server("backend"), "names no requirement, and there is no default one"},
+		{"H11 the name of a requirement in place of a value", server("[database]"), `the value "database" names no requirement, and there is no default one; write {type: database}`},
+		{"a file that is missing", server("{run: {type: ShellScript, content: no.sh}}"), `there is no file "no.sh"; correct the name`},
+		{"no DNS name", server("{dns: 'a b'}"), `the requirement "dns": "a b" is not a DNS name`},
 		{"H12 components is missing", "name: x", "the blueprint has no components"},
 		{"H12 an unknown requirement", server("{minRan: 4gb}"), `did you mean "minRam"?`},
 		{"H12 an id twice", "components: [{id: a, type: server}, {id: a, type: server}]", "is also in line 1"},
@@ -173,7 +176,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"deep nesting", "components: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "more than 40 inside each other"},
 		{"long texts by aliases", "a: &a " + strings.Repeat("x", 30<<10) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\ncomponents: []\n", "bytes of text"},
 		{"an image that is not allowed", "components: {a: {type: server, image: org.x.debian}}\nrequires: {providers: ['org.y.*']}", `providers.allow excludes the image "org.x.debian" of the component "a"`},
-		{"warnings do not hide mistakes", "components: [" + strings.Repeat("{type: ShellScript, content: i.sh}, ", 150) + "{type: server, requires: {run: {type: ShellScript, content: none.sh}}}]", `the file "none.sh" cannot be read`},
+		{"warnings do not hide mistakes", "components: [" + strings.Repeat("{type: ShellScript, content: i.sh}, ", 150) + "{type: server, requires: {run: {type: ShellScript, content: none.sh}}}]", `there is no file "none.sh"`},
 		{"too many patterns", "components: []\nrequires: {providers: [" + strings.Repeat("a,", 101) + "]}", "allow has more than 100 patterns"},
 		{"a requirement that the type does not know", "components: {a: {type: database, requires: {loadbalancer: b}}}", "type database does not fit the component"},
 		{"too many nodes", "components: {a: {type: tier, initialSize: 2001}}", "more than 2000 nodes"},
@@ -216,7 +219,7 @@ func TestPackages(t *testing.T) {
 		{"H14 a name above", pack(t, mainFile, "../x"), `the name "../x"`},
 		{"an absolute name", pack(t, mainFile, "/x"), `the name "/x"`},
 		{"a broken package", zipSignature, "no valid ZIP file"},
-		{"a missing file", pack(t, mainFile), "cannot be read"},
+		{"a missing file", pack(t, mainFile), `there is no file "my_install.sh"`},
 	} {
 		if got, problems := compileText(t, tt.text, Options{}); got != "" || !strings.Contains(strings.Join(rspec.Lines(problems), " "), tt.want) {
 			t.Errorf("%s: %s", tt.rule, rspec.Lines(problems))

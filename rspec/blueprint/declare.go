@@ -189,7 +189,11 @@ func (c *compiler) need(source *part, r *requirement) *need {
 					list = append(list, t.name)
 				}
 			}
-			c.wrong(r.at, "name one of "+strings.Join(list, ", "), "the value %.80q names no requirement, and there is no default one", r.value.text)
+			remedy := "name one of " + strings.Join(list, ", ")
+			if slices.Contains(list, r.value.text) {
+				remedy = "write {type: " + r.value.text + "}"
+			}
+			c.wrong(r.at, remedy, "the value %.80q names no requirement, and there is no default one", r.value.text)
 			return nil
 		}
 	}

@@ -201,8 +201,11 @@ func (c *compiler) introduce(n *need, node int, names string) {
 // dns gives nodes the names of a requirement.
 func (c *compiler) dns(p *part, n *need) {
 	v := n.get("hostname")
-	if v == nil || len(flat(v)) > 253 || strings.ContainsAny(flat(v), " /") || flat(v) == "" {
-		c.wrong(n.at, "give hostname", "the requirement %.80q has no DNS name", n.kind.name)
+	if v == nil || !rspec.IsDNSName(flat(v)) {
+		if v == nil {
+			v = &value{}
+		}
+		c.wrong(n.at, "give hostname a name such as www.example.org", "the requirement %.80q: %.80q is not a DNS name", n.kind.name, flat(v))
 		return
 	}
 	for _, i := range p.nodes {
@@ -279,6 +282,8 @@ func (c *compiler) contentOf(p *part) *content {
 		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInline)
 	case errors.Is(err, errTooLarge):
 		c.refuse(rspec.TooBig, p.at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
+	case errors.Is(err, fs.ErrNotExist):
+		c.wrong(p.at, "correct the name, which is relative to the blueprint", "there is no file %.80q", name)
 	case err != nil:
 		c.wrong(p.at, "correct the name", "the file %.80q cannot be read: %.200v", name, err)
 	case bytes.Contains(body, []byte("PRIVATE KEY-----")):

@@ -57,7 +57,7 @@ func Parse(text []byte, values map[string]string) (*Document, []rspec.Problem) {
 		p.lexer = newLexer(text)
 		first := p.lexer.next()
 		if first.kind == wordToken && p.atColon() {
-			p.wrong(first.Place, "give a text that begins with one of "+strings.Join(sentences, ", "), "the document is YAML, not RADL")
+			p.wrong(first.Place, "RADL begins with one of "+strings.Join(sentences, ", ")+"; a blueprint has the key components", "the document is YAML, not RADL")
 			break
 		}
 		p.lexer = newLexer(text)
