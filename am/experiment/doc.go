@@ -6,12 +6,15 @@
 //	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
+// AnsibleInventory, JSON and RADL describe the nodes for other programs.
+//
 // The caller stores the request from which the slivers were created, for the next Compare. The
 // caller stores the new request after Clear and before Apply. The slivers that then remain are
 // the same in the old and the new request.
 //
 // A manifest and the answers come from an aggregate that may be hostile. So SSHConfig
-// contains their values only if these have no special meaning to OpenSSH.
+// contains their values only if these have no special meaning to OpenSSH, and AnsibleInventory
+// contains only names and addresses, since Ansible evaluates texts.
 //
 // No RSpec extension contains the host keys of a node. So OpenSSH trusts the first key that it
 // sees of a sliver (StrictHostKeyChecking accept-new), stores that key under a name that only

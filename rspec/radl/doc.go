@@ -3,6 +3,7 @@
 //
 //	text or JSON ── Parse ──> *Document ── Compile ──> *generate.Request
 //	*Document ── Text, JSON ──> RADL again, which parses to the same Document
+//	manifest ── FromManifest ──> *Document of what exists
 //
 // Parse reads and checks the document and reports all mistakes with line and column. It replaces
 // parameters (@input.NAME@) first, so that a Document has none.
