@@ -139,25 +139,7 @@ func (c *compiler) checkUndefined(d *Document) {
 			u.add("configure", r.ID, r.Place)
 		}
 	}
-	for _, s := range d.Deploys {
-		b := c.systemBlocks[s.System]
-		if b == nil && s.Count > 0 {
-			u.add("system", s.System, s.Place)
-		}
-		if b == nil {
-			continue
-		}
-		for i := range b.Features {
-			f := &b.Features[i]
-			name := f.Value.Text
-			if strings.HasPrefix(f.Name, "net_interface.") && strings.HasSuffix(f.Name, ".connection") && c.networkBlocks[name] == nil {
-				u.add("network", name, s.Place)
-			}
-			if f.Name == "ansible_host" && name != "" && c.ansibles[name] == nil {
-				u.add("ansible", name, f.Place)
-			}
-		}
-	}
+	c.checkDeploys(d.Deploys, &u)
 	if c.plan != nil {
 		for _, item := range c.plan.Items {
 			if c.systemBlocks[item.System] == nil {
@@ -178,6 +160,29 @@ func (c *compiler) checkUndefined(d *Document) {
 			list[i] = cut(list[i])
 		}
 		c.refuse(rspec.BadArgs, u.first, "define it here, or give the earlier documents of the slice (compile --with FILE)", "no document defines %s%s", strings.Join(list, ", "), more)
+	}
+}
+
+// checkDeploys adds what the deployed systems refer to. The system of no nodes need not exist.
+func (c *compiler) checkDeploys(list []Deploy, u *undefined) {
+	for _, s := range list {
+		b := c.systemBlocks[s.System]
+		if b == nil && s.Count > 0 {
+			u.add("system", s.System, s.Place)
+		}
+		if b == nil {
+			continue
+		}
+		for i := range b.Features {
+			f := &b.Features[i]
+			name := f.Value.Text
+			if strings.HasPrefix(f.Name, "net_interface.") && strings.HasSuffix(f.Name, ".connection") && c.networkBlocks[name] == nil {
+				u.add("network", name, s.Place)
+			}
+			if f.Name == "ansible_host" && name != "" && c.ansibles[name] == nil {
+				u.add("ansible", name, f.Place)
+			}
+		}
 	}
 }
 
