@@ -32,7 +32,7 @@ const cache = `  - {name: cache, extends: server, attributes: {size: "1"}, actio
 var files = fstest.MapFS{
 	"hello.war": {Data: []byte("war")}, "i.sh": {Data: []byte("#!/bin/sh\n")}, "a.tgz": {Data: []byte("tgz")}, "s.sql": {Data: []byte("echo schema\n")},
 	"key":       {Data: []byte("-----BEGIN RSA PRIVATE KEY-----\n")},
-	"large.tgz": {Data: bytes.Repeat([]byte("x"), maxInline+1)},
+	"large.tgz": {Data: bytes.Repeat([]byte("x"), maxInline+1)}, "huge.tgz": {Data: bytes.Repeat([]byte("x"), maxInPieces+1)},
 }
 
 // compileText returns the request, which package rspec must accept, or the problems.
@@ -108,6 +108,7 @@ components:
 		{"nodespec", "components: {t: {type: tier, initialSize: 2, nodespec: {type: raw-pc, requires: {minRam: 1g}}}}", `sliver_type name="raw-pc"|value="1G"|client_id="t-1"`, ""},
 		{"a subnet", "components: {a: {type: server, requires: {subnet: net}}, net: {type: subnet}}", `<link client_id="net">|interface_ref client_id="a:0"`, "net-net"},
 		{"a component by URN", "components: {a: {type: server, requires: {database: 'urn:publicid:IDN+example.org+node+db1'}}}", `client_id="db1" component_id="urn:publicid:IDN+example.org+node+db1"`, ""},
+		{"a larger file in pieces", "components: {a: {type: server, requires: {unpack: {type: tgz, content: large.tgz}}}}", `<setup:file path="content.00">eHh4|<setup:file path="content.01">eA==<`, `path="content"`},
 		{"a private key stays", "components: {a: {type: server, requires: {run: {type: ShellScript, content: key}}}}", `client_id="a"`, "setup:step"},
 		{"the name of a step does not repeat that of the component", "components: {cache: {type: cache}, database: {type: database}, db: {type: database}}", `name="start the cache"|name="install database"|name="install database db"`, "cache cache"},
 		{"attributes of the node are no variables", "components: {a: {type: cache, image: x, sliver_type: ''}}", `setup:parameter name="size"`, `parameter name="sliver_type"|parameter name="image"|parameter name="hardware_type"`},
@@ -169,7 +170,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"H16 an unknown type", "components: {a: {type: 'AWS::EC2::Instance'}}", "concrete types of server are vm, raw-pc"},
 		{"a type of neither kind", server("{run: {type: what}}"), `the type "what" is unknown; component types are server`},
 		{"several keys without a type", server("[{a: 1, b: 2}]"), "has no type"},
-		{"a large file", server("{unpack: {type: tgz, content: large.tgz}}"), "has 65537 bytes, more than the 65536 that travel in a request; use the options --content DIR and --content-url URL"},
+		{"a large file", server("{unpack: {type: tgz, content: huge.tgz}}"), "has 1048577 bytes, more than the 1048576 that travel in a request; use the options --content DIR and --content-url URL"},
 		{"no YAML", "components: [", "line 1: at or after line 1 this is not YAML"},
 		{"CAMP is another language", "camp_version: CAMP 1.1\nartifacts: []\n", "the blueprint has no components"},
 		{"aliases", "x: &a [1,1,1,1,1,1,1,1,1,1]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d]\n", "more than 20000 values"},

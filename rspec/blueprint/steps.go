@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -17,8 +18,11 @@ import (
 	"patchbay/rspec/generate"
 )
 
-// maxInline is the maximum size of a file that travels in the request.
-const maxInline = 64 << 10
+// Files travel in the request in pieces of at most maxInline bytes, and up to maxInPieces bytes.
+const (
+	maxInline   = 64 << 10
+	maxInPieces = 1 << 20
+)
 
 // content is the file of a component: in the request, or at a URL with its digest.
 type content struct {
@@ -31,6 +35,11 @@ if command -v curl >/dev/null; then curl -fsSL -o content "$url"
 elif command -v wget >/dev/null; then wget -q -O content "$url"
 else echo 'this node has neither curl nor wget, and cannot fetch' "$url" >&2; exit 1; fi
 if [ -n "$sha256" ]; then echo "$sha256  content" | sha256sum -c -; fi
+`
+
+const join = `set -e
+cat content.* >content
+rm content.*
 `
 
 const unpack = `set -e
@@ -237,6 +246,10 @@ func (c *compiler) addContent(p *part, a action, s *generate.Step) bool {
 		s.Body = []byte(fetch + script)
 		return true
 	}
+	if len(f.body) > maxInline {
+		s.Body, s.Files = []byte(join+script), pieces(f.body)
+		return true
+	}
 	if a.content != "run" {
 		s.Body, s.Files = []byte(script), []generate.File{{Path: "content", Body: f.body}}
 		return true
@@ -249,6 +262,14 @@ func (c *compiler) addContent(p *part, a action, s *generate.Step) bool {
 		return false
 	}
 	return true
+}
+
+// pieces returns files of which the script join makes the file content.
+func pieces(body []byte) (list []generate.File) {
+	for piece := range slices.Chunk(body, maxInline) {
+		list = append(list, generate.File{Path: fmt.Sprintf("content.%02d", len(list)), Body: piece})
+	}
+	return list
 }
 
 // contentOf reads the file of a component once.
@@ -272,14 +293,14 @@ func (c *compiler) contentOf(p *part) *content {
 		c.wrong(p.at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
 		return nil
 	}
-	limit := int64(maxInline) // a package may contain more than the memory holds
+	limit := int64(maxInPieces) // a package may contain more than the memory holds
 	if c.o.ContentDir != "" {
 		limit = maxUnpacked
 	}
 	body, err := readFile(c.o.Files, name, limit)
 	switch {
 	case errors.Is(err, errTooLarge) && c.o.ContentDir == "":
-		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInline)
+		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInPieces)
 	case errors.Is(err, errTooLarge):
 		c.refuse(rspec.TooBig, p.at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
 	case errors.Is(err, fs.ErrNotExist):
@@ -290,7 +311,7 @@ func (c *compiler) contentOf(p *part) *content {
 		c.warn(p.at, "give nodes their secrets after they were created", "the file %.80q has a private key, so it is left out", name)
 	case len(body) == 0:
 		c.wrong(p.at, "fill it", "the file %.80q is empty", name)
-	case len(body) <= maxInline:
+	case len(body) <= maxInline || c.o.ContentDir == "":
 		c.contents[name] = &content{body: body}
 	default:
 		c.contents[name] = c.publish(p, name, body)

@@ -168,7 +168,9 @@ func (m *manifest) addNode(n *xmltree.Element) {
 		set(imageURL, childAttr(list[0], schemas.Namespace, "disk_image", "url"))
 	}
 	carry := func(name, value string) {
-		isNumbered := indexed.MatchString(name) && !strings.HasPrefix(name, "disk.0.") // numbers must have no gaps
+		disk, _, isDisk := numbered(name, "disk")
+		_, _, isInterface := numbered(name, "net_interface")
+		isNumbered := isDisk && disk > 0 || isInterface // numbers must have no gaps
 		isUnknown := name == "ansible_host" && !slices.ContainsFunc(m.d.Ansibles, func(a Block) bool { return a.ID == value })
 		if !isNumbered && !isUnknown {
 			set(name, value)

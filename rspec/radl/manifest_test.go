@@ -59,7 +59,7 @@ func TestFromManifest(t *testing.T) {
 		{"names that RADL does not have", node("node 1", "") + node("node-1", "") + node("1", "") + node("deploy", "") + `<link client_id="ö"/>`,
 			"network network-- () system node-1 ( " + urn + "node 1') system node-1-2 ( " + urn + "node-1') system system-1 ( " + urn + "1') system system-deploy ( " + urn + "deploy')"},
 		{"hostile values are left out", node("a", `<sliver_type name="x' and cpu.count = 1"/><match:granted feature="cpu.count" value="1) deploy a 9"/><match:granted feature="memory.size" value="8 and"/><match:granted feature="disk.7.size" value="1G"/>`+
-			`<origin:feature name="a b" value="c"/><origin:feature name="and" value="c"/><origin:feature name="x" value="c&#10;d"/><origin:feature name="y" value="c\"/><origin:feature name="z" value="@input.Q@"/><origin:feature name="disk.3.type" value="x"/><origin:feature name="net_interface.4.ip" value="1"/><origin:feature name="ansible_host" value="none"/>`+
+			`<origin:feature name="a b" value="c"/><origin:feature name="and" value="c"/><origin:feature name="x" value="c&#10;d"/><origin:feature name="y" value="c\"/><origin:feature name="z" value="@input.Q@"/><origin:feature name="disk.3.type" value="x"/><origin:feature name="disk.2." value="x"/><origin:feature name="net_interface.4.ip" value="1"/><origin:feature name="ansible_host" value="none"/>`+
 			`<interface client_id="i"><ip address="10.0.0.1'"/><net:dns name="a' and b"/></interface>`) +
 			`<link client_id="lan"><interface_ref client_id="i"/><net:cidr range="x"/><net:outports ports="ssh"/><net:route to="all" via="a"/><net:proxy/></link>`,
 			"network lan () system a ( " + urn + `a' and instance_type = 'x\' and cpu.count = 1' and net_interface.0.connection = 'lan')`},
