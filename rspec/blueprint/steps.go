@@ -56,7 +56,7 @@ cp content "$target/$file"
 func (c *compiler) spend(at *value, n int) {
 	before := c.expanded
 	if c.expanded += n; c.expanded > maxExpanded && before <= maxExpanded {
-		c.refuse(rspec.TooBig, at, "use smaller files, or fewer nodes", "the texts of the request have more than %d bytes together", maxExpanded)
+		c.refuse(rspec.TooBig, at, "use smaller files, fewer nodes, or the options --content DIR and --content-url URL of compile", "the texts of the request have more than %d bytes together", maxExpanded)
 	}
 }
 

@@ -266,7 +266,7 @@ func TestRefusedSetups(t *testing.T) {
 		{"a disk", []string{`{"kind":"disk","step":"data","size":10,"fstype":"ext4","install_path":"/d"}`}, `step 1 of the setup (\"data\") is refused: a node cannot get a disk`},
 		{"an unknown kind", []string{`{"kind":"reboot"}`}, `"kind":"unsupported","message":"step 1 of the setup is refused: the kind`},
 		{"too many", many, "at most 256 are allowed"},
-		{"too much", []string{large, large, large, large, large}, "more than 524288 bytes"},
+		{"too much", slices.Repeat([]string{large}, 1+maxStepBytes/setup.MaxCommand), "more than 2097152 bytes"},
 	} {
 		for _, noop := range []bool{true, false} {
 			b, _ := json.Marshal(object{"updates": []object{{"name": nodeName(9), "should": newNodeWithSetup(tt.steps...)}}, "ral": object{"noop": noop}})

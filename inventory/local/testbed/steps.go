@@ -15,7 +15,7 @@ import (
 
 const (
 	maxSteps     = 256
-	maxStepBytes = 512 << 10
+	maxStepBytes = 2 << 20
 )
 
 const stepsFile = "setup.json"
