@@ -178,6 +178,7 @@ func TestAcceptance(t *testing.T) {
 			<match:require feature="cpu.arch" value="i686"/>
 			<match:require feature="cpu.arch" value="arm64"/>`, ""},
 		{"R3 no nodes", "system x ()\ndeploy x 0", "</rspec>\nno <node", ""},
+		{"a system that is misspelt", "system worker ()\ndeploy woker 1", "", `line 2: no document defines system woker; did you mean worker? Or define it here`},
 		{"R3 no nodes of an unknown system", "deploy x 0", "</rspec>\nno <node", ""},
 		{"R3 only a comment", "# nothing\n", "</rspec>\nno <node", ""},
 		{"R7 double quotes", `system s (disk.0.os.name = "linux" and disk.0.applications contains (name="java"))` + "\ndeploy s 1", `

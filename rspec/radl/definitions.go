@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/inventory/suggest"
 	"patchbay/rspec"
 )
 
@@ -159,7 +160,13 @@ func (c *compiler) checkUndefined(d *Document) {
 		for i := range list {
 			list[i] = cut(list[i])
 		}
-		c.refuse(rspec.BadArgs, u.first, "define it here, or give the earlier documents of the slice (compile --with FILE)", "no document defines %s%s", strings.Join(list, ", "), more)
+		remedy := "define it here, or give the earlier documents of the slice (compile --with FILE)"
+		if name, ok := strings.CutPrefix(list[0], "system "); ok && len(list) == 1 {
+			if near := suggest.Word(name, sorted(c.systemBlocks)); near != "" {
+				remedy = "did you mean " + cut(near) + "? Or " + remedy
+			}
+		}
+		c.refuse(rspec.BadArgs, u.first, remedy, "no document defines %s%s", strings.Join(list, ", "), more)
 	}
 }
 
