@@ -39,7 +39,9 @@ state folder, so that the other commands work without sudo.
 Repeat the command with a changed request: it shows which nodes it keeps, adds, replaces
 and removes, and asks first. Replaced nodes lose their files, and are gone if the site
 refuses the new ones. For a site of this host, up checks the request before it deletes any
-node. Repeat the command after a failure: it continues.`
+node. Repeat the command after a failure: it continues.
+
+If a step of a node's setup has failed, the nodes stay, and the exit status is 1.`
 
 //go:embed examples/lan.xml
 var exampleRequest string
@@ -374,6 +376,7 @@ func (s *session) isSimulated(h experiment.Host) bool {
 	return ok && c.Provider == create.Simulated
 }
 
+// show prints the nodes. It returns an exitError if a step of their setup has failed.
 func (x *slice) show(list []client.Sliver) error {
 	s := x.session
 	hosts, _, err := s.hosts(x.name)
@@ -402,7 +405,8 @@ func (x *slice) show(list []client.Sliver) error {
 			fmt.Fprintf(s.err, "%s: %s\n", display.Line(v.ClientID), display.Line(v.Error))
 		}
 	}
-	if canContinue(list) {
+	failed := canContinue(list)
+	if failed {
 		fmt.Fprintf(s.err, "Show the output of all steps with: %s\n", s.hint("call", "Status", "--logs", "--slice", x.name))
 		fmt.Fprintf(s.err, "Continue the setup with: %s\n", s.setupHint(x.name))
 	}
@@ -415,6 +419,9 @@ func (x *slice) show(list []client.Sliver) error {
 		if _, err := fmt.Fprintf(s.out, "%s  %s\n", head, s.hint(args...)); err != nil {
 			return err
 		}
+	}
+	if failed {
+		return exitError(1)
 	}
 	return nil
 }
