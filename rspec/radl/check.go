@@ -96,10 +96,10 @@ func (p *parser) check() {
 		}
 		p.checkNumbers(s)
 	}
-	p.checkIDs("network", &d.Networks)
-	p.checkIDs("system", &d.Systems)
-	p.checkIDs("ansible", &d.Ansibles)
-	p.checkRecipeIDs()
+	d.Networks = checkIDs(p, "network", d.Networks, (*Block).identity)
+	d.Systems = checkIDs(p, "system", d.Systems, (*Block).identity)
+	d.Ansibles = checkIDs(p, "ansible", d.Ansibles, (*Block).identity)
+	d.Recipes = checkIDs(p, "configure", d.Recipes, (*Recipe).identity)
 	if isComplete {
 		p.checkReferences()
 	}
@@ -114,40 +114,31 @@ func (p *parser) check() {
 	p.checkRecipes()
 }
 
-// checkIDs removes references to what the document defines itself.
-func (p *parser) checkIDs(class string, list *[]Block) {
-	first := map[string]*Block{}
-	for i := range *list {
-		b := &(*list)[i]
-		was := first[b.ID]
-		if was != nil && !was.IsReference && !b.IsReference {
-			p.wrong(b.Place, "rename one of them", "%s %.40q is there twice; the first is in line %d", class, b.ID, was.Line)
-		}
-		if was == nil || was.IsReference {
-			first[b.ID] = b
-		}
-	}
-	var kept []Block
-	for i := range *list {
-		if b := &(*list)[i]; first[b.ID] == b {
-			kept = append(kept, *b)
-		}
-	}
-	*list = kept
+// identity is what blocks and recipes have in common.
+type identity struct {
+	Place
+	id          string
+	isReference bool
 }
 
-func (p *parser) checkRecipeIDs() {
-	first := map[string]Recipe{}
-	for _, r := range p.d.Recipes {
-		was, again := first[r.ID]
-		if again && !was.IsReference && !r.IsReference {
-			p.wrong(r.Place, "rename one of them", "configure %.40q is there twice; the first is in line %d", r.ID, was.Line)
+func (b *Block) identity() identity  { return identity{b.Place, b.ID, b.IsReference} }
+func (r *Recipe) identity() identity { return identity{r.Place, r.ID, r.IsReference} }
+
+// checkIDs returns the list without references to what the document defines itself, and refuses
+// two definitions of one id.
+func checkIDs[T any](p *parser, class string, list []T, identityOf func(*T) identity) []T {
+	first := map[string]identity{}
+	for i := range list {
+		x := identityOf(&list[i])
+		was, again := first[x.id]
+		if again && !was.isReference && !x.isReference {
+			p.wrong(x.Place, "rename one of them", "%s %.40q is there twice; the first is in line %d", class, x.id, was.Line)
 		}
-		if !again || was.IsReference {
-			first[r.ID] = r
+		if !again || was.isReference {
+			first[x.id] = x
 		}
 	}
-	p.d.Recipes = slices.DeleteFunc(p.d.Recipes, func(r Recipe) bool { return first[r.ID].Place != r.Place })
+	return slices.DeleteFunc(list, func(x T) bool { return first[identityOf(&x).id].Place != identityOf(&x).Place })
 }
 
 // maxSearches limits the searches for similar names, which are slow.
