@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/display"
 	"patchbay/am/experiment"
 )
 
@@ -57,9 +56,6 @@ func (o *exportOptions) Validate(args []string) error {
 
 func (o *exportOptions) Run(ctx context.Context, c console) error {
 	s, err := o.openLocked(ctx, c, false)
-	if errors.Is(err, errNothingYet) {
-		return fmt.Errorf("%w; begin with: %s", err, display.Command("up", "--example"))
-	}
 	if err != nil {
 		return err
 	}

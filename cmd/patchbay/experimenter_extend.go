@@ -95,9 +95,6 @@ func (s *session) extendError(err *am.Error, slice string, current, requested ti
 
 func (o *extendOptions) Run(ctx context.Context, c console) error {
 	s, err := o.openLocked(ctx, c, false)
-	if errors.Is(err, errNothingYet) {
-		return fmt.Errorf("%w; begin with: %s", err, display.Command("up", "--example"))
-	}
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ type session struct {
 }
 
 // errNothingYet means that the user has no own site yet.
-var errNothingYet = errors.New("you have no experiment here")
+var errNothingYet = errors.New("you have no experiment here; begin with: " + display.Command("up", "--example"))
 
 // open serves the user's own site. If creating is true, it creates a missing own site and a
 // missing user.

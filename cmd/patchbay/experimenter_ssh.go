@@ -58,9 +58,6 @@ func (o *sshOptions) Validate(args []string) error {
 
 func (o *sshOptions) Run(ctx context.Context, c console) error {
 	s, err := o.open(ctx, c, false)
-	if errors.Is(err, errNothingYet) {
-		return fmt.Errorf("%w; begin with: %s", err, display.Command("up", "--example"))
-	}
 	if err != nil {
 		return err
 	}
