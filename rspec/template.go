@@ -32,6 +32,8 @@ type Expansion struct {
 	Source []byte
 	// Remarks have places in the source.
 	Remarks []Problem
+	// Nodes and Links are the client_ids of the nodes and links in Request.
+	Nodes, Links []string
 }
 
 const (

@@ -89,13 +89,13 @@ func TestExpand(t *testing.T) {
 		result             Expansion
 		want               string
 	}{
-		{"the result follows the template, and the root declares its prefixes", ``, encoded("a"), Expansion{[]byte(compiled), []byte("a"), nil},
+		{"the result follows the template, and the root declares its prefixes", ``, encoded("a"), Expansion{Request: []byte(compiled), Source: []byte("a")},
 			`<rspec type="request" xmlns="` + Namespace + `" xmlns:net="urn:net" xmlns:o="` + originSpace + `">` + before + sourceElement(forUs+` expanded="true"`, encoded("a")) + "\n" + content},
-		{"a prefix with another meaning is declared on the elements", ` xmlns:o="urn:x" xmlns:net="urn:net"`, encoded("a"), Expansion{[]byte(compiled), []byte("a"), nil},
+		{"a prefix with another meaning is declared on the elements", ` xmlns:o="urn:x" xmlns:net="urn:net"`, encoded("a"), Expansion{Request: []byte(compiled), Source: []byte("a")},
 			before + sourceElement(forUs+` expanded="true"`, encoded("a")) + "\n" + strings.Replace(content, `"a-0"`, `"a-0" xmlns:o="`+originSpace+`"`, 1)},
-		{"secrets are replaced, with the parameters", ``, secret, Expansion{[]byte(compiled), []byte("none"), nil},
+		{"secrets are replaced, with the parameters", ``, secret, Expansion{Request: []byte(compiled), Source: []byte("none")},
 			sourceElement(forUs+` expanded="true"`, encoded("none")) + "\n" + content},
-		{"a result without content", ` xmlns:o="urn:x"`, "", Expansion{[]byte(`<rspec type="request" xmlns="` + Namespace + `"/>`), nil, nil},
+		{"a result without content", ` xmlns:o="urn:x"`, "", Expansion{Request: []byte(`<rspec type="request" xmlns="` + Namespace + `"/>`)},
 			`xmlns:o="urn:x">` + before + sourceElement(forUs+` expanded="true"`, "") + "\n</rspec>"},
 	} {
 		text := strings.Replace(string(request(before+sourceElement(forUs, tt.source))), ">", tt.root+">", 1)

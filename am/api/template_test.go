@@ -107,6 +107,10 @@ func TestTemplates(t *testing.T) {
 			alice Allocate s1 $wrong -> BADARGS 'template 2 line 1:'
 		`, []string{"both", request(source(thisManager, "system small_node ()\ndeploy small_node 1\n"), source(thisManager, "deploy small_node 1\n"), node("x")),
 			"wrong", request(source(thisManager, ""), source(thisManager, "deploy unknown 1\n"))}},
+		{"R13 two templates of one request on one network", `
+			alice owns s1 48h
+			alice Allocate s1 $both -> BADARGS 'template 2: its link "net" is also one of template 1'
+		`, []string{"both", request(source(thisManager, "network net ()\nsystem a (net_interface.0.connection = 'net')\ndeploy a 1\n"), source(thisManager, "network net\nsystem b (net_interface.0.connection = 'net')\ndeploy b 1\n"))}},
 		{"client_ids of the slice", `
 			alice owns s1 48h
 			alice Allocate s1 $x

@@ -156,7 +156,7 @@ func (s *Service) readKnown(r *reservation) (known Known, documents []am.Documen
 
 // compile adds the warnings to the notices of r.
 func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansion, err error) {
-	all := r.request.Templates
+	all, made := r.request.Templates, map[string]int{} // the template of each link
 	for i, t := range all {
 		label := func(p rspec.Problem) string {
 			number := ""
@@ -176,17 +176,13 @@ func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansio
 			r.notices = append(r.notices, label(p)+": "+p.Text())
 		}
 		results = append(results, x)
-		if i+1 == len(all) {
-			break
+		for _, link := range x.Links {
+			if number, ok := made[link]; ok {
+				return nil, am.Errorf(am.BadArgs, "template %d: its link %.80q is also one of template %d; deploy all nodes of a network in one template, or send template %d in a later request", i+1, link, number, i+1)
+			}
+			made[link] = i + 1
 		}
-		known.Earlier = append(known.Earlier, t)
-		made, err := rspec.ParseRequest(x.Request, r.request.Options())
-		if err != nil {
-			return nil, relabel(err, func(rspec.Problem) string { return label(rspec.Problem{}) })
-		}
-		for _, n := range made.Nodes {
-			known.Nodes = append(known.Nodes, n.ClientID)
-		}
+		known.Earlier, known.Nodes = append(known.Earlier, t), append(known.Nodes, x.Nodes...)
 	}
 	return results, nil
 }

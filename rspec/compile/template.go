@@ -19,7 +19,7 @@ func Expand(t rspec.Template, earlier []rspec.Template, o Options) (rspec.Expans
 	if err != nil {
 		return rspec.Expansion{}, err
 	}
-	return rspec.Expansion{Request: r.Request, Source: r.Source, Remarks: r.Remarks}, nil
+	return rspec.Expansion{Request: r.Request, Source: r.Source, Remarks: r.Remarks, Nodes: r.Nodes, Links: r.Links}, nil
 }
 
 // filled returns the source with the values of the template's own parameters.
