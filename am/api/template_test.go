@@ -363,4 +363,11 @@ func TestLimitsOfTemplates(t *testing.T) {
 	bob.allocate(radlRequest(big)).want(t, "a large definition", am.Success)
 	bob.allocate(radlRequest(big+"#")).want(t, "another", am.TooBig)
 	bob.allocate(request(source(thisManager, big), source(thisManager, big), source(thisManager, big), source(thisManager, big), source(thisManager, big))).want(t, "sources above 1 MiB", am.TooBig)
+	many := func(name string) string {
+		return source(thisManager, "system "+name+" (instance_name = '"+strings.Repeat("x", 1500)+"')\ndeploy "+name+" 2000\n")
+	}
+	a := bob.allocate(request(many("a"), many("b"), many("c"), many("d"))).want(t, "results above 8 MiB", am.TooBig)
+	if !strings.Contains(a.output, "template 3: its nodes take more than the 8388608 bytes of a request") {
+		t.Error(a.output)
+	}
 }

@@ -156,7 +156,8 @@ func (s *Service) readKnown(r *reservation) (known Known, documents []am.Documen
 
 // compile adds the warnings to the notices of r.
 func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansion, err error) {
-	all, made := r.request.Templates, map[string]int{} // the template of each link
+	all, made, size := r.request.Templates, map[string]int{}, 0 // made has the template of each link
+	limit, _ := r.request.Options().Limits.PerSlice()
 	for i, t := range all {
 		label := func(p rspec.Problem) string {
 			number := ""
@@ -174,6 +175,9 @@ func (s *Service) compile(r *reservation, known Known) (results []rspec.Expansio
 		}
 		for _, p := range x.Remarks {
 			r.notices = append(r.notices, label(p)+": "+p.Text())
+		}
+		if size += len(x.Request); size > limit {
+			return nil, am.Errorf(am.TooBig, "%s: its nodes take more than the %d bytes of a request; deploy fewer nodes, or divide them among several slices", label(rspec.Problem{}), limit)
 		}
 		results = append(results, x)
 		for _, link := range x.Links {
