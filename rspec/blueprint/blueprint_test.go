@@ -150,6 +150,34 @@ func TestEqualForms(t *testing.T) {
 	}
 }
 
+// TestAllowedImages checks which image of a site providers.allow leaves to a node.
+func TestAllowedImages(t *testing.T) {
+	for _, tt := range []struct{ rule, images, server, want string }{
+		{"the default image is allowed", "[org.x.rocky, debian-12.5]", "", "no disk_image"},
+		{"a name without a provider is allowed", "[debian-12.5]", "", "no disk_image"},
+		{"another image than the default one", "[com.x.rocky, debian-12.5]", "", `<disk_image name="debian-12.5"/>`},
+		{"by a constraint", "[com.x.rocky, ubuntu-22.04]", ", requires: {os: linux}", `<disk_image name="ubuntu-22.04"/>`},
+		{"none", "[com.x.rocky]", "", `providers.allow excludes the image "com.x.rocky", which "a" would get`},
+		{"the image by its URN", "[com.x.rocky]", ", image: 'urn:publicid:IDN+example.org+image+com.x.rocky'", `providers.allow excludes the image "urn:publicid:IDN+example.org+image+com.x.rocky"`},
+	} {
+		var images []string
+		for _, name := range strings.Split(strings.Trim(tt.images, "[]"), ", ") {
+			images = append(images, "{name: "+name+", os: Linux, capabilities: {disk.0.os.flavour: linux}}")
+		}
+		first, _, _ := strings.Cut(strings.Trim(tt.images, "[]"), ",")
+		site, err := inventory.Parse([]byte("provider: local\ndefault_sliver_type: vm\nsliver_types: [{name: vm, images: "+tt.images+", default_image: "+first+", needs: {slots: 1}}]\nimages: ["+strings.Join(images, ", ")+"]\n"+
+			"components: [{name: host, exclusive: false, sliver_types: [vm], capacity: {slots: 9}}]\n"), "inventory.yaml", "example.org")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, problems := compileText(t, "components: {a: {type: server"+tt.server+"}}\nrequires: {providers: ['org.*']}\n", Options{Site: site})
+		all := got + strings.Join(rspec.Lines(problems), "\n")
+		if not, isNot := strings.CutPrefix(tt.want, "no "); isNot && (got == "" || strings.Contains(all, not)) || !isNot && !strings.Contains(all, tt.want) {
+			t.Errorf("%s: want %s\n%s", tt.rule, tt.want, all)
+		}
+	}
+}
+
 func TestCompileRefuses(t *testing.T) {
 	server := func(requires string) string { return "components: {a: {type: server, requires: " + requires + "}}" }
 	for _, tt := range []struct{ rule, text, want string }{

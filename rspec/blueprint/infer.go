@@ -3,6 +3,7 @@ package blueprint
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,13 +48,17 @@ func (c *compiler) policies() {
 	}
 }
 
-// isAllowed reports whether providers.allow has the name of a type or an image. Names without a
-// provider, such as vm, are always allowed.
+// hasProvider reports whether a name begins with that of a provider: org.jetty.Server or
+// AWS::EC2::Instance, but not vm or ubuntu-22.04.
+var hasProvider = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*(\.|::?)[A-Za-z]`).MatchString
+
+// isAllowed reports whether providers.allow has the name of a type or an image, which may be the
+// last part of a URN. Names without a provider are always allowed.
 func (c *compiler) isAllowed(name string) bool {
-	if c.allow == nil || !strings.ContainsAny(name, ".:") {
-		return true
+	if strings.HasPrefix(name, "urn:") {
+		name = name[strings.LastIndexByte(name, '+')+1:]
 	}
-	return slices.ContainsFunc(c.allow, func(glob string) bool {
+	return c.allow == nil || !hasProvider(name) || slices.ContainsFunc(c.allow, func(glob string) bool {
 		ok, _ := path.Match(glob, name)
 		return ok
 	})

@@ -121,9 +121,12 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 }
 
 func (c *compiler) choose(p *part, n *generate.Node) {
-	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType), Allows: c.isAllowed}
+	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
+	if c.allow != nil {
+		w.Allows = c.isAllowed
+	}
 	if image := cmp.Or(p.attribute("image"), p.kind.image); image != "" {
-		if w.Images = []string{image}; !strings.HasPrefix(image, "urn:") && !c.isAllowed(image) {
+		if w.Images = []string{image}; !c.isAllowed(image) {
 			c.wrong(p.at, "choose another one, or allow it", "providers.allow excludes the image %.80q of the component %.80q", image, p.label)
 		}
 	}
@@ -150,6 +153,15 @@ func (c *compiler) choose(p *part, n *generate.Node) {
 		}
 	}
 	choice := generate.Choose(c.o.Site, w)
+	if site := c.o.Site; site != nil && choice.DiskImage == "" {
+		t := site.DefaultSliverType
+		if choice.SliverType != "" {
+			t, _ = site.SliverType(choice.SliverType)
+		}
+		if t != nil && t.DefaultImage != nil && !c.isAllowed(t.DefaultImage.Name) {
+			c.wrong(p.at, "name an image that is allowed, or allow more", "providers.allow excludes the image %.80q, which %.80q would get", t.DefaultImage.Name, p.label)
+		}
+	}
 	n.SliverType, n.DiskImage, n.Require, n.Comments = choice.SliverType, choice.DiskImage, choice.Require, choice.Comments
 }
 

@@ -73,7 +73,7 @@ func Choose(site *inventory.Inventory, w Want) Choice {
 	}
 	for _, t := range types {
 		image, isChosen := w.imageOf(t, &c)
-		if !w.fits(site, t, image) {
+		if image == nil && w.excludes(t.DefaultImage) && len(w.Images) == 0 || !w.fits(site, t, image) {
 			continue
 		}
 		if isChosen {
@@ -88,7 +88,11 @@ func Choose(site *inventory.Inventory, w Want) Choice {
 		return c
 	}
 	if w.SliverType == "" && len(types) > 0 {
-		c.Comments = append(c.Comments, "sliver type: no type of the site satisfies the constraints; the site explains that")
+		text := "sliver type: no type of the site satisfies the constraints; the site explains that"
+		if w.Allows != nil {
+			text = "sliver type: no type of the site with an allowed image satisfies the constraints"
+		}
+		c.Comments = append(c.Comments, text)
 	}
 	return c
 }
@@ -111,15 +115,20 @@ func (w *Want) imageOf(t *inventory.SliverType, c *Choice) (image *inventory.Ima
 		return c.Image, false
 	}
 	constrained := slices.ContainsFunc(w.Require, func(r match.Constraint) bool { return isOfImage(r.Feature) })
-	if !constrained && len(w.Software) == 0 {
+	if !constrained && len(w.Software) == 0 && !w.excludes(t.DefaultImage) {
 		return t.DefaultImage, false
 	}
 	for _, i := range t.Images {
-		if (w.Allows == nil || w.Allows(i.Name)) && w.satisfies(i) && (image == nil || w.compare(i, image) > 0) {
+		if !w.excludes(i) && w.satisfies(i) && (image == nil || w.compare(i, image) > 0) {
 			image = i
 		}
 	}
 	return image, image != nil && (constrained || image != t.DefaultImage)
+}
+
+// excludes reports whether the image may not be chosen.
+func (w *Want) excludes(i *inventory.Image) bool {
+	return i != nil && w.Allows != nil && !w.Allows(i.Name)
 }
 
 // satisfies reports whether an image satisfies the constraints on images, and those on other
@@ -195,6 +204,9 @@ func (w *Want) reason() string {
 	}
 	for _, name := range w.Software {
 		list = append(list, "has "+name)
+	}
+	if len(list) == 0 {
+		return "the list of allowed images"
 	}
 	return strings.Join(list, ", ")
 }
