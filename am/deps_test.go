@@ -52,6 +52,7 @@ const allowedImports = `
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
 3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
+4  credentials/trial/trialtest      am/urn credentials/trial
 3  rspec                            am/urn inventory/suggest rspec/match schemas schemas/xmltree rspec/setup
 3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3
 3  am/store                         am am/durable am/fileowner am/urn go.etcd.io/bbolt
@@ -79,11 +80,12 @@ const allowedImports = `
 6  am/mtls                          C
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc
+7  am/authority                     am am/api am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
 8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl schemas/xmltree go.yaml.in/yaml/v3
-8  am/site                          am am/api am/audit am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
+8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
 9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys
-10  cmd/patchbay                     am am/audit am/client am/clock am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
+10  cmd/patchbay                     am am/audit am/authority am/client am/clock am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys
 0  inventory/local/sandbox          golang.org/x/sys
 0  inventory/local/cgroup           golang.org/x/sys

@@ -219,7 +219,7 @@ func privilegeAttacks(t *testing.T, w *world) []attack {
 		{18, "unknown privilege", rule.Privilege, "", given("everything"), given("everything", "sa")},
 		{18, "privilege that begins like all", rule.Privilege, "", given("*embed"), given("EMBED")},
 		{18, "info for Allocate", rule.Privilege, "", given("info"), as(given("info"), credentials.RightDescribe)},
-		{18, "bind for Shutdown", rule.Privilege, "", as(given("bind"), credentials.RightShutdown), as(given("control"), credentials.RightShutdown)},
+		{18, "bind for Shutdown", rule.Privilege, "", as(given("bind"), credentials.RightShutdown), as(given("embed"), credentials.RightShutdown)},
 		{18, "resolve and refresh for Delete", rule.Privilege, "", as(given("resolve", "refresh"), credentials.RightDelete), as(given("resolve", "bind"), credentials.RightDelete)},
 		{18, "privilege listed twice", rule.PrivilegeOnce, "", given("embed", "Embed"), given("embed", "bind")},
 		{18, "two lists of privileges", rule.Cardinality, "", edit("</privileges>", "</privileges><privileges><privilege><name>*</name></privilege></privileges>"), given("*")},

@@ -44,7 +44,7 @@ func TestPrivilegesByMethod(t *testing.T) {
 	}
 	read, write, halt := 2, 5, 1 // how many of the rights, in this order
 	all := map[string][3]bool{
-		"*": {true, true, true}, "embed": {true, true, true}, "control": {true, true, true}, "sa": {true, true, true},
+		"*": {true, true, true}, "embed": {true, true, true}, "control": {true, true, false}, "sa": {true, true, true},
 		"pi": {true, true, true}, "authority": {true, true, true}, "INFO": {true, false, false}, "info": {true, false, false},
 		"bind": {false, true, false}, "instantiate": {false, true, true}, "refresh": {}, "resolve": {}, "operator": {}, "ma": {}, "no-such": {},
 	}

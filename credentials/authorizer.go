@@ -125,11 +125,8 @@ func (z *Authorizer) SetAnchors(a *cert.Anchors) {
 // target. The error is a *DeniedError.
 func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Right, now time.Time) (Grant, error) {
 	t := z.trust.Load()
-	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
-		c = z.identify(t, c.rawChain, untrustedBudget, now) // the anchors have changed since the identification
-	}
-	c = z.completeChain(t, c, p, now)
-	if err := checkCaller(c, now); err != nil {
+	c, err := z.checkedCaller(t, c, p, now)
+	if err != nil {
 		return Grant{}, err
 	}
 	_, known := allowedBy[r]
@@ -158,6 +155,41 @@ func (z *Authorizer) Authorize(c Caller, p []Presented, speakingFor string, r Ri
 		z.examineAgain(x, p, list, c.issuers(), g.speaksFor.issuers)
 	}
 	return g.addCredentials(list)
+}
+
+// checkedCaller identifies the caller again if the anchors have changed since.
+func (z *Authorizer) checkedCaller(t *trust, c Caller, p []Presented, now time.Time) (Caller, error) {
+	if c.generation != t.anchors.Generation() && len(c.rawChain) > 0 {
+		c = z.identify(t, c.rawChain, untrustedBudget, now)
+	}
+	c = z.completeChain(t, c, p, now)
+	return c, checkCaller(c, now)
+}
+
+// SpeakFor returns the user for whom the caller acts: the caller themselves if speakingFor is
+// empty. Otherwise one of the credentials must let the caller speak for the user whom speakingFor
+// names. Other credentials are ignored. The error is a *DeniedError.
+func (z *Authorizer) SpeakFor(c Caller, p []Presented, speakingFor string, now time.Time) (urn.URN, error) {
+	t := z.trust.Load()
+	c, err := z.checkedCaller(t, c, p, now)
+	if err != nil {
+		return urn.URN{}, err
+	}
+	if rule.CredentialCount.Broken(len(p) > MaxCredentials) {
+		return urn.URN{}, deny(rule.CredentialCount, am.CredentialInvalid, "%d credentials were presented, at most %d are allowed", len(p), MaxCredentials)
+	}
+	user, err := z.speakingFor(c, speakingFor)
+	if err != nil || user.IsZero() {
+		return c.URN, err
+	}
+	x := examination{t, cert.NewBudget(callBudget), now}
+	list := make([]examined, len(p))
+	for i, presented := range p {
+		list[i].statement, list[i].err = z.examine(x, presented, c.issuers())
+	}
+	g := Grant{caller: c.URN}
+	err = g.speakFor(user, c, list)
+	return g.caller, err
 }
 
 // addCredentials lists the reasons in the error if no credential gives the right.

@@ -26,12 +26,13 @@ const (
 var (
 	readingPrivileges  = []string{"*", "embed", "control", "sa", "info", "pi", "authority"}
 	changingPrivileges = []string{"*", "embed", "control", "sa", "bind", "instantiate", "pi", "authority"}
-	shutdownPrivileges = []string{"*", "embed", "control", "sa", "instantiate", "pi", "authority"}
+	shutdownPrivileges = []string{"*", "embed", "sa", "instantiate", "pi", "authority"}
 )
 
 // allowedBy lists the privileges that give a right; one is enough. If the list is empty,
 // any credential of the caller is enough. No specification defines this table; it is the
-// union of the tables of gcf, SFA and Emulab.
+// union of the tables of gcf, SFA and Emulab. Only Shutdown does not accept control, as in gcf,
+// since plain members of a slice have it.
 var allowedBy = map[Right][]string{
 	RightListResources:            nil,
 	RightDescribe:                 readingPrivileges,

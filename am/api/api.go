@@ -119,7 +119,10 @@ type Response struct {
 
 // Event describes a call for the log.
 type Event struct {
-	Method string
+	// Service is the service of the trial authority that was called; empty for the aggregate
+	// manager. Then Code is a code of that service.
+	Service string
+	Method  string
 	// Changes means that the method changes something.
 	Changes bool
 	Caller  urn.URN

@@ -26,6 +26,7 @@ import (
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
@@ -257,7 +258,7 @@ func (c *caller) slice(name string, lasts time.Duration) (u, credential string) 
 	if c.site.trial == common { // other sites, whose clocks stand elsewhere, know the slice too
 		made = began
 	}
-	x, err := c.site.trial.Slice(name, c.urn.Name, now.Add(lasts), made)
+	x, err := trialtest.NewSlice(c.site.trial, name, c.urn.Name, now.Add(lasts), made)
 	if err != nil {
 		c.site.t.Fatal(err)
 	}

@@ -223,23 +223,28 @@ const maxShown = 4
 
 const maxCredentials = 32
 
-// readCredentials does not check the credentials.
-func (c *call) readCredentials(v xmlrpc.Value) error {
+func (c *call) readCredentials(v xmlrpc.Value) (err error) {
+	c.presented, err = ReadCredentials(v)
+	return err
+}
+
+// ReadCredentials reads the array of credentials of a call. It does not check them.
+func ReadCredentials(v xmlrpc.Value) (presented []credentials.Presented, err error) {
 	list, ok := v.([]xmlrpc.Value)
 	if !ok {
-		return errors.New("it must be an array")
+		return nil, errors.New("it must be an array")
 	}
 	if len(list) > maxCredentials {
-		return fmt.Errorf("it holds %d credentials; the limit is %d", len(list), maxCredentials)
+		return nil, fmt.Errorf("it holds %d credentials; the limit is %d", len(list), maxCredentials)
 	}
 	for i, v := range list {
 		p, err := readCredential(v)
 		if err != nil {
-			return fmt.Errorf("number %d: %w", i+1, err)
+			return nil, fmt.Errorf("number %d: %w", i+1, err)
 		}
-		c.presented = append(c.presented, p)
+		presented = append(presented, p)
 	}
-	return nil
+	return presented, nil
 }
 
 // readCredential reads a credential in either of its wire forms: a struct of geni_type,
@@ -287,7 +292,7 @@ func (c *call) readRSpec(v xmlrpc.Value) (err error) {
 }
 
 func (c *call) readTime(v xmlrpc.Value) (err error) {
-	if c.until, err = readMoment(v); err == nil && c.until.IsZero() {
+	if c.until, err = ParseTime(v); err == nil && c.until.IsZero() {
 		err = errors.New("it is empty; give a time such as 2030-01-31T12:00:00Z")
 	}
 	return err

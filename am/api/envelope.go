@@ -156,7 +156,7 @@ func sliver(r *service.Report, e extent) xmlrpc.Struct {
 	}
 	s := xmlrpc.Struct{
 		{Name: "geni_sliver_urn", Value: r.URN.String()},
-		{Name: "geni_expires", Value: formatTime(r.Expires)},
+		{Name: "geni_expires", Value: FormatTime(r.Expires)},
 		{Name: "geni_allocation_status", Value: string(r.Status.Allocation)},
 		{Name: "geni_operational_status", Value: string(r.Status.Operational)},
 		{Name: "geni_error", Value: oneLine(failure)},

@@ -92,7 +92,7 @@ func TestHostileValues(t *testing.T) {
 	}
 	good := map[string]xmlrpc.Value{
 		"slice_urn": slice, "urns": strs(slice), "rspec": request(node("a")), "users": []xmlrpc.Value{}, "options": opts(),
-		"expiration_time": formatTime(s.clock().Add(30 * time.Minute)), "action": "geni_start",
+		"expiration_time": FormatTime(s.clock().Add(30 * time.Minute)), "action": "geni_start",
 	}
 	extra := xmlOf(t, opts())
 	for version, rows := range tables {

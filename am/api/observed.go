@@ -63,7 +63,7 @@ func stepTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return formatTime(t)
+	return FormatTime(t)
 }
 
 // interfaceList returns all interfaces, or none if the interfaces of the answer would

@@ -99,13 +99,13 @@ var (
 	optEndTime = option{
 		name: "geni_end_time", kind: "RFC 3339 time in the future", without: "the site's default; for Provision the time given to Allocate",
 		effect: "the requested end of the lease, earlier or later than the default; reduced to the limits",
-		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = readMoment(v); return err },
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.endTime, err = ParseTime(v); return err },
 	}
 	optStartTime = option{
 		name: "geni_start_time", kind: "RFC 3339 time", without: "now",
 		effect: "must not be in the future (13): reservations always begin now",
 		read: func(c *call, v xmlrpc.Value) error {
-			start, err := readMoment(v)
+			start, err := ParseTime(v)
 			if err == nil && start.After(c.now) {
 				err = am.Errorf(am.Unsupported, "option geni_start_time: reservations in the future are not supported; leave it out")
 			}

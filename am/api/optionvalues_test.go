@@ -58,7 +58,7 @@ geni_allocate       "maybe":0
 
 // values are the values by their names; a quoted name is itself.
 func (b *bench) values() map[string]xmlrpc.Value {
-	at := func(d time.Duration) string { return formatTime(b.clock().Add(d)) }
+	at := func(d time.Duration) string { return FormatTime(b.clock().Add(d)) }
 	version := func(typ, ver xmlrpc.Value) xmlrpc.Struct { return xmlrpc.Struct{opt("type", typ), opt("version", ver)} }
 	alice := b.alice.urn.String()
 	return map[string]xmlrpc.Value{
@@ -87,7 +87,7 @@ func (b *bench) with(version int, method, name string, value xmlrpc.Value) answe
 	default:
 		b.put(in(b.x, "ready"))
 	}
-	until, cred := formatTime(b.clock().Add(time.Hour)), creds(b.cred)
+	until, cred := FormatTime(b.clock().Add(time.Hour)), creds(b.cred)
 	urns := strs(b.slice)
 	args := map[string][]xmlrpc.Value{
 		"GetVersion": {}, "ListResources": {creds(b.alice.user)}, "Allocate": {b.slice, cred, request(node("z"))},

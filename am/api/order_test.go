@@ -74,7 +74,7 @@ func TestTheGraverMistakeIsTold(t *testing.T) {
 		}
 	}, am.BadArgs, "geni_rspec_version"}
 	effort := mistake{"half an effort", set("geni_best_effort", "half"), am.BadArgs, "geni_best_effort"}
-	past := mistake{"an end in the past", set("geni_end_time", formatTime(b.clock().Add(-time.Hour))), am.BadArgs, "past"}
+	past := mistake{"an end in the past", set("geni_end_time", FormatTime(b.clock().Add(-time.Hour))), am.BadArgs, "past"}
 	soon := mistake{"an end that is no time", set("geni_end_time", "soon"), am.BadArgs, "geni_end_time"}
 	join := func(parts ...[]mistake) []mistake { return slices.Concat(parts...) }
 
@@ -93,13 +93,13 @@ func TestTheGraverMistakeIsTold(t *testing.T) {
 			past,
 			{"one is provisioned", state("ready"), am.Unsupported, "geni_ready"},
 		})},
-		{"Renew", formatTime(b.clock().Add(time.Hour)), "ready", join(shapes, []mistake{
+		{"Renew", FormatTime(b.clock().Add(time.Hour)), "ready", join(shapes, []mistake{
 			{"a time that is none", third("soon"), am.BadArgs, "expiration_time"}, options,
 		}, standing, []mistake{
 			absent, effort,
 			{"half as long as possible", set("geni_extend_alap", "half"), am.BadArgs, "geni_extend_alap"},
-			{"the past", third(formatTime(b.clock().Add(-time.Hour))), am.BadArgs, "past"},
-			{"too late", third(formatTime(b.clock().Add(1000 * time.Hour))), am.Refused, "latest"},
+			{"the past", third(FormatTime(b.clock().Add(-time.Hour))), am.BadArgs, "past"},
+			{"too late", third(FormatTime(b.clock().Add(1000 * time.Hour))), am.Refused, "latest"},
 		})},
 		{"PerformOperationalAction", "geni_update_users", "ready", join(shapes, []mistake{
 			{"an action that is a number", third(7), am.BadArgs, "argument action"}, options,
@@ -118,7 +118,7 @@ func TestTheGraverMistakeIsTold(t *testing.T) {
 			{"a request that is a number", third(7), am.BadArgs, "argument rspec"}, options,
 		}, standing, []mistake{
 			soon,
-			{"a start in the future", set("geni_start_time", formatTime(b.clock().Add(time.Hour))), am.Unsupported, "geni_start_time"},
+			{"a start in the future", set("geni_start_time", FormatTime(b.clock().Add(time.Hour))), am.Unsupported, "geni_start_time"},
 			{"a request that is none", third("hello"), am.BadArgs, "line 1"},
 			past,
 			{"a client_id again", third(request(node("x"))), am.Exists, `"x"`},

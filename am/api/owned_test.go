@@ -51,4 +51,4 @@ func (o owned) allocate(rspec string) answer {
 	return o.call("Allocate", o.slice, creds(o.cred), rspec, xmlrpc.Struct{})
 }
 
-func (s *site) at(d time.Duration) string { return formatTime(s.clock().Add(d)) }
+func (s *site) at(d time.Duration) string { return FormatTime(s.clock().Add(d)) }

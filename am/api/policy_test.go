@@ -153,7 +153,7 @@ func TestPolicyLimitsLeases(t *testing.T) {
 	s := setting{policy: `rules: [{name: short, lease: {first: 2h, renew: 1d, longest: 3d}, says: Sorry.}]`}.site(t)
 	x := s.user("alice").own("leases", 20*day)
 	now := s.clock()
-	at := func(d time.Duration) string { return formatTime(now.Add(d)) }
+	at := func(d time.Duration) string { return FormatTime(now.Add(d)) }
 	ends := func(a answer, what string, want time.Duration) {
 		t.Helper()
 		a.want(t, what, am.Success)
@@ -190,7 +190,7 @@ func TestPolicyLimitsLeases(t *testing.T) {
 	y := s.user("bob").own("made", 20*day)
 	y.create(request(vm("a"))).want(t, "CreateSliver", am.Success)
 	text := get(y.v2("SliverStatus").want(t, "SliverStatus", am.Success).value, "pg_expires")
-	if want := formatTime(s.clock().Add(2 * time.Hour)); text != want {
+	if want := FormatTime(s.clock().Add(2 * time.Hour)); text != want {
 		t.Errorf("CreateSliver gives a lease to %v, want %s", text, want)
 	}
 }

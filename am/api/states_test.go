@@ -205,7 +205,7 @@ func (b *bench) do(row string, bestEffort bool, urns ...string) answer {
 	case "Status", "Describe", "Provision", "Delete":
 		return b.alice.call(row, strs(urns...), cred, o)
 	case "Renew":
-		return b.alice.call(row, strs(urns...), cred, formatTime(b.clock().Add(time.Hour)), o)
+		return b.alice.call(row, strs(urns...), cred, FormatTime(b.clock().Add(time.Hour)), o)
 	case "Shutdown":
 		return b.alice.call(row, urns[0], cred, o)
 	case "Allocate":

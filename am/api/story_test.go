@@ -153,7 +153,7 @@ func (w *world) value(word string) string {
 		return u
 	}
 	if d, ok := strings.CutPrefix(word, "begin+"); ok {
-		return formatTime(w.began.Add(duration(d)))
+		return FormatTime(w.began.Add(duration(d)))
 	}
 	if len(word) > 1 && (word[0] == '+' || word[0] == '-') && word[1] >= '0' && word[1] <= '9' {
 		return w.at(duration(strings.TrimPrefix(word, "+")))

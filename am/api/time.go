@@ -35,14 +35,14 @@ func parseTime(s string) (time.Time, error) {
 
 func checkYear(t time.Time) (time.Time, error) {
 	if t = t.UTC(); t.Year() < firstYear || t.Year() > lastYear {
-		return time.Time{}, fmt.Errorf("the year of %s is out of range", formatTime(t))
+		return time.Time{}, fmt.Errorf("the year of %s is out of range", FormatTime(t))
 	}
 	return t, nil
 }
 
-// readMoment accepts a text, or the dateTime.iso8601 of XML-RPC. A time without an offset
+// ParseTime accepts a text, or the dateTime.iso8601 of XML-RPC. A time without an offset
 // is UTC. An empty text is the zero time.
-func readMoment(v xmlrpc.Value) (t time.Time, err error) {
+func ParseTime(v xmlrpc.Value) (t time.Time, err error) {
 	if t, ok := v.(time.Time); ok {
 		return checkYear(t.Truncate(time.Second))
 	}
@@ -56,6 +56,6 @@ func readMoment(v xmlrpc.Value) (t time.Time, err error) {
 	return t, err
 }
 
-// formatTime returns a time in whole seconds, in UTC with a Z, because clients compare
+// FormatTime returns a time in whole seconds, in UTC with a Z, because clients compare
 // times as text.
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

@@ -38,7 +38,7 @@ func TestParseTime(t *testing.T) {
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			got, err := parseTime(tt.in)
-			if (err == nil) != (tt.want != "") || err == nil && formatTime(got) != tt.want {
+			if (err == nil) != (tt.want != "") || err == nil && FormatTime(got) != tt.want {
 				t.Errorf("parseTime(%q) = %v, %v; want %q", tt.in, got, err, tt.want)
 			}
 		})
@@ -52,7 +52,7 @@ func FuzzParseTime(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := parseTime(formatTime(m)); err != nil || !again.Equal(m) {
+		if again, err := parseTime(FormatTime(m)); err != nil || !again.Equal(m) {
 			t.Fatalf("%q became %v, then %v, %v", s, m, again, err)
 		}
 	})

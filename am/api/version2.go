@@ -24,7 +24,7 @@ func createSliver(ctx context.Context, c *call) (service.Outcome, error) {
 func renewSliver(ctx context.Context, c *call) (service.Outcome, error) {
 	out, err := renew(ctx, c)
 	if err == nil && c.asLongAsPossible {
-		out.Notices = []string{formatTime(earliest(out))} // nothing else, because clients parse it as a time
+		out.Notices = []string{FormatTime(earliest(out))} // nothing else, because clients parse it as a time
 	}
 	return out, err
 }
@@ -45,10 +45,10 @@ func sliverStatus2(_ *call, out service.Outcome) xmlrpc.Value {
 			{Name: "geni_status", Value: states[i]},
 			{Name: "geni_error", Value: oneLine(r.Error)},
 			{Name: "geni_client_id", Value: r.ClientID},
-			{Name: "geni_expires", Value: formatTime(r.Expires)},
+			{Name: "geni_expires", Value: FormatTime(r.Expires)},
 		}, r)
 	}
-	expires := formatTime(earliest(out))
+	expires := FormatTime(earliest(out))
 	return xmlrpc.Struct{
 		{Name: "geni_urn", Value: out.Slice.String()},
 		{Name: "geni_status", Value: overall(states)},

@@ -97,7 +97,7 @@ func TestVersion2Life(t *testing.T) {
 }
 
 func TestRenewSliver(t *testing.T) {
-	newWorld(t, "limit", formatTime(began.Add(240*time.Hour))).play(`
+	newWorld(t, "limit", FormatTime(began.Add(240*time.Hour))).play(`
 		alice owns s1 10d
 		alice CreateSliver s1 a
 		alice RenewSliver s1 +48h -> value=<boolean>1 output=<string>''

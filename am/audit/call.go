@@ -11,8 +11,10 @@ import (
 // Call is a call that may have changed something, with its result.
 type Call struct {
 	// ID is the request id.
-	ID     string
-	Method string
+	ID string
+	// Service is the service of the trial authority; empty for the aggregate manager.
+	Service string
+	Method  string
 	// API is the version of the AM API.
 	API    int
 	Remote string // address and port
@@ -28,7 +30,7 @@ type Call struct {
 	Slivers int
 	// Credentials are the SHA-256 fingerprints of the credentials.
 	Credentials []string
-	// Code is the geni_code; for a Fault the fault's code.
+	// Code is the geni_code, or the code of the service; for a Fault the fault's code.
 	Code   int
 	Detail am.Detail
 	Fault  bool
@@ -37,7 +39,7 @@ type Call struct {
 
 func (c *Call) line(at time.Time) *Line {
 	l := &Line{
-		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Method: c.Method, API: c.API, Remote: c.Remote, Times: c.Times, From: c.From,
+		At: at.UTC().Format(timeLayout), Event: eventCall, ID: c.ID, Service: c.Service, Method: c.Method, API: c.API, Remote: c.Remote, Times: c.Times, From: c.From,
 		Caller: c.Caller.String(), Speaker: c.Speaker.String(), Slice: c.Slice.String(), Slivers: c.Slivers,
 		Credentials: c.Credentials, Code: &c.Code, Fault: c.Fault, Output: c.Output,
 	}

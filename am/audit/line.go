@@ -38,6 +38,7 @@ type Line struct {
 
 	// The following are for a call. ID is its request id.
 	ID          string   `json:"id,omitempty"`
+	Service     string   `json:"service,omitempty"`
 	Method      string   `json:"method,omitempty"`
 	API         int      `json:"api,omitempty"`
 	Remote      string   `json:"remote,omitempty"`

@@ -26,6 +26,7 @@ import (
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/rspec"
@@ -163,7 +164,7 @@ func (s *site) sliceNamed(name string) (u, cred string) {
 	if len(name) > 19 {
 		name = name[len(name)-19:]
 	}
-	x, err := authority.Slice(name, "alice", time.Now().Add(time.Hour), time.Now())
+	x, err := trialtest.NewSlice(authority, name, "alice", time.Now().Add(time.Hour), time.Now())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (s *Server) audit(e *event) {
 		code = fault.Code
 	}
 	call := audit.Call{
-		ID: e.id, Method: a.Method, API: e.version, Remote: e.remote, Caller: a.Caller, Speaker: a.Speaker,
+		ID: e.id, Method: a.Method, Service: a.Service, API: e.version, Remote: e.remote, Caller: a.Caller, Speaker: a.Speaker,
 		Slice: a.Slice, Slivers: a.Slivers, Credentials: a.Credentials, Code: code, Detail: a.Detail, Fault: a.Fault, Output: a.Output,
 	}
 	if !e.isUntrusted() {

@@ -70,13 +70,20 @@ func (s *Server) busyText(p *peer, limit string) string {
 
 // writeEnvelope answers a call with an error of the server, not of the API.
 func (s *Server) writeEnvelope(w http.ResponseWriter, e *event, code am.Code, output string, cause error) {
-	body := api.ErrorBody(e.version, code, output)
+	body := s.errorBody(e, code, output)
 	e.status, e.sent = http.StatusOK, len(body)
 	e.answer = api.Event{Code: code, Output: output, Err: cause}
 	s.metrics.count(e)
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	e.unsent = s.send(w, body, e.start.Add(s.config.WriteTimeout))
+}
+
+func (s *Server) errorBody(e *event, code am.Code, output string) []byte {
+	if e.service != "" {
+		return s.opt.Authority.ErrorBody(output)
+	}
+	return api.ErrorBody(e.version, code, output)
 }
 
 // connectionClosed writes at most one log line a minute for each limit.

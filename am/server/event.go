@@ -16,13 +16,13 @@ import (
 )
 
 type event struct {
-	id       string
-	start    time.Time
-	took     time.Duration
-	counted  bool // the metrics have counted it
-	remote   string
-	path     string
-	version  int
+	id      string
+	start   time.Time
+	took    time.Duration
+	counted bool // the metrics have counted it
+	remote  string
+	path    string
+	target
 	status   int
 	received int // bytes
 	sent     int // bytes
@@ -111,7 +111,11 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	}
 	a := e.answer
 	add("method", a.Method)
-	attrs = append(attrs, slog.Int("api", e.version))
+	if e.service != "" {
+		attrs = append(attrs, slog.String("service", e.service))
+	} else {
+		attrs = append(attrs, slog.Int("api", e.version))
+	}
 	if a.Fault {
 		attrs = append(attrs, slog.Bool("fault", true))
 	} else {
@@ -144,8 +148,12 @@ func (e *event) line() (level slog.Level, msg string, attrs []slog.Attr) {
 	if e.unsent != nil {
 		add("unsent", e.unsent.Error())
 	}
-	switch a.Code {
-	case am.ServerError, am.DBError, am.RPCError:
+	switch {
+	case e.service != "":
+		if a.Err != nil && !a.Fault {
+			level = slog.LevelError
+		}
+	case a.Code == am.ServerError, a.Code == am.DBError, a.Code == am.RPCError:
 		level = slog.LevelError
 	}
 	return level, "call", attrs
@@ -165,6 +173,9 @@ func (s *Server) emitBusy(e *event) {
 func (e *event) labels() (method, outcome string) {
 	if e.status != http.StatusOK {
 		return "none", "http_" + strconv.Itoa(e.status)
+	}
+	if e.service != "" {
+		return "authority", map[bool]string{true: "fault", false: "answer"}[e.answer.Fault] // patchbay_authority_calls_total has more
 	}
 	method = "unknown"
 	if api.IsMethod(e.answer.Method) {

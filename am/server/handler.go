@@ -31,8 +31,8 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 	}
 
-	version, refused := s.route(r)
-	e.version = version
+	t, refused := s.route(r)
+	e.target = t
 	p, chain := s.peer(r.Context())
 	e.caller = p.caller
 	if refused == nil {
@@ -87,16 +87,16 @@ const contentType = "text/xml; charset=utf-8"
 func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain [][]byte, e *event) (answer api.Response, limit string, refused *refusal) {
 	control := http.NewResponseController(w)
 	in := &paced{
-		Reader:  http.MaxBytesReader(w, r.Body, s.config.MaxBody),
+		Reader:  http.MaxBytesReader(w, r.Body, e.maxBody),
 		control: control, stall: s.config.StallTimeout, end: e.start.Add(s.config.ReadTimeout),
 	}
-	body, release, err := s.bodies.read(in, p.caller, r.ContentLength, s.config.MaxBody)
+	body, release, err := s.bodies.read(in, p.caller, r.ContentLength, e.maxBody)
 	defer release()
 	switch {
 	case errors.Is(err, errBusy):
 		return answer, limitBodies, nil
 	case isTooLarge(err):
-		return answer, "", s.bodyTooLarge()
+		return answer, "", s.bodyTooLarge(e.target)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.metrics.limited.WithLabelValues("stall_timeout").Inc()
 		return answer, "", &refusal{http.StatusRequestTimeout, fmt.Sprintf(
@@ -109,9 +109,13 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 	// disconnects. Without this line the read deadline would cancel the call.
 	control.SetReadDeadline(time.Time{})
 
+	calls, changes := s.calls, s.changes
+	if e.service != "" {
+		calls, changes = s.authorityCalls, s.authorityChanges
+	}
 	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
+	case calls <- struct{}{}:
+		defer func() { <-calls }()
 	default:
 		return answer, limitCalls, nil
 	}
@@ -127,13 +131,13 @@ func (s *Server) process(w http.ResponseWriter, r *http.Request, p *peer, chain 
 		if e.caller = cmp.Or(e.caller, caller); counted || e.caller == "" {
 			return nil
 		}
-		if counted = true; s.changes.allow(e.caller, time.Now()) {
+		if counted = true; changes.allow(e.caller, time.Now()) {
 			return nil
 		}
 		limit = limitChanges
 		return am.Errorf(am.ServerBusy, "%s", s.busyText(p, limit))
 	}
-	answer = s.answer(ctx, e.version, api.Request{
+	answer = s.answer(ctx, e, api.Request{
 		ID:         e.id,
 		Chain:      chain,
 		Body:       body,

@@ -31,17 +31,20 @@ func (w *writer) Write(b []byte) (int, error) {
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // answer returns an internal error if the API panics. The log has the cause, the answer does not.
-func (s *Server) answer(ctx context.Context, version int, r api.Request) (answer api.Response) {
+func (s *Server) answer(ctx context.Context, e *event, r api.Request) (answer api.Response) {
 	defer func() {
 		if p := recover(); p != nil {
 			output := internalError(r.ID)
-			answer = api.Response{Body: api.ErrorBody(version, am.ServerError, output), Event: api.Event{
+			answer = api.Response{Body: s.errorBody(e, am.ServerError, output), Event: api.Event{
 				Changes: true, // the API may have changed something
 				Code:    am.ServerError, Output: output, Err: panicError(p),
 			}}
 		}
 	}()
-	return s.opt.API.Serve(ctx, version, r)
+	if e.service != "" {
+		return s.opt.Authority.Serve(ctx, e.path, r)
+	}
+	return s.opt.API.Serve(ctx, e.version, r)
 }
 
 // recoverCall handles a panic outside the API. Call it with defer. It answers with an envelope,
@@ -52,7 +55,7 @@ func (s *Server) recoverCall(w *writer, e *event) {
 	if p == nil {
 		return
 	}
-	if e.version == 0 || w.begun {
+	if e.version == 0 && e.service == "" || w.begun {
 		e.status, e.refused, e.cause = http.StatusInternalServerError, internalError(e.id), panicError(p)
 		abort(w, e.id)
 		return

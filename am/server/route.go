@@ -18,36 +18,61 @@ var versions = map[string]int{
 // versionOf returns 0 if the API is not at this path.
 func versionOf(path string) int { return versions[strings.TrimSuffix(path, "/")] }
 
+// Limits of calls of the authority. Its calls are short, and signatures are their main cost.
+const (
+	maxAuthorityBody  = 1 << 20 // bytes
+	maxAuthorityCalls = 16
+)
+
 type refusal struct {
 	status int
 	text   string
 }
 
+// target is what a request calls: a version of the API, or a service of the authority.
+type target struct {
+	version int
+	service string
+	maxBody int64
+}
+
 // route returns the HTTP error of a request that is not a call.
-func (s *Server) route(r *http.Request) (int, *refusal) {
-	version := versionOf(r.URL.Path)
-	if version == 0 {
-		return 0, &refusal{http.StatusNotFound, "There is nothing at this URL. " + s.urls()}
+func (s *Server) route(r *http.Request) (t target, refused *refusal) {
+	t = target{version: versionOf(r.URL.Path), maxBody: s.config.MaxBody}
+	if s.opt.Authority != nil {
+		if t.service = s.opt.Authority.Name(r.URL.Path); t.service != "" {
+			t.maxBody = min(t.maxBody, maxAuthorityBody)
+		}
 	}
-	if r.Method != http.MethodPost {
-		return 0, &refusal{http.StatusMethodNotAllowed,
+	e := r.Header.Get("Content-Encoding")
+	switch {
+	case t.version == 0 && t.service == "":
+		refused = &refusal{http.StatusNotFound, "There is nothing at this URL. " + s.urls()}
+	case r.Method != http.MethodPost:
+		refused = &refusal{http.StatusMethodNotAllowed,
 			"This is a GENI aggregate manager: it is called by XML-RPC, with POST, by clients like jFed, omni or patchbay call. " + s.urls()}
+	case e != "" && !strings.EqualFold(e, "identity"):
+		refused = &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding %q is not supported: send the call without it.", e)}
+	case r.ContentLength > t.maxBody:
+		refused = s.bodyTooLarge(t)
 	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return 0, &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("Content-Encoding %q is not supported: send the call without it.", e)}
-	}
-	if r.ContentLength > s.config.MaxBody {
-		return 0, s.bodyTooLarge()
-	}
-	return version, nil
+	return t, refused
 }
 
 func (s *Server) urls() string {
-	return fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
+	text := fmt.Sprintf("Version 3 of the API is at %[1]s/am/3.0 and version 2 at %[1]s/am/2.0.", s.opt.PublicURL)
+	if s.opt.Authority != nil {
+		text += fmt.Sprintf(" The authority is at %[1]s/ch/2, %[1]s/sa/2 and %[1]s/ma/2.", s.opt.PublicURL)
+	}
+	return text
 }
 
-func (s *Server) bodyTooLarge() *refusal {
-	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of this server (max_body).", s.config.MaxBody)}
+func (s *Server) bodyTooLarge(t target) *refusal {
+	what := "this server (max_body)"
+	if t.service != "" {
+		what = "calls of the authority"
+	}
+	return &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("The call is larger than %d bytes, the limit of %s.", t.maxBody, what)}
 }
 
 func (f refusal) write(w http.ResponseWriter) {

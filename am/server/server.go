@@ -23,10 +23,21 @@ type API interface {
 	Serve(ctx context.Context, version int, r api.Request) api.Response
 }
 
+// Authority processes the calls of the site's trial authority; package authority implements it.
+type Authority interface {
+	// Name returns the name of the service at a path; "" if there is none.
+	Name(path string) string
+	Serve(ctx context.Context, path string, r api.Request) api.Response
+	// ErrorBody is like the function of package api.
+	ErrorBody(text string) []byte
+}
+
 // Options are the functions of other packages that the server calls, and the metrics of other
 // packages.
 type Options struct {
 	API API
+	// Authority is nil if the site serves none.
+	Authority Authority
 	// Log receives one line per request. The requests of untrusted callers from one address
 	// within a minute share a line.
 	Log *slog.Logger
@@ -90,15 +101,19 @@ type Server struct {
 	socket  *http.Server
 	limiter *connLimiter
 	calls   chan struct{} // one element per call in progress
+	// authorityCalls has one element per call of the authority in progress.
+	authorityCalls chan struct{}
 	// callers counts the calls of each caller from the end of the header to the end of the
 	// answer. All untrusted callers count as one, so that they cannot starve trusted ones.
-	callers  *budget.Budget
-	changes  *rates
-	bodies   bodies
-	answers  *answerMemory
-	throttle logThrottle
-	metrics  *metrics
-	active   atomic.Int64 // requests in ServeHTTP
+	callers *budget.Budget
+	changes *rates
+	// authorityChanges limits the callers of the authority.
+	authorityChanges *rates
+	bodies           bodies
+	answers          *answerMemory
+	throttle         logThrottle
+	metrics          *metrics
+	active           atomic.Int64 // requests in ServeHTTP
 }
 
 // New returns a server that is not listening yet.
@@ -110,9 +125,13 @@ func New(c Config, o Options) *Server {
 		c.MaxConnections = n
 	}
 	s := &Server{
-		config:  c,
-		opt:     o,
-		calls:   make(chan struct{}, c.MaxCalls),
+		config: c,
+		opt:    o,
+		calls:  make(chan struct{}, c.MaxCalls),
+
+		authorityCalls:   make(chan struct{}, maxAuthorityCalls),
+		authorityChanges: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
+
 		callers: budget.PerCaller(c.MaxCallsPerCaller),
 		changes: newRates(c.MaxChangesPerMinute, c.MaxChangesBurst),
 		bodies:  bodies{budget.New(c.MaxBodies, c.MaxBody)},

@@ -37,6 +37,8 @@ type Config struct {
 	// Keys are the server's certificates and private keys, one pair for each kind of key. Old
 	// clients need an RSA pair in addition to an ECDSA pair.
 	Keys []KeyPair `yaml:"keys"`
+	// TrialAuthority is the authority in the folder authority beside the configuration.
+	TrialAuthority TrialAuthorityConfig `yaml:"trial_authority"`
 	// Trusted is the folder of trust anchors, the files *.pem. In this folder, the files *.crl
 	// list revoked certificates, and the file "denied" lists refused users and certificates.
 	Trusted string `yaml:"trusted"`
@@ -132,6 +134,16 @@ type MetricsConfig struct {
 	// ClientCA is a PEM file with the certificates of the authorities that sign the
 	// certificates of monitors.
 	ClientCA string `yaml:"client_ca"`
+}
+
+// TrialAuthorityConfig says what the server does for the site's own users and slices.
+type TrialAuthorityConfig struct {
+	// Serve answers the calls of the trial authority's clients: service registry at /ch/2, slice
+	// authority at /sa/2, member authority at /ma/2.
+	Serve bool `yaml:"serve"`
+	// Invite lets people with an invitation become members: patchbay authority invite prints
+	// invitations, and patchbay login uses them.
+	Invite bool `yaml:"invite"`
 }
 
 // KeyPair has the paths of a certificate and of its private key, both in PEM.

@@ -148,8 +148,11 @@ func setText(v reflect.Value, text string) (err error) {
 	case *string:
 		*p = text
 	case *bool:
+		if *p = text == "yes"; *p || text == "no" {
+			break
+		}
 		if *p, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("%q is neither true nor false", text)
+			return fmt.Errorf("%q is neither yes nor no", text)
 		}
 	case *time.Duration:
 		*p, err = display.ParseDuration(text)
@@ -422,11 +425,12 @@ var configTemplateText string
 
 var configTemplate = template.Must(template.New(ConfigName).Delims("[[", "]]").Parse(configTemplateText))
 
-// ConfigText returns the patchbay.yaml of a new site.
-func ConfigText(authority, listen, publicURL string) []byte {
+// ConfigText returns the patchbay.yaml of a new site. serve means that the site serves its trial
+// authority.
+func ConfigText(authority, listen, publicURL string, serve bool) []byte {
 	var b bytes.Buffer
-	if err := configTemplate.Execute(&b, map[string]string{
-		"Authority": yamlString(authority), "Listen": yamlString(listen), "PublicURL": yamlString(publicURL),
+	if err := configTemplate.Execute(&b, map[string]any{
+		"Authority": yamlString(authority), "Listen": yamlString(listen), "PublicURL": yamlString(publicURL), "Serve": serve,
 	}); err != nil {
 		panic(err) // the template is a constant
 	}

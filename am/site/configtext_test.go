@@ -16,7 +16,7 @@ import (
 // The new site's configuration shows every key, commented out where it has its
 // default: taken out of comments, it must say what the program does anyhow.
 func TestNewConfigShowsTheDefaults(t *testing.T) {
-	text := string(ConfigText("a.example.org", ":8443", ""))
+	text := string(ConfigText("a.example.org", ":8443", "", false))
 	shown := regexp.MustCompile(`(?m)^# ( *[a-z0-9_]+:)`).ReplaceAllString(text, "$1")
 	got, err := ParseConfig("/site/patchbay.yaml", []byte(shown))
 	if err != nil {

@@ -123,7 +123,7 @@ func (s *Site) countStore() *storeCounts {
 // numbers returns all metrics except those of am/server.
 func (s *Site) numbers() []server.Number {
 	flag := func(is func() bool) func() float64 { return func() float64 { return number(is()) } }
-	return slices.Concat(s.hookNumbers(), s.providerNumbers(), s.storeNumbers(), s.fileNumbers(), []server.Number{
+	return slices.Concat(s.hookNumbers(), s.authorityNumbers(), s.providerNumbers(), s.storeNumbers(), s.fileNumbers(), []server.Number{
 		{Name: "tls_connections", Help: "Connections whose TLS state is in memory.", Value: func() float64 { return float64(s.tls.Live()) }},
 		{Name: "trust_anchors", Help: "Certificates in the trust folder.", Value: func() float64 { return float64(len(s.anchors.Load().List())) }},
 		{Name: "audit_lines_total", Counter: true, Help: "Lines of the audit written since the start.", Value: func() float64 {

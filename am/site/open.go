@@ -46,6 +46,7 @@ func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 		s.openAggregate,
 		s.reportInventory,
 		s.openMaintenance, // lockdown and maintenance
+		s.openAuthority,
 		s.openServer,
 		s.openSocket,
 	} {
@@ -272,6 +273,7 @@ func (s *Site) openServer(context.Context) error {
 	})
 	s.server = server.New(c.Limits.Config, server.Options{
 		API:            s.api,
+		Authority:      s.authority(),
 		Log:            s.log,
 		Audit:          s.audit.Call,
 		PublicURL:      s.PublicURL,

@@ -11,6 +11,7 @@ import (
 
 	"patchbay/am/api"
 	"patchbay/am/audit"
+	"patchbay/am/authority"
 	"patchbay/am/clock"
 	"patchbay/am/display"
 	"patchbay/am/hook"
@@ -50,8 +51,9 @@ type Site struct {
 	inventory   atomic.Pointer[inventory.Inventory]
 	aggregate   *service.Service
 	api         *api.API
-	reloading   sync.Mutex    // held during a reload of the inventory
-	found       chan struct{} // has a value while found capabilities may be unused
+	trial       *authority.Service // nil for none
+	reloading   sync.Mutex         // held during a reload of the inventory
+	found       chan struct{}      // has a value while found capabilities may be unused
 	server      *server.Server
 	listener    net.Listener   // accepts TCP connections; tls adds TLS
 	admin       net.Listener   // nil for none

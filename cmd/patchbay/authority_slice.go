@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/authority"
 	"patchbay/am/display"
 	"patchbay/am/site"
-	"patchbay/credentials/trial"
 )
 
 const sliceLong = `Create a slice of the site's trial authority, and its owner's credential in
@@ -99,10 +99,10 @@ or with omni:
   om delete %[5]s
 `
 
-func (t *trialSite) writeSlice(name, owner string, expires, now time.Time) (trial.Slice, *trialUser, string, error) {
+func (t *trialSite) writeSlice(name, owner string, expires, now time.Time) (authority.Issued, *trialUser, string, error) {
 	u, err := t.existingUser(owner)
 	if err != nil {
-		return trial.Slice{}, nil, "", err
+		return authority.Issued{}, nil, "", err
 	}
 	s, err := t.Slice(name, owner, expires, now)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/authority"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/urn"
@@ -143,7 +144,7 @@ func (o *userOptions) Run(ctx context.Context, c console) error {
 func loginOf(user urn.URN) string { return am.LoginName(user, func(string) bool { return false }) }
 
 type trialSite struct {
-	*trial.Authority
+	*authority.Authority
 	config *site.Config
 	dir    string
 	URL    string // for API version 3
@@ -166,10 +167,9 @@ func (f *siteFlag) lockTrial(ctx context.Context, c console) (t *trialSite, unlo
 // openTrial fails with an error that wraps fs.ErrNotExist if the site has no trial authority.
 func openTrial(ctx context.Context, c *site.Config) (*trialSite, error) {
 	dir := filepath.Dir(c.Origin.File)
-	folder := filepath.Join(dir, site.AuthorityDir)
-	a, err := trial.Open(folder)
+	a, err := c.OpenAuthority()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, noTrial{fmt.Sprintf("this site has no trial authority in %s; users come from the authorities in %s", folder, c.Trusted)}
+		return nil, noTrial{fmt.Sprintf("this site has no trial authority in %s; users come from the authorities in %s", filepath.Join(dir, site.AuthorityDir), c.Trusted)}
 	}
 	if err != nil {
 		return nil, err
@@ -280,25 +280,29 @@ func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error)
 	return now.Add(life), nil
 }
 
-// omniConfig returns an omni_config that works without a clearinghouse: credentials come from
-// files, and the key ch is not used. dir is the folder of the files that the configuration
-// names; "" means the current folder. The user's section is called user-NAME, so that it cannot
-// have the name of another section of omni.
+// omniConfig returns an omni_config. If the site serves its trial authority, omni gets credentials
+// there. Otherwise they come from files, and the key ch is not used. dir is the folder of the files
+// that the configuration names; "" means the current folder. The user's section is called
+// user-NAME, so that it cannot have the name of another section of omni.
 func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
 	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()
 	manager.Name = "cm"
+	about, framework := "# Credentials are given as files: --usercredfile and --slicecredfile.", "type = gcf\nch = https://localhost:1"
+	if t.config.TrialAuthority.Serve && t.port() != "0" {
+		ch := strings.ReplaceAll(strings.TrimSuffix(t.URL, "/am/3.0"), "%", "%%") + "/ch/2"
+		about, framework = "# omni gets credentials from the authority at ch.", "type = chapi\nch = "+ch+"\nspeakv2 = true\nuseprojects = false"
+	}
 	return fmt.Appendf(nil, `# For omni, as user %[1]s of the trial authority of %[2]s.
-# Credentials are given as files: --usercredfile and --slicecredfile.
+%[9]s
 
 [omni]
 default_cf = trial-authority
 users = user-%[1]s
 
 [trial-authority]
-type = gcf
+%[10]s
 authority = %[2]s
-ch = https://localhost:1
 cert = %[3]s
 key = %[4]s
 
@@ -308,7 +312,7 @@ keys = %[6]s
 
 [aggregate_nicknames]
 site = %[7]s,%[8]s
-`, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"))
+`, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"), about, framework)
 }
 
 func (u *trialUser) publicKeys() string {

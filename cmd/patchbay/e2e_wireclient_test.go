@@ -26,6 +26,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 )
 
 // clientTestSite is a site as other clients see it: a served program with users and
@@ -126,7 +127,7 @@ func parseKey(t testing.TB, text []byte) crypto.Signer {
 // slice creates a slice for some days, with its credential.
 func (v *wireClient) slice(name string, days int) (slice, credential string, expires time.Time) {
 	v.t.Helper()
-	x, err := v.site.authority.Slice(name, v.URN.Name, time.Now().Add(time.Duration(days)*24*time.Hour), time.Now())
+	x, err := trialtest.NewSlice(v.site.authority, name, v.URN.Name, time.Now().Add(time.Duration(days)*24*time.Hour), time.Now())
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ type initOptions struct {
 	Listen    string
 	PublicURL string
 	Outbound  string
+	Trial     bool
 
 	asks bool // ask at a terminal; false in tests
 }
@@ -42,6 +43,7 @@ func (o *initOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Listen, "listen", "", "address and port for clients (default: the port of --public-url, or :8443)")
 	fs.StringVar(&o.PublicURL, "public-url", "", "https://HOST:PORT as clients reach it (default: the host's full name and the port)")
 	fs.StringVar(&o.Outbound, "outbound", "", "yes or no: whether nodes of the local testbed may reach the Internet through this host (default: asked at a terminal, else no)")
+	fs.BoolVar(&o.Trial, "trial-authority", false, "serve the trial authority, so that omni and jFed log in here (default: only if the public URL is a loopback address)")
 	o.asks = true
 }
 
@@ -114,6 +116,7 @@ func (o *initOptions) Run(ctx context.Context, c console) error {
 	}
 	offer, err := create.Site(ctx, create.Options{
 		Dir: dir, Authority: o.Authority, Provider: o.Provider, Listen: o.Listen, PublicURL: o.PublicURL, Outbound: o.Outbound == "yes", Program: helper,
+		Serve: o.Trial || o.isLoopback(ctx),
 	})
 	if err != nil {
 		return err
@@ -168,6 +171,12 @@ func (o *initOptions) start(dir, helper, serveLine string) string {
 		text = startAsRoot
 	}
 	return fmt.Sprintf(text, display.AsRoot(helper, "doctor"), display.AsRoot(t.Command()...), serveLine)
+}
+
+// isLoopback reports whether only this host can reach the site.
+func (o *initOptions) isLoopback(ctx context.Context) bool {
+	u, err := url.Parse(cmp.Or(o.PublicURL, site.PublicURLOf(ctx, o.Listen)))
+	return err == nil && site.IsLoopbackName(u.Hostname())
 }
 
 // clientsAt returns a note with the site's URL, and a warning if other machines cannot

@@ -83,7 +83,7 @@ func TestInitListensWhereClientsCall(t *testing.T) {
 		if err := o.Validate([]string{"dir"}); err != nil {
 			t.Fatalf("%s: %v", c.rule, err)
 		}
-		if text := string(site.ConfigText(o.Authority, o.Listen, o.PublicURL)); !strings.Contains(text, c.want) {
+		if text := string(site.ConfigText(o.Authority, o.Listen, o.PublicURL, false)); !strings.Contains(text, c.want) {
 			t.Errorf("%s: no %s in\n%s", c.rule, c.want, text)
 		}
 	}

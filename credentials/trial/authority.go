@@ -1,8 +1,11 @@
 package trial
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,10 +23,19 @@ import (
 // If two processes create the same name at the same time, one gets an error.
 type Authority struct {
 	dir  string
+	root *cert.Certificate
+	// sa signs certificates and credentials of slices, ma those of users and tools.
+	sa, ma signer
+	mu     sync.Mutex // held while files are checked and created
+}
+
+type signer struct {
 	cert *cert.Certificate
 	key  *rsa.PrivateKey
-	mu   sync.Mutex // held while files are checked and created
 }
+
+// rootName is the name of the files of the root.
+const rootName = "authority"
 
 // Create creates the folder dir and an authority in it. If dir contains an authority
 // already, Create fails with fs.ErrExist and changes nothing.
@@ -31,66 +43,136 @@ func Create(dir, authority string, now time.Time) (*Authority, error) {
 	if err := checkAuthority(authority); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, "authority.key")); err == nil {
-		return nil, fmt.Errorf("cannot create an authority in %s: %w", dir, fs.ErrExist)
+	for _, extension := range []string{".key", ".pem"} {
+		if _, err := os.Lstat(filepath.Join(dir, rootName+extension)); err == nil {
+			return nil, fmt.Errorf("cannot create an authority in %s: %w", dir, fs.ErrExist)
+		}
 	}
-	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	a := &Authority{dir: dir}
+	root, err := a.newSigner(rootName, subject{
+		urn:      urn.URN{Authority: authority, Type: urn.Authority, Name: "root"},
+		lifetime: lifetime, pathLength: 1,
+	}, nil, now)
 	if err != nil {
 		return nil, err
 	}
-	c, err := issue(subject{
-		urn:   urn.URN{Authority: authority, Type: urn.Authority, Name: "sa"},
-		email: "authority@" + emailDomain(authority),
-		key:   &key.PublicKey,
-		ca:    true,
-	}, nil, key, now)
-	if err != nil {
-		return nil, err
-	}
-	if err := writeNew(filepath.Join(dir, "authority.key"), encodeKey(key), 0o600); err != nil {
-		return nil, err
-	}
-	if err := writeNew(filepath.Join(dir, "authority.pem"), encodeCertificate(c), 0o644); err != nil {
-		return nil, err
-	}
-	return &Authority{dir: dir, cert: c, key: key}, nil
+	a.root = root.cert
+	return a, a.newServices(root, now)
 }
 
-// Open reads the authority in the folder dir.
+// Open reads the authority in the folder dir. For the authority of an earlier version, which
+// has one key, Open creates the certificates of the slice authority and the member authority.
 func Open(dir string) (*Authority, error) {
-	c, err := readCertificate(filepath.Join(dir, "authority.pem"))
+	c, err := readCertificate(filepath.Join(dir, rootName+".pem"))
 	if err != nil {
 		return nil, fmt.Errorf("open authority: %w", err)
-	}
-	key, err := readKey(filepath.Join(dir, "authority.key"))
-	if err != nil {
-		return nil, fmt.Errorf("open authority: %w", err)
-	}
-	if !key.PublicKey.Equal(c.PublicKey) {
-		return nil, fmt.Errorf("open authority: the key in %s does not belong to the authority's certificate", dir)
 	}
 	if c.URN.Type != urn.Authority {
 		return nil, fmt.Errorf("open authority: the certificate in %s belongs to %s, which is not an authority", dir, c.Name())
 	}
-	return &Authority{dir: dir, cert: c, key: key}, nil
+	a := &Authority{dir: dir, root: c}
+	if a.ma, err = readSigner(dir, "ma"); err == nil {
+		a.sa, err = readSigner(dir, "sa")
+	}
+	if isMissing(err) {
+		var root signer
+		if root, err = readSigner(dir, rootName); err == nil {
+			err = a.newServices(root, time.Now())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open authority: %w", err)
+	}
+	return a, nil
 }
 
-// URN returns the authority's own name.
-func (a *Authority) URN() urn.URN { return a.cert.URN }
+func readSigner(dir, name string) (s signer, err error) {
+	if s.cert, err = readCertificate(filepath.Join(dir, name+".pem")); err != nil {
+		return s, err
+	}
+	if s.key, err = readKey(filepath.Join(dir, name+".key")); err != nil {
+		return s, err
+	}
+	if !s.key.PublicKey.Equal(s.cert.PublicKey) {
+		err = fmt.Errorf("the key %s does not belong to the certificate %s", filepath.Join(dir, name+".key"), filepath.Join(dir, name+".pem"))
+	}
+	return s, err
+}
+
+// newServices writes the certificate of the member authority last, so an authority with it is
+// complete. It replaces files that an interrupted call has left.
+func (a *Authority) newServices(root signer, now time.Time) (err error) {
+	for _, x := range []struct {
+		to         *signer
+		name, unit string
+	}{{&a.sa, "sa", "slice authority"}, {&a.ma, "ma", "member authority"}} {
+		os.Remove(filepath.Join(a.dir, x.name+".pem"))
+		os.Remove(filepath.Join(a.dir, x.name+".key"))
+		u := urn.URN{Authority: a.root.URN.Authority, Type: urn.Authority, Name: x.name}
+		if *x.to, err = a.newSigner(x.name, subject{urn: u, unit: x.unit}, &root, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newSigner writes the certificate after the key.
+func (a *Authority) newSigner(name string, h subject, issuer *signer, now time.Time) (s signer, err error) {
+	if s.key, err = rsa.GenerateKey(rand.Reader, rsaBits); err != nil {
+		return s, err
+	}
+	h.ca, h.key, h.email = true, &s.key.PublicKey, "authority@"+emailDomain(h.urn.Authority)
+	mode := fs.FileMode(0o600)
+	if issuer == nil {
+		issuer, mode = &signer{key: s.key}, 0o400
+	}
+	if s.cert, err = issue(h, *issuer, now); err != nil {
+		return s, err
+	}
+	if err := writeNew(filepath.Join(a.dir, name+".key"), encodeKey(s.key), mode); err != nil {
+		return s, err
+	}
+	return s, writeNew(filepath.Join(a.dir, name+".pem"), encodeCertificate(s.cert), 0o644)
+}
+
+// URN returns the name of the slice authority.
+func (a *Authority) URN() urn.URN { return a.sa.cert.URN }
 
 // Expires returns the expiry of the authority's certificate, and of all certificates that it
 // has issued.
-func (a *Authority) Expires() time.Time { return a.cert.NotAfter }
+func (a *Authority) Expires() time.Time { return a.root.NotAfter }
 
-// Certificate returns the authority's certificate in PEM. A server that accepts the
+// Certificate returns the root's certificate in PEM. A server that accepts the
 // authority's users must have it as a trust anchor.
-func (a *Authority) Certificate() []byte { return encodeCertificate(a.cert) }
+func (a *Authority) Certificate() []byte { return encodeCertificate(a.root) }
 
-func (a *Authority) newURN(kind, name string) urn.URN {
-	return urn.URN{Authority: a.cert.URN.Authority, Type: kind, Name: name}
+// Services returns the certificates of the slice authority and the member authority in PEM.
+func (a *Authority) Services() (sa, ma []byte) {
+	return encodeCertificate(a.sa.cert), encodeCertificate(a.ma.cert)
 }
 
-func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.cert.URN.Authority) }
+// SignAsMember returns the member authority's signature of a text, RSA PKCS #1 version 1.5 with
+// SHA-256.
+func (a *Authority) SignAsMember(text []byte) ([]byte, error) {
+	sum := sha256.Sum256(text)
+	return a.ma.key.Sign(rand.Reader, sum[:], crypto.SHA256)
+}
+
+func (a *Authority) newURN(kind, name string) urn.URN {
+	return urn.URN{Authority: a.root.URN.Authority, Type: kind, Name: name}
+}
+
+func (a *Authority) email(name string) string { return name + "@" + emailDomain(a.root.URN.Authority) }
+
+// chainPEM returns a certificate that this authority has issued and the certificates above it.
+func (a *Authority) chainPEM(c *cert.Certificate) []byte {
+	for _, s := range []signer{a.sa, a.ma} {
+		if bytes.Equal(c.RawIssuer, s.cert.RawSubject) {
+			return encodeChain([]*cert.Certificate{c, s.cert, a.root})
+		}
+	}
+	return encodeChain([]*cert.Certificate{c, a.root}) // issued by an earlier version
+}
 
 // path returns the same path for names that differ only in case.
 func (a *Authority) path(folder, name, extension string) string {

@@ -13,12 +13,12 @@ import (
 	"patchbay/credentials/dsig"
 )
 
-var (
-	userPrivileges  = []string{"refresh", "resolve", "info"}
-	slicePrivileges = []string{"refresh", "embed", "bind", "control", "info"}
-)
+var userPrivileges = []string{"refresh", "resolve", "info"}
 
-func (a *Authority) credential(owner, target *cert.Certificate, privileges []string, expires time.Time) ([]byte, error) {
+// OwnerPrivileges are the privileges of a slice's owners.
+var OwnerPrivileges = []string{"refresh", "embed", "bind", "control", "info"}
+
+func (a *Authority) credential(by signer, owner, target *cert.Certificate, privileges []string, expires time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
 <signed-credential xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="http://www.geni.net/resources/credential/2/credential.xsd"><credential xml:id="ref0"><type>privilege</type>`)
@@ -29,9 +29,5 @@ func (a *Authority) credential(owner, target *cert.Certificate, privileges []str
 		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>true</can_delegate></privilege>", p)
 	}
 	b.WriteString("</privileges></credential><signatures/></signed-credential>\n")
-	return dsig.Sign(b.Bytes(), "ref0", a.key, []*cert.Certificate{a.cert}, dsig.SignOptions{})
-}
-
-func (a *Authority) chainPEM(c *cert.Certificate) []byte {
-	return encodeChain([]*cert.Certificate{c, a.cert})
+	return dsig.Sign(b.Bytes(), "ref0", by.key, []*cert.Certificate{by.cert, a.root}, dsig.SignOptions{})
 }

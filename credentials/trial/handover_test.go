@@ -12,6 +12,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/credentials"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 )
 
 // cast is alice, who has the slice s1, bob and a portal.
@@ -20,7 +21,7 @@ type cast struct {
 	dir        string
 	alice, bob trial.User
 	portal     trial.Tool
-	slice      trial.Slice
+	slice      trialtest.Slice
 }
 
 func newCast(t *testing.T, now time.Time) cast {
@@ -41,7 +42,7 @@ func newCast(t *testing.T, now time.Time) cast {
 	must(err)
 	c.portal, err = c.a.Tool("Portal", now)
 	must(err)
-	c.slice, err = c.a.Slice("s1", "alice", now.Add(48*time.Hour), now)
+	c.slice, err = trialtest.NewSlice(c.a, "s1", "alice", now.Add(48*time.Hour), now)
 	must(err)
 	return c
 }

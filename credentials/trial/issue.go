@@ -1,8 +1,8 @@
 package trial
 
 import (
+	"crypto"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
@@ -18,8 +18,8 @@ import (
 
 const (
 	rsaBits = 2048
-	// lifetime is the lifetime of the authority's certificate. The certificates that
-	// the authority issues expire at the same time.
+	// lifetime is the lifetime of the root's certificate. All other certificates expire at the
+	// same time.
 	lifetime = 10 * 365 * 24 * time.Hour
 	// predating is how long before its creation a certificate's validity begins. It
 	// allows for servers whose clock is slow.
@@ -28,40 +28,45 @@ const (
 
 type subject struct {
 	urn   urn.URN
+	unit  string // distinguishes the subject from the root's of an earlier version
 	email string
-	key   *rsa.PublicKey
+	key   crypto.PublicKey
 	ca    bool
+	// lifetime is for a certificate without issuer. Others expire together with the issuer's.
+	lifetime   time.Duration
+	pathLength int // of a CA
 }
 
-// issue issues a certificate that expires together with the issuer's. key is the
-// issuer's private key. If issuer is nil, the certificate is self-signed and expires
-// after lifetime.
-func issue(h subject, issuer *cert.Certificate, key *rsa.PrivateKey, now time.Time) (*cert.Certificate, error) {
+// issue issues a certificate. If the issuer has no certificate, the new one is self-signed.
+func issue(h subject, issuer signer, now time.Time) (*cert.Certificate, error) {
 	id := uuid.NewString()
 	uris := []*url.URL{{Scheme: "urn", Opaque: h.urn.String()[len("urn:"):]}, {Scheme: "urn", Opaque: "uuid:" + id}}
 	template := &x509.Certificate{
 		SerialNumber:          newSerial(),
 		Subject:               pkix.Name{CommonName: commonName(h.urn, id)},
 		NotBefore:             now.Add(-predating).UTC().Truncate(time.Second),
-		NotAfter:              now.Add(lifetime).UTC().Truncate(time.Second),
+		NotAfter:              now.Add(h.lifetime).UTC().Truncate(time.Second),
 		URIs:                  uris,
 		EmailAddresses:        []string{h.email},
 		BasicConstraintsValid: true,
-		IsCA:                  h.ca,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		SignatureAlgorithm:    x509.SHA256WithRSA,
 	}
+	if h.unit != "" {
+		template.Subject.OrganizationalUnit = []string{h.unit}
+	}
 	if h.ca {
+		template.IsCA, template.MaxPathLen, template.MaxPathLenZero = true, h.pathLength, h.pathLength == 0
 		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign | x509.KeyUsageDigitalSignature
 		template.ExtKeyUsage = nil
 	}
 	parent := template
-	if issuer != nil {
-		parent = issuer.Certificate
-		template.NotAfter = issuer.NotAfter
+	if issuer.cert != nil {
+		parent = issuer.cert.Certificate
+		template.NotAfter = issuer.cert.NotAfter
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, h.key, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, h.key, issuer.key)
 	if err != nil {
 		return nil, fmt.Errorf("cannot issue the certificate of %s: %w", h.urn, err)
 	}

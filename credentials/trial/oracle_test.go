@@ -10,6 +10,7 @@ import (
 
 	"patchbay/am/testkit/require"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 )
 
 // TestXmlsec1TrustsWhatTheAuthoritySigns checks a credential as the reference
@@ -26,7 +27,7 @@ func TestXmlsec1TrustsWhatTheAuthoritySigns(t *testing.T) {
 	if _, err := a.User("alice", today); err != nil {
 		t.Fatal(err)
 	}
-	slice, err := a.Slice("s1", "alice", today.Add(time.Hour), today)
+	slice, err := trialtest.NewSlice(a, "s1", "alice", today.Add(time.Hour), today)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestOpensslReadsTheCertificates(t *testing.T) {
 	if _, err := a.User("alice", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", filepath.Join(dir, "authority.pem"), filepath.Join(dir, "users", "alice.pem")).CombinedOutput()
+	out, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", filepath.Join(dir, "authority.pem"), "-untrusted", filepath.Join(dir, "ma.pem"), filepath.Join(dir, "users", "alice.pem")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -77,7 +78,7 @@ func TestCredentialsFitThePublishedSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slice, err := a.Slice("s1", "alice", now.Add(time.Hour), now)
+	slice, err := trialtest.NewSlice(a, "s1", "alice", now.Add(time.Hour), now)
 	if err != nil {
 		t.Fatal(err)
 	}

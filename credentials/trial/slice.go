@@ -4,77 +4,52 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
-	"os"
+	"sync"
 	"time"
 
 	"patchbay/am/urn"
 	"patchbay/credentials/cert"
 )
 
-// Slice is a slice and the credential of one of its owners.
-type Slice struct {
-	URN, Owner urn.URN
-	// Credential is the slice credential, a signed XML document.
-	Credential []byte
-	Expires    time.Time
-}
-
-// Slice returns the slice of that name with a new credential for owner, who must be an
-// existing user. It creates the slice if necessary. A slice may have several owners.
-// The credential is valid until expires, which must not be after the authority's own
-// expiry.
-func (a *Authority) Slice(name, owner string, expires, now time.Time) (Slice, error) {
-	if err := CheckSlice(name); err != nil {
-		return Slice{}, err
-	}
-	if err := CheckUser(owner); err != nil {
-		return Slice{}, err
-	}
-	if !expires.After(now) || expires.After(a.Expires()) {
-		return Slice{}, fmt.Errorf("a slice must expire in the future, and not after its authority, which expires %s", a.Expires().Format(time.RFC3339))
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	o, err := a.userCertificate(owner)
-	if err != nil {
-		return Slice{}, err
-	}
-	c, err := a.sliceCertificate(name, a.email(owner), now)
-	if err != nil {
-		return Slice{}, err
-	}
-	expires = expires.UTC().Truncate(time.Second)
-	credential, err := a.credential(o, c, slicePrivileges, expires)
-	if err != nil {
-		return Slice{}, err
-	}
-	return Slice{URN: c.URN, Owner: o.URN, Credential: credential, Expires: expires}, nil
-}
-
-// HasSlice reports whether a slice of that name exists.
-func (a *Authority) HasSlice(name string) bool {
-	if CheckSlice(name) != nil {
-		return false
-	}
-	_, err := os.Stat(a.path("slices", name, ".pem"))
-	return err == nil
-}
-
-// sliceCertificate does not store the key of a new certificate, because nothing uses
-// the key.
-func (a *Authority) sliceCertificate(name, email string, now time.Time) (*cert.Certificate, error) {
-	file := a.path("slices", name, ".pem")
-	c, err := readCertificate(file)
-	if !isMissing(err) {
-		return c, err
-	}
+// sliceKey is the public key in the certificates of all slices. Nobody has the private key, since
+// nothing uses it.
+var sliceKey = sync.OnceValues(func() (*rsa.PublicKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
 	if err != nil {
 		return nil, err
 	}
-	c, err = issue(subject{urn: a.newURN(urn.Slice, name), email: email, key: &key.PublicKey}, a.cert, a.key, now)
+	return &key.PublicKey, nil
+})
+
+// NewSlice returns the certificate of a new slice. The authority of the slice's URN must be this
+// authority or below it.
+func (a *Authority) NewSlice(slice urn.URN, now time.Time) (*cert.Certificate, error) {
+	if err := CheckSlice(slice.Name); err != nil {
+		return nil, err
+	}
+	if slice.Type != urn.Slice || !urn.Covers(a.root.URN.Authority, slice.Authority) {
+		return nil, fmt.Errorf("%s is no slice of %s", slice, a.root.URN.Authority)
+	}
+	key, err := sliceKey()
 	if err != nil {
 		return nil, err
 	}
-	return c, writeNew(file, a.chainPEM(c), 0o644)
+	return issue(subject{urn: slice, email: a.email(slice.Name), key: key}, a.sa, now)
+}
+
+// SliceCredential returns a credential for a slice with the certificate from NewSlice. owner is
+// the name of an existing user. The credential is valid until expires, which must not be after
+// the authority's own expiry.
+func (a *Authority) SliceCredential(slice *cert.Certificate, owner string, privileges []string, expires, now time.Time) ([]byte, error) {
+	if err := CheckUser(owner); err != nil {
+		return nil, err
+	}
+	if !expires.After(now) || expires.After(a.Expires()) {
+		return nil, fmt.Errorf("a slice must expire in the future, and not after its authority, which expires %s", a.Expires().Format(time.RFC3339))
+	}
+	o, err := a.userCertificate(owner)
+	if err != nil {
+		return nil, err
+	}
+	return a.credential(a.sa, o, slice, privileges, expires.UTC().Truncate(time.Second))
 }

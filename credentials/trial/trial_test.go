@@ -17,6 +17,7 @@ import (
 	"patchbay/credentials"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
+	"patchbay/credentials/trial/trialtest"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -58,7 +59,7 @@ func TestIssuedCredentialsAreAcceptedByOurOwnServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slice, err := a.Slice("s1", "Alice", now.Add(48*time.Hour), now)
+	slice, err := trialtest.NewSlice(a, "s1", "Alice", now.Add(48*time.Hour), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func TestIssuedCertificatesCarryTheirNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := cert.ParsePEM(alice.Certificate)
-	if err != nil || len(list) != 2 {
+	if err != nil || len(list) != 3 {
 		t.Fatalf("%d certificates, %v", len(list), err)
 	}
 	serials := map[string]bool{}
@@ -98,8 +99,8 @@ func TestIssuedCertificatesCarryTheirNames(t *testing.T) {
 		}
 		serials[c.SerialNumber.String()] = true
 	}
-	if list[0].IsCA || !list[1].IsCA || len(serials) != 2 || list[1].URN != a.URN() || a.URN().Name != "sa" {
-		t.Errorf("leaf CA %v, authority %s CA %v, %d serials", list[0].IsCA, a.URN(), list[1].IsCA, len(serials))
+	if list[0].IsCA || !list[1].IsCA || !list[2].IsCA || len(serials) != 3 || list[1].URN.Name != "ma" || list[2].URN.Name != "root" || a.URN().Name != "sa" {
+		t.Errorf("leaf CA %v, %s CA %v, %s CA %v, %d serials", list[0].IsCA, list[1].URN, list[1].IsCA, list[2].URN, list[2].IsCA, len(serials))
 	}
 	if _, _, _, _, err := ssh.ParseAuthorizedKey(alice.SSHPublicKey); err != nil {
 		t.Error(err)
@@ -136,9 +137,9 @@ func TestKeysAreForTheirOwnerAlone(t *testing.T) {
 	if _, err := a.User("alice", now); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"authority.key", "users/alice.key", "users/alice.ssh"} {
+	for name, mode := range map[string]fs.FileMode{"authority.key": 0o400, "sa.key": 0o600, "ma.key": 0o600, "users/alice.key": 0o600, "users/alice.ssh": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil || info.Mode().Perm() != 0o600 {
+		if err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
 	}
@@ -165,11 +166,11 @@ func TestNamesFollowTheStrictForms(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "-s", "s_1", "twenty-characters-xx", "a/b", "s\n"} {
-		if _, err := a.Slice(name, "Alice_99", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "up to 18") {
+		if _, err := trialtest.NewSlice(a, name, "Alice_99", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "up to 18") {
 			t.Errorf("slice %q: %v", name, err)
 		}
 	}
-	if _, err := a.Slice("9teen-characters-xx", "Alice_99", now.Add(time.Hour), now); err != nil {
+	if _, err := trialtest.NewSlice(a, "9teen-characters-xx", "Alice_99", now.Add(time.Hour), now); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"", "a b", "-x", "a::b"} {
@@ -235,14 +236,14 @@ func TestParseSSHKeys(t *testing.T) {
 
 func TestSliceNeedsAnOwnerAndATimeToLive(t *testing.T) {
 	a, _ := create(t)
-	if _, err := a.Slice("s1", "nobody", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "no user nobody") {
+	if _, err := trialtest.NewSlice(a, "s1", "nobody", now.Add(time.Hour), now); err == nil || !strings.Contains(err.Error(), "no user nobody") {
 		t.Errorf("without an owner: %v", err)
 	}
 	if _, err := a.User("alice", now); err != nil {
 		t.Fatal(err)
 	}
 	for _, expires := range []time.Time{now, now.Add(-time.Hour), a.Expires().Add(time.Second)} {
-		if _, err := a.Slice("s1", "alice", expires, now); err == nil {
+		if _, err := trialtest.NewSlice(a, "s1", "alice", expires, now); err == nil {
 			t.Errorf("a slice until %v was made", expires)
 		}
 	}

@@ -2,13 +2,18 @@ package trial
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -60,6 +65,9 @@ func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User,
 		return User{}, err
 	}
 	key, err := os.ReadFile(a.path("users", name, ".key"))
+	if isMissing(err) {
+		return User{}, fmt.Errorf("%s has the key of their certificate on another machine, so their files cannot be written here", name)
+	}
 	if err != nil {
 		return User{}, err
 	}
@@ -67,15 +75,100 @@ func (a *Authority) UserWithKeys(name string, keys []byte, now time.Time) (User,
 	if err != nil {
 		return User{}, fmt.Errorf("SSH key of %s: %w", c.URN, err)
 	}
-	expires := now.Add(userCredential)
-	if a.Expires().Before(expires) {
-		expires = a.Expires()
-	}
-	credential, err := a.credential(c, c, userPrivileges, expires)
+	credential, err := a.UserCredential(name, now.Add(userCredential))
 	if err != nil {
 		return User{}, err
 	}
 	return User{URN: c.URN, Certificate: a.chainPEM(c), Key: key, Credential: credential, SSHKey: private, SSHPublicKey: public}, nil
+}
+
+// UserCredential returns a new credential of an existing user. It is valid until expires, or until
+// the authority's own expiry if that is earlier.
+func (a *Authority) UserCredential(name string, expires time.Time) ([]byte, error) {
+	c, err := a.userCertificate(name)
+	if err != nil {
+		return nil, err
+	}
+	if a.Expires().Before(expires) {
+		expires = a.Expires()
+	}
+	return a.credential(a.ma, c, c, userPrivileges, expires)
+}
+
+// CertifyUser creates a user whose private key is elsewhere, and returns the certificate and
+// those above it, in PEM. key is an RSA key of 2048 to 8192 bits, or an ECDSA key of the curves
+// P-256 or P-384. If the user exists with this key, CertifyUser returns the same certificate; with
+// another key, it fails with fs.ErrExist.
+func (a *Authority) CertifyUser(name string, key crypto.PublicKey, now time.Time) ([]byte, error) {
+	if err := CheckUser(name); err != nil {
+		return nil, err
+	}
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, err := a.userCertificate(name)
+	if err == nil {
+		if k, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !k.Equal(key) {
+			return nil, fmt.Errorf("there is a user %s already: %w", name, fs.ErrExist)
+		}
+		return a.chainPEM(c), nil
+	}
+	if !isMissing(err) {
+		return nil, err
+	}
+	if c, err = issue(subject{urn: a.newURN(urn.User, name), email: a.email(name), key: key}, a.ma, now); err != nil {
+		return nil, err
+	}
+	return a.chainPEM(c), writeNew(a.path("users", name, ".pem"), a.chainPEM(c), 0o644)
+}
+
+func checkKey(key crypto.PublicKey) error {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		if bits := k.N.BitLen(); bits >= rsaBits && bits <= 8192 {
+			return nil
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P256() || k.Curve == elliptic.P384() {
+			return nil
+		}
+	}
+	return errors.New("the key must be RSA with 2048 to 8192 bits, or ECDSA with the curve P-256 or P-384")
+}
+
+// UserCertificate returns the certificate of an existing user and those above it, in PEM.
+func (a *Authority) UserCertificate(name string) ([]byte, error) {
+	if err := CheckUser(name); err != nil {
+		return nil, err
+	}
+	c, err := a.userCertificate(name)
+	if err != nil {
+		return nil, err
+	}
+	return a.chainPEM(c), nil
+}
+
+// Users returns the certificates of all users, and of the slices of an earlier version.
+func (a *Authority) Users() (users, slices []*cert.Certificate, err error) {
+	for _, x := range []struct {
+		folder string
+		list   *[]*cert.Certificate
+	}{{"users", &users}, {"slices", &slices}} {
+		files, err := filepath.Glob(filepath.Join(a.dir, x.folder, "*.pem"))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, file := range files {
+			c, err := readCertificate(file)
+			if err != nil {
+				return nil, nil, err
+			}
+			*x.list = append(*x.list, c)
+		}
+	}
+	return users, slices, nil
 }
 
 // HasUser reports whether a user of that name exists.
@@ -115,6 +208,16 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 		return nil, errors.New("it contains no public SSH key")
 	}
 	return lines, nil
+}
+
+// SSHKeys returns the public SSH keys of a user that this authority or "patchbay user" has written,
+// one a line. It returns none for a user that CertifyUser has created.
+func (a *Authority) SSHKeys(name string) ([]byte, error) {
+	_, public, err := a.sshKeys(name)
+	if isMissing(err) {
+		return nil, nil
+	}
+	return public, err
 }
 
 // sshKeys returns no private key if the user supplied the public keys.
@@ -213,14 +316,27 @@ func (a *Authority) certify(u urn.URN, now time.Time) (*cert.Certificate, *rsa.P
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := issue(subject{urn: u, email: a.email(u.Name), key: &key.PublicKey}, a.cert, a.key, now)
+	c, err := issue(subject{urn: u, email: a.email(u.Name), key: &key.PublicKey}, a.ma, now)
 	return c, key, err
 }
 
 func (a *Authority) userCertificate(name string) (*cert.Certificate, error) {
 	c, err := readCertificate(a.path("users", name, ".pem"))
 	if isMissing(err) {
-		return nil, fmt.Errorf("there is no user %s of %s yet", name, a.URN().Authority)
+		return nil, noUserError{name, a.URN().Authority}
 	}
 	return c, err
+}
+
+type noUserError struct{ name, authority string }
+
+func (e noUserError) Error() string {
+	return fmt.Sprintf("there is no user %s of %s yet", e.name, e.authority)
+}
+func (noUserError) Unwrap() error { return fs.ErrNotExist }
+
+// HasKey reports whether the authority has the private key of a user's certificate.
+func (a *Authority) HasKey(name string) bool {
+	_, err := os.Stat(a.path("users", name, ".key"))
+	return err == nil
 }

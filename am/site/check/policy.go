@@ -144,7 +144,7 @@ func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 	if slice.IsZero() {
 		return
 	}
-	a, err := trial.Open(dir)
+	a, err := c.OpenAuthority()
 	if err == nil && strings.EqualFold(a.URN().Authority, slice.Authority) && !a.HasSlice(slice.Name) {
 		k.warn(dir, "the trial authority has no slice %q; correct the name, or make it with patchbay slice", slice.Name)
 	}

@@ -29,6 +29,7 @@ type Options struct {
 	Provider  string // Simulated or Local
 	Listen    string // the address and port for clients
 	PublicURL string // the URL for clients; "" for a URL with the host's full name
+	Serve     bool   // serve the trial authority
 	Outbound  bool   // nodes of the local testbed reach the outside network
 	Program   string // the path of patchbay-local
 }
@@ -99,5 +100,5 @@ func (o *Options) write(ctx context.Context, offer []site.File, now time.Time) e
 			site.File{Name: "server-" + kind + ".pem", Content: certificate, Mode: 0o644},
 			site.File{Name: "server-" + kind + "-key.pem", Content: key, Mode: 0o600})
 	}
-	return site.WriteFiles(o.Dir, append(files, site.File{Name: site.ConfigName, Content: site.ConfigText(o.Authority, o.Listen, o.PublicURL), Mode: 0o644}))
+	return site.WriteFiles(o.Dir, append(files, site.File{Name: site.ConfigName, Content: site.ConfigText(o.Authority, o.Listen, o.PublicURL, o.Serve), Mode: 0o644}))
 }

@@ -1,0 +1,201 @@
+package authority
+
+import (
+	"strings"
+
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+)
+
+// target returns the group of argument U and a function that writes it. Only slices and projects
+// have members.
+func (c *call) group(t *tx, action string) (g *group, write func() error, err error) {
+	switch c.object {
+	case &sliceObject:
+		s, err := c.slice(t, c.target, action)
+		return &s.group, func() error { return put(t, sliceRecords, s.URN.Key(), s) }, err
+	case &projectObject:
+		p, err := c.project(t, c.target, action)
+		return &p.group, func() error { return put(t, projects, p.URN.Key(), p) }, err
+	}
+	return nil, nil, refuse(Argument, "%s has no members", c.object.name)
+}
+
+// lookupMembers answers with the members of a slice or a project and their roles.
+func lookupMembers(c *call) (xmlrpc.Value, error) {
+	prefix, list := c.object.name, []xmlrpc.Value{}
+	err := c.view(func(t *tx) error {
+		g, _, err := c.group(t, actMembers)
+		if err != nil {
+			return err
+		}
+		for _, m := range g.Members {
+			record, _, err := get[Member](t, members, m.Member.Key())
+			if err != nil {
+				return err
+			}
+			list = append(list, xmlrpc.Struct{
+				{Name: prefix + "_MEMBER", Value: m.Member.String()}, {Name: prefix + "_ROLE", Value: string(m.Role)}, {Name: prefix + "_MEMBER_UID", Value: record.UID},
+			})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// lookupForMember answers with the slices or projects of a member and the member's roles.
+func lookupForMember(c *call) (xmlrpc.Value, error) {
+	u, err := parseURN("the member", c.target, urn.User)
+	if err == nil {
+		err = may(objectMember, actOfMember, selfIf(u.Equal(c.caller)), u)
+	}
+	if err != nil {
+		return nil, err
+	}
+	match, err := c.object.readMatch(c.options)
+	if err != nil {
+		return nil, err
+	}
+	prefix, list := c.object.name, []xmlrpc.Value{}
+	add := func(g *group, r row) {
+		role := g.roleOf(c.caller)
+		for i := range match {
+			if !match[i].isMet(r) {
+				return
+			}
+		}
+		if role != "" {
+			list = append(list, xmlrpc.Struct{
+				{Name: prefix + "_URN", Value: r.key}, {Name: prefix + "_UID", Value: g.UID}, {Name: prefix + "_ROLE", Value: string(role)},
+				{Name: prefix + "_EXPIRED", Value: g.isExpired(c.now)}, {Name: "EXPIRED", Value: g.isExpired(c.now)},
+			})
+		}
+	}
+	err = c.view(func(t *tx) (err error) {
+		switch c.object {
+		case &sliceObject:
+			for _, s := range all[Slice](t, sliceRecords, &err) {
+				add(&s.group, rowOfSlice(s, c.now))
+			}
+		case &projectObject:
+			for _, p := range all[Project](t, projects, &err) {
+				add(&p.group, rowOfProject(p, c.now))
+			}
+		default:
+			return refuse(Argument, "%s has no members", c.object.name)
+		}
+		return err
+	})
+	return list, err
+}
+
+// membershipChange is one entry of the options of modify_membership. A change without role
+// removes the member.
+type membershipChange struct {
+	member urn.URN
+	role   Role
+	add    bool
+}
+
+func modifyMembership(c *call) (xmlrpc.Value, error) {
+	changes, err := c.readChanges()
+	if err != nil {
+		return nil, err
+	}
+	return nil, c.update(func(t *tx) error {
+		action := actModify
+		if len(changes) == 1 && changes[0].role == "" && changes[0].member.Equal(c.caller) {
+			action = actLeave
+		}
+		g, write, err := c.group(t, action)
+		if err != nil {
+			return err
+		}
+		is := g.relationTo(c.caller) // before the changes
+		for _, x := range changes {
+			if err := c.applyChange(t, g, x, is); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !g.hasLead():
+			return refuse(Argument, "%s needs a member with the role LEAD; give it to another member first", g.URN)
+		case len(g.Members) > maxGroup:
+			return refuse(Argument, "%s has %d members, more than %d", g.URN, len(g.Members), maxGroup)
+		}
+		return write()
+	})
+}
+
+func (c *call) readChanges() (changes []membershipChange, err error) {
+	prefix := c.object.name
+	for _, kind := range []string{"members_to_remove", "members_to_add", "members_to_change"} {
+		v, ok := c.options.Get(kind)
+		if !ok {
+			continue
+		}
+		list, ok := v.([]xmlrpc.Value)
+		if !ok || len(list) > maxMatched {
+			return nil, refuse(Argument, "the option %s must be a list of at most %d members", kind, maxMatched)
+		}
+		for _, v := range list {
+			x := membershipChange{add: kind == "members_to_add"}
+			name, _ := xmlrpc.AsString(v)
+			if s, ok := v.(xmlrpc.Struct); ok {
+				f := fields{}
+				for _, m := range s {
+					f[m.Name] = m.Value
+				}
+				name = f.text(prefix + "_MEMBER")
+				x.role = Role(strings.ToUpper(f.text(prefix + "_ROLE")))
+			}
+			if x.member, err = parseURN(prefix+"_MEMBER", name, urn.User); err != nil {
+				return nil, err
+			}
+			if kind == "members_to_remove" {
+				x.role = ""
+			} else if relationOfRole[x.role] == 0 {
+				return nil, refuse(Argument, "%s_ROLE is %q; the roles are LEAD, ADMIN, MEMBER and AUDITOR", prefix, cut(string(x.role)))
+			}
+			changes = append(changes, x)
+		}
+	}
+	if len(changes) == 0 {
+		return nil, refuse(Argument, "one of the options members_to_add, members_to_change and members_to_remove is needed")
+	}
+	return changes, nil
+}
+
+// applyChange changes g only. is are the caller's relations to it.
+func (c *call) applyChange(t *tx, g *group, x membershipChange, is relation) error {
+	i := g.index(x.member)
+	if x.role == Lead || i >= 0 && g.Members[i].Role == Lead {
+		action := actModifyLead
+		if x.role == "" && x.member.Equal(c.caller) {
+			action = actLeave
+		}
+		if err := may(c.object.name, action, is, g.URN); err != nil {
+			return err
+		}
+	}
+	switch {
+	case x.add && i >= 0 && g.Members[i].Role != x.role:
+		return refuse(Duplicate, "%s is a member already, with the role %s; use members_to_change", x.member, g.Members[i].Role)
+	case x.add && i >= 0:
+		return nil
+	case !x.add && i < 0:
+		return refuse(Argument, "%s is no member of %s", x.member, g.URN)
+	case x.role == "":
+		g.Members = append(g.Members[:i:i], g.Members[i+1:]...)
+		return nil
+	case i >= 0:
+		g.Members[i].Role = x.role
+		return nil
+	}
+	m, ok, err := get[Member](t, members, x.member.Key())
+	if err == nil && (!ok || !m.Removed.IsZero()) {
+		err = unknown("member urn", x.member)
+	}
+	g.Members = append(g.Members, Membership{m.URN, x.role})
+	return err
+}

@@ -1,0 +1,126 @@
+package authority
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/urn"
+)
+
+// Member is a user of the authority. The record of a removed member remains, so that nobody else
+// gets the name.
+type Member struct {
+	URN       urn.URN
+	UID       string
+	FirstName string    `json:",omitempty"`
+	LastName  string    `json:",omitempty"`
+	Email     string    `json:",omitempty"`
+	Created   time.Time `json:",omitzero"`
+	Removed   time.Time `json:",omitzero"`
+}
+
+// Key is a public SSH key of a member.
+type Key struct {
+	ID          string
+	Member      urn.URN
+	Type        string
+	Public      string
+	Description string `json:",omitempty"`
+	Created     time.Time
+	// ByCommand means that the operator's command "patchbay user" wrote the key, and replaces it.
+	ByCommand bool `json:",omitempty"`
+}
+
+// Role is the role of a member in a slice or a project.
+type Role string
+
+// Roles, as in omni.
+const (
+	Lead        Role = "LEAD"
+	Admin       Role = "ADMIN"
+	PlainMember Role = "MEMBER"
+	Auditor     Role = "AUDITOR"
+)
+
+// Roles are all roles.
+var Roles = []Role{Lead, Admin, PlainMember, Auditor}
+
+// privileges are the privileges of slice credentials. Only LEAD and ADMIN have embed, which
+// Shutdown needs.
+var privileges = map[Role][]string{
+	Lead:        {"refresh", "embed", "bind", "control", "info"},
+	Admin:       {"refresh", "embed", "bind", "control", "info"},
+	PlainMember: {"refresh", "bind", "control", "info"},
+	Auditor:     {"info", "resolve"},
+}
+
+// Membership is one member of a slice or a project.
+type Membership struct {
+	Member urn.URN
+	Role   Role
+}
+
+// group is what slices and projects have in common.
+type group struct {
+	URN         urn.URN
+	UID         string
+	Description string `json:",omitempty"`
+	Created     time.Time
+	// Expires is zero for a project that does not expire.
+	Expires time.Time `json:",omitzero"`
+	Members []Membership
+}
+
+func (g *group) isExpired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
+
+// roleOf returns "" if u is no member.
+func (g *group) roleOf(u urn.URN) Role {
+	if i := g.index(u); i >= 0 {
+		return g.Members[i].Role
+	}
+	return ""
+}
+
+func (g *group) index(u urn.URN) int {
+	return slices.IndexFunc(g.Members, func(m Membership) bool { return m.Member.Equal(u) })
+}
+
+func (g *group) hasLead() bool {
+	return slices.ContainsFunc(g.Members, func(m Membership) bool { return m.Role == Lead })
+}
+
+// Slice is a slice. Its certificate is a record of its own.
+type Slice struct {
+	group
+	// Project is zero for a slice without a project.
+	Project urn.URN `json:",omitzero"`
+}
+
+// Project is a group of members whose slices share a name space.
+type Project struct{ group }
+
+// SliverInfo is what a client has reported about a sliver at another aggregate.
+type SliverInfo struct {
+	URN, Slice, Aggregate, Creator urn.URN
+	Created                        time.Time
+	Expires                        time.Time `json:",omitzero"`
+}
+
+// Invitation lets one person become the member with the name.
+type Invitation struct {
+	Name    string
+	Created time.Time
+	Expires time.Time
+	// Key is the SHA-256 of the key that has used the invitation; empty before.
+	Key string `json:",omitempty"`
+}
+
+// cut shortens a text from a client for a message.
+func cut(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}

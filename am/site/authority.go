@@ -1,0 +1,96 @@
+package site
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"patchbay/am"
+	"patchbay/am/authority"
+	"patchbay/am/server"
+	"patchbay/am/store"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+)
+
+// OpenAuthority opens the trial authority of the site. The error wraps fs.ErrNotExist if there is
+// none.
+func (c *Config) OpenAuthority() (*authority.Authority, error) {
+	dir := filepath.Dir(c.Origin.File)
+	return authority.Open(dir, filepath.Join(dir, AuthorityDir))
+}
+
+// openAuthority also checks that the site trusts the authority's root. A read-only site serves no
+// authority, because the original site does.
+func (s *Site) openAuthority(context.Context) error {
+	c := s.config
+	if !c.TrialAuthority.Serve || c.readOnly {
+		return nil
+	}
+	a, err := c.OpenAuthority()
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.Origin.errorf("trial_authority.serve", "this site has no trial authority in %s; set serve: no", filepath.Join(filepath.Dir(c.Origin.File), AuthorityDir))
+	}
+	if err != nil {
+		return err
+	}
+	if a.URN().Authority != c.Authority {
+		return c.Origin.errorf("trial_authority.serve", "the trial authority is of %s, and the site is %s; set serve: no, or create a new site with init", a.URN().Authority, c.Authority)
+	}
+	s.trial, err = authority.New(a, authority.Config{
+		Identify:           s.auth,
+		PublicURL:          s.PublicURL,
+		Manager:            s.inventory.Load().Manager,
+		Slivers:            s.sliversOf,
+		ServerCertificates: c.serverCertificates,
+		Invite:             c.TrialAuthority.Invite,
+		SoftwareVersion:    SoftwareVersion(),
+		Now:                s.clock.Now,
+	})
+	return err
+}
+
+// authority returns a nil interface if the site serves no authority.
+func (s *Site) authority() server.Authority {
+	if s.trial == nil {
+		return nil
+	}
+	return s.trial
+}
+
+func (s *Site) sliversOf(slice urn.URN) (list []am.Sliver, err error) {
+	err = s.store.Read(func(v *store.View) (err error) {
+		list, err = v.SliversOf(slice)
+		return err
+	})
+	return list, err
+}
+
+// serverCertificates returns the first certificate of each pair in PEM.
+func (c *Config) serverCertificates() (list [][]byte, err error) {
+	for _, pair := range c.Keys {
+		text, err := ReadRegular(pair.Certificate)
+		if err != nil {
+			return nil, err
+		}
+		chain, err := cert.ParsePEM(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pair.Certificate, err)
+		}
+		list = append(list, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw}))
+	}
+	return list, nil
+}
+
+func (s *Site) authorityNumbers() []server.Number {
+	if s.trial == nil {
+		return nil
+	}
+	return []server.Number{
+		{Name: "authority_calls_total", Counter: true, Help: "Calls of the trial authority by service, method and code.", Labels: []string{"service", "method", "code"}, Values: s.trial.Calls},
+		{Name: "authority_records", Help: "Records of the trial authority by kind.", Labels: []string{"kind"}, Values: s.trial.Records},
+	}
+}
