@@ -33,8 +33,10 @@ type Error struct {
 	missing bool
 }
 
-// Error returns the text for the field output. omni recognizes some errors by this form.
-func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Code, e.Text) }
+func (e *Error) Error() string { return e.Text }
+
+// output returns the text for the field output. omni recognizes some errors by this form.
+func (e *Error) output() string { return fmt.Sprintf("%s (%s)", e.Code, e.Text) }
 
 func refuse(code Code, format string, a ...any) *Error {
 	return &Error{Code: code, Text: fmt.Sprintf(format, a...)}

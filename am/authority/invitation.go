@@ -48,6 +48,12 @@ func parseCode(s string) (c code, err error) {
 	return c, nil
 }
 
+// CheckCode returns an error if s is not a whole invitation code.
+func CheckCode(s string) error {
+	_, err := parseCode(s)
+	return err
+}
+
 // key is the name of the invitation in the database, from which nobody can make the code.
 func (c code) key() string {
 	sum := sha256.Sum256(c.secret[:])

@@ -69,7 +69,7 @@ func (s *Service) Name(path string) string { return endpoints[strings.TrimSuffix
 
 // ErrorBody returns the body for an error that the server finds before it passes a call to Serve.
 func (*Service) ErrorBody(text string) []byte {
-	body, err := xmlrpc.AppendResponse(nil, envelope(int(Server), "", refuse(Server, "%s", text).Error()))
+	body, err := xmlrpc.AppendResponse(nil, envelope(int(Server), "", refuse(Server, "%s", text).output()))
 	if err != nil { // impossible: it holds only texts
 		return xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: xmlrpc.FaultInternal, Text: text})
 	}
@@ -337,7 +337,7 @@ func (c *call) answer(value xmlrpc.Value, err error) api.Response {
 			c.event.Err = errors.Join(c.event.Err, err)
 			e = refuse(Server, "internal error in request %s; ask the operator", c.request.ID)
 		}
-		code, output, value = e.Code, e.Error(), ""
+		code, output, value = e.Code, e.output(), ""
 		if c.name == "pg" {
 			output = e.Text
 		}

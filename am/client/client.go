@@ -133,24 +133,30 @@ func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value
 
 // call neither sets Reply.Took nor adds the method to errors.
 func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
-	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
+	v, err := c.exchange(ctx, method, params)
 	if err != nil {
 		return Reply{}, err
+	}
+	return parseReply(v)
+}
+
+// exchange returns the value of the answer.
+func (c *Client) exchange(ctx context.Context, method string, params []xmlrpc.Value) (xmlrpc.Value, error) {
+	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := c.send(ctx, method, text)
 	if err != nil {
-		return Reply{}, err
+		return nil, err
 	}
 	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{Values: maxValues})
-	if err != nil {
-		if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
-			return Reply{}, err
-		}
-		return Reply{}, fmt.Errorf("the answer cannot be read: %w", err)
+	if _, isFault := errors.AsType[*xmlrpc.Fault](err); err != nil && !isFault {
+		err = fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	return parseReply(v)
+	return v, err
 }
 
 func (c *Client) send(ctx context.Context, method string, text []byte) ([]byte, error) {

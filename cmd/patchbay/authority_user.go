@@ -280,21 +280,40 @@ func (t *trialSite) expiry(life time.Duration, now time.Time) (time.Time, error)
 	return now.Add(life), nil
 }
 
-// omniConfig returns an omni_config. If the site serves its trial authority, omni gets credentials
-// there. Otherwise they come from files, and the key ch is not used. dir is the folder of the files
-// that the configuration names; "" means the current folder. The user's section is called
-// user-NAME, so that it cannot have the name of another section of omni.
+// omniConfig returns an omni_config. dir is the folder of the files that it names; "" means the
+// current folder.
 func (t *trialSite) omniConfig(u *trialUser, dir string) []byte {
-	ini := func(name string) string { return strings.ReplaceAll(filepath.Join(dir, name), "%", "%%") }
 	manager := t.URN()
 	manager.Name = "cm"
-	about, framework := "# Credentials are given as files: --usercredfile and --slicecredfile.", "type = gcf\nch = https://localhost:1"
-	if t.config.TrialAuthority.Serve && t.port() != "0" {
-		ch := strings.ReplaceAll(strings.TrimSuffix(t.URL, "/am/3.0"), "%", "%%") + "/ch/2"
-		about, framework = "# omni gets credentials from the authority at ch.", "type = chapi\nch = "+ch+"\nspeakv2 = true\nuseprojects = false"
+	return omniSettings{
+		User: u.URN, Manager: manager.String(), URL: strings.TrimSuffix(t.URL, "/am/3.0"), Dir: dir, Keys: u.publicKeys(),
+		Authority: t.config.TrialAuthority.Serve && t.port() != "0",
+	}.text()
+}
+
+// omniSettings are the content of an omni_config.
+type omniSettings struct {
+	User    urn.URN
+	Manager string // the URN of the aggregate
+	URL     string // https://HOST:PORT
+	Dir     string // the folder of the user's files; "" for the current folder
+	Keys    string // the file of the public SSH keys
+	// Authority means that omni gets credentials from the authority at the URL. Otherwise they come
+	// from files, and the key ch is not used.
+	Authority bool
+}
+
+// text calls the user's section user-NAME, so that it cannot have the name of another section of
+// omni.
+func (o omniSettings) text() []byte {
+	escape := func(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+	file := func(name string) string { return escape(filepath.Join(o.Dir, name)) }
+	about, framework := "Credentials are given as files: --usercredfile and --slicecredfile.", "type = gcf\nch = https://localhost:1"
+	if o.Authority {
+		about, framework = "omni gets credentials from the authority at ch.", "type = chapi\nch = "+escape(o.URL)+"/ch/2\nspeakv2 = true\nuseprojects = false"
 	}
 	return fmt.Appendf(nil, `# For omni, as user %[1]s of the trial authority of %[2]s.
-%[9]s
+# %[9]s
 
 [omni]
 default_cf = trial-authority
@@ -311,8 +330,8 @@ urn = %[5]s
 keys = %[6]s
 
 [aggregate_nicknames]
-site = %[7]s,%[8]s
-`, u.Name, t.URN().Authority, ini(u.file("cert.pem")), ini(u.file("key.pem")), u.URN, ini(u.publicKeys()), manager, strings.ReplaceAll(t.URL, "%", "%%"), about, framework)
+site = %[7]s,%[8]s/am/3.0
+`, o.User.Name, o.User.Authority, file(o.User.Name+"-cert.pem"), file(o.User.Name+"-key.pem"), o.User, file(o.Keys), o.Manager, escape(o.URL), about, framework)
 }
 
 func (u *trialUser) publicKeys() string {

@@ -91,6 +91,8 @@ func commands() []command {
 		{"slice NAME --owner USER", "Create a slice of the trial authority", sliceLong, &sliceOptions{}},
 		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
 		{"tool NAME [--for USER]", "Create a tool, which may speak for a user", toolLong, &toolOptions{}},
+		{"login URL CODE", "Become a member of an authority, with an invitation", loginLong, &loginOptions{}},
+		{"authority ACTION", "Manage members, slices and invitations", authorityLong, &authorityOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
 		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},

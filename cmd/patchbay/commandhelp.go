@@ -118,6 +118,14 @@ var helps = map[string]commandHelp{
 	"who": {"operations", `  patchbay who 192.0.2.7
   patchbay who 192.0.2.7:20001 --at 2030-01-31T12:00:00Z`},
 
+	"login": {"experimenter", `  patchbay login https://am.example.org:8443 CODE
+  patchbay login https://am.example.org:8443 CODE --dir lab
+  patchbay login --dir lab    # a new user credential`},
+	"authority": {"authority", `  patchbay authority members
+  patchbay authority invite carol
+  patchbay authority slices
+  patchbay authority role lab1 carol ADMIN
+  patchbay authority remove carol`},
 	"user": {"authority", `  patchbay user alice
   patchbay user alice --renew`},
 	"slice": {"authority", `  patchbay slice first --owner alice

@@ -36,10 +36,10 @@ var argumentWords = map[string]completer{
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
 	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "export": (*completion).ownedSlices, "status": someOf(),
-	"guide": someOf(guideTopics()...), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
+	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "fits", "keep", "list", "out", "output", "ssh-key", "svg", "with"}
+var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "keep", "list", "out", "output", "ssh-key", "svg", "with"}
 
 // flagWords is keyed by flag, or by command and flag. The shell completes file names for
 // flagFiles, and nothing for other flags.

@@ -32,8 +32,8 @@
 //	maintenance, lockdown                            stop new reservations
 //	thaw       lift the shutdown of a slice
 //
-// Users and slices of the trial authority: user, slice, delegate, tool. Documents: compile,
-// import, draw, guide. Others: version, help, completion, and the help topic patterns.
+// Users and slices of the trial authority: user, slice, delegate, tool, authority,
+// login. Documents: compile, import, draw, guide. Others: version, help, completion, and the help topic patterns.
 //
 // A site is a folder:
 //

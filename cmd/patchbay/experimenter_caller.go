@@ -31,6 +31,9 @@ type aggregate struct {
 	URL string
 	// CA is a file with the accepted certificates of the server; "" accepts any server.
 	CA string
+	// Authority is the URL of the authority where the user has logged in, https://HOST:PORT; "" for
+	// none.
+	Authority string
 }
 
 // readAggregate returns an error that wraps fs.ErrNotExist if the folder has no
@@ -44,11 +47,15 @@ func readAggregate(dir string) (a aggregate, err error) {
 	}
 	r := &yamlfile.Reader{File: file}
 	if doc := r.Document(text); doc != nil {
-		r.Fields(doc.Content[0], "the file", []string{"url", "ca"}, func(key string, n *yaml.Node) {
+		r.Fields(doc.Content[0], "the file", []string{"url", "ca", "authority"}, func(key string, n *yaml.Node) {
 			switch text := r.Text(n, key); {
 			case key == "url":
 				if a.URL = text; !strings.HasPrefix(text, "https://") {
 					r.Wrong(n, "url must be like https://am.example.org:8443/am/3.0")
+				}
+			case key == "authority":
+				if a.Authority = strings.TrimSuffix(text, "/"); !strings.HasPrefix(text, "https://") {
+					r.Wrong(n, "authority must be like https://am.example.org:8443")
 				}
 			case text == "":
 			case !filepath.IsLocal(text):

@@ -86,7 +86,7 @@ func (s *session) withNodes(ctx context.Context, shared bool) []string {
 		if !shared && s.sharedWithUser(name) {
 			continue
 		}
-		x, err := s.openSlice(name, 0, false)
+		x, err := s.openSlice(ctx, name, 0, false)
 		if err == nil {
 			var a client.Answer
 			if a, err = x.Describe(ctx); err == nil && len(a.Slivers) == 0 {
@@ -111,7 +111,7 @@ func (s *session) down(ctx context.Context, name string) error {
 	if known := slicesIn(s.dir); !slices.Contains(known, name) {
 		return fmt.Errorf("there is no slice of that name; %ssee: %s", suggestNames(name, known), s.hint("status"))
 	}
-	x, err := s.openSlice(name, 0, false)
+	x, err := s.openSlice(ctx, name, 0, false)
 	if err != nil {
 		return err
 	}

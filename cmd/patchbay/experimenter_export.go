@@ -76,7 +76,7 @@ func (o *exportOptions) Run(ctx context.Context, c console) error {
 
 // export returns the description of the slice's present manifest.
 func (o *exportOptions) export(ctx context.Context, s *session) ([]byte, error) {
-	x, err := s.openSlice(o.slice, 0, false)
+	x, err := s.openSlice(ctx, o.slice, 0, false)
 	if err != nil {
 		return nil, err
 	}

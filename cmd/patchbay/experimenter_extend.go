@@ -102,7 +102,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if o.slice, err = s.sliceOr(ctx, o.slice); err != nil {
 		return err
 	}
-	x, err := s.openSlice(o.slice, 0, false)
+	x, err := s.openSlice(ctx, o.slice, 0, false)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (o *extendOptions) Run(ctx context.Context, c console) error {
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", o.slice, err)
 	}
-	if x, err = s.openSlice(o.slice, time.Until(until), false); err != nil {
+	if x, err = s.openSlice(ctx, o.slice, time.Until(until), false); err != nil {
 		return err
 	}
 	list, err := x.Renew(ctx, until)

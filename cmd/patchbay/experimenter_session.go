@@ -251,13 +251,16 @@ func (s *session) sliceFile(name, suffix string) string {
 // renewed.
 const minimumLife = 24 * time.Hour
 
-// openSlice renews credentials of this site's trial authority that end before a lease from
-// now for the parameter life. If creating is true, it creates a missing slice.
-func (s *session) openSlice(name string, life time.Duration, creating bool) (*slice, error) {
+// openSlice renews credentials of this site's trial authority, or of the authority where the user
+// has logged in, that end before a lease from now for the parameter life. If creating is true, it
+// creates a missing slice.
+func (s *session) openSlice(ctx context.Context, name string, life time.Duration, creating bool) (*slice, error) {
+	renew := func() error { return s.renewAtAuthority(ctx, name, life, creating) }
 	if s.trial != nil {
-		if err := s.renewCredentials(name, life, creating); err != nil {
-			return nil, err
-		}
+		renew = func() error { return s.renewCredentials(name, life, creating) }
+	}
+	if err := renew(); err != nil {
+		return nil, err
 	}
 	me, err := readCaller([]string{s.dir}, name)
 	if err != nil {

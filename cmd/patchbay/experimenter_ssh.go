@@ -101,7 +101,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	defer unlock()
 	var asked error
 	for _, x := range s.usable() {
-		sl, err := s.openSlice(x, 0, false)
+		sl, err := s.openSlice(ctx, x, 0, false)
 		if err == nil {
 			_, err = sl.refresh(ctx)
 		}

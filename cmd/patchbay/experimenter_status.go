@@ -55,7 +55,7 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 // status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without
 // nodes, unless "patchbay up" has created the slice or another user has delegated it.
 func (s *session) status(ctx context.Context, name string, shown *int) error {
-	x, err := s.openSlice(name, 0, false)
+	x, err := s.openSlice(ctx, name, 0, false)
 	if err != nil {
 		return fmt.Errorf("slice %s: %w", name, err)
 	}

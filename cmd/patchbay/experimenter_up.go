@@ -122,7 +122,7 @@ func (o *upOptions) Run(ctx context.Context, c console) error {
 	}
 	credential := s.sliceFile(name, "-cred.xml")
 	isNew := !exists(credential)
-	x, err := s.openSlice(name, o.life, true)
+	x, err := s.openSlice(ctx, name, o.life, true)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (a *Authority) credential(by signer, owner, target *cert.Certificate, privi
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>
 <signed-credential xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="http://www.geni.net/resources/credential/2/credential.xsd"><credential xml:id="ref0"><type>privilege</type>`)
 	fmt.Fprintf(&b, "<serial>%d</serial><owner_gid>%s</owner_gid><owner_urn>%s</owner_urn><target_gid>%s</target_gid><target_urn>%s</target_urn><uuid>%s</uuid><expires>%s</expires><privileges>",
-		rand.Int32(), a.chainPEM(owner), html.EscapeString(owner.URN.String()), a.chainPEM(target), html.EscapeString(target.URN.String()),
+		rand.Int64(), a.chainPEM(owner), html.EscapeString(owner.URN.String()), a.chainPEM(target), html.EscapeString(target.URN.String()),
 		uuid.NewString(), expires.UTC().Format(time.RFC3339))
 	for _, p := range privileges {
 		fmt.Fprintf(&b, "<privilege><name>%s</name><can_delegate>true</can_delegate></privilege>", p)

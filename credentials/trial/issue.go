@@ -3,6 +3,7 @@ package trial
 import (
 	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
@@ -87,4 +88,16 @@ func newSerial() *big.Int {
 	rand.Read(b)
 	b[0] = b[0]&0x7f | 0x40
 	return new(big.Int).SetBytes(b)
+}
+
+// SelfSigned returns a certificate in PEM that only proves the possession of a key, for a client
+// that has no other certificate yet.
+func SelfSigned(key *rsa.PrivateKey, now time.Time) ([]byte, error) {
+	c, err := issue(subject{
+		urn: urn.URN{Authority: "localhost", Type: urn.User, Name: "new"}, email: "new@localhost", key: &key.PublicKey, lifetime: time.Hour,
+	}, signer{key: key}, now)
+	if err != nil {
+		return nil, err
+	}
+	return encodeCertificate(c), nil
 }

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"patchbay/am/xmlrpc"
+)
+
+// AuthorityError is the refusal of a call by an authority. Code is a code of the Common Federation
+// API.
+type AuthorityError struct {
+	Code   int
+	Output string
+}
+
+func (e *AuthorityError) Error() string { return e.Output }
+
+// DuplicateCode is the code for an object that exists already.
+const DuplicateCode = 5
+
+// CallAuthority calls a service of the Common Federation API, whose answers have a plain number as
+// their code. It returns the value. A refusal is an *AuthorityError.
+func (c *Client) CallAuthority(ctx context.Context, method string, params ...xmlrpc.Value) (xmlrpc.Value, error) {
+	v, err := c.exchange(ctx, method, params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, err)
+	}
+	s, _ := v.(xmlrpc.Struct)
+	code, _ := s.Get("code")
+	n, ok := code.(int)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", method, errors.New("the answer has no numeric code; is there an authority at this URL?"))
+	}
+	value, _ := s.Get("value")
+	if n != 0 {
+		output, _ := s.Get("output")
+		text, _ := xmlrpc.AsString(output)
+		return nil, &AuthorityError{n, text}
+	}
+	return value, nil
+}
+
+// FirstCredential returns the first SFA credential in an answer of get_credentials.
+func FirstCredential(v xmlrpc.Value) ([]byte, error) {
+	list, _ := v.([]xmlrpc.Value)
+	for _, x := range list {
+		s, _ := x.(xmlrpc.Struct)
+		kind, _ := s.Get("geni_type")
+		value, _ := s.Get("geni_value")
+		if text, ok := xmlrpc.AsString(value); ok && kind == "geni_sfa" {
+			return []byte(text), nil
+		}
+	}
+	return nil, errors.New("the authority returned no SFA credential")
+}

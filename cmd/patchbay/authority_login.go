@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/authority"
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/am/xmlrpc"
+	"patchbay/credentials/cert"
+	"patchbay/credentials/trial"
+)
+
+const loginLong = `Become a member of an authority, with the URL and the code of an invitation. The operator
+of the authority prints invitations with: patchbay authority invite NAME.
+
+The command makes a new private key, which never leaves this machine, and a new SSH key. The
+authority certifies the key. The code also proves that the server is the right one. All
+files are in the folder DIR: keys, certificate, user credential and an omni_config. Keep it
+private. If the command is interrupted, repeat it with the same code.
+
+Without a code, get a new user credential for the folder of a member.`
+
+type loginOptions struct {
+	URL, Code string
+	Dir       string
+	SSHKey    string
+}
+
+func (o *loginOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.Dir, "dir", "", "the folder for your files (default: the name of the host in the URL)")
+	fs.StringVar(&o.SSHKey, "ssh-key", "", "a file with your own public SSH key, instead of a new key pair")
+}
+
+func (o *loginOptions) Validate(args []string) error {
+	switch {
+	case len(args) == 0 && o.Dir != "":
+		return nil
+	case len(args) != 2:
+		return errors.New("give the URL and the code of your invitation; or --dir DIR, the folder of a member, for a new user credential")
+	}
+	u, err := url.Parse(args[0])
+	if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
+		return fmt.Errorf("the URL must be like https://am.example.org:8443, unlike %q", args[0])
+	}
+	o.URL, o.Code = "https://"+u.Host, args[1]
+	if o.Dir == "" {
+		o.Dir = u.Hostname()
+	}
+	return authority.CheckCode(o.Code)
+}
+
+func (o *loginOptions) Run(ctx context.Context, c console) error {
+	if o.URL == "" {
+		return o.refresh(ctx, c)
+	}
+	if isUserFolder(o.Dir) {
+		return fmt.Errorf("%s has the files of a member already; choose another folder with --dir, or get a new credential with: %s", o.Dir, display.Command("login", "--dir", o.Dir))
+	}
+	u, err := o.join(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.refresh(ctx, c); err != nil {
+		return err
+	}
+	omni := display.ShellLine([]string{"omni", "-c", filepath.Join(o.Dir, "omni_config"), "-a", "site", "-V", "3"})
+	fmt.Fprintf(c.out, "You are %s.\nYour files are in %s; keep this folder private.\n\nCreate an experiment:\n  %s\nor with omni:\n  %s createslice lab1\n  %s allocate lab1 request.xml\n",
+		u, o.Dir, display.Command("up", "--user", o.Dir, "request.xml"), omni, omni)
+	return nil
+}
+
+// refresh writes a new user credential.
+func (o *loginOptions) refresh(ctx context.Context, c console) error {
+	x, err := openAuthority(o.Dir)
+	if err != nil {
+		return err
+	}
+	if x == nil {
+		return fmt.Errorf("%s is not the folder of a member of an authority; log in with the URL and the code of an invitation", o.Dir)
+	}
+	defer x.close()
+	if err := x.userCredential(ctx); err != nil {
+		return err
+	}
+	if o.URL == "" {
+		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.user)
+	}
+	return nil
+}
+
+// keyFile has the new key until the authority has told the name of the member.
+const keyFile = "login-key.pem"
+
+// join writes the key before it uses the invitation, so that a repeated command uses the same key.
+func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
+	key, err := o.loginKey()
+	if err != nil {
+		return u, err
+	}
+	selfSigned, err := trial.SelfSigned(key, time.Now())
+	if err != nil {
+		return u, err
+	}
+	self := filepath.Join(o.Dir, "login-self.pem")
+	if err := site.ReplaceFile(self, selfSigned, 0o600); err != nil {
+		return u, err
+	}
+	defer os.Remove(self)
+	shown, err := o.serverCertificate(ctx, self)
+	if err != nil {
+		return u, err
+	}
+	ca := filepath.Join(o.Dir, serverCAFile) // so that all calls are with the server that has shown this certificate
+	if err := site.ReplaceFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: shown}), 0o644); err != nil {
+		return u, err
+	}
+	m, err := client.New(client.Config{URL: o.URL + "/ma/2", CertFile: self, KeyFile: filepath.Join(o.Dir, keyFile), ServerCAFile: ca})
+	if err != nil {
+		return u, err
+	}
+	defer m.Close()
+	v, err := m.CallAuthority(ctx, "patchbay_server")
+	if err != nil {
+		return u, err
+	}
+	server, err := authority.VerifyServer(v, o.Code, shown)
+	if err != nil {
+		return u, err
+	}
+	if v, err = m.CallAuthority(ctx, "patchbay_accept", o.Code); err != nil {
+		return u, err
+	}
+	answer, _ := v.(xmlrpc.Struct)
+	text, _ := answer.Get("certificate")
+	chain, _ := xmlrpc.AsString(text)
+	list, err := cert.ParsePEM([]byte(chain))
+	if err != nil {
+		return u, fmt.Errorf("the certificate from the authority: %w", err)
+	}
+	if !key.PublicKey.Equal(list[0].PublicKey) || list[0].URN.Type != urn.User || trial.CheckUser(list[0].URN.Name) != nil {
+		return u, errors.New("the authority returned a certificate that is not of your key")
+	}
+	aggregate, _ := answer.Get("aggregate")
+	manager, _ := xmlrpc.AsString(aggregate)
+	return list[0].URN, o.write(ctx, list[0].URN, []byte(chain), manager, server)
+}
+
+// serverCertificate returns the certificate that the server shows to the client with the
+// certificate self. VerifyServer checks it later.
+func (o *loginOptions) serverCertificate(ctx context.Context, self string) ([]byte, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host += ":443"
+	}
+	own, err := tls.LoadX509KeyPair(self, filepath.Join(o.Dir, keyFile))
+	if err != nil {
+		return nil, err
+	}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{own}}}
+	conn, err := dialer.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w", o.URL, err)
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw, nil
+}
+
+// loginKey returns the key of an interrupted command, or a new one.
+func (o *loginOptions) loginKey() (*rsa.PrivateKey, error) {
+	file := filepath.Join(o.Dir, keyFile)
+	if text, err := site.ReadRegular(file); err == nil {
+		if block, _ := pem.Decode(text); block != nil {
+			return x509.ParsePKCS1PrivateKey(block.Bytes)
+		}
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	return key, site.ReplaceFile(file, text, 0o600)
+}
+
+// write writes the certificate last, since a folder with it is complete.
+func (o *loginOptions) write(ctx context.Context, u urn.URN, chain []byte, manager string, server authority.VerifiedServer) error {
+	private, public, err := o.sshKeys(u)
+	if err != nil {
+		return err
+	}
+	key, err := site.ReadRegular(filepath.Join(o.Dir, keyFile))
+	if err != nil {
+		return err
+	}
+	yaml := fmt.Sprintf("# The URLs of the aggregate manager and the authority, and the file with their certificates.\nurl: %[1]s/am/3.0\nauthority: %[1]s\nca: %[2]s\n", o.URL, serverCAFile)
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return err
+	}
+	keyName := ownKeys
+	files := []site.File{
+		{Name: u.Name + "-key.pem", Content: key, Mode: 0o600}, {Name: "authority.pem", Content: server.Authority, Mode: 0o644},
+		{Name: aggregateName, Content: []byte(yaml), Mode: 0o644}, {Name: serverCAFile, Content: server.Certificates, Mode: 0o644},
+	}
+	if private != nil {
+		keyName = "id_ed25519.pub"
+		files = append(files, site.File{Name: "id_ed25519", Content: private, Mode: 0o600})
+	}
+	omni := omniSettings{User: u, Manager: manager, URL: o.URL, Dir: dir, Keys: keyName, Authority: true}
+	files = append(files, site.File{Name: keyName, Content: public, Mode: 0o644}, site.File{Name: "omni_config", Content: omni.text(), Mode: 0o644},
+		site.File{Name: u.Name + "-cert.pem", Content: chain, Mode: 0o644})
+	if err := site.WriteFiles(o.Dir, files); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(o.Dir, keyFile)); err != nil {
+		return err
+	}
+	x, err := openAuthority(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	_, err = x.ma.CallAuthority(ctx, "create", "KEY", noCredentials, xmlrpc.Struct{{Name: "fields", Value: xmlrpc.Struct{
+		{Name: "KEY_MEMBER", Value: u.String()}, {Name: "KEY_TYPE", Value: "ssh"}, {Name: "KEY_PUBLIC", Value: string(bytes.TrimSpace(public))}, {Name: "KEY_DESCRIPTION", Value: "patchbay login"},
+	}}})
+	if refused, ok := errors.AsType[*client.AuthorityError](err); ok && refused.Code == client.DuplicateCode {
+		return nil
+	}
+	return err
+}
+
+// sshKeys returns no private key for a user with their own key.
+func (o *loginOptions) sshKeys(u urn.URN) (private, public []byte, err error) {
+	if o.SSHKey != "" {
+		public, err = readSSHKeys(o.SSHKey)
+		return nil, public, err
+	}
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, u.Name+"@"+u.Authority)
+	if err != nil {
+		return nil, nil, err
+	}
+	half, err := ssh.NewPublicKey(key.Public())
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(half), nil
+}

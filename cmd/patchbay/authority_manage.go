@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/audit"
+	"patchbay/am/authority"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+	"patchbay/credentials/cert"
+	"patchbay/inventory/suggest"
+)
+
+const authorityLong = `Manage the trial authority: list its members, slices and projects, invite and remove
+members, and change roles in slices. It also works while the site is served.
+
+  members            list the members; --all includes removed ones
+  slices, projects   list the slices that have not expired, and the projects, with the
+                     members of each and their roles
+  invite NAME …      print an invitation for each new member. A person uses it once, within
+                     7 days, with: patchbay login URL CODE. The site must be served with
+                     trial_authority: {serve: yes, invite: yes}
+  remove NAME …      remove members: their certificates and credentials are no longer
+                     accepted here. Other sites accept their credentials until these expire,
+                     as a rule within 90 days. Their slivers remain until their leases end
+  role SLICE NAME ROLE   make a member LEAD, ADMIN, MEMBER or AUDITOR of a slice, or take
+                     the role away with none
+
+Members change their own slices and keys with omni, jFed or geni-lib.`
+
+type authorityOptions struct {
+	list   listOptions
+	All    bool
+	action string
+	args   []string
+}
+
+var authorityActions = []string{"members", "slices", "projects", "invite", "remove", "role"}
+
+func (o *authorityOptions) AddFlags(fs *pflag.FlagSet) {
+	o.list.site.AddFlags(fs)
+	fs.BoolVar(&o.list.JSON, "json", false, "print one JSON object a line")
+	fs.BoolVar(&o.All, "all", false, "with members: list removed members, too")
+}
+
+func (o *authorityOptions) Validate(args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("the action is missing; it is one of %s", strings.Join(authorityActions, ", "))
+	}
+	o.action, o.args = args[0], args[1:]
+	switch {
+	case !slices.Contains(authorityActions, o.action):
+		hint := ""
+		if near := suggest.Word(o.action, authorityActions); near != "" {
+			hint = "; did you mean " + near + "?"
+		}
+		return fmt.Errorf("there is no action %q%s", o.action, hint)
+	case slices.Contains(authorityActions[:3], o.action):
+		return noArguments(o.args)
+	case o.action == "role" && len(o.args) != 3:
+		return errors.New("role needs a slice, a member and a role: patchbay authority role SLICE NAME ROLE")
+	case len(o.args) == 0:
+		return errors.New("the names of the members are missing")
+	}
+	return nil
+}
+
+func (o *authorityOptions) Run(ctx context.Context, c console) error {
+	t, unlock, err := o.list.site.lockTrial(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now := time.Now()
+	switch o.action {
+	case "members":
+		return o.members(t, c, now)
+	case "slices":
+		list, err := t.Slices(now)
+		return errors.Join(err, o.groups(c, list, "There are no slices.", now))
+	case "projects":
+		list, err := t.Projects()
+		return errors.Join(err, o.groups(c, list, "There are no projects.", now))
+	case "invite":
+		return o.invite(t, c, now)
+	case "remove":
+		return o.remove(t, c, now)
+	}
+	return o.setRole(t, c)
+}
+
+func (o *authorityOptions) members(t *trialSite, c console, now time.Time) error {
+	list, err := t.Members(o.All, now)
+	if err != nil {
+		return err
+	}
+	if o.list.JSON {
+		return encodeLines(c.out, list)
+	}
+	done := newTable(c.out, &o.list, now)
+	done.head("MEMBER", "SLICES", "KEYS", "CREATED", "EMAIL", "REMARK")
+	for _, m := range list {
+		remark := ""
+		switch {
+		case !m.Removed.IsZero():
+			remark = "removed " + m.Removed.Format(time.DateOnly)
+		case m.Invited:
+			remark = "by invitation"
+		}
+		done.row(m.URN.Name, fmt.Sprint(m.Slices), fmt.Sprint(m.Keys), m.Created.Format(time.DateOnly), m.Email, remark)
+	}
+	return done.flush("There are no members.")
+}
+
+func encodeLines[T any](w io.Writer, list []T) error {
+	e := json.NewEncoder(w)
+	for _, x := range list {
+		if err := e.Encode(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *authorityOptions) groups(c console, list []authority.Group, empty string, now time.Time) error {
+	if o.list.JSON {
+		return encodeLines(c.out, list)
+	}
+	done := newTable(c.out, &o.list, now)
+	done.head("NAME", "EXPIRES", "MEMBERS")
+	for _, g := range list {
+		name := g.URN.Name
+		if _, project, ok := strings.Cut(g.URN.Authority, ":"); ok && g.URN.Type == urn.Slice {
+			name = project + ":" + name
+		}
+		var members []string
+		for _, m := range g.Members {
+			members = append(members, fmt.Sprintf("%s (%s)", m.Member.Name, m.Role))
+		}
+		expires := "never"
+		if !g.Expires.IsZero() {
+			expires = g.Expires.UTC().Format(time.RFC3339)
+		}
+		done.row(name, expires, strings.Join(members, ", "))
+	}
+	return done.flush(empty)
+}
+
+func (o *authorityOptions) invite(t *trialSite, c console, now time.Time) error {
+	if t.port() == "0" {
+		return errors.New("the site listens on any free port; set listen or public_url in the configuration, so that invitations can contain the site's URL")
+	}
+	url := strings.TrimSuffix(t.URL, "/am/3.0")
+	for _, name := range o.args {
+		code, err := t.Invite(name, now)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "%s, until %s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), url, code)
+	}
+	if s := t.config.TrialAuthority; !s.Serve || !s.Invite {
+		fmt.Fprintf(c.err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.config.Origin.File)
+	}
+	return nil
+}
+
+// remove also adds the members to the deny list, so that the site refuses their credentials.
+func (o *authorityOptions) remove(t *trialSite, c console, now time.Time) error {
+	for _, name := range o.args {
+		if err := t.Remove(name, now); err != nil {
+			return err
+		}
+		u := urn.URN{Authority: t.URN().Authority, Type: urn.User, Name: name}
+		if err := deny(t.config, u, "removed from the trial authority by "+audit.Operator()); err != nil {
+			return fmt.Errorf("%s was removed, but must be added to the deny list: %w", name, err)
+		}
+		fmt.Fprintf(c.out, "Removed: %s. Their slivers remain; to list them: %s\n", name, o.list.site.hint("slivers", "--user", u.String()))
+	}
+	return nil
+}
+
+// deny adds a line to the deny list of the trust folder.
+func deny(c *site.Config, u urn.URN, reason string) error {
+	file := filepath.Join(c.Trusted, cert.DeniedFile)
+	text, err := site.ReadRegular(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(text) > 0 && !strings.HasSuffix(string(text), "\n") {
+		text = append(text, '\n')
+	}
+	return site.ReplaceFile(file, fmt.Appendf(text, "%s # %s\n", u, display.Printable(reason)), 0o644)
+}
+
+func (o *authorityOptions) setRole(t *trialSite, c console) error {
+	slice, name, role := o.args[0], o.args[1], authority.Role(strings.ToUpper(o.args[2]))
+	switch {
+	case role == "NONE":
+		role = ""
+	case !slices.Contains(authority.Roles, role):
+		return fmt.Errorf("there is no role %q; the roles are LEAD, ADMIN, MEMBER, AUDITOR and none", o.args[2])
+	}
+	if err := t.SetRole(slice, name, role); err != nil {
+		return err
+	}
+	if role == "" {
+		fmt.Fprintf(c.out, "%s is no member of %s any more. Credentials that they have are valid until the slice expires.\n", name, slice)
+		return nil
+	}
+	fmt.Fprintf(c.out, "%s is now %s of %s.\n", name, role, slice)
+	return nil
+}
