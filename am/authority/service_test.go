@@ -1,9 +1,11 @@
 package authority
 
 import (
+	"bufio"
 	"context"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -55,6 +57,9 @@ var template = sync.OnceValue(func() string {
 })
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(killedDir); dir != "" {
+		writeUntilKilled(dir)
+	}
 	code := m.Run()
 	os.RemoveAll(template())
 	os.Exit(code)
@@ -266,4 +271,37 @@ func (f *fixture) callWith(chain [][]byte, path, method string, params ...xmlrpc
 		f.t.Fatal(err)
 	}
 	return decode(f.t, f.Serve(context.Background(), path, api.Request{ID: "1", Chain: chain, Body: body}).Body)
+}
+
+func mustURN(s string) urn.URN { return urn.MustParse(s) }
+
+// runKilled starts the program, passes each of its lines to enough, and kills it with SIGKILL when
+// that returns true. It returns how many more lines the program has printed, and one for a commit
+// without a line.
+func runKilled(t *testing.T, program, dir string, enough func(string) bool) (more int) {
+	t.Helper()
+	cmd := exec.Command(program, "-test.run=^$")
+	cmd.Env = append(os.Environ(), killedDir+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, killed := bufio.NewReader(out), false
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			break
+		}
+		if killed {
+			more++
+		} else if enough(line) {
+			killed = true
+			cmd.Process.Kill()
+		}
+	}
+	cmd.Wait()
+	return more + 1
 }

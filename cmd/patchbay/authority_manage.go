@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,7 @@ Members change their own slices and keys with omni, jFed or geni-lib.`
 type authorityOptions struct {
 	list   listOptions
 	All    bool
+	URL    string
 	action string
 	args   []string
 }
@@ -52,6 +54,7 @@ var authorityActions = []string{"members", "slices", "projects", "invite", "remo
 func (o *authorityOptions) AddFlags(fs *pflag.FlagSet) {
 	o.list.site.AddFlags(fs)
 	fs.BoolVar(&o.list.JSON, "json", false, "print one JSON object a line")
+	fs.StringVar(&o.URL, "url", "", "with invite: the URL of the site for the new member, https://HOST:PORT (default: the site's public URL)")
 	fs.BoolVar(&o.All, "all", false, "with members: list removed members, too")
 }
 
@@ -159,10 +162,10 @@ func (o *authorityOptions) groups(c console, list []authority.Group, empty strin
 }
 
 func (o *authorityOptions) invite(t *trialSite, c console, now time.Time) error {
-	if t.port() == "0" {
-		return errors.New("the site listens on any free port; set listen or public_url in the configuration, so that invitations can contain the site's URL")
+	url := cmp.Or(o.URL, strings.TrimSuffix(t.URL, "/am/3.0"))
+	if o.URL == "" && t.port() == "0" {
+		return errors.New("the site listens on any free port; give its URL with --url, or set listen or public_url in the configuration")
 	}
-	url := strings.TrimSuffix(t.URL, "/am/3.0")
 	for _, name := range o.args {
 		code, err := t.Invite(name, now)
 		if err != nil {

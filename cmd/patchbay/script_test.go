@@ -253,7 +253,7 @@ func (y *script) run(command string, args []string) (code int) {
 		args = append([]string{"call", "--url", y.server.url, "--user", filepath.Join(y.dir, "tools", "portal"), "--speaking-for", "urn:publicid:IDN+testbed.example.org+user+alice",
 			"--user", filepath.Join(alice, "alice-usercred.xml"), "--slice", filepath.Join(alice, "slices", "first-cred.xml"), "--user", filepath.Join(alice, "id_ed25519.pub"), "--urns"}, args...)
 	case "patchbay":
-		free := []string{"call", "demo", "draw", "import", "init", "ssh", "version"}
+		free := []string{"call", "demo", "draw", "import", "init", "login", "ssh", "version"}
 		if y.dir != "" && !slices.Contains(free, args[0]) && !slices.Contains(args, "--config") {
 			args = append(slices.Clone(args), "--config", y.dir)
 		}
