@@ -8,6 +8,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -46,10 +48,20 @@ type store struct {
 
 type tx struct{ *bbolt.Tx }
 
+// openStore creates what a new or interrupted one lacks.
 func openStore(path string) (*store, error) {
 	s := &store{path: path}
 	if _, err := os.Lstat(path); err == nil {
-		return s, nil
+		complete := true
+		err := s.view(func(t *tx) error {
+			for _, b := range buckets {
+				complete = complete && t.Bucket([]byte(b)) != nil
+			}
+			return nil
+		})
+		if complete || err != nil {
+			return s, err
+		}
 	}
 	// The owner of the folder gets the file, also if root runs the program.
 	err := fileowner.As(filepath.Dir(path), func() error {
@@ -83,7 +95,20 @@ func (s *store) update(f func(*tx) error) error {
 	})
 }
 
+// open turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
 func (s *store) open(readOnly bool, f func(*bbolt.DB) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		p := recover()
+		if e, ok := p.(runtime.Error); ok {
+			if _, isFault := e.(interface{ Addr() uintptr }); !isFault {
+				panic(p) // a defect of this program
+			}
+		}
+		if p != nil {
+			err = refuse(Database, "%s is damaged: %v; restore a backup", s.path, p)
+		}
+	}()
 	db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly})
 	switch {
 	case errors.Is(err, bbolterrors.ErrTimeout):

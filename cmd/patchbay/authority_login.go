@@ -38,20 +38,29 @@ authority certifies the key. The code also proves that the server is the right o
 files are in the folder DIR: keys, certificate, user credential and an omni_config. Keep it
 private. If the command is interrupted, repeat it with the same code.
 
-Without a code, get a new user credential for the folder of a member.`
+Without a code, get a new user credential for the folder of a member; with --slice also the
+credential of a slice, which is created or renewed for a week if necessary. "patchbay up" does
+that by itself.`
 
 type loginOptions struct {
 	URL, Code string
 	Dir       string
 	SSHKey    string
+	Slice     string
 }
 
 func (o *loginOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Dir, "dir", "", "the folder for your files (default: the name of the host in the URL)")
+	fs.StringVar(&o.Slice, "slice", "", "also create or renew this slice, and get its credential")
 	fs.StringVar(&o.SSHKey, "ssh-key", "", "a file with your own public SSH key, instead of a new key pair")
 }
 
 func (o *loginOptions) Validate(args []string) error {
+	if o.Slice != "" {
+		if err := trial.CheckSlice(o.Slice); err != nil {
+			return fmt.Errorf("--slice: %w", err)
+		}
+	}
 	switch {
 	case len(args) == 0 && o.Dir != "":
 		return nil
@@ -89,7 +98,7 @@ func (o *loginOptions) Run(ctx context.Context, c console) error {
 	return nil
 }
 
-// refresh writes a new user credential.
+// refresh writes a new user credential, and the credential of a slice if one is named.
 func (o *loginOptions) refresh(ctx context.Context, c console) error {
 	x, err := openAuthority(o.Dir)
 	if err != nil {
@@ -105,7 +114,16 @@ func (o *loginOptions) refresh(ctx context.Context, c console) error {
 	if o.URL == "" {
 		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.user)
 	}
-	return nil
+	if o.Slice == "" {
+		return nil
+	}
+	slice := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: o.Slice}
+	file, expires := filepath.Join(o.Dir, slicesDir, o.Slice+"-cred.xml"), time.Now().Add(authority.FirstLease)
+	if err := x.sliceCredential(ctx, slice, file, expires, true); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "The credential of %s is %s.\n", slice, file)
+	return err
 }
 
 // keyFile has the new key until the authority has told the name of the member.

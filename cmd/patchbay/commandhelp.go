@@ -120,7 +120,7 @@ var helps = map[string]commandHelp{
 
 	"login": {"experimenter", `  patchbay login https://am.example.org:8443 CODE
   patchbay login https://am.example.org:8443 CODE --dir lab
-  patchbay login --dir lab    # a new user credential`},
+  patchbay login --dir lab --slice lab1    # new credentials`},
 	"authority": {"authority", `  patchbay authority members
   patchbay authority invite carol
   patchbay authority slices

@@ -46,7 +46,7 @@ var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content
 var flagWords = map[string]completer{
 	"user": (*completion).users, "owner": (*completion).users, "delegate from": (*completion).users, "delegate to": (*completion).users, "tool for": (*completion).users,
 	"call login": (*completion).users,
-	"slice":      (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(),
+	"slice":      (*completion).siteSlices, "call slice": (*completion).ownedSlices, "up slice": (*completion).ownedSlices, "check slice": (*completion).ownedSlices, "user slice": someOf(), "login slice": someOf(),
 	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
 	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),

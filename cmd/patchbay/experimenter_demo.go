@@ -281,6 +281,7 @@ func (d *demo) serve() {
 	if d.err == nil {
 		d.err = site.ReplaceFile(filepath.Join(d.dir, site.RequestName), []byte(demoRequest), 0o644)
 	}
+	d.runShown("sed -i 's/invite: no/invite: yes/' " + site.ConfigName)
 
 	d.step("Serve it")
 	listening := make(chan string, 1)

@@ -28,9 +28,12 @@ const (
 )
 
 func (d *demo) runSteps() {
-	d.step("Create a user and a slice")
-	d.showFirstLines("patchbay user alice")
-	d.showFirstLines("patchbay slice demo --owner alice")
+	d.step("Invite a user, who logs in and gets a slice")
+	out := d.runShown("patchbay authority invite alice")
+	if _, login, ok := strings.Cut(out, "\n  patchbay "); d.err == nil && ok {
+		d.showFirstLines("patchbay " + strings.TrimSpace(login) + " --dir users/alice")
+	}
+	d.expect("patchbay login --dir users/alice --slice demo", "urn:publicid:IDN+demo.example.org+slice+demo")
 
 	d.step("Ask what the site offers")
 	d.expect(asAlice+"GetVersion", "urn:publicid:IDN+demo.example.org+authority+cm")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/authority"
 	"patchbay/am/display"
 	"patchbay/am/durable"
 	"patchbay/am/fileowner"
@@ -23,7 +25,8 @@ import (
 const backupLong = `Write a copy of the database into FILE: slices, slivers, requests, pending tasks and the
 journal, as of one moment. It works with and without a running server, and does not delay
 calls. FILE gets its name after the copy was checked; only its owner can read it. FILE -
-is standard output. Leftovers of an interrupted backup are removed by the next one.
+is standard output. Leftovers of an interrupted backup are removed by the next one. The
+members, slices and keys of the trial authority are in a second file, FILE.authority.
 
 To restore it: patchbay restore. Configuration, inventory, keys, trusted certificates and
 the audit are separate files; copy them like any others.`
@@ -80,14 +83,39 @@ func (o *backupOptions) Run(ctx context.Context, c console) (err error) {
 			return fmt.Errorf("cannot write the backup to standard output: %w", err)
 		}
 		fmt.Fprintln(c.err, backupLine(report)+".")
+		if exists(filepath.Join(filepath.Dir(config.Origin.File), authority.FileName)) {
+			fmt.Fprintln(c.err, "warning  the state of the trial authority is not in it; name a FILE to get both")
+		}
 		noteBackup(config, c.err)
 		return nil
+	}
+	if err := o.backUpAuthority(config); err != nil {
+		return err
 	}
 	if err := fileowner.As(folder, func() error { return o.publish(f.Name()) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s, in %s.\n", backupLine(report), o.file)
 	noteBackup(config, c.err)
+	return nil
+}
+
+// authoritySuffix ends the name of the file with the state of the trial authority.
+const authoritySuffix = ".authority"
+
+// backUpAuthority replaces the file of an interrupted backup.
+func (o *backupOptions) backUpAuthority(config *site.Config) error {
+	var copied bytes.Buffer
+	err := authority.Backup(filepath.Dir(config.Origin.File), &copied)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = site.ReplaceFile(o.file+authoritySuffix, copied.Bytes(), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot back up the trial authority: %w", err)
+	}
 	return nil
 }
 

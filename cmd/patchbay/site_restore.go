@@ -7,12 +7,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
 	"patchbay/am/audit"
+	"patchbay/am/authority"
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/am/store"
@@ -81,8 +83,28 @@ func (o *restoreOptions) Run(ctx context.Context, c console) error {
 	if kept != "" {
 		fmt.Fprintf(c.out, "The previous database is in %s.\n", kept)
 	}
+	if err := o.restoreAuthority(c, config); err != nil {
+		return fmt.Errorf("the database was restored, but not the trial authority: %w", err)
+	}
 	if err := updateAudit(config); err != nil {
 		fmt.Fprintf(c.err, "patchbay: the database was restored, but that cannot be recorded in the audit yet: %v\n", err)
+	}
+	return nil
+}
+
+// restoreAuthority restores the second file of a backup, if there is one.
+func (o *restoreOptions) restoreAuthority(c console, config *site.Config) error {
+	file := o.file + authoritySuffix
+	if !exists(file) {
+		return nil
+	}
+	kept, err := authority.Restore(filepath.Dir(config.Origin.File), file, time.Now())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "The trial authority was restored from %s.\n", file)
+	if kept != "" {
+		fmt.Fprintf(c.out, "Its previous state is in %s.\n", kept)
 	}
 	return nil
 }

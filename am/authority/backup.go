@@ -1,0 +1,68 @@
+package authority
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"patchbay/am/durable"
+	"patchbay/am/fileowner"
+)
+
+// Backup writes a consistent copy of the state of the authority in a site's folder. It fails with
+// fs.ErrNotExist if there is none.
+func Backup(dir string, w io.Writer) error {
+	path := filepath.Join(dir, FileName)
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	return (&store{path: path}).copy(w)
+}
+
+// Restore replaces the state of the authority in a site's folder by a backup. It returns the file
+// that keeps the previous state; "" if there was none. The certificates and keys in the folder
+// authority must be those of the backup, or later ones.
+func Restore(dir, backup string, now time.Time) (kept string, err error) {
+	if err := check(backup); err != nil {
+		return "", fmt.Errorf("%s cannot be restored: %w", backup, err)
+	}
+	text, err := os.ReadFile(backup)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, FileName)
+	err = fileowner.As(dir, func() error {
+		present, err := os.ReadFile(path)
+		if err == nil {
+			kept = path + ".before-restore-" + now.UTC().Format("20060102T150405Z")
+			err = durable.WriteFile(kept, present, 0o600)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return durable.WriteFile(path, text, 0o600)
+	})
+	return kept, err
+}
+
+// check reads all pages and buckets.
+func check(path string) error {
+	s := &store{path: path}
+	return s.view(func(t *tx) error {
+		for _, b := range buckets {
+			if t.Bucket([]byte(b)) == nil {
+				return fmt.Errorf("it has no %s, so it is no backup of an authority", b)
+			}
+		}
+		for err := range t.Check(bbolt.WithKVStringer(bbolt.HexKVStringer())) {
+			return err
+		}
+		return nil
+	})
+}
