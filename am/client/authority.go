@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"patchbay/am/xmlrpc"
 )
@@ -54,4 +56,32 @@ func FirstCredential(v xmlrpc.Value) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("the authority returned no SFA credential")
+}
+
+// ServerCertificate returns the certificate, in DER, that a server shows to the client of the
+// files. It is not verified.
+func ServerCertificate(ctx context.Context, text, certFile, keyFile string) ([]byte, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host += ":443"
+	}
+	id, err := loadIdentity(certFile, keyFile)
+	if err != nil {
+		return nil, err
+	}
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{*id}}}
+	conn, err := dialer.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w", text, err)
+	}
+	defer conn.Close()
+	secure, ok := conn.(*tls.Conn)
+	if !ok || len(secure.ConnectionState().PeerCertificates) == 0 {
+		return nil, errors.New("the server has shown no certificate")
+	}
+	return secure.ConnectionState().PeerCertificates[0].Raw, nil
 }

@@ -36,6 +36,9 @@ func (t *trialSite) aggregateFiles() ([]site.File, error) {
 		return nil, nil
 	}
 	text := fmt.Appendf(nil, "# The URL of the aggregate manager, and the file with its certificates.\nurl: %s\n", t.URL)
+	if t.config.TrialAuthority.Serve {
+		text = fmt.Appendf(text, "# The authority, where \"patchbay up\" and \"patchbay login\" get credentials.\nauthority: %s\n", strings.TrimSuffix(t.URL, "/am/3.0"))
+	}
 	ca, err := t.serverCA()
 	if err != nil {
 		return nil, err

@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/crypto/ssh"
 
 	"patchbay/am/authority"
 	"patchbay/am/client"
@@ -40,18 +37,27 @@ private. If the command is interrupted, repeat it with the same code.
 
 Without a code, get a new user credential for the folder of a member; with --slice also the
 credential of a slice, which is created or renewed for a week if necessary. "patchbay up" does
-that by itself.`
+that by itself.
+
+--jfed also writes the files for jFed: NAME-jfed.pem with the certificate and the encrypted
+key, and authorities.xml for its folder .jFed. Without --passphrase-file, the command chooses a
+passphrase and prints it.`
 
 type loginOptions struct {
 	URL, Code string
 	Dir       string
 	SSHKey    string
 	Slice     string
+	JFed      bool
+	// Passphrase is a file.
+	Passphrase string
 }
 
 func (o *loginOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Dir, "dir", "", "the folder for your files (default: the name of the host in the URL)")
 	fs.StringVar(&o.Slice, "slice", "", "also create or renew this slice, and get its credential")
+	fs.BoolVar(&o.JFed, "jfed", false, "also write the files for jFed")
+	fs.StringVar(&o.Passphrase, "passphrase-file", "", "with --jfed: a file with the passphrase of the key")
 	fs.StringVar(&o.SSHKey, "ssh-key", "", "a file with your own public SSH key, instead of a new key pair")
 }
 
@@ -114,6 +120,11 @@ func (o *loginOptions) refresh(ctx context.Context, c console) error {
 	if o.URL == "" {
 		fmt.Fprintf(c.out, "%s has a new user credential.\n", x.user)
 	}
+	if o.JFed {
+		if err := o.writeJFed(c, x.user); err != nil {
+			return err
+		}
+	}
 	if o.Slice == "" {
 		return nil
 	}
@@ -144,7 +155,7 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 		return u, err
 	}
 	defer os.Remove(self)
-	shown, err := o.serverCertificate(ctx, self)
+	shown, err := client.ServerCertificate(ctx, o.URL, self, filepath.Join(o.Dir, keyFile)) // VerifyServer checks it
 	if err != nil {
 		return u, err
 	}
@@ -183,28 +194,55 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	return list[0].URN, o.write(ctx, list[0].URN, []byte(chain), manager, server)
 }
 
-// serverCertificate returns the certificate that the server shows to the client with the
-// certificate self. VerifyServer checks it later.
-func (o *loginOptions) serverCertificate(ctx context.Context, self string) ([]byte, error) {
-	u, err := url.Parse(o.URL)
+// writeJFed names the RSA certificate of the server, which every Java version supports.
+func (o *loginOptions) writeJFed(c console, u urn.URN) error {
+	a, err := readAggregate(o.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	host := u.Host
-	if u.Port() == "" {
-		host += ":443"
+	read := func(name string) []byte {
+		text, readErr := site.ReadRegular(filepath.Join(o.Dir, name))
+		err = errors.Join(err, readErr)
+		return text
 	}
-	own, err := tls.LoadX509KeyPair(self, filepath.Join(o.Dir, keyFile))
+	chain, key, server := read(u.Name+"-cert.pem"), read(u.Name+"-key.pem"), read(serverCAFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{own}}}
-	conn, err := dialer.DialContext(ctx, "tcp", host)
+	list, err := cert.ParsePEM(server)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to %s: %w", o.URL, err)
+		return err
 	}
-	defer conn.Close()
-	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw, nil
+	for _, x := range list {
+		if _, isRSA := x.PublicKey.(*rsa.PublicKey); isRSA {
+			server = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: x.Raw})
+		}
+	}
+	passphrase, note := rand.Text()[:20], ""
+	if o.Passphrase == "" {
+		note = fmt.Sprintf("The passphrase of the key is %s\n", passphrase)
+	} else {
+		text, err := site.ReadRegular(o.Passphrase)
+		if err != nil {
+			return fmt.Errorf("--passphrase-file: %w", err)
+		}
+		passphrase = strings.TrimRight(string(text), "\r\n")
+	}
+	encrypted, err := trial.EncryptedPEM(chain, key, passphrase)
+	if err != nil {
+		return err
+	}
+	authorities, err := trial.JFedAuthority{Name: u.Authority, URL: a.Authority, ServerCertificate: server}.XML()
+	if err != nil {
+		return err
+	}
+	files := []site.File{{Name: u.Name + "-jfed.pem", Content: encrypted, Mode: 0o600}, {Name: "authorities.xml", Content: authorities, Mode: 0o644}}
+	if err := site.WriteFiles(o.Dir, files); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "For jFed: copy %s into the folder .jFed of your home, and log in with %s.\n%s",
+		filepath.Join(o.Dir, "authorities.xml"), filepath.Join(o.Dir, u.Name+"-jfed.pem"), note)
+	return err
 }
 
 // loginKey returns the key of an interrupted command, or a new one.
@@ -276,17 +314,5 @@ func (o *loginOptions) sshKeys(u urn.URN) (private, public []byte, err error) {
 		public, err = readSSHKeys(o.SSHKey)
 		return nil, public, err
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	block, err := ssh.MarshalPrivateKey(key, u.Name+"@"+u.Authority)
-	if err != nil {
-		return nil, nil, err
-	}
-	half, err := ssh.NewPublicKey(key.Public())
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(half), nil
+	return trial.NewSSHKey(u.Name + "@" + u.Authority)
 }

@@ -120,7 +120,8 @@ var helps = map[string]commandHelp{
 
 	"login": {"experimenter", `  patchbay login https://am.example.org:8443 CODE
   patchbay login https://am.example.org:8443 CODE --dir lab
-  patchbay login --dir lab --slice lab1    # new credentials`},
+  patchbay login --dir lab --slice lab1    # new credentials
+  patchbay login --dir lab --jfed            # the files for jFed`},
 	"authority": {"authority", `  patchbay authority members
   patchbay authority invite carol
   patchbay authority slices

@@ -39,7 +39,7 @@ var argumentWords = map[string]completer{
 	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "keep", "list", "out", "output", "ssh-key", "svg", "with"}
+var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "keep", "list", "out", "output", "passphrase-file", "ssh-key", "svg", "with"}
 
 // flagWords is keyed by flag, or by command and flag. The shell completes file names for
 // flagFiles, and nothing for other flags.

@@ -28,7 +28,7 @@ func ownedByRoot(t *testing.T, dir string) (found []string) {
 		if info.Sys().(*syscall.Stat_t).Uid == 0 {
 			found = append(found, strings.TrimPrefix(path, dir+"/"))
 		}
-		if name := d.Name(); (strings.HasSuffix(name, ".key") || strings.HasSuffix(name, "-key.pem") || name == "id_ed25519") && info.Mode().Perm() != 0o600 {
+		if name := d.Name(); (strings.HasSuffix(name, ".key") || strings.HasSuffix(name, "-key.pem") || name == "id_ed25519") && info.Mode().Perm()&^0o600 != 0 {
 			t.Errorf("%s has mode %v", path, info.Mode())
 		}
 		return nil
@@ -77,7 +77,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		t.Helper()
 		tried[args[0]] = true
 		switch args[0] {
-		case "init", "import", "draw", "call":
+		case "init", "import", "draw", "call", "login":
 		default:
 			args = append(args, "--config", s.dir)
 		}
@@ -110,7 +110,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		wait.Until(t, "nothing is to be done", func() bool { return strings.Contains(say(s.user, "tasks"), "No pending tasks.") })
 	}
 
-	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", s.dir})
+	all(nil, []string{"init", "--authority", s.name, "--provider", "simulated", "--public-url", "https://am.example.org:8443", "--trial-authority", s.dir})
+	edit(t, in("patchbay.yaml"), "invite: no", "invite: yes")
 	removeSimulatedDelays(t, s.dir)
 	all(nil,
 		[]string{"user", "alice"}, []string{"user", "bob"}, []string{"slice", "lab", "--owner", "alice"},
@@ -131,6 +132,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 		caller("Shutdown"), []string{"thaw", "lab"},
 	)
 	settled()
+	_, invitation, _ := strings.Cut(say(nil, "authority", "invite", "carol", "--url", s.url), "login ")
+	all(nil, append([]string{"login", "--dir", in("users/carol")}, strings.Fields(invitation)...), []string{"authority", "remove", "carol"})
 	all(nil, []string{"release", "lab"})
 	settled()
 	verb := func(args ...string) []string { return append(args, "--user", "alice", "--url", s.url+"/am/3.0") }

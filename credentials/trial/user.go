@@ -278,15 +278,28 @@ func (a *Authority) ensureUser(name string, keys []byte, now time.Time) error {
 }
 
 func (a *Authority) createSSHKey(name string) error {
-	_, login, err := ed25519.GenerateKey(rand.Reader)
+	private, _, err := NewSSHKey(a.email(name))
 	if err != nil {
 		return err
 	}
-	block, err := ssh.MarshalPrivateKey(login, a.email(name))
+	return writeNew(a.path("users", name, ".ssh"), private, 0o600)
+}
+
+// NewSSHKey returns a new Ed25519 key in OpenSSH's form, and the line of its public half.
+func NewSSHKey(comment string) (private, public []byte, err error) {
+	half, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	return writeNew(a.path("users", name, ".ssh"), pem.EncodeToMemory(block), 0o600)
+	block, err := ssh.MarshalPrivateKey(key, comment)
+	if err != nil {
+		return nil, nil, err
+	}
+	line, err := ssh.NewPublicKey(half)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(block), ssh.MarshalAuthorizedKey(line), nil
 }
 
 func (a *Authority) replaceSSHKeys(name string, keys []byte) error {
