@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -194,7 +195,7 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	return list[0].URN, o.write(ctx, list[0].URN, []byte(chain), manager, server)
 }
 
-// writeJFed names the RSA certificate of the server, which every Java version supports.
+// writeJFed names the ECDSA certificate of the server, if it has one: Java clients get that.
 func (o *loginOptions) writeJFed(c console, u urn.URN) error {
 	a, err := readAggregate(o.Dir)
 	if err != nil {
@@ -214,7 +215,7 @@ func (o *loginOptions) writeJFed(c console, u urn.URN) error {
 		return err
 	}
 	for _, x := range list {
-		if _, isRSA := x.PublicKey.(*rsa.PublicKey); isRSA {
+		if _, ok := x.PublicKey.(*ecdsa.PublicKey); ok {
 			server = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: x.Raw})
 		}
 	}

@@ -43,8 +43,9 @@ created. Repeat the command with a longer list to add users.
 --bundle DIR packs the files that each user needs on another machine into DIR/NAME.zip,
 with instructions in README.txt.
 
-Clients that read credentials from files can use them: omni, geni-lib, patchbay call. jFed
-logs in only through an authority that it knows.`
+Clients that read credentials from files can use them: omni, geni-lib, patchbay call. If the
+site serves the trial authority, omni gets its credentials there, and "patchbay login --jfed"
+writes the files for jFed.`
 
 type userOptions struct {
 	site    siteFlag
