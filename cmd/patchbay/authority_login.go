@@ -72,7 +72,7 @@ func (o *loginOptions) Validate(args []string) error {
 	case len(args) == 0 && o.Dir != "":
 		return nil
 	case len(args) != 2:
-		return errors.New("give the URL and the code of your invitation; or --dir DIR, the folder of a member, for a new user credential")
+		return errors.New("give the URL and the code of your invitation; or --dir DIR, the folder of a member, for a new user credential; to log in to a node, use patchbay ssh")
 	}
 	u, err := url.Parse(args[0])
 	if err != nil || u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" {

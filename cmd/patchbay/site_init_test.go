@@ -16,7 +16,7 @@ import (
 func TestInitCreatesValidSite(t *testing.T) {
 	dir := newSite(t)
 	for name, mode := range map[string]fs.FileMode{
-		"authority": 0o700 | fs.ModeDir, "authority/authority.key": 0o600, "server-rsa-key.pem": 0o600,
+		"authority": 0o700 | fs.ModeDir, "authority/authority.key": 0o400, "authority/sa.key": 0o600, "server-rsa-key.pem": 0o600,
 		"server-ecdsa-key.pem": 0o600, "patchbay.yaml": 0o644, "inventory.yaml": 0o644,
 		"trusted/trial.pem": 0o644, "providers/simulated.prov": 0o755, "providers/simulated.yaml": 0o644,
 	} {
