@@ -25,7 +25,7 @@ const DuplicateCode = 5
 // CallAuthority calls a service of the Common Federation API, whose answers have a plain number as
 // their code. It returns the value. A refusal is an *AuthorityError.
 func (c *Client) CallAuthority(ctx context.Context, method string, params ...xmlrpc.Value) (xmlrpc.Value, error) {
-	v, err := c.exchange(ctx, method, params)
+	v, err := c.CallRaw(ctx, method, params...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}

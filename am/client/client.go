@@ -133,15 +133,15 @@ func (c *Client) Call(ctx context.Context, method string, params ...xmlrpc.Value
 
 // call neither sets Reply.Took nor adds the method to errors.
 func (c *Client) call(ctx context.Context, method string, params []xmlrpc.Value) (Reply, error) {
-	v, err := c.exchange(ctx, method, params)
+	v, err := c.CallRaw(ctx, method, params...)
 	if err != nil {
 		return Reply{}, err
 	}
 	return parseReply(v)
 }
 
-// exchange returns the value of the answer.
-func (c *Client) exchange(ctx context.Context, method string, params []xmlrpc.Value) (xmlrpc.Value, error) {
+// CallRaw makes one call, and returns the value of the answer as it is. A fault is a *xmlrpc.Fault.
+func (c *Client) CallRaw(ctx context.Context, method string, params ...xmlrpc.Value) (xmlrpc.Value, error) {
 	text, err := xmlrpc.AppendCall(nil, xmlrpc.Call{Method: method, Params: params})
 	if err != nil {
 		return nil, err

@@ -94,6 +94,7 @@ func commands() []command {
 		{"login URL CODE", "Become a member of an authority, with an invitation", loginLong, &loginOptions{}},
 		{"authority ACTION", "Manage members, slices and invitations", authorityLong, &authorityOptions{}},
 		{"call METHOD [ARG …]", "Call an aggregate manager", callLong, &callOptions{}},
+		{"probe [URL]", "Check what an aggregate manager keeps of its specifications", probeLong, &probeOptions{}},
 		{"demo", "Run a whole experiment, as a demonstration", demoLong, &demoOptions{}},
 		{"check [FILE …]", "Find mistakes in a site or an RSpec", checkLong, &checkOptions{}},
 		{"compile FILE", "Compile RADL or a blueprint to a request", compileLong, &compileOptions{}},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"patchbay/am"
+	"patchbay/am/conformance"
 	"patchbay/am/operate"
 	"patchbay/am/site"
 	"patchbay/am/site/create"
@@ -36,10 +37,10 @@ var argumentWords = map[string]completer{
 	"manifest": (*completion).siteSlices, "release": (*completion).siteSlices, "renew": (*completion).siteSlices, "thaw": (*completion).siteSlices,
 	"nodes": (*completion).components, "drain": (*completion).components, "undrain": (*completion).components, "maintenance": (*completion).components,
 	"delegate": (*completion).ownedSlices, "down": (*completion).ownedSlices, "extend": (*completion).ownedSlices, "export": (*completion).ownedSlices, "status": someOf(),
-	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
+	"guide": someOf(guideTopics()...), "authority": someOf(authorityActions...), "login": someOf(), "probe": someOf(), "serve": someOf(), "demo": someOf(), "reload": someOf(), "clock": someOf(), "move": someOf(), "lockdown": someOf(), "usage": someOf(), "user": someOf(), "slice": someOf(), "tool": someOf(), "version": someOf(),
 }
 
-var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "keep", "list", "out", "output", "passphrase-file", "ssh-key", "svg", "with"}
+var flagFiles = []string{"against", "backup", "bundle", "ca", "config", "content", "credential", "dir", "fits", "junit", "keep", "list", "out", "output", "passphrase-file", "request", "ssh-key", "svg", "with"}
 
 // flagWords is keyed by flag, or by command and flag. The shell completes file names for
 // flagFiles, and nothing for other flags.
@@ -50,7 +51,7 @@ var flagWords = map[string]completer{
 	"component": (*completion).components, "check life": (*completion).components, "check sliver-type": (*completion).sliverTypes, "check image": (*completion).images,
 	"provider": (*completion).providers, "journal event": someOf(journalEvents()...),
 	"init provider": someOf(create.Local, create.Simulated), "demo provider": someOf(create.Local, create.Simulated),
-	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "format": someOf(exportFormats...),
+	"outbound": someOf("yes", "no"), "api-version": someOf("2", "3"), "format": someOf(exportFormats...), "group": someOf(conformance.Groups...), "probe slice": (*completion).ownedSlices,
 }
 
 func complete(cmd *cobra.Command, o options) {

@@ -33,7 +33,8 @@
 //	thaw       lift the shutdown of a slice
 //
 // Users and slices of the trial authority: user, slice, delegate, tool, authority,
-// login. Documents: compile, import, draw, guide. Others: version, help, completion, and the help topic patterns.
+// login. Documents: compile,
+// import, draw, probe, guide. Others: version, help, completion, and the help topic patterns.
 //
 // A site is a folder:
 //

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"patchbay/am/conformance"
+	"patchbay/am/display"
+	"patchbay/am/site"
+	"patchbay/am/urn"
+)
+
+const probeLong = `Check what an aggregate manager keeps of the AM API, versions 2 and 3, and of RSpec version
+3. Each check has a verdict: kept, broken, not offered, or not tried with the reason. A check
+names the section of the specification on which it stands.
+
+The probe reserves one node, unless --request names another request, starts it, logs in, renews
+its lease and deletes it, in an empty slice. It deletes what it made, also after Ctrl-C, and
+reports what it could not delete. --read-only only reads.
+
+URL is the aggregate, such as https://HOST:PORT/am/3.0. --user is a user's name, folder or
+files: a certificate with its key (also in one PEM file), a user credential, and an omni_config.
+--slice is the name of a slice of the user, or the file with its credential. A user who has
+logged in at an authority (patchbay login) needs no slice: the probe creates one. Without
+credentials, fewer checks can be tried.
+
+The exit status is 1 if something is broken, or if something could not be deleted.`
+
+type probeOptions struct {
+	site      siteFlag
+	URL       string
+	Users     []string
+	Slice, CA string
+	Request   string
+	ReadOnly  bool
+	Groups    []string
+	Only      []string
+	Budget    time.Duration
+	JSON      bool
+	JUnit     string
+	Show      bool
+	Authority bool
+}
+
+func (o *probeOptions) AddFlags(fs *pflag.FlagSet) {
+	o.site.AddFlags(fs)
+	fs.StringArrayVar(&o.Users, "user", nil, "the caller: a user's name, folder or file; may be given several times")
+	fs.StringVar(&o.Slice, "slice", "", "an empty slice: a name, or a file with its credential")
+	fs.StringVar(&o.CA, "ca", "", "accept only servers with a certificate in this file")
+	fs.StringVar(&o.Request, "request", "", "reserve the nodes of this request RSpec, instead of one node")
+	fs.BoolVar(&o.ReadOnly, "read-only", false, "reserve and change nothing")
+	fs.StringSliceVar(&o.Groups, "group", nil, "only these groups: "+strings.Join(conformance.Groups, ", ")+" (default: all but limits)")
+	fs.StringSliceVar(&o.Only, "check", nil, "only checks whose names contain this text, and those that they need")
+	fs.DurationVar(&o.Budget, "budget", 30*time.Minute, "how long the probe may take")
+	fs.BoolVar(&o.JSON, "json", false, "print one JSON object for each check")
+	fs.StringVar(&o.JUnit, "junit", "", "also write a report in JUnit's form to this file")
+	fs.BoolVar(&o.Show, "show", false, "show the calls and answers of broken checks, credentials included")
+	fs.BoolVar(&o.Authority, "authority", false, "check the authority at https://HOST:PORT instead of an aggregate")
+}
+
+func (o *probeOptions) Validate(args []string) error {
+	if len(args) > 0 {
+		var err error
+		if o.URL, err = oneArgument(args, "the URL"); err != nil {
+			return err
+		}
+	}
+	for _, g := range o.Groups {
+		if !slices.Contains(conformance.Groups, g) {
+			return fmt.Errorf("--group: there is no group %q; the groups are %s", g, strings.Join(conformance.Groups, ", "))
+		}
+	}
+	if o.Budget <= 0 {
+		return errors.New("--budget must be a duration such as 10m")
+	}
+	return nil
+}
+
+func (o *probeOptions) Run(ctx context.Context, c console) error {
+	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users}
+	if err := o.readOmniConfigs(&flags); err != nil {
+		return err
+	}
+	at, err := flags.target(ctx)
+	if err != nil {
+		return err
+	}
+	config := conformance.Config{
+		URL: at.URL, ServerCAFile: at.CA, ReadOnly: o.ReadOnly, Groups: o.Groups, Only: o.Only, Progress: o.progress(c),
+	}
+	if o.Request != "" {
+		if config.Request, err = readInput(o.Request); err != nil {
+			return fmt.Errorf("--request: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Budget)
+	defer cancel()
+	if err := o.credentials(ctx, at.paths, &config); err != nil {
+		return err
+	}
+	start := time.Now()
+	run := conformance.Run
+	if o.Authority {
+		run = conformance.RunAuthority
+	}
+	report, err := run(ctx, config)
+	if err != nil {
+		return err
+	}
+	return o.print(c, at.URL, report, time.Since(start))
+}
+
+// readOmniConfigs replaces each omni_config among the users by the files that it names.
+func (o *probeOptions) readOmniConfigs(flags *targetFlags) error {
+	var users []string
+	for _, u := range flags.Users {
+		if filepath.Base(u) != "omni_config" || !exists(u) {
+			users = append(users, u)
+			continue
+		}
+		text, err := site.ReadRegular(u)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(line, "=")
+			if key, value = strings.TrimSpace(key), strings.TrimSpace(value); key == "cert" || key == "key" {
+				if !filepath.IsAbs(value) {
+					value = filepath.Join(filepath.Dir(u), value)
+				}
+				users = append(users, value)
+			}
+		}
+	}
+	flags.Users = users
+	return nil
+}
+
+// credentials adds what the paths hold. If the user has logged in at an authority, it creates a
+// slice for the probe.
+func (o *probeOptions) credentials(ctx context.Context, paths []string, config *conformance.Config) error {
+	me, err := readCaller(paths, "")
+	if err != nil {
+		return err
+	}
+	config.CertFile, config.KeyFile = me.certFile, me.keyFile
+	for _, x := range me.credentials {
+		if x.kind == urn.User {
+			config.User = []byte(x.text)
+		}
+	}
+	slice := o.Slice
+	for _, dir := range me.folders {
+		x, err := openAuthority(dir)
+		if x == nil || err != nil || o.Authority {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		defer x.close()
+		if slice == "" && !o.ReadOnly {
+			slice = "probe" + time.Now().UTC().Format("0102150405")
+			file := filepath.Join(dir, slicesDir, slice+"-cred.xml")
+			u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: slice}
+			if err := x.sliceCredential(ctx, u, file, time.Now().Add(24*time.Hour), true); err != nil {
+				return fmt.Errorf("cannot create a slice for the probe: %w", err)
+			}
+			defer removeFile(file)
+			if err := x.userCredential(ctx); err != nil {
+				return err
+			}
+		}
+		config.Expired = x.expiredCredential
+	}
+	if slice == "" {
+		return nil
+	}
+	if err := me.setSlice(slice); err != nil {
+		return fmt.Errorf("--slice: %w", err)
+	}
+	for _, x := range me.credentials {
+		if x.kind == urn.Slice && x.target == me.sliceURN {
+			config.Slice, config.SliceURN, config.SliceExpires = []byte(x.text), x.target, x.expires
+		}
+	}
+	return nil
+}
+
+// expiredCredential returns the credential of a slice that has just expired.
+func (x *authorityClient) expiredCredential(ctx context.Context) (credential []byte, slice string, err error) {
+	const life = 3 * time.Second
+	dir, err := os.MkdirTemp("", "patchbay-probe-")
+	if err != nil {
+		return nil, "", err
+	}
+	defer os.RemoveAll(dir)
+	own := *x // the user's own folder gets no credential of such a slice
+	own.dir = dir
+	u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: "expired" + time.Now().UTC().Format("0102150405")}
+	file, expires := filepath.Join(dir, "cred.xml"), time.Now().Add(life)
+	if err := own.sliceCredential(ctx, u, file, expires, true); err != nil {
+		return nil, "", err
+	}
+	text, err := site.ReadRegular(file)
+	if err != nil {
+		return nil, "", err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Until(expires) + time.Second):
+	}
+	return text, u.String(), ctx.Err()
+}
+
+// progress returns nil unless standard error is a terminal.
+func (o *probeOptions) progress(c console) func(string, int, int) {
+	if !toTerminal(c.err) {
+		return nil
+	}
+	start := time.Now()
+	return func(name string, n, all int) {
+		left := ""
+		if n > 3 {
+			left = fmt.Sprintf(", about %s left", display.Duration((time.Since(start) / time.Duration(n-1) * time.Duration(all-n+1)).Round(time.Second)))
+		}
+		fmt.Fprintf(c.err, "\r\x1b[K%d of %d: %s%s", n, all, name, left)
+		if n == all {
+			fmt.Fprint(c.err, "\r\x1b[K")
+		}
+	}
+}
+
+func (o *probeOptions) print(c console, url string, r *conformance.Report, took time.Duration) error {
+	if o.JUnit != "" {
+		text, err := junit(url, r)
+		if err != nil {
+			return err
+		}
+		if err := site.ReplaceFile(o.JUnit, text, 0o644); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	if o.JSON {
+		e := json.NewEncoder(c.out)
+		for _, x := range r.Results {
+			if err := e.Encode(x); err != nil {
+				return err
+			}
+		}
+	} else if err := o.printTable(c, r, took); err != nil {
+		return err
+	}
+	if r.Left != "" {
+		fmt.Fprintf(c.err, "Not deleted: %s\n", display.Line(r.Left))
+	}
+	if r.Count(conformance.Broken) > 0 || r.Left != "" {
+		return exitError(1)
+	}
+	return nil
+}
+
+func (o *probeOptions) printTable(c console, r *conformance.Report, took time.Duration) error {
+	colours := map[conformance.Verdict]string{conformance.Kept: "\x1b[32m", conformance.Broken: "\x1b[31m"}
+	paint := toTerminal(c.out) && os.Getenv("NO_COLOR") == ""
+	for _, x := range r.Results {
+		verdict := fmt.Sprintf("%-11s", x.Verdict)
+		if colour := colours[x.Verdict]; paint && colour != "" {
+			verdict = colour + verdict + "\x1b[0m"
+		}
+		line := verdict + " " + x.Name
+		if x.Text != "" {
+			line += ": " + display.Line(x.Text)
+		}
+		if x.Verdict == conformance.Broken {
+			line += " (" + x.Clause + ")"
+		}
+		if _, err := fmt.Fprintln(c.out, line); err != nil {
+			return err
+		}
+		if o.Show && x.Verdict == conformance.Broken {
+			for l := range strings.Lines(x.Exchange) {
+				fmt.Fprintln(c.out, "    "+display.Printable(strings.TrimRight(l, "\n")))
+			}
+		}
+	}
+	_, err := fmt.Fprintf(c.out, "\n%d kept, %d broken, %d not offered, %d not tried, in %s.\n", r.Count(conformance.Kept), r.Count(conformance.Broken),
+		r.Count(conformance.NotOffered), r.Count(conformance.NotTried), display.Duration(took.Round(time.Second)))
+	return err
+}
+
+// junit returns a report in JUnit's form, in which CI servers show single checks.
+func junit(url string, r *conformance.Report) ([]byte, error) {
+	type message struct {
+		Text string `xml:"message,attr"`
+		Body string `xml:",chardata"`
+	}
+	type testCase struct {
+		Class   string   `xml:"classname,attr"`
+		Name    string   `xml:"name,attr"`
+		Time    string   `xml:"time,attr"`
+		Failure *message `xml:"failure,omitempty"`
+		Skipped *message `xml:"skipped,omitempty"`
+	}
+	type suite struct {
+		XMLName  xml.Name   `xml:"testsuite"`
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Skipped  int        `xml:"skipped,attr"`
+		Cases    []testCase `xml:"testcase"`
+	}
+	s := suite{Name: "patchbay probe " + url, Tests: len(r.Results), Failures: r.Count(conformance.Broken),
+		Skipped: r.Count(conformance.NotOffered) + r.Count(conformance.NotTried)}
+	for _, x := range r.Results {
+		group, _, _ := strings.Cut(x.Name, ".")
+		t := testCase{Class: group, Name: x.Name, Time: fmt.Sprintf("%.3f", x.Took.Seconds())}
+		why := &message{Text: cmp.Or(x.Text, string(x.Verdict)), Body: x.Clause}
+		switch x.Verdict {
+		case conformance.Broken:
+			t.Failure = why
+		case conformance.NotOffered, conformance.NotTried:
+			t.Skipped = why
+		}
+		s.Cases = append(s.Cases, t)
+	}
+	text, err := xml.MarshalIndent(s, "", "  ")
+	return bytes.Join([][]byte{[]byte(xml.Header), text, []byte("\n")}, nil), err
+}
