@@ -67,8 +67,9 @@ func (p *probe) listResources(a *aggregate, more ...xmlrpc.Member) (string, erro
 	return client.Unpack(s)
 }
 
-// stamps are attributes that may differ between two advertisements.
-var stamps = regexp.MustCompile(` (generated|expires|valid_until)="[^"]*"`)
+// stamps are attributes that may differ between two advertisements: their time, and what is free
+// at that time.
+var stamps = regexp.MustCompile(` (generated|expires|valid_until|now|type_slots)="[^"]*"`)
 
 func advertisementChecks(version int) []check {
 	name := func(rule string) string { return fmt.Sprintf("advertisement%d.%s", version, rule) }

@@ -90,7 +90,7 @@ var documentChecks = []check{
 }
 
 var loginChecks = []check{
-	{"login3.offered", "RSpec 3, manifest, login", []string{"life3.started"}, true, func(p *probe) error {
+	{"login3.offered", "RSpec 3, manifest, login", []string{"life3.started", "life3.describe"}, true, func(p *probe) error {
 		if err := p.describe(); err != nil {
 			return err
 		}

@@ -118,6 +118,10 @@ var helps = map[string]commandHelp{
 	"who": {"operations", `  patchbay who 192.0.2.7
   patchbay who 192.0.2.7:20001 --at 2030-01-31T12:00:00Z`},
 
+	"probe": {"documents", `  patchbay probe https://am.example.org:8443/am/3.0 --user alice --slice empty
+  patchbay probe https://am.example.org:8443 --user lab       # a folder of patchbay login
+  patchbay probe https://am.example.org:8443 --user lab --read-only --json
+  patchbay probe --authority https://am.example.org:8443 --user lab`},
 	"login": {"experimenter", `  patchbay login https://am.example.org:8443 CODE
   patchbay login https://am.example.org:8443 CODE --dir lab
   patchbay login --dir lab --slice lab1    # new credentials
