@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -134,7 +135,7 @@ func (a *authority) checks() (list []check) {
 
 func (a *authority) sliceChecks(add func(name, clause string, needs []string, changes bool, run func() error)) {
 	created := []string{"authority.slice-created"}
-	name := "probe" + time.Now().UTC().Format("0102150405")
+	name := "probe" + strings.ToLower(rand.Text()[:10])
 	fields := xmlrpc.Struct{option("fields", xmlrpc.Struct{option("SLICE_NAME", name)})}
 	add("slice-created", "create of SLICE", []string{"authority.sa-version", "authority.user-credential"}, true, func() error {
 		v, err := a.call("sa", "create", "SLICE", nobody, fields)

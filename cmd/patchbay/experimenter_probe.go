@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -172,7 +173,7 @@ func (o *probeOptions) credentials(ctx context.Context, paths []string, config *
 		}
 		defer x.close()
 		if slice == "" && !o.ReadOnly {
-			slice = "probe" + time.Now().UTC().Format("0102150405")
+			slice = "probe" + strings.ToLower(rand.Text()[:10])
 			file := filepath.Join(dir, slicesDir, slice+"-cred.xml")
 			u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: slice}
 			if err := x.sliceCredential(ctx, u, file, time.Now().Add(24*time.Hour), true); err != nil {
@@ -209,7 +210,7 @@ func (x *authorityClient) expiredCredential(ctx context.Context) (credential []b
 	defer os.RemoveAll(dir)
 	own := *x // the user's own folder gets no credential of such a slice
 	own.dir = dir
-	u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: "expired" + time.Now().UTC().Format("0102150405")}
+	u := urn.URN{Authority: x.user.Authority, Type: urn.Slice, Name: "expired" + strings.ToLower(rand.Text()[:10])}
 	file, expires := filepath.Join(dir, "cred.xml"), time.Now().Add(life)
 	if err := own.sliceCredential(ctx, u, file, expires, true); err != nil {
 		return nil, "", err
