@@ -74,7 +74,7 @@ func lifeChecks3() []check {
 			if list, err := p.readSlivers("Status", r.value); err == nil && len(list) > 0 {
 				return notTried("the slice has slivers already; name an empty one")
 			}
-			return errors.New("Status of a slice without slivers succeeds")
+			return errors.New("the call Status of a slice without slivers succeeds")
 		}},
 		{"life3.allocate", api + "Allocate", []string{"life3.empty"}, true, (*probe).allocate},
 		{"life3.lease", api + "Allocate, geni_expires", []string{"life3.allocate"}, true, func(p *probe) error { return p.checkLeases("Status", "Status") }},
@@ -119,7 +119,7 @@ func endChecks3() []check {
 		{"life3.deleted", "AM API v3, Delete", []string{"life3.delete"}, true, func(p *probe) error {
 			r, err := p.call(p.am[3], "Status", client.Strings([]string{p.config.SliceURN}), p.am[3].credentials(p.config.Slice), xmlrpc.Struct{})
 			if err == nil && r.code == 0 {
-				err = errors.New("Status succeeds after Delete")
+				err = errors.New("the call Status succeeds after Delete")
 			}
 			return err
 		}},
@@ -152,7 +152,7 @@ func (p *probe) allocate() error {
 		a.slivers = append(a.slivers, x.urn)
 	}
 	if len(list) == 0 {
-		return errors.New("Allocate succeeds without slivers")
+		return errors.New("the call Allocate succeeds without slivers")
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (p *probe) await(except string, states ...string) error {
 		}
 		switch {
 		case len(list) == 0:
-			return errors.New("Status returns no slivers")
+			return errors.New("the answer of Status has no slivers")
 		case waiting == "":
 			return nil
 		case time.Now().After(deadline):
@@ -267,7 +267,7 @@ func (p *probe) describe() error {
 	}
 	s, _ := v.(xmlrpc.Struct)
 	if got := text(s, "geni_urn"); got != p.config.SliceURN {
-		return fmt.Errorf("Describe: geni_urn is %q, not the slice", got)
+		return fmt.Errorf("the geni_urn of Describe is %q, not the slice", got)
 	}
 	manifest, err := client.Unpack(text(s, "geni_rspec"))
 	if err != nil {
@@ -318,7 +318,7 @@ func (p *probe) renewTooLong() error {
 	list, err := p.readSlivers("Renew", r.value)
 	for _, x := range list {
 		if x.expires.After(end.Add(time.Second)) {
-			return fmt.Errorf("Renew gives %s a lease until %s, after the end of the credential, %s", x.urn, client.Time(x.expires), client.Time(end))
+			return fmt.Errorf("the call Renew gives %s a lease until %s, after the end of the credential, %s", x.urn, client.Time(x.expires), client.Time(end))
 		}
 	}
 	return err
