@@ -135,7 +135,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	defer p.close()
-	return p.runAll(ctx, aggregateChecks()), nil
+	return p.runAll(ctx, aggregateChecks(versionOf(c.URL))), nil
 }
 
 func (p *probe) runAll(ctx context.Context, all []check) *Report {

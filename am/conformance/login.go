@@ -209,10 +209,11 @@ var limitChecks = []check{
 	}},
 }
 
-// aggregateChecks returns all checks in the order in which they run.
-func aggregateChecks() (all []check) {
+// aggregateChecks returns all checks in the order in which they run. The first version is that of
+// the URL, since it names the URL of the other.
+func aggregateChecks(first int) (all []check) {
 	all = append(all, transportChecks...)
-	versions := []int{3, 2}
+	versions := []int{first, 5 - first}
 	for _, v := range versions {
 		all = append(all, versionChecks(v)...)
 	}

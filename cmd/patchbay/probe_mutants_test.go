@@ -24,6 +24,7 @@ import (
 
 	"patchbay/am/client"
 	"patchbay/am/conformance"
+	"patchbay/am/testkit/wait"
 	"patchbay/am/xmlrpc"
 )
 
@@ -379,55 +380,13 @@ func TestProbeNamesEachMutant(t *testing.T) {
 	if len(probeMutants) < 40 {
 		t.Fatalf("only %d mutants", len(probeMutants))
 	}
-	dir := newSiteWith(t, []string{"user", "alice"})
-	removeSimulatedDelays(t, dir)
-	s := serve(t, dir)
-	folder := filepath.Join(dir, "users", "alice")
-	slice := func(name, life string) string {
-		t.Helper()
-		if code, out := runCommand(t, "slice", name, "--owner", "alice", "--expires", life, "--config", dir); code != 0 {
-			t.Fatal(out)
-		}
-		return filepath.Join(folder, "slices", name+"-cred.xml")
-	}
-	gone, until := slice("gone", "2s"), time.Now().Add(3*time.Second)
+	lab := newProbeLab(t)
 	run := func(t *testing.T, name string, mutate func(*mutation), raw func([]byte, http.ResponseWriter) bool) *conformance.Report {
 		t.Helper()
-		proxy := newMutatingProxy(t, s.url, folder, mutate, raw)
-		credential, err := readCaller([]string{folder}, slice(name, "1d"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := conformance.Config{
-			URL: proxy + "/am/3.0", Other: proxy + "/am/2.0", CertFile: credential.certFile, KeyFile: credential.keyFile, Wait: time.Minute, SliceURN: credential.sliceURN,
-			Expired: func(context.Context) ([]byte, string, error) {
-				time.Sleep(time.Until(until))
-				return []byte(readFile(t, gone)), "urn:publicid:IDN+testbed.example.org+slice+gone", nil
-			},
-		}
-		for _, x := range credential.credentials {
-			if x.kind == "slice" {
-				c.Slice, c.SliceExpires = []byte(x.text), x.expires
-			} else {
-				c.User = []byte(x.text)
-			}
-		}
-		r, err := conformance.Run(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Left != "" {
-			t.Errorf("not deleted: %s", r.Left)
-		}
-		return r
-	}
-	broken := func(r *conformance.Report) (list []string) {
-		for _, x := range r.Results {
-			if x.Verdict == conformance.Broken {
-				list = append(list, x.Name+": "+x.Text)
-			}
-		}
-		return list
+		proxy := newMutatingProxy(t, lab.url, lab.folder, mutate, raw)
+		c := lab.config(t, name)
+		c.URL, c.Other = proxy+"/am/3.0", proxy+"/am/2.0"
+		return runProbe(t, t.Context(), c)
 	}
 	t.Run("unchanged", func(t *testing.T) {
 		r := run(t, "unchanged", nil, nil)
@@ -444,6 +403,127 @@ func TestProbeNamesEachMutant(t *testing.T) {
 			}
 		})
 	}
+}
+
+// probeLab is a correct aggregate with a user, and the credential of an expired slice.
+type probeLab struct {
+	dir, folder, url string
+	gone             string // a file
+	until            time.Time
+}
+
+func newProbeLab(t *testing.T) *probeLab {
+	t.Helper()
+	dir := newSiteWith(t, []string{"user", "alice"})
+	removeSimulatedDelays(t, dir)
+	l := &probeLab{dir: dir, folder: filepath.Join(dir, "users", "alice"), url: serve(t, dir).url}
+	l.gone, l.until = l.slice(t, "gone", "2s"), time.Now().Add(3*time.Second)
+	return l
+}
+
+func (l *probeLab) slice(t *testing.T, name, life string) string {
+	t.Helper()
+	if code, out := runCommand(t, "slice", name, "--owner", "alice", "--expires", life, "--config", l.dir); code != 0 {
+		t.Fatal(out)
+	}
+	return filepath.Join(l.folder, "slices", name+"-cred.xml")
+}
+
+// config creates a slice. The URL is missing.
+func (l *probeLab) config(t *testing.T, name string) conformance.Config {
+	t.Helper()
+	me, err := readCaller([]string{l.folder}, l.slice(t, name, "1d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conformance.Config{
+		CertFile: me.certFile, KeyFile: me.keyFile, Wait: time.Minute, SliceURN: me.sliceURN,
+		Expired: func(context.Context) ([]byte, string, error) {
+			time.Sleep(time.Until(l.until))
+			return []byte(readFile(t, l.gone)), "urn:publicid:IDN+testbed.example.org+slice+gone", nil
+		},
+	}
+	for _, x := range me.credentials {
+		if x.kind == "slice" {
+			c.Slice, c.SliceExpires = []byte(x.text), x.expires
+		} else {
+			c.User = []byte(x.text)
+		}
+	}
+	return c
+}
+
+func runProbe(t *testing.T, ctx context.Context, c conformance.Config) *conformance.Report {
+	t.Helper()
+	r, err := conformance.Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Left != "" {
+		t.Errorf("not deleted: %s", r.Left)
+	}
+	return r
+}
+
+// broken returns the names and texts of the broken checks.
+func broken(r *conformance.Report) (list []string) {
+	for _, x := range r.Results {
+		if x.Verdict == conformance.Broken {
+			list = append(list, x.Name+": "+x.Text)
+		}
+	}
+	return list
+}
+
+// TestProbeOfOneVersion runs the probe on aggregates with one version of the API.
+func TestProbeOfOneVersion(t *testing.T) {
+	lab := newProbeLab(t)
+	for _, x := range []struct{ has, lacks string }{{"3", "2"}, {"2", "3"}} {
+		t.Run("version "+x.has, func(t *testing.T) {
+			proxy := newMutatingProxy(t, lab.url, lab.folder, func(m *mutation) {
+				if m.call.Method == "GetVersion" {
+					v, _ := m.value().(xmlrpc.Struct)
+					urls, _ := v.Get("geni_api_versions")
+					s, _ := urls.(xmlrpc.Struct)
+					m.member("geni_api_versions", set(s, x.lacks, nil))
+				}
+			}, nil)
+			c := lab.config(t, "only"+x.has)
+			c.URL = proxy + "/am/" + x.has + ".0"
+			r := runProbe(t, t.Context(), c)
+			if list := broken(r); list != nil || r.Count(conformance.NotOffered) < 10 {
+				t.Errorf("%d not offered; broken: %q", r.Count(conformance.NotOffered), list)
+			}
+			for _, y := range r.Results {
+				if y.Name == "life"+x.has+".delete" && y.Verdict != conformance.Kept {
+					t.Errorf("%s: %s %s", y.Name, y.Verdict, y.Text)
+				}
+			}
+		})
+	}
+}
+
+// TestStoppedProbeCleansUp ends the context when nodes exist.
+func TestStoppedProbeCleansUp(t *testing.T) {
+	lab := newProbeLab(t)
+	c := lab.config(t, "stopped")
+	c.URL = lab.url + "/am/3.0"
+	ctx, stop := context.WithCancel(t.Context())
+	c.Progress = func(name string, _, _ int) {
+		if name == "life3.started" {
+			stop()
+		}
+	}
+	r := runProbe(t, ctx, c)
+	for _, x := range r.Results {
+		if x.Name == "life3.provision" && x.Verdict != conformance.Kept || x.Name == "life3.started" && x.Verdict != conformance.NotTried {
+			t.Errorf("%s: %s %s", x.Name, x.Verdict, x.Text)
+		}
+	}
+	wait.Until(t, "no slivers are left", func() bool {
+		_, out := runCommand(t, "slivers", "--config", lab.dir)
+		return strings.Contains(out, "There are no slivers.")
+	})
 }
 
 // newMutatingProxy returns the URL of a proxy in front of an aggregate. It calls as the user of the
