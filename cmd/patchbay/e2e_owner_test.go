@@ -133,7 +133,8 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	)
 	settled()
 	_, invitation, _ := strings.Cut(say(nil, "authority", "invite", "carol", "--url", s.url), "login ")
-	all(nil, append([]string{"login", "--dir", in("users/carol")}, strings.Fields(invitation)...), []string{"authority", "remove", "carol"})
+	all(nil, append([]string{"login", "--dir", in("users/carol")}, strings.Fields(invitation)...), []string{"authority", "remove", "carol"},
+		[]string{"probe", s.url, "--user", "alice", "--read-only", "--group", "version", "--junit", in("report.xml")})
 	all(nil, []string{"release", "lab"})
 	settled()
 	verb := func(args ...string) []string { return append(args, "--user", "alice", "--url", s.url+"/am/3.0") }
