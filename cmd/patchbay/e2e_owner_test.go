@@ -134,7 +134,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	settled()
 	_, invitation, _ := strings.Cut(say(nil, "authority", "invite", "carol", "--url", s.url), "login ")
 	all(nil, append([]string{"login", "--dir", in("users/carol")}, strings.Fields(invitation)...), []string{"authority", "remove", "carol"},
-		[]string{"probe", s.url, "--user", "alice", "--read-only", "--group", "version", "--junit", in("report.xml")})
+		[]string{"probe", s.url, "--user", "alice", "--read-only", "--check", "version3", "--junit", in("report.xml")})
 	all(nil, []string{"release", "lab"})
 	settled()
 	verb := func(args ...string) []string { return append(args, "--user", "alice", "--url", s.url+"/am/3.0") }
