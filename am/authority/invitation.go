@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"patchbay/am/urn"
 	"patchbay/am/xmlrpc"
 	"patchbay/credentials/cert"
 	"patchbay/credentials/trial"
@@ -219,7 +218,6 @@ func serverCertificates(c *call) (xmlrpc.Value, error) {
 type VerifiedServer struct {
 	// Authority is the certificate of the root, and Certificates those of the listener, in PEM.
 	Authority, Certificates []byte
-	URN                     urn.URN // of the root
 }
 
 // VerifyServer checks the answer of patchbay_server: the code names the root, which has issued the
@@ -249,7 +247,7 @@ func VerifyServer(answer xmlrpc.Value, invitation string, leaf []byte) (s Verifi
 	if err := ma[0].CheckSignatureFrom(root[0].Certificate); err != nil {
 		return s, fmt.Errorf("the certificate of the member authority: %w", err)
 	}
-	s.Authority, s.URN = []byte(f.text("authority")+"\n"), root[0].URN
+	s.Authority = []byte(f.text("authority") + "\n")
 	var certificates [][]byte
 	shown := false
 	values, _ := f["server_certificates"].([]xmlrpc.Value)

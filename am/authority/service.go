@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -38,7 +37,6 @@ type Config struct {
 	SoftwareVersion string
 	// Now returns the current time. Nil means time.Now.
 	Now func() time.Time
-	Log *slog.Logger
 }
 
 // Service answers the calls of the Federation API and of the ProtoGENI slice authority. It is

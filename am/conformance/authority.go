@@ -17,7 +17,6 @@ import (
 type authority struct {
 	*probe
 	services map[string]*client.Client // ch, sa, ma
-	versions map[string]xmlrpc.Struct
 	slice    string
 }
 
@@ -28,7 +27,7 @@ const federationAPI = "Common Federation API v2, "
 func RunAuthority(ctx context.Context, c Config) (*Report, error) {
 	p := &probe{config: c, am: map[int]*aggregate{}, created: map[int]bool{}}
 	defer p.close()
-	a := &authority{probe: p, services: map[string]*client.Client{}, versions: map[string]xmlrpc.Struct{}}
+	a := &authority{probe: p, services: map[string]*client.Client{}}
 	base := c.URL
 	if i := strings.Index(base, "/am/"); i >= 0 {
 		base = base[:i]
@@ -218,7 +217,6 @@ func (a *authority) getVersion(service string) error {
 			return fmt.Errorf("%s has CREATE %v, which is no value that jFed knows", f.Name, create)
 		}
 	}
-	a.versions[service] = s
 	return nil
 }
 
