@@ -19,6 +19,8 @@ func TestProbeOfFaults(t *testing.T) {
 		{"slow", "", "", time.Minute},
 		{"fail", "life3.configured", "is geni_failed", time.Minute},
 		{"refuse", "life3.configured", "is geni_failed", time.Minute},
+		{"die", "", "", time.Minute},
+		{"lose", "", "", time.Minute},
 		{"hang", "life3.configured", "is geni_pending_allocation", 3 * time.Second},
 	} {
 		t.Run(x.fault, func(t *testing.T) {
