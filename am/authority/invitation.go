@@ -33,14 +33,18 @@ type code struct {
 	secret [secretBytes]byte
 }
 
+// codePrefix keeps a code from looking like a flag.
+const codePrefix = "pb-"
+
 func (c code) String() string {
-	return base64.RawURLEncoding.EncodeToString(append(c.root[:], c.secret[:]...))
+	return codePrefix + base64.RawURLEncoding.EncodeToString(append(c.root[:], c.secret[:]...))
 }
 
 func parseCode(s string) (c code, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(s))
-	if err != nil || len(b) != len(c.root)+len(c.secret) {
-		return c, errors.New("this is not a whole invitation code; copy the 64 characters that the operator printed")
+	text, ok := strings.CutPrefix(strings.TrimSpace(s), codePrefix)
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if !ok || err != nil || len(b) != len(c.root)+len(c.secret) {
+		return c, errors.New("this is not a whole invitation code; copy all that the operator printed, from pb- to the end of the line")
 	}
 	copy(c.root[:], b)
 	copy(c.secret[:], b[len(c.root):])

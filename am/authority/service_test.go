@@ -3,6 +3,7 @@ package authority
 import (
 	"bufio"
 	"context"
+	"encoding/pem"
 	"flag"
 	"os"
 	"os/exec"
@@ -304,4 +305,8 @@ func runKilled(t *testing.T, program, dir string, enough func(string) bool) (mor
 	}
 	cmd.Wait()
 	return more + 1
+}
+
+func encode(raw []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
