@@ -11,7 +11,7 @@ LDFLAGS  := -X main.version=$(VERSION) -X patchbay/am/site.version=$(VERSION)
 BUILD    := $(GO) build -trimpath -buildvcs=false -ldflags
 PACKAGES := ./...
 # Packages whose tests need the host for themselves. make test-host runs them, and in other packages the tests named TestOnHost….
-ONHOST   := '^patchbay/(cmd/patchbay-local|inventory/local|am/testkit)'
+ONHOST   := '^patchbay/(cmd/patchbay-(local|lxd)|inventory/local|am/testkit)'
 # All checks of staticcheck except ST1000: packages have their comment in doc.go, and test packages need none.
 CHECKS   := all,-ST1000
 FUZZTIME ?= 20s
@@ -24,10 +24,11 @@ all: check build
 
 # A testbed has two copies of patchbay-local for its nodes, so it is built without the
 # tables for debuggers. Stack traces and profiles do not need these tables.
-## build: make bin/patchbay and bin/patchbay-local
+## build: make bin/patchbay, bin/patchbay-local and bin/patchbay-lxd
 build: packages
 	$(BUILD) '$(LDFLAGS)' -o bin/patchbay ./cmd/patchbay
 	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o bin/patchbay-local ./cmd/patchbay-local
+	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o bin/patchbay-lxd ./cmd/patchbay-lxd
 
 ## demo: build, then show the whole life of an experiment (DEMO="--keep DIR" keeps its site)
 demo: build
@@ -87,9 +88,11 @@ package: go
 	$(BUILD) '$(LDFLAGS) -s -w' -buildmode=pie -o $(PACKAGE)/dynamic/patchbay ./cmd/patchbay
 	$(BUILD) "$(LDFLAGS) -s -w -linkmode external -extldflags '-static -Wl,--no-warnings $$(pkg-config --static --libs libxml-2.0 libssl) -lstdc++'" -tags netgo,osusergo -o $(PACKAGE)/static/patchbay ./cmd/patchbay
 	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o $(PACKAGE)/static/patchbay-local ./cmd/patchbay-local
-	cp $(PACKAGE)/static/patchbay-local $(PACKAGE)/dynamic/
+	CGO_ENABLED=0 $(BUILD) '$(LDFLAGS) -s -w' -o $(PACKAGE)/static/patchbay-lxd ./cmd/patchbay-lxd
+	cp $(PACKAGE)/static/patchbay-{local,lxd} $(PACKAGE)/dynamic/
 	SOURCE_DATE_EPOCH=$(STAMP) $(GO) run -tags manpages ./cmd/patchbay $(PACKAGE)/man
 	SOURCE_DATE_EPOCH=$(STAMP) CGO_ENABLED=0 $(GO) run -tags manpages ./cmd/patchbay-local $(PACKAGE)/man
+	SOURCE_DATE_EPOCH=$(STAMP) CGO_ENABLED=0 $(GO) run -tags manpages ./cmd/patchbay-lxd $(PACKAGE)/man
 	$(PACKAGE)/dynamic/patchbay completion bash >$(PACKAGE)/completion/patchbay
 	$(PACKAGE)/dynamic/patchbay completion zsh >$(PACKAGE)/completion/_patchbay
 	$(PACKAGE)/dynamic/patchbay completion fish >$(PACKAGE)/completion/patchbay.fish

@@ -95,7 +95,7 @@ encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/tria
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
 import os/exec | am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
-os.StartProcess | | as os/exec
+os.StartProcess | inventory/local/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in
 syscall.Exec | inventory/local/node/inner.go inventory/local/agent/commands.go inventory/local/agent/sudo.go | the last stage of a node becomes its agent; commands inside of nodes become what their user asked for
@@ -109,17 +109,17 @@ net/http.Handle | | the shared multiplexer
 net/http.HandleFunc | | the shared multiplexer
 net/http.ListenAndServe* | | no time limits
 net/http.Serve* | am/server | no time limits; ServeMux and Server are am/server's
-net/http.Client | am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
-net/http.Transport | am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
-net/http.NewRequest* | am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
+net/http.Client | inventory/lxd/rest.go am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go | nothing that serves ever fetches; hooks post to where the operator says, commands ask at the Unix socket, and installs run inside of nodes
+net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/hook/receiver.go inventory/local/setup/http.go inventory/local/testbed/manifest.go | as Client
+net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd/inside inventory/lxd/rest.go am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
 net.Lookup* | | names of clients must not make questions
 net.Resolve*Addr | inventory/local/linktest/server.go | names of clients must not make questions; this is the operator's own word
-import crypto/tls | am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
+import crypto/tls | inventory/lxd/rest.go am/client am/hook/receiver.go am/site/remotemetrics.go inventory/local/setup/http.go | cannot read the certificates of most authorities; serving is am/mtls's, but for what monitors, which have ordinary certificates or none
 crypto/x509.ParseCertificate* | credentials/cert am/site/check/site.go | one tolerant reader; the other looks at the server's own file
 crypto/x509.SystemCertPool | | whom the host trusts, a federation need not
 crypto/x509.NewCertPool | am/client am/hook/receiver.go | one verifier, credentials/cert

@@ -26,8 +26,10 @@ shaped link.`
 // lintian overrides those reports of lintian whose causes are intended.
 const lintian = `# It runs inside nodes. Their images may have any libraries, or none.
 patchbay: statically-linked-binary [usr/bin/patchbay-local]
+patchbay: statically-linked-binary [usr/bin/patchbay-lxd]
 # It reads the database of a node's image, not the host's.
 patchbay: uses-dpkg-database-directly [usr/bin/patchbay-local]
+patchbay: uses-dpkg-database-directly [usr/bin/patchbay-lxd]
 `
 
 // libraries are Debian's packages of the shared libraries that the programs may need.

@@ -71,8 +71,8 @@ func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts,
 	return facts, nil
 }
 
-// validate refuses values that the node's files cannot represent.
-func (cfg *Configuration) validate() error {
+// Validate refuses values that the node's files cannot represent.
+func (cfg *Configuration) Validate() error {
 	if !IsHostname(cfg.Hostname) {
 		return fmt.Errorf("%q is not a host name", printable(cfg.Hostname))
 	}

@@ -25,7 +25,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if cfg == nil {
 		return nil, errors.New("the operation configure needs a configuration")
 	}
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	a.configuring.Lock()

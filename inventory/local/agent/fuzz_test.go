@@ -123,7 +123,7 @@ func FuzzRequest(f *testing.F) {
 				}
 			}
 		}
-		if c := r.Configuration; c != nil && c.validate() == nil {
+		if c := r.Configuration; c != nil && c.Validate() == nil {
 			for _, a := range c.Accounts {
 				if strings.ContainsAny(a.Login, ":/\n ,.") || a.Login == "" {
 					t.Errorf("login %q", a.Login)

@@ -30,6 +30,10 @@ func (a *agent) halt() error {
 }
 
 func (a *agent) killUser(uid uint32) error {
+	kill := a.killUserOnce
+	if a.kill != nil {
+		kill = a.kill
+	}
 	if uid < firstUserID {
 		return errors.New("processes of system accounts are not killed")
 	}
@@ -40,7 +44,7 @@ func (a *agent) killUser(uid uint32) error {
 		if time.Now().After(until) {
 			return errors.New("not all of them have ended in time")
 		}
-		if err := a.killUserOnce(uid); err != nil {
+		if err := kill(uid); err != nil {
 			return err
 		}
 	}

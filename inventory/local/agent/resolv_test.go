@@ -34,7 +34,7 @@ func TestConfigurePutsTheNameServerFirst(t *testing.T) {
 		t.Errorf("a folder in its place: %q", facts.Problems)
 	}
 	with.NameServer = "localhost"
-	if err := with.validate(); err == nil {
+	if err := with.Validate(); err == nil {
 		t.Error("a name was taken for an address")
 	}
 }

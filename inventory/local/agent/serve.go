@@ -23,7 +23,8 @@ const requestTime = 10 * time.Second
 type agent struct {
 	node     string
 	children *children
-	halting  chan struct{} // closed by halt
+	halting  chan struct{}          // closed by halt
+	kill     func(uid uint32) error // replaces killUserOnce; see Apply
 	haltOnce sync.Once
 
 	operations, commands, dials slots

@@ -1,0 +1,537 @@
+package lxd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/provider"
+)
+
+// linkMTU is the MTU of links. VXLAN takes 50 bytes of the members' network.
+const linkMTU = 1450
+
+// approach brings the node one step closer to what is wanted, from whatever state it is in. It
+// returns errAgain until nothing is left to do.
+func (w *worker) approach(ctx context.Context, wanted *pending) error {
+	n := wanted.Node
+	name := instanceName(n.Name)
+	i, err := w.client.instance(ctx, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case i == nil && n.Ensure == provider.Absent:
+		w.forget(&n)
+		return nil
+	case n.Ensure == provider.Absent:
+		w.progress(wanted, "being removed")
+		return w.remove(ctx, i)
+	case i == nil:
+		w.progress(wanted, "being created on "+n.Component)
+		return w.create(ctx, &n)
+	case i.Config[keyMade] == "":
+		return w.complete(ctx, i)
+	}
+	f := i.facts()
+	switch {
+	case n.ReloadSerial != f.Reloads:
+		// The node keeps its names, its hardware addresses and its host keys: they follow from its id.
+		w.progress(wanted, "getting a new disk")
+		return w.remove(ctx, i)
+	case n.Power != provider.On && i.Status != statusStopped, n.RestartSerial != f.Restarts && i.Status != statusStopped:
+		w.progress(wanted, "being switched off")
+		return w.switchTo(ctx, name, "stop")
+	case n.RestartSerial != f.Restarts:
+		f.Restarts = n.RestartSerial
+		return w.record(ctx, name, map[string]any{keyFacts: f}, errAgain)
+	}
+	if n.Power == provider.On {
+		w.progress(wanted, "being started")
+		if err := w.configure(ctx, &n, i, &f); err != nil {
+			return err
+		}
+	}
+	if err := w.limitLinks(ctx, &n); err != nil {
+		return err
+	}
+	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f}, nil)
+}
+
+// record writes values as JSON into the instance's configuration, and then returns result.
+func (w *worker) record(ctx context.Context, name string, values map[string]any, result error) error {
+	config := map[string]string{}
+	for key, v := range values {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		config[key] = string(b)
+	}
+	if err := w.client.patch(ctx, name, config, nil); err != nil {
+		return err
+	}
+	return result
+}
+
+// forget drops the choices for a node that was never made.
+func (w *worker) forget(n *node) {
+	w.allocating.Lock()
+	defer w.allocating.Unlock()
+	delete(w.ports, n.Name)
+}
+
+// create asks the server for the instance and waits for it.
+func (w *worker) create(ctx context.Context, n *node) error {
+	kind, _ := w.sliverType(n.SliverType)
+	kind, err := n.limits(kind)
+	if err != nil {
+		return err
+	}
+	m, ok := w.image(n.Image)
+	if !ok {
+		return refusal{provider.Unknown, fmt.Sprintf("the image %s is not in the settings of this cluster", n.Image)}
+	}
+	members, clustered, err := w.client.members(ctx)
+	if err != nil {
+		return err
+	}
+	devices, f, err := w.devices(ctx, n, members)
+	if err != nil {
+		return err
+	}
+	devices["root"] = map[string]string{"type": "disk", "path": "/", "pool": w.Pool, "size": fmt.Sprintf("%dMiB", kind.Disk)}
+	f.Restarts, f.Reloads = n.RestartSerial, n.ReloadSerial
+	_, f.HostKeys, err = w.hostKeys(n.Name)
+	if err != nil {
+		return err
+	}
+	node, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	known, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	config := map[string]string{
+		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
+		"security.nesting": "false", "security.privileged": "false",
+		keyNode: string(node), keyFacts: string(known),
+	}
+	if w.IsolatedIDs {
+		config["security.idmap.isolated"] = "true"
+	}
+	source := map[string]string{"type": "image"}
+	if m.Alias != "" {
+		source["alias"] = m.Alias
+	} else {
+		source["fingerprint"] = m.Fingerprint
+	}
+	query := url.Values{}
+	if clustered {
+		query.Set("target", n.Component)
+	}
+	_, err = w.client.do(ctx, request{method: http.MethodPost, path: "instances", query: query, body: map[string]any{
+		"name": instanceName(n.Name), "type": "container", "profiles": []string{}, "ephemeral": false,
+		"description": "Patchbay: " + n.SliverURN, "config": config, "devices": devices, "source": source,
+	}})
+	if err != nil && (isStatus(err, http.StatusConflict) || strings.Contains(err.Error(), "already exists")) {
+		return errAgain // an earlier worker has asked for it
+	}
+	if err != nil {
+		return fmt.Errorf("the node cannot be created: %w", err)
+	}
+	return w.finishCreation(ctx, instanceName(n.Name))
+}
+
+// complete deals with an instance whose creation no worker has seen to its end: if the server
+// still works on it, complete waits; otherwise it removes the half-made instance.
+func (w *worker) complete(ctx context.Context, i *instance) error {
+	var running map[string][]operation
+	if _, err := w.client.get(ctx, "operations", url.Values{"recursion": {"1"}}, &running); err != nil {
+		return err
+	}
+	for _, list := range running {
+		for _, op := range list {
+			for _, paths := range op.Resources {
+				for _, path := range paths {
+					path, _, _ = strings.Cut(path, "?")
+					if strings.HasSuffix(path, "/"+i.Name) && op.StatusCode < 200 {
+						_, err := w.client.wait(ctx, answer{Operation: "/1.0/operations/" + op.ID})
+						return cmp.Or(err, errAgain)
+					}
+				}
+			}
+		}
+	}
+	w.logf("%s: its creation was interrupted; it is created again", i.Name)
+	return w.remove(ctx, i)
+}
+
+// finishCreation puts the program into the node and marks the instance as complete.
+func (w *worker) finishCreation(ctx context.Context, name string) error {
+	program, err := executable()
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{inside.Folder, inside.State} {
+		if err := w.client.makeFolder(ctx, name, path); err != nil {
+			return err
+		}
+	}
+	if err := w.client.push(ctx, name, inside.Program, "0755", program); err != nil {
+		return err
+	}
+	return cmp.Or(w.client.patch(ctx, name, map[string]string{keyMade: "true"}, nil), errAgain)
+}
+
+// remove stops the instance at once and deletes it.
+func (w *worker) remove(ctx context.Context, i *instance) error {
+	if i.Status == statusError {
+		return fmt.Errorf("the member %s of the cluster does not answer, so the node cannot be removed yet", i.Location)
+	}
+	if i.Status != statusStopped {
+		_, err := w.client.do(ctx, request{method: http.MethodPut, path: "instances/" + i.Name + "/state", body: map[string]any{"action": "stop", "force": true, "timeout": -1}})
+		if err != nil && !strings.Contains(err.Error(), "already stopped") && !isStatus(err, http.StatusNotFound) && !errors.Is(err, errLostOperation) {
+			return err
+		}
+	}
+	_, err := w.client.do(ctx, request{method: http.MethodDelete, path: "instances/" + i.Name})
+	if err != nil && !isStatus(err, http.StatusNotFound) && !errors.Is(err, errLostOperation) {
+		return err
+	}
+	return errAgain // until the instance is seen to be gone
+}
+
+// switchTo starts or stops the instance, and reads its status back: an operation may succeed
+// although the node does not run.
+func (w *worker) switchTo(ctx context.Context, name, action string) error {
+	body := map[string]any{"action": action, "timeout": stopTime}
+	_, err := w.client.do(ctx, request{method: http.MethodPut, path: "instances/" + name + "/state", body: body})
+	if err != nil && action == "stop" {
+		body["force"], body["timeout"] = true, -1
+		_, err = w.client.do(ctx, request{method: http.MethodPut, path: "instances/" + name + "/state", body: body})
+	}
+	i, look := w.client.instance(ctx, name)
+	if look != nil || i == nil {
+		return errors.Join(err, look, errAgain)
+	}
+	if (i.Status == statusRunning) == (action == "start") {
+		return errAgain
+	}
+	return cmp.Or(err, fmt.Errorf("the node is %s after the server said that %s had succeeded; the cluster's operators can see why with: lxc info --show-log %s", i.Status, action, name))
+}
+
+// devices chooses the node's interfaces and its port, and returns them with the facts about them.
+func (w *worker) devices(ctx context.Context, n *node, members []member) (map[string]map[string]string, facts, error) {
+	w.allocating.Lock()
+	defer w.allocating.Unlock()
+	existing, err := w.client.instances(ctx)
+	if err != nil {
+		return nil, facts{}, err
+	}
+	mine, err := n.interfaces()
+	if err != nil {
+		return nil, facts{}, err
+	}
+	devices := map[string]map[string]string{
+		"eth0": {"type": "nic", "name": "eth0", "network": w.Network, "hwaddr": hardwareAddress(n.Name, ""), "security.port_isolation": "true"},
+	}
+	f := facts{}
+	if f.Bridges, err = w.chooseBridges(ctx, mine, existing); err != nil {
+		return nil, f, err
+	}
+	nodes := nodesOf(existing)
+	limits, err := ingress(n, nodes)
+	if err != nil {
+		return nil, f, err
+	}
+	for _, i := range mine {
+		network := f.Bridges[i.linkKey()]
+		if i.SharedVLAN != "" {
+			network = w.SharedVLANs[i.SharedVLAN]
+		}
+		if network == "" {
+			continue // it is on no link
+		}
+		d := map[string]string{"type": "nic", "name": i.name, "network": network, "hwaddr": i.mac}
+		if c := limits[i.ClientID]; c > 0 {
+			d["limits.ingress"] = kilobits(c)
+		}
+		devices[i.name] = d
+	}
+	if w.Logins == loginsProxy {
+		var address string
+		for _, m := range members {
+			if m.Name == n.Component {
+				address = cmp.Or(m.host(), w.remoteHost())
+			}
+		}
+		if f.Port, err = w.choosePort(n.Name, existing); err != nil {
+			return nil, f, err
+		}
+		port := strconv.Itoa(f.Port)
+		f.Login = net.JoinHostPort(cmp.Or(w.Addresses[n.Component], address), port)
+		devices["ssh"] = map[string]string{"type": "proxy", "listen": "tcp:" + net.JoinHostPort(address, port), "connect": "tcp:127.0.0.1:22"}
+	}
+	return devices, f, nil
+}
+
+func kilobits(n int64) string { return strconv.FormatInt(n, 10) + "kbit" }
+
+// chooseBridges returns a bridge for each link of the interfaces: the one that the link has, or a
+// free one.
+func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []instance) (map[string]string, error) {
+	used := map[string]string{} // link by bridge
+	byLink := map[string]string{}
+	for link, bridge := range w.bridges {
+		used[bridge], byLink[link] = link, bridge
+	}
+	for i := range existing {
+		for link, bridge := range existing[i].facts().Bridges {
+			used[bridge], byLink[link] = link, bridge
+			delete(w.bridges, link) // the cluster knows it now
+		}
+	}
+	var all []string
+	chosen := map[string]string{}
+	for _, i := range mine {
+		link := i.linkKey()
+		if link == "" || chosen[link] != "" {
+			continue
+		}
+		if byLink[link] != "" {
+			chosen[link] = byLink[link]
+			continue
+		}
+		if all == nil {
+			var err error
+			if all, err = w.client.bridges(ctx); err != nil {
+				return nil, err
+			}
+		}
+		for _, bridge := range all {
+			if used[bridge] == "" {
+				chosen[link] = bridge
+				break
+			}
+		}
+		if chosen[link] == "" {
+			return nil, fmt.Errorf("the cluster has %d bridges for links, and all are in use", len(all))
+		}
+		used[chosen[link]], byLink[link], w.bridges[link] = link, chosen[link], chosen[link]
+	}
+	return chosen, nil
+}
+
+// choosePort begins at a number that depends on the node, so that a port is seldom used again soon.
+func (w *worker) choosePort(id string, existing []instance) (int, error) {
+	used := map[int]bool{}
+	for i := range existing {
+		used[existing[i].facts().Port] = true
+	}
+	for other, port := range w.ports {
+		used[port] = used[port] || other != id
+	}
+	sum := fnv.New32a()
+	sum.Write([]byte(id))
+	count := w.LastPort - w.FirstPort + 1
+	for k := range count {
+		port := w.FirstPort + (int(sum.Sum32()%uint32(count))+k)%count
+		if !used[port] {
+			w.ports[id] = port
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("all ports from %d to %d are in use", w.FirstPort, w.LastPort)
+}
+
+// limitLinks makes the other ends of the node's links receive no more than the node may send.
+func (w *worker) limitLinks(ctx context.Context, n *node) error {
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	links := map[string]bool{}
+	limited := false
+	for _, i := range mine {
+		if links[i.linkKey()] = true; len(i.Properties) > 0 {
+			limited = true
+		}
+	}
+	if !limited {
+		return nil
+	}
+	existing, err := w.client.instances(ctx)
+	if err != nil {
+		return err
+	}
+	nodes := nodesOf(existing)
+	nodes[n.Name] = n
+	for k := range existing {
+		i := &existing[k]
+		other := i.node()
+		if other == nil {
+			continue
+		}
+		theirs, err := other.interfaces()
+		if err != nil {
+			continue
+		}
+		limits, err := ingress(other, nodes)
+		if err != nil {
+			return err
+		}
+		changed := map[string]map[string]string{}
+		for _, to := range theirs {
+			d := i.Devices[to.name]
+			if !links[to.linkKey()] || to.linkKey() == "" || d == nil {
+				continue
+			}
+			limit := ""
+			if c := limits[to.ClientID]; c > 0 {
+				limit = kilobits(c)
+			}
+			if d["limits.ingress"] != limit {
+				d = maps.Clone(d)
+				d["limits.ingress"] = limit
+				changed[to.name] = d
+			}
+		}
+		if len(changed) == 0 {
+			continue
+		}
+		if err := w.client.patch(ctx, i.Name, nil, changed); err != nil && !isStatus(err, http.StatusNotFound) {
+			return fmt.Errorf("the capacity of a link cannot be set: %w", err)
+		}
+	}
+	return nil
+}
+
+// configure makes the node run with its accounts, addresses and host keys.
+func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) error {
+	accounts, err := n.accounts()
+	if err != nil {
+		return err
+	}
+	private, public, err := w.hostKeys(n.Name)
+	if err != nil {
+		return err
+	}
+	config := inside.Config{
+		Configuration: agent.Configuration{Hostname: cmp.Or(shortName(n.Hostname), "node"), Accounts: accounts},
+		HostKeys:      private,
+	}
+	if strings.Contains(n.Hostname, ".") {
+		config.Hosts = []string{"127.0.1.1 " + n.Hostname + " " + shortName(n.Hostname)}
+	}
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	for _, m := range mine {
+		if d := i.Devices[m.name]; d != nil {
+			config.Interfaces = append(config.Interfaces, inside.Interface{Name: m.name, MAC: m.mac, MTU: linkMTU, Addresses: m.Addresses})
+		}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	if err := w.client.push(ctx, i.Name, inside.File, "0600", text); err != nil {
+		return err
+	}
+	if i.Status != statusRunning {
+		if err := w.switchTo(ctx, i.Name, "start"); !errors.Is(err, errAgain) {
+			return err
+		}
+	}
+	output, err := w.client.exec(ctx, i.Name, inside.Program, inside.Verb, "configure")
+	if err != nil {
+		return fmt.Errorf("the node cannot be configured: %w", err)
+	}
+	var r inside.Report
+	if err := json.Unmarshal(output, &r); err != nil {
+		return fmt.Errorf("the node's report cannot be read: %w", err)
+	}
+	f.HostKeys, f.Addresses, f.Problem = public, r.Addresses, oneLine(strings.Join(r.Problems, "; "))
+	if w.Logins == loginsNetwork {
+		if f.Login = ""; len(r.Addresses) == 0 {
+			return fmt.Errorf("the node has no address in the network %s yet", w.Network)
+		}
+		f.Login = net.JoinHostPort(r.Addresses[0], "22")
+	}
+	return nil
+}
+
+func shortName(host string) string {
+	short, _, _ := strings.Cut(host, ".")
+	return short
+}
+
+// exec runs a command as root in a running instance, and returns its output. The error has the end
+// of its standard error if the status is not 0.
+func (c *client) exec(ctx context.Context, name string, command ...string) ([]byte, error) {
+	a, err := c.do(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
+		"command": command, "record-output": true, "wait-for-websocket": false, "interactive": false,
+		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	var result struct {
+		Return int               `json:"return"`
+		Output map[string]string `json:"output"`
+	}
+	if err := json.Unmarshal(a.Metadata, &result); err != nil {
+		return nil, err
+	}
+	var read sync.WaitGroup
+	var texts [2][]byte
+	var errs [2]error
+	for k, stream := range []string{"1", "2"} {
+		read.Go(func() { texts[k], errs[k] = c.takeLog(ctx, result.Output[stream]) })
+	}
+	read.Wait()
+	if result.Return != 0 {
+		return nil, fmt.Errorf("%s ended with status %d: %s", strings.Join(command, " "), result.Return, oneLine(string(texts[1])))
+	}
+	return texts[0], errs[0]
+}
+
+// maxOutput bounds the output of a command, in bytes.
+const maxOutput = 1 << 20
+
+// takeLog reads a recorded output and removes it from the server.
+func (c *client) takeLog(ctx context.Context, path string) ([]byte, error) {
+	path = strings.TrimPrefix(path, "/1.0/")
+	if path == "" {
+		return nil, errors.New("the server did not record the output")
+	}
+	resp, err := c.round(ctx, request{method: http.MethodGet, path: path})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := readBody(resp)
+	if err == nil && resp.StatusCode >= 400 {
+		err = &apiError{resp.StatusCode, "the server does not return the recorded output"}
+	}
+	if d, err := c.round(ctx, request{method: http.MethodDelete, path: path}); err == nil {
+		d.Body.Close()
+	}
+	return text, err
+}

@@ -1,0 +1,175 @@
+package lxd
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// instance is a container of the project.
+type instance struct {
+	Name        string                       `json:"name"`
+	Status      string                       `json:"status"`
+	Location    string                       `json:"location"` // the member; "none" without a cluster
+	Description string                       `json:"description"`
+	Ephemeral   bool                         `json:"ephemeral"`
+	Profiles    []string                     `json:"profiles"`
+	Config      map[string]string            `json:"config"`
+	Devices     map[string]map[string]string `json:"devices"`
+
+	etag string
+}
+
+// Statuses of an instance.
+const (
+	statusRunning = "Running"
+	statusStopped = "Stopped"
+	statusError   = "Error" // its member does not answer
+)
+
+// node returns nil if the provider did not make the instance.
+func (i *instance) node() *node {
+	var n node
+	if json.Unmarshal([]byte(i.Config[keyNode]), &n) != nil || instanceName(n.Name) != i.Name {
+		return nil
+	}
+	return &n
+}
+
+func (i *instance) facts() (f facts) {
+	_ = json.Unmarshal([]byte(i.Config[keyFacts]), &f) // written by the provider
+	return f
+}
+
+// instances returns all instances of the project.
+func (c *client) instances(ctx context.Context) (all []instance, err error) {
+	_, err = c.get(ctx, "instances", url.Values{"recursion": {"1"}}, &all)
+	return all, err
+}
+
+// instance returns nil if there is none.
+func (c *client) instance(ctx context.Context, name string) (*instance, error) {
+	var i instance
+	etag, err := c.get(ctx, "instances/"+name, nil, &i)
+	if isStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	i.etag = etag
+	return &i, err
+}
+
+// nodesOf returns the nodes of instances, by name.
+func nodesOf(all []instance) map[string]*node {
+	nodes := map[string]*node{}
+	for i := range all {
+		if n := all[i].node(); n != nil {
+			nodes[n.Name] = n
+		}
+	}
+	return nodes
+}
+
+// member is a server of the cluster.
+type member struct {
+	Name    string `json:"server_name"`
+	URL     string `json:"url"`
+	Status  string `json:"status"` // Online, Offline, Evacuated, Blocked
+	Message string `json:"message"`
+}
+
+func (m *member) isOnline() bool { return strings.EqualFold(m.Status, "online") }
+
+// host returns the address that the cluster uses for the member.
+func (m *member) host() string {
+	u, err := url.Parse(m.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// server is what the server tells about itself.
+type server struct {
+	APIExtensions []string `json:"api_extensions"`
+	Auth          string   `json:"auth"`
+	Environment   struct {
+		Clustered bool   `json:"server_clustered"`
+		Name      string `json:"server_name"`
+		Server    string `json:"server"`
+		Version   string `json:"server_version"`
+		Storage   string `json:"storage"`
+		Kernel    string `json:"kernel_version"`
+	} `json:"environment"`
+	Config map[string]any `json:"config"`
+}
+
+func (c *client) server(ctx context.Context) (s server, err error) {
+	_, err = c.get(ctx, "", nil, &s)
+	return s, err
+}
+
+// members returns the members of the cluster, or the one server.
+func (c *client) members(ctx context.Context) (all []member, clustered bool, err error) {
+	s, err := c.server(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if !s.Environment.Clustered {
+		return []member{{Name: s.Environment.Name, URL: c.base, Status: "Online"}}, false, nil
+	}
+	_, err = c.get(ctx, "cluster/members", url.Values{"recursion": {"1"}}, &all)
+	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
+	return all, true, err
+}
+
+// Bridges for links are networks with this prefix and a number.
+const bridgePrefix = "pbl"
+
+// bridges returns the names of the networks for links, in their order.
+func (c *client) bridges(ctx context.Context) (all []string, err error) {
+	var paths []string
+	if _, err = c.get(ctx, "networks", nil, &paths); err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		path, _, _ = strings.Cut(path, "?")
+		if name := path[strings.LastIndexByte(path, '/')+1:]; strings.HasPrefix(name, bridgePrefix) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+// patch changes keys of an instance's configuration, and devices if they are not nil.
+func (c *client) patch(ctx context.Context, name string, config map[string]string, devices map[string]map[string]string) error {
+	body := map[string]any{}
+	if config != nil {
+		body["config"] = config
+	}
+	if devices != nil {
+		body["devices"] = devices
+	}
+	_, err := c.do(ctx, request{method: http.MethodPatch, path: "instances/" + name, body: body})
+	return err
+}
+
+// push writes a file as root into an instance, which may run or not.
+func (c *client) push(ctx context.Context, name, path, mode string, content []byte) error {
+	_, err := c.do(ctx, request{
+		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}}, body: content,
+		header: http.Header{"X-Lxd-Type": {"file"}, "X-Lxd-Mode": {mode}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}, "X-Lxd-Write": {"overwrite"}, "Content-Type": {"application/octet-stream"}},
+	})
+	return err
+}
+
+func (c *client) makeFolder(ctx context.Context, name, path string) error {
+	_, err := c.do(ctx, request{
+		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}},
+		header: http.Header{"X-Lxd-Type": {"directory"}, "X-Lxd-Mode": {"0755"}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}},
+	})
+	return err
+}

@@ -1,0 +1,32 @@
+// Package lxd is the provider for LXD and Incus clusters: it makes nodes as containers and links as
+// bridges, by the REST API alone.
+//
+// Each call of the provider is a short process. A set writes the requested nodes into files and
+// answers; the worker, one process for a provider, then carries them out and ends when nothing is
+// left. A get starts the worker if there is work and no worker, so either may be killed at any time.
+//
+//	set ──> NAME.nodes/ID.json ──> worker ──> REST API ──> instance pb-ID
+//	get <── the file, and the keys user.patchbay.* of the instance
+//
+// The file of a node exists only until the cluster has the node as requested. Everything else is
+// found again in the cluster: [instance.node] is what was requested, [instance.facts] what was
+// chosen for it. Instances without these keys are not ours, and nothing here touches them.
+//
+// The worker looks at the instance and takes the next step towards what is requested, whatever
+// state it is in: [worker.approach]. An operation counts when its end was seen; what is half-made is
+// found by the missing key user.patchbay.made, and made anew.
+//
+// The provider pushes its own executable into each node and runs it there, to set accounts,
+// addresses and host keys (package inside) and to run the steps of a setup (package setup).
+//
+// # Decisions
+//
+//   - links: a link takes a bridge from a pool, because the cluster makes and removes networks only
+//     while all members are up: [worker.chooseBridges].
+//   - capacity: the receiving ends are limited, since limits of the sending end need tc police,
+//     which kernels may lack: [worker.limitLinks].
+//   - hardware addresses and host keys follow from the node's name and the site's secret, so that
+//     they stay when a node gets a new disk: [program.hostKeys], [hardwareAddress].
+//   - the server's certificate is compared whole: a cluster has a self-signed one, and an authority
+//     would add nothing: [newClient].
+package lxd

@@ -1,0 +1,110 @@
+package lxd
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
+)
+
+// folder holds a file for each node that the cluster does not yet have as requested:
+// NAME.nodes/ID.json. Finished nodes have no file.
+type folder struct {
+	dir, name string // of the provider
+}
+
+// pending is the content of a file.
+type pending struct {
+	Node node `json:"node"`
+	// Since is when the node was requested.
+	Since time.Time `json:"since"`
+	// Failed is why the node cannot become as requested; the worker then leaves it alone.
+	Failed string `json:"failed,omitempty"`
+	// Progress is what the worker does.
+	Progress string `json:"progress,omitempty"`
+
+	modified time.Time
+}
+
+func (f folder) path() string           { return filepath.Join(f.dir, f.name+".nodes") }
+func (f folder) file(id string) string  { return filepath.Join(f.path(), id+".json") }
+func (f folder) file2(s string) string  { return filepath.Join(f.dir, f.name+s) }
+func (f folder) lock() (func(), error)  { return flock(f.file2(".lock"), unix.LOCK_EX) }
+func (f folder) claim() (func(), error) { return flock(f.file2(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
+
+// flock returns the function that releases the lock.
+func flock(path string, how int) (func(), error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(file.Fd()), how)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// read returns nil if the node has no file.
+func (f folder) read(id string) (*pending, error) {
+	text, err := os.ReadFile(f.file(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var p pending
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if stat, err := os.Stat(f.file(id)); err == nil {
+		p.modified = stat.ModTime()
+	}
+	return &p, err
+}
+
+// write needs the lock.
+func (f folder) write(p *pending) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.path(), 0o700); err != nil {
+		return err
+	}
+	return durable.WriteFile(f.file(p.Node.Name), text, 0o600)
+}
+
+// remove needs the lock.
+func (f folder) remove(id string) error {
+	err := os.Remove(f.file(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// ids returns the names of the nodes that have a file.
+func (f folder) ids() (all []string, err error) {
+	entries, err := os.ReadDir(f.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if id, ok := strings.CutSuffix(e.Name(), ".json"); ok && isID(id) {
+			all = append(all, id)
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,309 @@
+package inside
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+
+	"patchbay/am/durable"
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/setup"
+)
+
+// Files of the provider in the node.
+const (
+	Folder  = "/usr/local/lib/patchbay"
+	Program = Folder + "/patchbay-lxd"
+	State   = "/var/lib/patchbay"
+	File    = State + "/node.json" // a Config
+)
+
+// Verb is the first argument with which the provider runs Program in a node.
+const Verb = "inside"
+
+// Config is what the provider wants in the node.
+type Config struct {
+	agent.Configuration
+	// HostKeys are private keys in OpenSSH's format, by their names, such as ssh_host_ed25519_key.
+	HostKeys   map[string]string
+	Interfaces []Interface
+}
+
+// Interface is an interface of the experiment's network.
+type Interface struct {
+	Name, MAC string
+	MTU       int
+	Addresses []string // with the length of the network
+}
+
+// Report is what the node tells about itself.
+type Report struct {
+	Problems []string `json:",omitempty"`
+	// Addresses are those of the first interface.
+	Addresses []string `json:",omitempty"`
+}
+
+// sshTime bounds the time until the node's SSH server answers.
+const sshTime = 60 * time.Second
+
+// Main runs the words after Verb. It does not return.
+func Main(words []string) {
+	err := run(words)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func run(words []string) error {
+	switch {
+	case len(words) == 1 && (words[0] == "configure" || words[0] == "boot"):
+		return configure(words[0] == "boot")
+	case len(words) == 2 && words[0] == "step":
+		return runStep(words[1])
+	case len(words) == 2 && words[0] == "result":
+		os.Args = append([]string{setup.Argv0}, setup.WaitArgs(0)[1], words[1])
+		setup.Main()
+	}
+	return fmt.Errorf("unknown words %q", words)
+}
+
+// StepFile returns the path of the setup.Assignment of step n.
+func StepFile(n int) string { return fmt.Sprintf("%s/step-%d.json", State, n) }
+
+// runStep starts a step whose assignment is in StepFile.
+func runStep(number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(StepFile(n))
+	if err != nil {
+		return err
+	}
+	if err := unix.Dup2(int(f.Fd()), 0); err != nil {
+		return err
+	}
+	os.Args = setup.RunArgs(n)
+	setup.Main()
+	return nil
+}
+
+// configure applies File. At boot it only prepares the node; otherwise it also waits for the SSH
+// server, and prints a Report.
+func configure(boot bool) error {
+	text, err := os.ReadFile(File)
+	if err != nil {
+		return err
+	}
+	var c Config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	facts, err := agent.Apply(c.Configuration)
+	if err != nil {
+		return err
+	}
+	r := Report{Problems: facts.Problems}
+	problem := func(where string, err error) {
+		if err != nil {
+			r.Problems = append(r.Problems, where+": "+err.Error())
+		}
+	}
+	for _, i := range c.Interfaces {
+		problem("the interface "+i.Name, setInterface(i))
+	}
+	changed, err := setHostKeys(c.HostKeys)
+	problem("the host keys", err)
+	problem("the service", setService())
+	if boot {
+		return nil
+	}
+	if changed {
+		reloadServer()
+	}
+	if err := awaitServer(sshTime); err != nil {
+		return err
+	}
+	r.Addresses = addresses("eth0")
+	return json.NewEncoder(os.Stdout).Encode(r)
+}
+
+func setInterface(i Interface) error {
+	mac, err := net.ParseMAC(i.MAC)
+	if err != nil {
+		return err
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if link.Attrs().HardwareAddr.String() != mac.String() {
+			continue
+		}
+		for _, a := range i.Addresses {
+			prefix, err := netip.ParsePrefix(a)
+			if err != nil {
+				return err
+			}
+			to := &netlink.Addr{IPNet: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}}
+			if prefix.Addr().Is6() {
+				to.Flags = unix.IFA_F_NODAD
+			}
+			if err := netlink.AddrReplace(link, to); err != nil {
+				return err
+			}
+		}
+		if i.MTU > 0 && link.Attrs().MTU != i.MTU {
+			if err := netlink.LinkSetMTU(link, i.MTU); err != nil {
+				return err
+			}
+		}
+		return netlink.LinkSetUp(link)
+	}
+	return fmt.Errorf("the node has no interface with the address %s", i.MAC)
+}
+
+const sshFolder = "/etc/ssh"
+
+// setHostKeys writes the keys, and removes others: those of the image would be the same in all
+// nodes.
+func setHostKeys(keys map[string]string) (changed bool, err error) {
+	if err := os.MkdirAll(sshFolder, 0o755); err != nil {
+		return false, err
+	}
+	for name, key := range keys {
+		path := filepath.Join(sshFolder, filepath.Base(name))
+		if old, err := os.ReadFile(path); err == nil && isSameKey(old, []byte(key)) {
+			continue
+		}
+		if err := durable.WriteFile(path, []byte(key), 0o600); err != nil {
+			return changed, err
+		}
+		_ = os.Remove(path + ".pub") // of another key
+		changed = true
+	}
+	others, err := filepath.Glob(sshFolder + "/ssh_host_*_key")
+	for _, path := range others {
+		if _, wanted := keys[filepath.Base(path)]; !wanted {
+			changed = true
+			err = errors.Join(err, os.Remove(path))
+			_ = os.Remove(path + ".pub")
+		}
+	}
+	return changed, err
+}
+
+// isSameKey reports whether two private keys are equal. Their files have random check bytes.
+func isSameKey(a, b []byte) bool {
+	x, err1 := ssh.ParsePrivateKey(a)
+	y, err2 := ssh.ParsePrivateKey(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x.PublicKey().Marshal(), y.PublicKey().Marshal())
+}
+
+// service applies the configuration at each boot, so that addresses are there before the provider
+// looks.
+const service = `[Unit]
+Description=Patchbay node
+DefaultDependencies=no
+After=local-fs.target systemd-sysusers.service
+Before=ssh.service sshd.service network.target
+[Service]
+Type=oneshot
+ExecStart=` + Program + ` ` + Verb + ` boot
+[Install]
+WantedBy=multi-user.target
+`
+
+// setService does nothing in a node without systemd.
+func setService() error {
+	const folder = "/etc/systemd/system"
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	path := folder + "/patchbay-node.service"
+	if old, err := os.ReadFile(path); err == nil && string(old) == service {
+		return nil
+	}
+	if err := durable.WriteFile(path, []byte(service), 0o644); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder+"/multi-user.target.wants", 0o755); err != nil {
+		return err
+	}
+	err := os.Symlink(path, folder+"/multi-user.target.wants/patchbay-node.service")
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// reloadServer makes a running SSH server read its keys again.
+func reloadServer() {
+	text, err := os.ReadFile("/run/sshd.pid")
+	if err != nil {
+		return
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {
+		_ = unix.Kill(pid, unix.SIGHUP)
+	}
+}
+
+func awaitServer(limit time.Duration) error {
+	for until := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
+		err := tryServer()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("no SSH server answers in the node: %w", err)
+		}
+	}
+}
+
+func tryServer() error {
+	c, err := net.DialTimeout("tcp", "127.0.0.1:22", time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	banner := make([]byte, 4)
+	if _, err := c.Read(banner); err != nil {
+		return err
+	}
+	if string(banner) != "SSH-" {
+		return errors.New("the server at port 22 is no SSH server")
+	}
+	return nil
+}
+
+// addresses returns the addresses of an interface, without link-local ones.
+func addresses(name string) (all []string) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil
+	}
+	list, _ := i.Addrs()
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() && !p.Addr().IsLinkLocalUnicast() {
+			all = append(all, p.Addr().String())
+		}
+	}
+	return all
+}

@@ -1,0 +1,341 @@
+package lxd
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+	"patchbay/rspec/match"
+)
+
+// node is the requested state of a node: the attributes of PROVIDER.md.
+type node struct {
+	Name          string   `json:"name,omitempty"`
+	Ensure        string   `json:"ensure,omitempty"`
+	Component     string   `json:"component,omitempty"`
+	Power         string   `json:"power,omitempty"`
+	RestartSerial string   `json:"restart_serial,omitempty"`
+	ReloadSerial  string   `json:"reload_serial,omitempty"`
+	SliverType    string   `json:"sliver_type,omitempty"`
+	Image         string   `json:"image,omitempty"`
+	Hostname      string   `json:"hostname,omitempty"`
+	ClientID      string   `json:"client_id,omitempty"`
+	SliceURN      string   `json:"slice_urn,omitempty"`
+	SliverURN     string   `json:"sliver_urn,omitempty"`
+	Users         []string `json:"users,omitempty"`
+	Interfaces    []string `json:"interfaces,omitempty"`
+	Granted       []string `json:"granted,omitempty"`
+	Setup         []string `json:"setup,omitempty"`
+}
+
+// keys of an instance's configuration. Everything that the provider knows of a node is there.
+const (
+	keyNode  = "user.patchbay.node"  // the node, as requested last
+	keyMade  = "user.patchbay.made"  // the instance is complete
+	keyFacts = "user.patchbay.facts" // the facts
+	keySteps = "user.patchbay.steps" // the journal of the setup: a list of setup.Report
+)
+
+// facts are what the provider found out or chose when it made the node.
+type facts struct {
+	Bridges   map[string]string `json:"bridges,omitempty"` // by link.key
+	Login     string            `json:"login,omitempty"`
+	Port      int               `json:"port,omitempty"`
+	HostKeys  []string          `json:"host_keys,omitempty"`
+	Addresses []string          `json:"addresses,omitempty"`
+	Problem   string            `json:"problem,omitempty"`
+	// Restarts is the restart_serial of the last restart, Reloads the reload_serial of the disk.
+	Restarts, Reloads string
+}
+
+// instanceName returns the name of a node's instance. The node's name must be an id.
+func instanceName(id string) string { return "pb-" + id }
+
+// isID reports whether s can be the name of a node: a UUID in small letters.
+func isID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range s {
+		hyphen := i == 8 || i == 13 || i == 18 || i == 23
+		if hyphen != (c == '-') || !hyphen && !strings.ContainsRune("0123456789abcdef", c) {
+			return false
+		}
+	}
+	return true
+}
+
+// iface is one item of the attribute interfaces.
+type iface struct {
+	ClientID      string     `json:"client_id"`
+	Link          string     `json:"link"`
+	Slice         string     `json:"slice"`
+	Component     string     `json:"component"`
+	VLAN          int        `json:"vlan"`
+	SharedVLAN    string     `json:"shared_vlan"`
+	Properties    []property `json:"properties"`
+	Addresses     []string   `json:"addresses"`
+	Role          string     `json:"role"`
+	PublicAddress string     `json:"public_address"`
+
+	name string // in the node; empty for an item that is on no link
+	mac  string
+}
+
+type property struct {
+	To         []string `json:"to"`
+	Capacity   int64    `json:"capacity"`
+	Latency    float64  `json:"latency"`
+	PacketLoss float64  `json:"packet_loss"`
+}
+
+// linkKey identifies the link of an interface in the cluster; empty without a link.
+func (i *iface) linkKey() string {
+	if i.Link == "" || i.SharedVLAN != "" {
+		return ""
+	}
+	return i.Slice + " " + i.Link
+}
+
+// interfaces parses the items. Interfaces are called eth1, eth2 and so on, and their hardware
+// addresses follow from the names of node and interface.
+func (n *node) interfaces() ([]iface, error) {
+	var all []iface
+	seen := map[string]bool{}
+	for number, item := range n.Interfaces {
+		var i iface
+		if err := json.Unmarshal([]byte(item), &i); err != nil {
+			return nil, fmt.Errorf("interface %d is not a JSON object", number+1)
+		}
+		if i.Role == provider.RoleControl {
+			return nil, refusal{provider.Unsupported, "public addresses cannot be given to nodes here"}
+		}
+		if i.ClientID == "" || seen[i.ClientID] {
+			return nil, fmt.Errorf("interface %d has no client_id, or one that another interface has", number+1)
+		}
+		seen[i.ClientID] = true
+		for _, a := range i.Addresses {
+			if _, err := netip.ParsePrefix(a); err != nil {
+				return nil, fmt.Errorf("interface %.80q: %.60q is no address with the length of its network", i.ClientID, a)
+			}
+		}
+		i.name = fmt.Sprintf("eth%d", number+1)
+		i.mac = hardwareAddress(n.Name, i.ClientID)
+		all = append(all, i)
+	}
+	return all, nil
+}
+
+// hardwareAddress is local and unicast. It is the same whenever the node is made again.
+func hardwareAddress(node, name string) string {
+	sum := sha256.Sum256([]byte(node + " " + name))
+	return net.HardwareAddr{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}.String()
+}
+
+// reportedInterfaces returns the items with their hardware addresses, and the mechanism of links
+// with a capacity.
+func (n *node) reportedInterfaces() []string {
+	parsed, err := n.interfaces()
+	if err != nil {
+		return n.Interfaces
+	}
+	all := make([]string, len(parsed))
+	for i, item := range n.Interfaces {
+		var o map[string]any
+		_ = json.Unmarshal([]byte(item), &o) // interfaces has parsed it
+		o["mac"] = parsed[i].mac
+		if slices.ContainsFunc(parsed[i].Properties, func(p property) bool { return p.Capacity > 0 }) {
+			o["emulator"] = "lxd"
+		}
+		b, _ := json.Marshal(o)
+		all[i] = string(b)
+	}
+	return all
+}
+
+// user is one item of the attribute users.
+type user struct {
+	Login string   `json:"login"`
+	Keys  []string `json:"keys"`
+}
+
+func (n *node) accounts() ([]agent.Account, error) {
+	var all []agent.Account
+	for i, item := range n.Users {
+		var u user
+		if err := json.Unmarshal([]byte(item), &u); err != nil {
+			return nil, fmt.Errorf("account %d is not a JSON object with login and keys", i+1)
+		}
+		all = append(all, agent.Account{Login: u.Login, Keys: u.Keys})
+	}
+	return all, nil
+}
+
+const (
+	maxSteps      = 256
+	maxSetupBytes = 1 << 20
+)
+
+func (n *node) steps() ([]setup.Step, error) {
+	if len(n.Setup) > maxSteps {
+		return nil, fmt.Errorf("the setup has %d steps, at most %d are allowed", len(n.Setup), maxSteps)
+	}
+	var all []setup.Step
+	size := 0
+	for i, item := range n.Setup {
+		s, err := setup.ParseStep(item)
+		if size += len(item); err == nil && size > maxSetupBytes {
+			err = fmt.Errorf("the setup has more than %d bytes; download large files with an install", maxSetupBytes)
+		}
+		if err == nil && (!s.IsPlain() || s.Stage > 0) {
+			return nil, refusal{provider.Unsupported, fmt.Sprintf("step %d of the setup cannot be done here: only installs and executes without stages can", i+1)}
+		}
+		if err != nil {
+			kind := provider.Failed
+			if setup.IsUnsupported(err) {
+				kind = provider.Unsupported
+			}
+			return nil, refusal{kind, fmt.Sprintf("step %d of the setup: %v", i+1, err)}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// limits are the sliver type's limits, raised to the granted ones.
+func (n *node) limits(t sliverType) (sliverType, error) {
+	granted, _, err := match.ParseItems(n.Granted)
+	if err != nil {
+		return t, err
+	}
+	t.Memory = max(t.Memory, int64(granted["memory.size"].Max)>>20)
+	t.CPUs = max(t.CPUs, int(granted["cpu.count"].Max))
+	return t, nil
+}
+
+// refusal says why a node is not made; its text is for experimenters.
+type refusal struct {
+	kind provider.Kind
+	text string
+}
+
+func (r refusal) Error() string { return r.text }
+
+// check refuses what no member of the cluster can make. others are all other nodes, by name; the
+// nodes of the same links among them limit the capacity.
+func (s *settings) check(n *node, others map[string]*node) error {
+	if _, ok := s.sliverType(n.SliverType); !ok {
+		return refusal{provider.Unknown, fmt.Sprintf("the sliver type %.60q is not in the settings of this cluster", n.SliverType)}
+	}
+	if _, ok := s.image(n.Image); !ok {
+		return refusal{provider.Unknown, fmt.Sprintf("the image %.60q is not in the settings of this cluster", n.Image)}
+	}
+	if n.Hostname != "" && !agent.IsHostname(n.Hostname) {
+		return refusal{provider.Failed, fmt.Sprintf("%.80q is not a host name", n.Hostname)}
+	}
+	accounts, err := n.accounts()
+	if err == nil {
+		err = (&agent.Configuration{Hostname: "node", Accounts: accounts}).Validate()
+	}
+	if err == nil {
+		_, err = n.steps()
+	}
+	if err == nil {
+		_, err = n.limits(sliverType{})
+	}
+	if err != nil {
+		return err
+	}
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	for i := range mine {
+		if err := s.checkInterface(&mine[i]); err != nil {
+			return err
+		}
+	}
+	_, err = ingress(n, others)
+	return err
+}
+
+func (s *settings) checkInterface(i *iface) error {
+	refuse := func(format string, args ...any) error {
+		return refusal{provider.Unsupported, fmt.Sprintf("link %.80s ", i.Link) + fmt.Sprintf(format, args...)}
+	}
+	for _, p := range i.Properties {
+		switch {
+		case p.Latency != 0:
+			return refuse("asks for latency, which cannot be made here")
+		case p.PacketLoss != 0:
+			return refuse("asks for packet_loss, which cannot be made here")
+		case p.Capacity < 0:
+			return refuse("asks for a negative capacity")
+		}
+	}
+	switch {
+	case i.VLAN != 0 && i.SharedVLAN == "":
+		return nil // the bridge keeps the link apart; no tag is needed
+	case i.SharedVLAN == "":
+		return nil
+	case s.SharedVLANs[i.SharedVLAN] == "":
+		return refuse("names the shared VLAN %.60q, which is not in the settings of this cluster", i.SharedVLAN)
+	}
+	return nil
+}
+
+// ingress returns for each interface of n, by its client_id, the capacity in kbit/s of what it may
+// receive, or 0 for no limit. The cluster limits what an interface receives from all others
+// together, so all must have the same capacity towards it.
+func ingress(n *node, others map[string]*node) (map[string]int64, error) {
+	mine, err := n.interfaces()
+	if err != nil {
+		return nil, err
+	}
+	limit := map[string]int64{}
+	for _, to := range mine {
+		if to.linkKey() == "" {
+			continue
+		}
+		first := true
+		for name, other := range others {
+			if name == n.Name {
+				continue
+			}
+			theirs, err := other.interfaces()
+			if err != nil {
+				continue
+			}
+			for _, from := range theirs {
+				if from.linkKey() != to.linkKey() {
+					continue
+				}
+				c := from.capacityTo(to.ClientID)
+				if !first && c != limit[to.ClientID] {
+					return nil, refusal{provider.Unsupported, fmt.Sprintf("link %.80s asks for capacity that differs between the senders to one interface, which cannot be made here", to.Link)}
+				}
+				first, limit[to.ClientID] = false, c
+			}
+		}
+	}
+	return limit, nil
+}
+
+func (i *iface) capacityTo(clientID string) (kbits int64) {
+	for _, p := range i.Properties {
+		if slices.Contains(p.To, clientID) {
+			return p.Capacity
+		}
+		if len(p.To) == 0 {
+			kbits = p.Capacity
+		}
+	}
+	return kbits
+}

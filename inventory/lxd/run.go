@@ -1,0 +1,355 @@
+package lxd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+)
+
+// maxInput is in bytes.
+const maxInput = 64 << 20
+
+// getTime and setTime are shorter than the server's limits, so that it gets an error message.
+const (
+	getTime = 50 * time.Second
+	setTime = 25 * time.Second
+)
+
+type object map[string]any
+
+// program is one run of the provider, or its worker.
+type program struct {
+	settings
+	folder folder
+	client *client
+	log    io.Writer
+}
+
+// open reads the settings of the provider called name in the folder dir.
+func open(dir, name string) (*program, error) {
+	if !isName(name) {
+		return nil, fmt.Errorf("%q cannot be the name of a provider", name)
+	}
+	s, err := readSettings(filepath.Join(dir, name+".yaml"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &program{settings: s, folder: folder{dir, name}, client: c, log: os.Stderr}, nil
+}
+
+// Run handles one call of the provider called name, whose settings are in dir. argument is
+// ral_action=ACTION. Run returns an error only if it cannot write an answer. Details of failures
+// go to standard error.
+func Run(dir, name, argument string, in io.Reader, out io.Writer) error {
+	action, _ := strings.CutPrefix(argument, "ral_action=")
+	if action == "describe" {
+		_, err := io.WriteString(out, metadataText)
+		return err
+	}
+	if action != "get" && action != "set" {
+		return fmt.Errorf("the argument %q is not ral_action=describe, get or set", argument)
+	}
+	var q struct {
+		Names   []string `json:"names"`
+		Updates []update `json:"updates"`
+		Ral     struct {
+			Noop bool `json:"noop"`
+		} `json:"ral"`
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(text) > maxInput {
+		err = fmt.Errorf("it is larger than %d bytes", maxInput)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &q)
+	}
+	if err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	p, err := open(dir, name)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		return answerWith(out, failure(errors.New("the cluster of this site is not set up; ask its operators to look into the log")))
+	}
+	limit := getTime
+	if action == "set" {
+		limit = setTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var o object
+	if action == "get" {
+		o, err = p.get(ctx, q.Names)
+	} else {
+		o, err = p.set(ctx, q.Updates, q.Ral.Noop)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		o = failure(errors.New("the cluster of this site does not answer; ask its operators to look into the log"))
+	}
+	return answerWith(out, o)
+}
+
+func answerWith(out io.Writer, o object) error {
+	b, err := json.Marshal(o)
+	if err == nil {
+		_, err = out.Write(append(b, '\n'))
+	}
+	return err
+}
+
+// failure is the entry of an error: of the whole call, or of one resource.
+func failure(err error) object {
+	kind := provider.Failed
+	if r, ok := errors.AsType[refusal](err); ok {
+		kind = r.kind
+	}
+	return object{"error": object{"message": err.Error(), "kind": kind}}
+}
+
+// get reports the nodes with these names, or all nodes.
+func (p *program) get(ctx context.Context, names []string) (object, error) {
+	found, err := p.find(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := p.folder.ids()
+	if err != nil {
+		return nil, err
+	}
+	open, all := len(waiting) > 0, len(names) == 0
+	if all {
+		names = waiting
+		for name := range found {
+			if !contains(waiting, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	resources := []object{}
+	for _, name := range names {
+		var wanted *pending
+		if isID(name) && contains(waiting, name) {
+			if wanted, err = p.folder.read(name); err != nil {
+				return nil, err
+			}
+		}
+		r := p.report(name, wanted, found[name])
+		if all && r[provider.AttrEnsure] == provider.Absent {
+			continue
+		}
+		resources = append(resources, r)
+		open = open || found[name] != nil && openStep(found[name]) >= 0
+	}
+	if open {
+		p.startWorker()
+	}
+	return object{"resources": resources}, nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// fewNames are asked for one by one; for more, all instances are listed.
+const fewNames = 8
+
+// find returns the instances of nodes, by the name of the node.
+func (p *program) find(ctx context.Context, names []string) (map[string]*instance, error) {
+	found := map[string]*instance{}
+	if len(names) > 0 && len(names) <= fewNames {
+		list, errs := make([]*instance, len(names)), make([]error, len(names))
+		var group sync.WaitGroup
+		for k, name := range names {
+			if isID(name) {
+				group.Go(func() { list[k], errs[k] = p.client.instance(ctx, instanceName(name)) })
+			}
+		}
+		group.Wait()
+		for k, i := range list {
+			if i != nil && i.node() != nil {
+				found[names[k]] = i
+			}
+		}
+		if errors.Join(errs...) == nil {
+			return found, nil
+		}
+		// The list has the instances of a member that does not answer, too.
+	}
+	all, err := p.client.instances(ctx)
+	for k := range all {
+		if n := all[k].node(); n != nil {
+			found[n.Name] = &all[k]
+		}
+	}
+	return found, err
+}
+
+// report describes a node as get does. Both parameters may be nil.
+func (p *program) report(name string, wanted *pending, i *instance) object {
+	if wanted == nil && i == nil {
+		return object{provider.AttrName: name, provider.AttrEnsure: provider.Absent}
+	}
+	var n node
+	var f facts
+	if i != nil {
+		n, f = *i.node(), i.facts()
+	}
+	if wanted != nil && wanted.Node.Ensure == provider.Present {
+		n = wanted.Node
+	}
+	if wanted != nil && i == nil {
+		n = wanted.Node
+	}
+	r := object{
+		provider.AttrName: name, provider.AttrEnsure: provider.Present, "component": n.Component, "power": cmp.Or(n.Power, provider.Off),
+		"users": orEmpty(n.Users), "interfaces": orEmpty(n.reportedInterfaces()), "host_keys": orEmpty(f.HostKeys), "login": []string{}, "addresses": orEmpty(f.Addresses),
+	}
+	for key, value := range map[string]string{
+		"restart_serial": n.RestartSerial, "reload_serial": n.ReloadSerial, "sliver_type": n.SliverType, "image": n.Image,
+		"hostname": n.Hostname, "client_id": n.ClientID, "slice_urn": n.SliceURN, "sliver_urn": n.SliverURN,
+	} {
+		if value != "" {
+			r[key] = value
+		}
+	}
+	if len(n.Setup) > 0 {
+		r["services"] = services(n.Setup, i)
+	}
+	state, message := provider.StateReady, f.Problem
+	switch {
+	case wanted != nil && wanted.Failed != "":
+		state, message = provider.StateFailed, wanted.Failed
+	case wanted != nil:
+		state, message = provider.StateChanging, cmp.Or(wanted.Progress, "waiting for the cluster")
+	case i.Status == statusError:
+		state, message = provider.StateFailed, fmt.Sprintf("the member %s of the cluster does not answer; the node is back when the member is", n.Component)
+	case i.Status == statusStopped:
+		r["power"] = provider.Off
+	default:
+		if n.Power == provider.On && f.Login != "" {
+			r["login"] = []string{f.Login}
+			if p.Gateway != "" && p.Logins == loginsNetwork {
+				r["proxy"] = p.Gateway
+			}
+		}
+		r["power"] = provider.On
+	}
+	if r["state"] = state; message != "" {
+		r["message"] = message
+	}
+	return r
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// journal returns the reports of the instance's steps.
+func journal(i *instance) []setup.Report {
+	var all []setup.Report
+	if i != nil {
+		_ = json.Unmarshal([]byte(i.Config[keySteps]), &all) // written by the worker
+	}
+	return all
+}
+
+// services returns the attribute services for the steps in items.
+func services(items []string, i *instance) []string {
+	reports := journal(i)
+	all := make([]string, len(items))
+	for k, item := range items {
+		var step setup.Step
+		_ = json.Unmarshal([]byte(item), &step) // checked when it was requested
+		r := setup.Report{State: setup.Waiting}
+		if k < len(reports) {
+			r = reports[k]
+		}
+		o := object{"kind": step.Kind, "state": r.State}
+		if r.Ended() {
+			o["exit"] = r.Exit
+		}
+		if r.Message != "" {
+			o["message"] = r.Message
+		}
+		if r.Output != "" && r.Ended() {
+			o["output"] = r.Output
+		}
+		b, _ := json.Marshal(o)
+		all[k] = string(b)
+	}
+	return all
+}
+
+// openStep returns the index of the first step that has not ended, or -1.
+func openStep(i *instance) int {
+	n := i.node()
+	if n == nil || i.Status != statusRunning {
+		return -1
+	}
+	reports := journal(i)
+	for k := range n.Setup {
+		if k >= len(reports) || !reports[k].Ended() {
+			return k
+		}
+	}
+	return -1
+}
+
+// startWorker does nothing if a worker runs.
+func (p *program) startWorker() {
+	release, err := p.folder.claim()
+	if err != nil {
+		return
+	}
+	release()
+	log, err := os.OpenFile(p.folder.file2(".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		fmt.Fprintf(p.log, "error: %v\n", err)
+		return
+	}
+	defer log.Close()
+	if stat, err := log.Stat(); err == nil && stat.Size() > maxLog {
+		_ = log.Truncate(0)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer null.Close()
+	child, err := os.StartProcess("/proc/self/exe", []string{"patchbay-lxd", "work", "--name", p.folder.name}, &os.ProcAttr{
+		Dir: p.folder.dir, Env: os.Environ(), Files: []*os.File{null, null, log}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		fmt.Fprintf(p.log, "error: the worker cannot start: %v\n", err)
+		return
+	}
+	_ = child.Release()
+}
+
+// maxLog bounds the log of the worker, in bytes; a longer one is begun anew.
+const maxLog = 8 << 20

@@ -1,0 +1,260 @@
+package lxd
+
+import (
+	_ "embed"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory/yamlfile"
+)
+
+//go:embed metadata.yaml
+var metadataText string
+
+//go:embed settings.yaml
+var settingsText string
+
+// maxSettings is the maximum size of a settings file in bytes.
+const maxSettings = 1 << 20
+
+// Kinds of logins.
+const (
+	loginsProxy   = "proxy"
+	loginsNetwork = "network"
+)
+
+// settings are the keys of NAME.yaml; settings.yaml explains them.
+type settings struct {
+	Remote, Certificate, PrivateKey, ServerCertificate string
+	Project, Pool, Network                             string
+	Images                                             []image
+	SliverTypes                                        []sliverType
+	IsolatedIDs                                        bool
+	Logins, Gateway                                    string
+	FirstPort, LastPort                                int
+	Addresses                                          map[string]string // by member
+	SharedVLANs                                        map[string]string // network by name
+}
+
+type image struct {
+	Name, Alias, Fingerprint string
+}
+
+type sliverType struct {
+	Name         string
+	CPUs         int
+	Memory, Disk int64 // MiB
+}
+
+// sliverType returns the type with the name, or the first one for an empty name.
+func (s *settings) sliverType(name string) (sliverType, bool) {
+	i := slices.IndexFunc(s.SliverTypes, func(t sliverType) bool { return t.Name == name })
+	if name == "" {
+		i = 0
+	}
+	if i < 0 {
+		return sliverType{}, false
+	}
+	return s.SliverTypes[i], true
+}
+
+// image is as sliverType, for an image.
+func (s *settings) image(name string) (image, bool) {
+	i := slices.IndexFunc(s.Images, func(m image) bool { return m.Name == name })
+	if name == "" {
+		i = 0
+	}
+	if i < 0 {
+		return image{}, false
+	}
+	return s.Images[i], true
+}
+
+type parser struct {
+	yamlfile.Reader
+	settings
+}
+
+// readSettings reads the file at path. Missing keys have their defaults from settings.yaml. The
+// error is one line, with the file and the line of the first mistakes.
+func readSettings(path string) (settings, error) {
+	defaults := &parser{Reader: yamlfile.Reader{File: "settings.yaml"}}
+	defaults.read([]byte(settingsText))
+	p := &parser{yamlfile.Reader{File: filepath.Base(path)}, defaults.settings}
+	text, err := yamlfile.Load(path, maxSettings)
+	if err != nil {
+		return settings{}, err
+	}
+	p.read(text)
+	return p.settings, p.Err()
+}
+
+func (p *parser) read(text []byte) {
+	doc := p.Document(text)
+	if doc == nil || yamlfile.IsNull(doc.Content[0]) {
+		return
+	}
+	keys := []string{
+		"remote", "certificate", "key", "server_certificate", "project", "pool", "network", "images", "sliver_types",
+		"isolated_ids", "logins", "ports", "gateway", "addresses", "shared_vlans", "provider",
+	}
+	p.Fields(doc.Content[0], "the file", keys, func(key string, n *yaml.Node) {
+		switch key {
+		case "remote":
+			p.Remote = p.Text(n, key)
+			if u, err := url.Parse(p.Remote); err != nil || u.Scheme != "https" || u.Port() == "" {
+				p.Wrong(n, "remote is %q and must be a URL such as https://192.0.2.11:8444", p.Remote)
+			}
+		case "certificate":
+			p.Certificate = p.file(n, key)
+		case "key":
+			p.PrivateKey = p.file(n, key)
+		case "server_certificate":
+			p.ServerCertificate = p.file(n, key)
+		case "project":
+			p.Project = p.name(n, key)
+		case "pool":
+			p.Pool = p.name(n, key)
+		case "network":
+			p.Network = p.name(n, key)
+		case "images":
+			p.images(n)
+		case "sliver_types":
+			p.sliverTypes(n)
+		case "isolated_ids":
+			p.IsolatedIDs = yamlfile.Choice(&p.Reader, n, key, "yes", "no") == "yes"
+		case "logins":
+			p.Logins = yamlfile.Choice(&p.Reader, n, key, loginsProxy, loginsNetwork)
+		case "gateway":
+			p.Gateway = p.Text(n, key)
+		case "ports":
+			a, b, _ := strings.Cut(n.Value, "-")
+			first, err1 := strconv.Atoi(a)
+			last, err2 := strconv.Atoi(b)
+			if err1 != nil || err2 != nil || first < 1024 || last < first || last > 65535 {
+				p.Wrong(n, "ports is %q and must be a range from 1024 to 65535, such as 20000-29999", n.Value)
+			}
+			p.FirstPort, p.LastPort = first, last
+		case "addresses":
+			p.Addresses = p.pairs(n, key, "member", "address")
+		case "shared_vlans":
+			p.SharedVLANs = p.pairs(n, key, "name", "network")
+		}
+	})
+}
+
+// file accepts the name of a file in the folder of the settings.
+func (p *parser) file(n *yaml.Node, label string) string {
+	name := p.Text(n, label)
+	if name == "" || name[0] == '.' || strings.ContainsRune(name, '/') {
+		p.Wrong(n, "%s is %q and must be the name of a file in this folder", label, name)
+	}
+	return name
+}
+
+// name accepts what can be a name of the cluster and a part of a path of its API.
+func (p *parser) name(n *yaml.Node, label string) string {
+	name := p.Text(n, label)
+	if !isName(name) {
+		p.Wrong(n, "%s is %q and must have letters, digits, hyphens, dots and underscores only", label, name)
+	}
+	return name
+}
+
+func isName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return s != "" && len(s) <= 63 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-._") == ""
+}
+
+func (p *parser) images(n *yaml.Node) {
+	p.Images = nil
+	for _, item := range p.Items(n, "images") {
+		var m image
+		p.Fields(item, "an image", []string{"name", "alias", "fingerprint"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				m.Name = p.Text(n, key)
+			case "alias":
+				m.Alias = p.Text(n, key)
+			case "fingerprint":
+				m.Fingerprint = p.Text(n, key)
+			}
+		})
+		switch {
+		case m.Name == "":
+			p.Missing(item, "an image", "name")
+		case (m.Alias == "") == (m.Fingerprint == ""):
+			p.Wrong(item, "the image %s must have either an alias or a fingerprint", m.Name)
+		}
+		p.Images = append(p.Images, m)
+	}
+	if len(p.Images) == 0 {
+		p.Wrong(n, "images is empty, so no node could be created; add - {name: debian, alias: debian}")
+	}
+}
+
+func (p *parser) sliverTypes(n *yaml.Node) {
+	p.SliverTypes = nil
+	for _, item := range p.Items(n, "sliver_types") {
+		t := sliverType{CPUs: 1, Memory: 512, Disk: 4 << 10}
+		p.Fields(item, "a sliver type", []string{"name", "cpus", "memory", "disk"}, func(key string, n *yaml.Node) {
+			switch key {
+			case "name":
+				t.Name = p.Text(n, key)
+			case "cpus":
+				t.CPUs = int(p.Whole(n, key))
+			case "memory":
+				t.Memory = p.Size(n, key)
+			case "disk":
+				t.Disk = p.Size(n, key)
+			}
+		})
+		if t.Name == "" {
+			p.Missing(item, "a sliver type", "name")
+		}
+		if t.CPUs < 1 || t.Memory < 16 || t.Disk < 16 {
+			p.Wrong(item, "the sliver type %s needs at least 1 cpu, 16M of memory and 16M of disk", t.Name)
+		}
+		p.SliverTypes = append(p.SliverTypes, t)
+	}
+	if len(p.SliverTypes) == 0 {
+		p.Wrong(n, "sliver_types is empty, so no node could be created; add - name: container")
+	}
+}
+
+func (p *parser) pairs(n *yaml.Node, label, first, second string) map[string]string {
+	all := map[string]string{}
+	for _, item := range p.Items(n, label) {
+		var a, b string
+		p.Fields(item, label, []string{first, second}, func(key string, n *yaml.Node) {
+			if key == first {
+				a = p.Text(n, key)
+			} else {
+				b = p.Text(n, key)
+			}
+		})
+		if a == "" || b == "" {
+			p.Wrong(item, "an entry of %s needs %s and %s", label, first, second)
+			continue
+		}
+		if label == "shared_vlans" && !isName(b) {
+			p.Wrong(item, "%q cannot be the name of a network", b)
+		}
+		all[a] = b
+	}
+	return all
+}
+
+// remoteHost returns the host of the remote, for servers that are not clustered.
+func (s *settings) remoteHost() string {
+	u, err := url.Parse(s.Remote)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}

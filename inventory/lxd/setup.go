@@ -1,0 +1,270 @@
+package lxd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"patchbay/am/durable"
+)
+
+// SetupOptions are what Setup makes.
+type SetupOptions struct {
+	// Dir is the folder of providers, and Name the name of the provider.
+	Dir, Name string
+	// Socket is the server's Unix socket; empty: the usual one.
+	Socket string
+	// Links is the number of bridges for links.
+	Links int
+	// Program is the path of patchbay-lxd in the script NAME.prov.
+	Program string
+	// Progress is called with each thing that was made.
+	Progress func(format string, args ...any)
+}
+
+// Sockets are the usual places of the server's Unix socket.
+var sockets = []string{"/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/incus/unix.socket"}
+
+// FindSocket returns the socket, or the first usual one that exists.
+func FindSocket(socket string) (string, error) {
+	if socket != "" {
+		return socket, nil
+	}
+	if dir := cmp.Or(os.Getenv("LXD_DIR"), os.Getenv("INCUS_DIR")); dir != "" {
+		return filepath.Join(dir, "unix.socket"), nil
+	}
+	for _, path := range sockets {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no LXD or Incus here: none of %s exists; run this on a member of the cluster, or name the socket with --socket", strings.Join(sockets, ", "))
+}
+
+// Setup prepares the cluster and the folder as root, and changes nothing that is there already: the
+// project, the bridges, the provider's certificate, NAME.yaml and NAME.prov. All members must be up.
+func Setup(ctx context.Context, o SetupOptions) error {
+	socket, err := FindSocket(o.Socket)
+	if err != nil {
+		return err
+	}
+	if !isName(o.Name) {
+		return fmt.Errorf("%q cannot be the name of a provider", o.Name)
+	}
+	path := filepath.Join(o.Dir, o.Name+".yaml")
+	s, err := readSettings(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if fresh {
+		s = defaultSettings()
+	} else if err != nil {
+		return err
+	}
+	c := newLocalClient(socket, "default")
+	info, err := c.server(ctx)
+	if err != nil {
+		return fmt.Errorf("the server does not answer at %s: %w", socket, err)
+	}
+	if err := setUpProject(ctx, c, s, o); err != nil {
+		return err
+	}
+	if err := setUpBridges(ctx, c, o); err != nil {
+		return err
+	}
+	if err := setUpTrust(ctx, c, s, o); err != nil {
+		return err
+	}
+	address, _ := info.Config["core.https_address"].(string)
+	if address == "" {
+		o.Progress("the server does not listen yet; run: lxc config set core.https_address [::]:8444")
+	}
+	if fresh {
+		remote := "https://" + cmp.Or(address, "127.0.0.1:8444")
+		remote = strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(remote)
+		text := strings.Replace(settingsText, "https://127.0.0.1:8444", remote, 1)
+		if err := durable.WriteFile(path, []byte(metadataText+"\n"+text), 0o644); err != nil {
+			return err
+		}
+		o.Progress("wrote %s", path)
+	}
+	script := filepath.Join(o.Dir, o.Name+".prov")
+	if _, err := os.Stat(script); errors.Is(err, fs.ErrNotExist) {
+		if err := durable.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nexec %s run --name %s \"$@\"\n", o.Program, o.Name), 0o755); err != nil {
+			return err
+		}
+		o.Progress("wrote %s", script)
+	}
+	return nil
+}
+
+func defaultSettings() settings {
+	p := &parser{}
+	p.read([]byte(settingsText))
+	return p.settings
+}
+
+func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) error {
+	config := map[string]string{
+		"features.images": "false", "features.profiles": "true", "features.storage.volumes": "true", "features.networks": "false",
+		"restricted": "true", "restricted.cluster.target": "allow", "restricted.devices.proxy": "allow",
+		"restricted.containers.nesting": "block", "restricted.containers.privilege": "unprivileged",
+	}
+	if s.IsolatedIDs {
+		config["restricted.containers.privilege"] = "isolated"
+	}
+	_, err := c.do(ctx, request{method: http.MethodPost, path: "projects", body: map[string]any{
+		"name": s.Project, "description": "nodes of Patchbay", "config": config,
+	}})
+	if err != nil && strings.Contains(err.Error(), "already exists") {
+		return nil
+	}
+	if err == nil {
+		o.Progress("made the project %s", s.Project)
+	}
+	return err
+}
+
+// setUpBridges makes missing bridges. With several members each bridge is a VXLAN over all of them.
+func setUpBridges(ctx context.Context, c *client, o SetupOptions) error {
+	members, clustered, err := c.members(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if !m.isOnline() {
+			return fmt.Errorf("the member %s is %s: %s; bridges can only be made while all members are up", m.Name, m.Status, m.Message)
+		}
+	}
+	have, err := c.bridges(ctx)
+	if err != nil {
+		return err
+	}
+	made := 0
+	for n := range o.Links {
+		name := fmt.Sprintf("%s%03d", bridgePrefix, n)
+		if slices.Contains(have, name) {
+			continue
+		}
+		config := map[string]string{"ipv4.address": "none", "ipv6.address": "none", "bridge.mtu": fmt.Sprint(linkMTU)}
+		if clustered {
+			config["tunnel.members.protocol"] = "vxlan"
+			config["tunnel.members.id"] = fmt.Sprint(firstVXLAN + n)
+			config["tunnel.members.group"] = fmt.Sprintf("239.193.%d.%d", n/250, n%250+1)
+			for _, m := range members {
+				_, err := c.do(ctx, request{method: http.MethodPost, path: "networks", query: url.Values{"target": {m.Name}}, body: map[string]any{"name": name, "type": "bridge"}})
+				if err != nil && !strings.Contains(err.Error(), "already") {
+					return fmt.Errorf("the bridge %s on %s: %w", name, m.Name, err)
+				}
+			}
+		}
+		_, err := c.do(ctx, request{method: http.MethodPost, path: "networks", body: map[string]any{"name": name, "type": "bridge", "description": "a link of Patchbay", "config": config}})
+		if err != nil {
+			return fmt.Errorf("the bridge %s: %w", name, err)
+		}
+		if made++; made%50 == 0 {
+			o.Progress("made %d bridges", made)
+		}
+	}
+	if made > 0 {
+		o.Progress("made %d bridges for links", made)
+	}
+	return nil
+}
+
+// firstVXLAN is the VXLAN id of the first bridge.
+const firstVXLAN = 7000
+
+// setUpTrust makes the provider's key, and makes the server trust its certificate for the project
+// only.
+func setUpTrust(ctx context.Context, c *client, s settings, o SetupOptions) error {
+	certificate, err := ownCertificate(filepath.Join(o.Dir, s.Certificate), filepath.Join(o.Dir, s.PrivateKey), o)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, request{method: http.MethodPost, path: "certificates", body: map[string]any{
+		"type": "client", "name": "patchbay-" + s.Project, "certificate": base64.StdEncoding.EncodeToString(certificate),
+		"restricted": true, "projects": []string{s.Project},
+	}})
+	if err == nil {
+		o.Progress("the server trusts %s for the project %s only", s.Certificate, s.Project)
+	} else if !strings.Contains(err.Error(), "already") {
+		return err
+	}
+	var info struct {
+		Environment struct {
+			Certificate string `json:"certificate"`
+		} `json:"environment"`
+	}
+	if _, err := c.get(ctx, "", nil, &info); err != nil {
+		return err
+	}
+	path := filepath.Join(o.Dir, s.ServerCertificate)
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, []byte(info.Environment.Certificate)) {
+		return nil
+	} else if err == nil {
+		return fmt.Errorf("the server has another certificate than %s; if that is right, remove the file and run this again", path)
+	}
+	if err := durable.WriteFile(path, []byte(info.Environment.Certificate), 0o644); err != nil {
+		return err
+	}
+	o.Progress("wrote %s, the only certificate that the server may have", path)
+	return nil
+}
+
+// ownCertificate returns the certificate in DER. It makes key and certificate if they are missing.
+func ownCertificate(certificatePath, keyPath string, o SetupOptions) ([]byte, error) {
+	if text, err := os.ReadFile(certificatePath); err == nil {
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return nil, fmt.Errorf("%s has no certificate; remove it, and run this again", certificatePath)
+		}
+		return block.Bytes, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "patchbay"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.WriteFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		return nil, err
+	}
+	if err := durable.WriteFile(certificatePath, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o644); err != nil {
+		return nil, err
+	}
+	o.Progress("made %s and %s", certificatePath, keyPath)
+	return certificate, nil
+}

@@ -1,0 +1,255 @@
+package lxd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"patchbay/inventory/provider"
+)
+
+const (
+	maxParallel  = 8                     // nodes that change at once
+	lookInterval = 50 * time.Millisecond // between two looks into the folder
+	idleTime     = 5 * time.Second       // after which a worker without work ends
+	tryTime      = 10 * time.Minute      // until a node that cannot become as requested has failed
+	maxPause     = 15 * time.Second      // between two attempts
+	stopTime     = 20                    // seconds that a node has to shut down
+	maxMessage   = 500                   // bytes
+)
+
+// worker carries out what the folder requests. One process of a provider is the worker.
+type worker struct {
+	*program
+	tasks sync.WaitGroup
+	slots chan struct{}
+
+	mu     sync.Mutex
+	active map[string]bool
+
+	// Choices for nodes that the cluster does not have yet; allocating guards them.
+	allocating sync.Mutex
+	bridges    map[string]string // by link
+	ports      map[string]int    // by node
+}
+
+// Work runs the worker of the provider called name until there is nothing to do, or another
+// worker runs.
+func Work(ctx context.Context, dir, name string) error {
+	p, err := open(dir, name)
+	if err != nil {
+		return err
+	}
+	release, err := p.folder.claim()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), active: map[string]bool{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w.resumeSteps(ctx)
+	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
+		busy, err := w.look(ctx)
+		if err != nil {
+			return err
+		}
+		if busy {
+			last = time.Now()
+		}
+		if time.Since(last) < idleTime {
+			continue
+		}
+		// No set can write a file between the last look and the end of this worker's claim.
+		unlock, err := p.folder.lock()
+		if err != nil {
+			return err
+		}
+		if busy, err = w.look(ctx); !busy || err != nil {
+			release()
+			unlock()
+			return err
+		}
+		unlock()
+	}
+	w.tasks.Wait()
+	return ctx.Err()
+}
+
+// look starts a task for each node that has none, and reports whether any task runs.
+func (w *worker) look(ctx context.Context) (busy bool, err error) {
+	ids, err := w.folder.ids()
+	if err != nil {
+		return false, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		if w.active[id] {
+			continue
+		}
+		wanted, err := w.folder.read(id)
+		if err != nil || wanted == nil || wanted.Failed != "" {
+			continue
+		}
+		w.start(ctx, id)
+	}
+	return len(w.active) > 0, nil
+}
+
+// start needs w.mu.
+func (w *worker) start(ctx context.Context, id string) {
+	w.active[id] = true
+	w.tasks.Go(func() {
+		w.slots <- struct{}{}
+		w.settle(ctx, id)
+		<-w.slots
+		w.runSteps(ctx, id)
+		w.mu.Lock()
+		delete(w.active, id)
+		w.mu.Unlock()
+	})
+}
+
+// resumeSteps continues the steps of nodes that an earlier worker left.
+func (w *worker) resumeSteps(ctx context.Context) {
+	all, err := w.client.instances(ctx)
+	if err != nil {
+		w.logf("the steps of nodes are not continued: %v", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range all {
+		if openStep(&all[i]) >= 0 {
+			w.start(ctx, all[i].node().Name)
+		}
+	}
+}
+
+func (w *worker) logf(format string, args ...any) {
+	fmt.Fprintf(w.log, time.Now().UTC().Format(time.RFC3339)+" "+format+"\n", args...)
+}
+
+// errAgain means that the node has come closer to what is requested, and something remains.
+var errAgain = errors.New("again")
+
+// settle brings the node to its file's state, and then removes the file.
+func (w *worker) settle(ctx context.Context, id string) {
+	for attempt := 0; ctx.Err() == nil; {
+		wanted, err := w.folder.read(id)
+		if wanted == nil || err != nil || wanted.Failed != "" {
+			return
+		}
+		err = w.approach(ctx, wanted)
+		switch {
+		case errors.Is(err, errAgain):
+			attempt = 0
+			continue
+		case err == nil:
+			if w.finish(id, wanted) {
+				return
+			}
+			continue
+		}
+		w.logf("%s: %v", id, err)
+		if isFinal(err) || time.Since(wanted.Since) > tryTime && wanted.Node.Ensure == provider.Present {
+			w.fail(id, wanted, err)
+			return
+		}
+		attempt++
+		pause(ctx, min(maxPause, time.Duration(attempt)*500*time.Millisecond))
+	}
+}
+
+// isFinal reports whether another attempt cannot succeed.
+func isFinal(err error) bool {
+	if _, ok := errors.AsType[refusal](err); ok {
+		return true
+	}
+	e, ok := errors.AsType[*apiError](err)
+	return ok && (e.Status == 403 || e.Status == 400 && !isBusy(e.Message))
+}
+
+// isBusy reports whether the server only lacks time: other operations hold the instance.
+func isBusy(message string) bool {
+	for _, part := range []string{"busy", "Busy", "already running", "already stopped", "Timeout", "timeout", "deadline", "database is locked", "context canceled", "connection refused", "not the leader", "leader", "EOF", "bad connection", "Failed to fetch", "failed to begin transaction", "Failed to begin transaction"} {
+		if strings.Contains(message, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// finish removes the file unless it has changed. It reports whether the node is settled.
+func (w *worker) finish(id string, done *pending) bool {
+	unlock, err := w.folder.lock()
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	now, err := w.folder.read(id)
+	if err != nil || now == nil {
+		return err == nil
+	}
+	if !now.Since.Equal(done.Since) {
+		return false
+	}
+	return w.folder.remove(id) == nil
+}
+
+// fail records why the node cannot become as requested.
+func (w *worker) fail(id string, wanted *pending, cause error) {
+	w.change(id, wanted, func(p *pending) { p.Failed = oneLine(cause.Error()) })
+}
+
+// progress tells experimenters what happens to the node.
+func (w *worker) progress(wanted *pending, text string) {
+	if wanted.Progress == text {
+		return
+	}
+	wanted.Progress = text
+	w.change(wanted.Node.Name, wanted, func(p *pending) { p.Progress = text })
+}
+
+// change edits the file of a node, unless it is no longer about the same request.
+func (w *worker) change(id string, wanted *pending, edit func(*pending)) {
+	unlock, err := w.folder.lock()
+	if err != nil {
+		return
+	}
+	defer unlock()
+	now, err := w.folder.read(id)
+	if err != nil || now == nil || !now.Since.Equal(wanted.Since) {
+		return
+	}
+	edit(now)
+	if err := w.folder.write(now); err != nil {
+		w.logf("%s: %v", id, err)
+	}
+}
+
+// oneLine returns a message for experimenters.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
+
+// executable returns this executable, which runs in the nodes, too.
+func executable() ([]byte, error) { return os.ReadFile("/proc/self/exe") }
