@@ -29,7 +29,6 @@ patchbay: statically-linked-binary [usr/bin/patchbay-local]
 patchbay: statically-linked-binary [usr/bin/patchbay-lxd]
 # It reads the database of a node's image, not the host's.
 patchbay: uses-dpkg-database-directly [usr/bin/patchbay-local]
-patchbay: uses-dpkg-database-directly [usr/bin/patchbay-lxd]
 `
 
 // libraries are Debian's packages of the shared libraries that the programs may need.

@@ -136,7 +136,9 @@ func (c *client) bridges(ctx context.Context) (all []string, err error) {
 	}
 	for _, path := range paths {
 		path, _, _ = strings.Cut(path, "?")
-		if name := path[strings.LastIndexByte(path, '/')+1:]; strings.HasPrefix(name, bridgePrefix) {
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		number, ok := strings.CutPrefix(name, bridgePrefix)
+		if ok && number != "" && strings.Trim(number, "0123456789") == "" { // not the bridge's own devices
 			all = append(all, name)
 		}
 	}

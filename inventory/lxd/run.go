@@ -255,6 +255,9 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 			}
 		}
 		r["power"] = provider.On
+		if k := openStep(i); k >= 0 && mustWait(n.Setup[k], k, journal(i)) {
+			state, message = provider.StateChanging, fmt.Sprintf("setting up: step %d of %d", k+1, len(n.Setup))
+		}
 	}
 	if r["state"] = state; message != "" {
 		r["message"] = message
@@ -303,6 +306,19 @@ func services(items []string, i *instance) []string {
 		all[k] = string(b)
 	}
 	return all
+}
+
+// stepTime is how long a command may keep its node from being ready.
+const stepTime = 30 * time.Second
+
+// mustWait reports whether a node is not ready because of its first open step, k.
+func mustWait(item string, k int, reports []setup.Report) bool {
+	var step setup.Step
+	_ = json.Unmarshal([]byte(item), &step) // checked when it was requested
+	if step.Kind == setup.Install || k >= len(reports) || reports[k].State == setup.Waiting {
+		return true
+	}
+	return time.Since(reports[k].BeganAt) < stepTime
 }
 
 // openStep returns the index of the first step that has not ended, or -1.

@@ -29,12 +29,12 @@ func (w *worker) runSteps(ctx context.Context, id string) {
 			}
 			err = w.runStep(ctx, i, k)
 		}
-		if waiting, _ := w.folder.read(id); waiting != nil {
-			return // a new request comes first; the steps continue after it
-		}
 		if err == nil {
 			lost = 0
 			continue
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		w.logf("%s: step %d: %v", id, k+1, err)
 		if lost++; lost >= maxLost && k >= 0 {

@@ -33,6 +33,7 @@ type worker struct {
 
 	mu     sync.Mutex
 	active map[string]bool
+	steps  map[string]context.CancelFunc // ends the watching of a node's steps
 
 	// Choices for nodes that the cluster does not have yet; allocating guards them.
 	allocating sync.Mutex
@@ -55,7 +56,7 @@ func Work(ctx context.Context, dir, name string) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), active: map[string]bool{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), active: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
@@ -93,6 +94,9 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
+		if end := w.steps[id]; end != nil {
+			end() // a step may run for ever, and the request comes first
+		}
 		if w.active[id] {
 			continue
 		}
@@ -112,8 +116,14 @@ func (w *worker) start(ctx context.Context, id string) {
 		w.slots <- struct{}{}
 		w.settle(ctx, id)
 		<-w.slots
-		w.runSteps(ctx, id)
+		steps, cancel := context.WithCancel(ctx)
+		defer cancel()
 		w.mu.Lock()
+		w.steps[id] = cancel
+		w.mu.Unlock()
+		w.runSteps(steps, id)
+		w.mu.Lock()
+		delete(w.steps, id)
 		delete(w.active, id)
 		w.mu.Unlock()
 	})
