@@ -161,7 +161,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 // still works on it, complete waits; otherwise it removes the half-made instance.
 func (w *worker) complete(ctx context.Context, i *instance) error {
 	var running map[string][]operation
-	if _, err := w.client.get(ctx, "operations", url.Values{"recursion": {"1"}}, &running); err != nil {
+	if err := w.client.get(ctx, "operations", url.Values{"recursion": {"1"}}, &running); err != nil {
 		return err
 	}
 	for _, list := range running {

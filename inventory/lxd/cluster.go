@@ -19,8 +19,6 @@ type instance struct {
 	Profiles    []string                     `json:"profiles"`
 	Config      map[string]string            `json:"config"`
 	Devices     map[string]map[string]string `json:"devices"`
-
-	etag string
 }
 
 // Statuses of an instance.
@@ -46,18 +44,17 @@ func (i *instance) facts() (f facts) {
 
 // instances returns all instances of the project.
 func (c *client) instances(ctx context.Context) (all []instance, err error) {
-	_, err = c.get(ctx, "instances", url.Values{"recursion": {"1"}}, &all)
+	err = c.get(ctx, "instances", url.Values{"recursion": {"1"}}, &all)
 	return all, err
 }
 
 // instance returns nil if there is none.
 func (c *client) instance(ctx context.Context, name string) (*instance, error) {
 	var i instance
-	etag, err := c.get(ctx, "instances/"+name, nil, &i)
+	err := c.get(ctx, "instances/"+name, nil, &i)
 	if isStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
-	i.etag = etag
 	return &i, err
 }
 
@@ -107,7 +104,7 @@ type server struct {
 }
 
 func (c *client) server(ctx context.Context) (s server, err error) {
-	_, err = c.get(ctx, "", nil, &s)
+	err = c.get(ctx, "", nil, &s)
 	return s, err
 }
 
@@ -120,7 +117,7 @@ func (c *client) members(ctx context.Context) (all []member, clustered bool, err
 	if !s.Environment.Clustered {
 		return []member{{Name: s.Environment.Name, URL: c.base, Status: "Online"}}, false, nil
 	}
-	_, err = c.get(ctx, "cluster/members", url.Values{"recursion": {"1"}}, &all)
+	err = c.get(ctx, "cluster/members", url.Values{"recursion": {"1"}}, &all)
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	return all, true, err
 }
@@ -131,7 +128,7 @@ const bridgePrefix = "pbl"
 // bridges returns the names of the networks for links, in their order.
 func (c *client) bridges(ctx context.Context) (all []string, err error) {
 	var paths []string
-	if _, err = c.get(ctx, "networks", nil, &paths); err != nil {
+	if err = c.get(ctx, "networks", nil, &paths); err != nil {
 		return nil, err
 	}
 	for _, path := range paths {

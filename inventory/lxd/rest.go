@@ -96,8 +96,7 @@ var errLostOperation = errors.New("the server has forgotten the operation")
 type request struct {
 	method, path string // the path below /1.0/, such as instances/NAME
 	query        url.Values
-	body         any    // JSON, or raw bytes for []byte
-	etag         string // the call fails with 412 if the resource has changed
+	body         any // JSON, or raw bytes for []byte
 	header       http.Header
 }
 
@@ -108,8 +107,6 @@ type answer struct {
 	Error     string          `json:"error"`
 	Operation string          `json:"operation"`
 	Metadata  json.RawMessage `json:"metadata"`
-
-	etag string
 }
 
 // do sends a request once. If the server accepts it as an operation, do waits for the end of
@@ -122,9 +119,8 @@ func (c *client) do(ctx context.Context, r request) (answer, error) {
 	return c.wait(ctx, a)
 }
 
-// get decodes what is at the path into v, and returns its ETag. It tries again if the
-// connection fails.
-func (c *client) get(ctx context.Context, path string, query url.Values, v any) (etag string, err error) {
+// get decodes what is at the path into v. It tries again if the connection fails.
+func (c *client) get(ctx context.Context, path string, query url.Values, v any) (err error) {
 	for n := range 3 {
 		if n > 0 {
 			pause(ctx, time.Duration(n)*200*time.Millisecond)
@@ -137,9 +133,9 @@ func (c *client) get(ctx context.Context, path string, query url.Values, v any) 
 		if err == nil {
 			err = json.Unmarshal(a.Metadata, v)
 		}
-		return a.etag, err
+		return err
 	}
-	return "", err
+	return err
 }
 
 func (c *client) send(ctx context.Context, r request) (a answer, err error) {
@@ -158,7 +154,6 @@ func (c *client) send(ctx context.Context, r request) (a answer, err error) {
 	if a.Type == "error" || resp.StatusCode >= 400 {
 		return a, &apiError{resp.StatusCode, fmt.Sprintf("the server refuses %s %s: %s", r.method, r.path, a.Error)}
 	}
-	a.etag = resp.Header.Get("ETag")
 	return a, nil
 }
 
@@ -186,9 +181,6 @@ func (c *client) round(ctx context.Context, r request) (*http.Response, error) {
 	}
 	for key, values := range r.header {
 		h.Header[key] = values
-	}
-	if r.etag != "" {
-		h.Header.Set("If-Match", r.etag)
 	}
 	return c.http.Do(h)
 }

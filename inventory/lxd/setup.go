@@ -212,7 +212,7 @@ func setUpTrust(ctx context.Context, c *client, s settings, o SetupOptions) erro
 			Certificate string `json:"certificate"`
 		} `json:"environment"`
 	}
-	if _, err := c.get(ctx, "", nil, &info); err != nil {
+	if err := c.get(ctx, "", nil, &info); err != nil {
 		return err
 	}
 	path := filepath.Join(o.Dir, s.ServerCertificate)

@@ -43,7 +43,9 @@ type worker struct {
 
 // Work runs the worker of the provider called name until there is nothing to do, or another
 // worker runs.
-func Work(ctx context.Context, dir, name string) error {
+func Work(ctx context.Context, dir, name string) error { return work(ctx, dir, name, idleTime) }
+
+func work(ctx context.Context, dir, name string, idle time.Duration) error {
 	p, err := open(dir, name)
 	if err != nil {
 		return err
@@ -66,7 +68,7 @@ func Work(ctx context.Context, dir, name string) error {
 		if busy {
 			last = time.Now()
 		}
-		if time.Since(last) < idleTime {
+		if time.Since(last) < idle {
 			continue
 		}
 		// No set can write a file between the last look and the end of this worker's claim.

@@ -1,0 +1,176 @@
+package lxd
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"patchbay/am/durable"
+)
+
+// fake is a server with a few calls of the REST API, and with faults.
+type fake struct {
+	*httptest.Server
+
+	mu         sync.Mutex
+	instances  map[string]*instance
+	operations map[string]error
+	status     string // of the member m1
+	calls      map[string]int
+	// fault may answer a call in the server's place. The call has happened unless drop is true.
+	fault func(method, path string, count int) *fault
+}
+
+type fault struct {
+	status int    // answered without doing anything
+	later  string // the operation is accepted, does nothing, and fails with this text
+	lost   bool   // the call is carried out, and the connection closes without an answer
+}
+
+// newFake returns a server and a folder with a provider called lxd that uses it.
+func newFake(t *testing.T) (*fake, string) {
+	t.Helper()
+	f := &fake{instances: map[string]*instance{}, operations: map[string]error{}, status: "Online", calls: map[string]int{}}
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
+	f.EnableHTTP2 = false
+	f.StartTLS()
+	t.Cleanup(f.Close)
+	dir := t.TempDir()
+	if _, err := ownCertificate(filepath.Join(dir, "lxd.crt"), filepath.Join(dir, "lxd.key"), SetupOptions{Progress: t.Logf}); err != nil {
+		t.Fatal(err)
+	}
+	server := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
+	for name, text := range map[string]string{"lxd.server.crt": string(server), "lxd.yaml": "remote: " + f.URL + "\n"} {
+		if err := durable.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, dir
+}
+
+func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, "/1.0")
+	f.calls[r.Method+path]++
+	var bad *fault
+	if f.fault != nil {
+		bad = f.fault(r.Method, path, f.calls[r.Method+path])
+	}
+	if bad != nil && bad.status != 0 {
+		f.answer(w, bad.status, map[string]any{"type": "error", "error": "a fault", "error_code": bad.status})
+		return
+	}
+	if bad != nil && bad.later != "" {
+		f.accept(w, fmt.Errorf("%s", bad.later), nil)
+		return
+	}
+	if bad != nil && bad.lost {
+		f.call(httptest.NewRecorder(), r, path)
+		panic(http.ErrAbortHandler)
+	}
+	f.call(w, r, path)
+}
+
+func (f *fake) answer(w http.ResponseWriter, status int, v any) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (f *fake) sync(w http.ResponseWriter, v any) {
+	f.answer(w, 200, map[string]any{"type": "sync", "metadata": v})
+}
+
+func (f *fake) accept(w http.ResponseWriter, err error, metadata any) {
+	id := rand.Text()
+	f.operations[id] = err
+	f.answer(w, 202, map[string]any{"type": "async", "operation": "/1.0/operations/" + id, "metadata": metadata})
+}
+
+func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 64<<20))
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	missing := map[string]any{"type": "error", "error": "not found", "error_code": 404}
+	switch {
+	case path == "" || path == "/":
+		f.sync(w, map[string]any{"environment": map[string]any{"server_clustered": true, "server_name": "m1"}})
+	case path == "/cluster/members":
+		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
+	case path == "/networks":
+		f.sync(w, []string{"/1.0/networks/pbl000", "/1.0/networks/pbl000-members", "/1.0/networks/lxdbr0"})
+	case path == "/operations":
+		f.sync(w, map[string]any{})
+	case parts[0] == "operations":
+		err, ok := f.operations[parts[1]]
+		switch {
+		case !ok:
+			f.answer(w, 404, missing)
+		case err != nil:
+			f.sync(w, operation{ID: parts[1], StatusCode: 400, Err: err.Error()})
+		default:
+			f.sync(w, map[string]any{"id": parts[1], "status_code": 200, "metadata": map[string]any{"return": 0, "output": map[string]string{"1": "/1.0/log1", "2": "/1.0/log2"}}})
+		}
+	case path == "/log1":
+		_, _ = io.WriteString(w, `{"Addresses": ["192.0.2.77"]}`)
+	case path == "/log2":
+	case path == "/instances" && r.Method == http.MethodPost:
+		var i instance
+		_ = json.Unmarshal(body, &i)
+		if f.instances[i.Name] != nil {
+			f.answer(w, 409, map[string]any{"type": "error", "error": "already exists", "error_code": 409})
+			return
+		}
+		i.Status, i.Location = statusStopped, r.URL.Query().Get("target")
+		f.instances[i.Name] = &i
+		f.accept(w, nil, nil)
+	case path == "/instances":
+		all := []*instance{}
+		for _, i := range f.instances {
+			all = append(all, i)
+		}
+		f.sync(w, all)
+	case parts[0] == "instances" && f.instances[parts[1]] == nil:
+		f.answer(w, 404, missing)
+	case parts[0] == "instances" && len(parts) == 2:
+		i := f.instances[parts[1]]
+		switch r.Method {
+		case http.MethodGet:
+			f.sync(w, i)
+		case http.MethodPatch:
+			var change instance
+			_ = json.Unmarshal(body, &change)
+			for key, value := range change.Config {
+				i.Config[key] = value
+			}
+			f.sync(w, nil)
+		case http.MethodDelete:
+			delete(f.instances, parts[1])
+			f.accept(w, nil, nil)
+		}
+	case parts[2] == "files":
+		f.sync(w, nil)
+	case parts[2] == "exec":
+		f.accept(w, nil, nil)
+	case parts[2] == "state":
+		var change struct{ Action string }
+		_ = json.Unmarshal(body, &change)
+		f.instances[parts[1]].Status = map[string]string{"start": statusRunning, "stop": statusStopped}[change.Action]
+		f.accept(w, nil, nil)
+	default:
+		f.answer(w, 404, missing)
+	}
+}
+
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.instances)
+}

@@ -1,0 +1,330 @@
+package lxd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"patchbay/inventory/provider"
+)
+
+const testID = "11111111-1111-4111-8111-111111111111"
+
+// call runs one call of the provider, with a worker in this process after a set.
+func call(t *testing.T, dir, action string, input any) object {
+	t.Helper()
+	in, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Run(dir, "lxd", "ral_action="+action, bytes.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	var o object
+	if err := json.Unmarshal(out.Bytes(), &o); err != nil {
+		t.Fatalf("%v in %s", err, out.Bytes())
+	}
+	return o
+}
+
+// claim keeps sets and gets from starting a worker, which would be this test's own program.
+func claim(t *testing.T, dir string) (release func()) {
+	t.Helper()
+	release, err := folder{dir, "lxd"}.claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return release
+}
+
+func set(t *testing.T, dir string, noop bool, should object) (kind, message string) {
+	t.Helper()
+	defer claim(t, dir)()
+	o := call(t, dir, "set", object{"updates": []object{{"name": testID, "should": should}}, "ral": object{"noop": noop}})
+	text, _ := json.Marshal(o)
+	var answer struct {
+		Error   *struct{ Kind, Message string }
+		Changes []struct {
+			Error *struct{ Kind, Message string }
+		}
+	}
+	_ = json.Unmarshal(text, &answer)
+	if answer.Error != nil {
+		return answer.Error.Kind, answer.Error.Message
+	}
+	for _, c := range answer.Changes {
+		if c.Error != nil {
+			return c.Error.Kind, c.Error.Message
+		}
+	}
+	return "", ""
+}
+
+func get(t *testing.T, dir string) map[string]any {
+	t.Helper()
+	defer claim(t, dir)()
+	o := call(t, dir, "get", object{"names": []string{testID}})
+	list, _ := o["resources"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("get: %v", o)
+	}
+	return list[0].(map[string]any)
+}
+
+// finish runs the worker until nothing is left.
+func finish(t *testing.T, dir string) {
+	t.Helper()
+	if err := work(t.Context(), dir, "lxd", 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var present = object{"ensure": "present", "component": "m1", "power": "on", "hostname": "n1", "users": []string{`{"login":"alice","keys":["ssh-ed25519 AAAA"]}`}}
+
+// TestFaults makes and removes a node on a server with each fault, and looks at the end.
+func TestFaults(t *testing.T) {
+	once := func(method, prefix string, f fault) func(string, string, int) *fault {
+		done := false
+		return func(m, path string, _ int) *fault {
+			if done || m != method || !strings.HasPrefix(path, prefix) {
+				return nil
+			}
+			done = true
+			return &f
+		}
+	}
+	for _, tt := range []struct {
+		rule  string
+		fault func(method, path string, count int) *fault
+	}{
+		{"no fault", nil},
+		{"the answer to the creation is lost", once("POST", "/instances", fault{lost: true})},
+		{"409 at the creation", once("POST", "/instances", fault{status: 409})},
+		{"503 at the creation", once("POST", "/instances", fault{status: 503})},
+		{"the creation is accepted and fails later", once("POST", "/instances", fault{later: "database is locked"})},
+		{"the start is accepted and fails later", once("PUT", "/instances/pb-"+testID+"/state", fault{later: "Timeout"})},
+		{"the answer to the start is lost", once("PUT", "/instances/pb-"+testID+"/state", fault{lost: true})},
+		{"a file cannot be pushed", once("POST", "/instances/pb-"+testID+"/files", fault{status: 500})},
+		{"a command is accepted and fails later", once("POST", "/instances/pb-"+testID+"/exec", fault{later: "context canceled"})},
+		{"412 at a change", once("PATCH", "/instances/pb-"+testID, fault{status: 412})},
+		{"the answer to the removal is lost", once("DELETE", "/instances/pb-"+testID, fault{lost: true})},
+		{"the removal is accepted and fails later", once("DELETE", "/instances/pb-"+testID, fault{later: "Timeout"})},
+		{"lists fail", once("GET", "/instances", fault{lost: true})},
+		{"the server forgets the operation", once("GET", "/operations/", fault{status: 404})},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			t.Parallel()
+			f, dir := newFake(t)
+			f.fault = tt.fault
+			if kind, message := set(t, dir, false, present); kind != "" {
+				t.Fatalf("set: %s %s", kind, message)
+			}
+			if r := get(t, dir); r["state"] != "changing" || r["ensure"] != "present" {
+				t.Errorf("after set: %v", r)
+			}
+			finish(t, dir)
+			r := get(t, dir)
+			if r["state"] != "ready" || r["power"] != "on" || len(r["login"].([]any)) != 1 || f.count() != 1 {
+				t.Errorf("made: %v, %d instances", r, f.count())
+			}
+			if kind, message := set(t, dir, false, object{"ensure": "absent"}); kind != "" {
+				t.Fatalf("set: %s %s", kind, message)
+			}
+			finish(t, dir)
+			if r := get(t, dir); r["ensure"] != "absent" || f.count() != 0 {
+				t.Errorf("removed: %v, %d instances", r, f.count())
+			}
+			if left, err := (folder{dir, "lxd"}).ids(); err != nil || len(left) > 0 {
+				t.Errorf("files are left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestLastingErrors checks that an error that another attempt cannot mend fails the node, that the
+// failed node can be removed, and that another instance of the project stays.
+func TestLastingErrors(t *testing.T) {
+	f, dir := newFake(t)
+	f.instances["other"] = &instance{Name: "other", Status: statusRunning, Config: map[string]string{}}
+	f.fault = func(method, path string, _ int) *fault {
+		if method == http.MethodPost && path == "/instances" {
+			return &fault{later: "there is no image\x1b[2J"}
+		}
+		return nil
+	}
+	set(t, dir, false, present)
+	finish(t, dir)
+	r := get(t, dir)
+	if message := fmt.Sprint(r["message"]); r["state"] != "failed" || !strings.Contains(message, "there is no image") || strings.Contains(message, "\x1b") {
+		t.Errorf("%v", r)
+	}
+	set(t, dir, false, object{"ensure": "absent"})
+	finish(t, dir)
+	if r := get(t, dir); r["ensure"] != "absent" || f.count() != 1 {
+		t.Errorf("%v, %d instances", r, f.count())
+	}
+}
+
+// TestHalfMadeInstances: an instance that no worker has seen to its end is made anew.
+func TestHalfMadeInstances(t *testing.T) {
+	f, dir := newFake(t)
+	node, _ := json.Marshal(object{"name": testID, "ensure": "present", "component": "m1"})
+	f.instances[instanceName(testID)] = &instance{Name: instanceName(testID), Status: statusStopped, Description: "half", Config: map[string]string{keyNode: string(node)}}
+	set(t, dir, false, present)
+	finish(t, dir)
+	if i := f.instances[instanceName(testID)]; i == nil || i.Description == "half" || i.Config[keyMade] == "" {
+		t.Errorf("%+v", i)
+	}
+}
+
+func TestReloadKeepsHostKeysAndAddresses(t *testing.T) {
+	f, dir := newFake(t)
+	set(t, dir, false, present)
+	finish(t, dir)
+	before, made := get(t, dir), f.instances[instanceName(testID)]
+	set(t, dir, false, object{"reload_serial": "1"})
+	finish(t, dir)
+	after, again := get(t, dir), f.instances[instanceName(testID)]
+	if made == again || after["reload_serial"] != "1" || fmt.Sprint(before["host_keys"]) != fmt.Sprint(after["host_keys"]) ||
+		made.Devices["eth0"]["hwaddr"] != again.Devices["eth0"]["hwaddr"] || after["state"] != "ready" {
+		t.Errorf("before %v\nafter %v", before, after)
+	}
+}
+
+// TestRefusals are answers of the dry run, and of the set that follows.
+func TestRefusals(t *testing.T) {
+	link := func(id, more string) string {
+		return fmt.Sprintf(`{"client_id":%q,"link":"lan","slice":"urn:publicid:IDN+example.org+slice+s"%s}`, id, more)
+	}
+	with := func(key string, value any) object {
+		o := object{}
+		for k, v := range present {
+			o[k] = v
+		}
+		o[key] = value
+		return o
+	}
+	for _, tt := range []struct {
+		rule   string
+		should object
+		kind   provider.Kind
+		says   string
+	}{
+		{"accepted", present, "", ""},
+		{"a link", with("interfaces", []string{link("n1:0", `,"properties":[{"capacity":1000}]`)}), "", ""},
+		{"latency", with("interfaces", []string{link("n1:0", `,"properties":[{"latency":5}]`)}), provider.Unsupported, "link lan asks for latency"},
+		{"loss", with("interfaces", []string{link("n1:0", `,"properties":[{"packet_loss":5}]`)}), provider.Unsupported, "link lan asks for packet_loss"},
+		{"too many links", with("interfaces", []string{link("n1:0", ""), strings.Replace(link("n1:1", ""), "lan", "lan2", 1)}), provider.Full, "all are in use"},
+		{"an unknown shared VLAN", with("interfaces", []string{link("n1:0", `,"shared_vlan":"office"`)}), provider.Unsupported, "shared VLAN"},
+		{"an unknown member", with("component", "m7"), provider.Unknown, "m7 is not a member"},
+		{"a member like a path", with("component", "../m1"), provider.Unknown, "not a member"},
+		{"an unknown image", with("image", "x"), provider.Unknown, "image"},
+		{"an unknown type", with("sliver_type", "x"), provider.Unknown, "sliver type"},
+		{"a host name with a line", with("hostname", "a\nb"), provider.Failed, "not a host name"},
+		{"an account like a path", with("users", []string{`{"login":"../root","keys":[]}`}), provider.Failed, "not a login"},
+		{"a key of two lines", with("users", []string{`{"login":"alice","keys":["a\nb"]}`}), provider.Failed, "single line"},
+		{"a step of a stage", with("setup", []string{`{"kind":"execute","command":"x","shell":"sh","stage":2}`}), provider.Unsupported, "without stages"},
+		{"a public address", with("interfaces", []string{`{"role":"control","public_address":"192.0.2.9"}`}), provider.Unsupported, "public addresses"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			f, dir := newFake(t)
+			for _, noop := range []bool{true, false} {
+				kind, message := set(t, dir, noop, tt.should)
+				if kind != string(tt.kind) || !strings.Contains(message, tt.says) {
+					t.Errorf("noop %t: %s %q", noop, kind, message)
+				}
+			}
+			if tt.kind != "" {
+				if ids, _ := (folder{dir, "lxd"}).ids(); len(ids) > 0 || f.count() > 0 {
+					t.Errorf("something was made: %v", ids)
+				}
+			}
+		})
+	}
+	t.Run("a member that is offline", func(t *testing.T) {
+		f, dir := newFake(t)
+		f.status = "Offline"
+		if kind, message := set(t, dir, true, present); kind != string(provider.Full) || !strings.Contains(message, "no heartbeat") {
+			t.Errorf("%s %q", kind, message)
+		}
+	})
+	t.Run("another size", func(t *testing.T) {
+		_, dir := newFake(t)
+		set(t, dir, false, present)
+		finish(t, dir)
+		if kind, _ := set(t, dir, false, object{"image": "x"}); kind != string(provider.Unknown) {
+			t.Error(kind)
+		}
+		if kind, message := set(t, dir, false, object{"component": "m2"}); kind == "" {
+			t.Error(message)
+		}
+	})
+}
+
+// TestOtherServer: the provider speaks with no server but the one whose certificate it has.
+func TestOtherServer(t *testing.T) {
+	_, dir := newFake(t)
+	if err := os.WriteFile(filepath.Join(dir, "lxd.server.crt"), must(os.ReadFile(filepath.Join(dir, "lxd.crt"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer claim(t, dir)()
+	if o := call(t, dir, "get", object{"names": []string{testID}}); o["error"] == nil {
+		t.Errorf("%v", o)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestSettingsHaveLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lxd.yaml")
+	text := "remote: http://x\nprojct: a\nports: 5-4\nimages: []\nkey: ../key\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := readSettings(path)
+	for line, says := range []string{"https://", "projct", "range", "no node could be created", "name of a file"} {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("lxd.yaml:%d", line+1)) || !strings.Contains(err.Error(), says) {
+			t.Errorf("line %d: %v", line+1, err)
+		}
+	}
+}
+
+func FuzzSet(f *testing.F) {
+	f.Add(`{"ensure":"present","component":"m1","interfaces":["{\"client_id\":\"a\",\"link\":\"l\",\"properties\":[{\"capacity\":5}]}"],"users":["{}"],"setup":["{}"]}`)
+	f.Add(`{"ensure":"absent"}`)
+	s := defaultSettings()
+	f.Fuzz(func(t *testing.T, should string) {
+		n, err := merge(update{Name: testID, Should: json.RawMessage(should)}, nil)
+		if err != nil || n.Ensure != provider.Present {
+			return
+		}
+		if s.check(n, map[string]*node{n.Name: n}) != nil {
+			return
+		}
+		mine, err := n.interfaces()
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, i := range mine {
+			names = append(names, i.name)
+		}
+		if slices.Sort(names); len(slices.Compact(names)) != len(mine) {
+			t.Error("two interfaces have one name")
+		}
+		n.reportedInterfaces()
+		services(n.Setup, nil)
+	})
+}
