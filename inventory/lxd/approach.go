@@ -254,7 +254,10 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	if f.Bridges, err = w.chooseBridges(ctx, mine, existing); err != nil {
 		return nil, f, err
 	}
-	nodes := nodesOf(existing)
+	nodes, err := w.nodes(existing)
+	if err != nil {
+		return nil, f, err
+	}
 	limits, err := ingress(n, nodes)
 	if err != nil {
 		return nil, f, err
@@ -288,6 +291,26 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 		devices["ssh"] = map[string]string{"type": "proxy", "listen": "tcp:" + net.JoinHostPort(address, port), "connect": "tcp:127.0.0.1:22"}
 	}
 	return devices, f, nil
+}
+
+// nodes returns all nodes: those of the instances, as they shall be, and those that have no instance
+// yet.
+func (p *program) nodes(existing []instance) (map[string]*node, error) {
+	nodes := nodesOf(existing)
+	waiting, err := p.folder.ids()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range waiting {
+		w, err := p.folder.read(id)
+		if err != nil {
+			return nil, err
+		}
+		if w != nil && w.Node.Ensure == provider.Present {
+			nodes[id] = &w.Node
+		}
+	}
+	return nodes, nil
 }
 
 func kilobits(n int64) string { return strconv.FormatInt(n, 10) + "kbit" }
@@ -379,8 +402,10 @@ func (w *worker) limitLinks(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	nodes := nodesOf(existing)
-	nodes[n.Name] = n
+	nodes, err := w.nodes(existing)
+	if err != nil {
+		return err
+	}
 	for k := range existing {
 		i := &existing[k]
 		other := i.node()
@@ -456,7 +481,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	}
 	if i.Status != statusRunning {
 		if err := w.switchTo(ctx, i.Name, "start"); !errors.Is(err, errAgain) {
-			return err
+			return fmt.Errorf("the node cannot be started: %w", err)
 		}
 	}
 	output, err := w.client.exec(ctx, i.Name, inside.Program, inside.Verb, "configure")

@@ -33,19 +33,13 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 		return nil, err
 	}
 	defer release()
-	nodes := nodesOf(existing)
-	waiting, err := p.folder.ids()
+	nodes, err := p.nodes(existing)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range waiting {
-		w, err := p.folder.read(id)
-		if err != nil {
-			return nil, err
-		}
-		if w.Node.Ensure == provider.Present {
-			nodes[id] = &w.Node
-		}
+	waiting, err := p.folder.ids()
+	if err != nil {
+		return nil, err
 	}
 	before := maps.Clone(nodes)
 	changes := []object{}
