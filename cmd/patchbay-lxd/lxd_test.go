@@ -27,6 +27,13 @@ func TestLife(t *testing.T) {
 	}
 }
 
+func longOnly(t *testing.T) {
+	t.Helper()
+	if !require.Long() {
+		t.Skip("it takes a minute; PATCHBAY_LONG=1 runs it")
+	}
+}
+
 // measure sends for a second from one node to the other, and prints Mbit/s.
 const measure = `python3 -c '
 import socket, time
@@ -46,6 +53,7 @@ c.send(b"x")
 // TestClusterLinks makes a LAN over three members with logins, measures its capacity, and shows that
 // another slice with the same addresses is apart.
 func TestClusterLinks(t *testing.T) {
+	longOnly(t)
 	b := newBed(t, 3)
 	var updates []map[string]any
 	for n := range 3 {
@@ -81,6 +89,7 @@ func TestClusterLinks(t *testing.T) {
 
 // TestKills kills the worker and the calls of the provider while nodes are made and removed.
 func TestKills(t *testing.T) {
+	longOnly(t)
 	b := newBed(t, 1)
 	kills := 10
 	if n, err := strconv.Atoi(os.Getenv("PATCHBAY_LXD_KILLS")); err == nil {
@@ -118,9 +127,7 @@ func TestKills(t *testing.T) {
 // TestMemberLost kills the daemon of a member. Its nodes fail with the reason and come back; nodes
 // of other members are made meanwhile.
 func TestMemberLost(t *testing.T) {
-	if !require.Long() {
-		t.Skip("a member counts as lost after half a minute; PATCHBAY_LONG=1 waits for it")
-	}
+	longOnly(t)
 	b := newBed(t, 3)
 	b.set(b.node(id(1), "m1"), b.node(id(3), "m3"))
 	b.await(id(1), id(3))
