@@ -7,7 +7,7 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// target returns the group of argument U and a function that writes it. Only slices and projects
+// group returns the group of argument U and a function that writes it. Only slices and projects
 // have members.
 func (c *call) group(t *tx, action string) (g *group, write func() error, err error) {
 	switch c.object {

@@ -26,7 +26,7 @@ const InvitationLife = 7 * 24 * time.Hour
 
 const secretBytes = 16
 
-// code is what an operator gives to a new member: the SHA-256 of the root's certificate, and a
+// code is an invitation code: the SHA-256 of the root's certificate, and a
 // secret.
 type code struct {
 	root   [sha256.Size]byte
@@ -57,7 +57,7 @@ func CheckCode(s string) error {
 	return err
 }
 
-// key is the name of the invitation in the database, from which nobody can make the code.
+// key returns the invitation's key in the database. It does not reveal the code.
 func (c code) key() string {
 	sum := sha256.Sum256(c.secret[:])
 	return hex.EncodeToString(sum[:])
@@ -218,7 +218,7 @@ func serverCertificates(c *call) (xmlrpc.Value, error) {
 	}, nil
 }
 
-// VerifiedServer is what a client learns about a server before it uses an invitation.
+// VerifiedServer holds the certificates of a server that VerifyServer has accepted.
 type VerifiedServer struct {
 	// Authority is the certificate of the root, and Certificates those of the listener, in PEM.
 	Authority, Certificates []byte

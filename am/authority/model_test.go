@@ -14,7 +14,7 @@ import (
 	"patchbay/credentials"
 )
 
-// modelSlice is what a slice must be.
+// modelSlice is the expected state of a slice.
 type modelSlice struct {
 	expires time.Time
 	roles   map[string]Role

@@ -43,7 +43,7 @@ func (a *Authority) member(t *tx, name string) (Member, error) {
 	return m, err
 }
 
-// Listed is what operators see of a member.
+// Listed describes a member for operators.
 type Listed struct {
 	Member
 	Keys, Slices int
@@ -81,7 +81,7 @@ func (a *Authority) Members(removed bool, now time.Time) (list []Listed, err err
 	return list, err
 }
 
-// Group is what operators see of a slice or a project.
+// Group describes a slice or a project for operators.
 type Group struct {
 	URN         urn.URN
 	Description string

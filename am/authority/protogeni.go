@@ -45,7 +45,7 @@ func protogeniCode(err error) am.Code {
 	}[e.Code]
 }
 
-// name returns the URN of the call's object, which clients give as urn or hrn.
+// pgName returns the URN of the call's object, which clients give as urn or hrn.
 func (c *call) pgName(kind string) (urn.URN, error) {
 	if text := c.option("urn"); text != "" {
 		return parseURN("urn", text, kind)

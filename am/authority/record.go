@@ -61,7 +61,7 @@ type Membership struct {
 	Role   Role
 }
 
-// group is what slices and projects have in common.
+// group holds the fields that slices and projects share.
 type group struct {
 	URN         urn.URN
 	UID         string
