@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,12 +188,18 @@ func (w *worker) finishCreation(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{inside.Folder, inside.State} {
+	for _, path := range []string{inside.Folder, inside.State, path.Dir(inside.ServiceFile), path.Dir(inside.ServiceLink)} {
 		if err := w.client.makeFolder(ctx, name, path); err != nil {
 			return err
 		}
 	}
-	if err := w.client.push(ctx, name, inside.Program, "0755", program); err != nil {
+	if err := w.client.push(ctx, name, inside.Program, "file", "0755", program); err != nil {
+		return err
+	}
+	if err := w.client.push(ctx, name, inside.ServiceFile, "file", "0644", []byte(inside.Service)); err != nil {
+		return err
+	}
+	if err := w.client.push(ctx, name, inside.ServiceLink, "symlink", "0777", []byte(inside.ServiceFile)); err != nil {
 		return err
 	}
 	return cmp.Or(w.client.patch(ctx, name, map[string]string{keyMade: "true"}, nil), errAgain)
@@ -476,7 +483,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if err != nil {
 		return err
 	}
-	if err := w.client.push(ctx, i.Name, inside.File, "0600", text); err != nil {
+	if err := w.client.push(ctx, i.Name, inside.File, "file", "0600", text); err != nil {
 		return err
 	}
 	if i.Status != statusRunning {

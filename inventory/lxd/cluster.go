@@ -156,11 +156,12 @@ func (c *client) patch(ctx context.Context, name string, config map[string]strin
 	return err
 }
 
-// push writes a file as root into an instance, which may run or not.
-func (c *client) push(ctx context.Context, name, path, mode string, content []byte) error {
+// push writes a file as root into an instance, which may run or not. The kind is file or symlink;
+// the content of a symlink is its target.
+func (c *client) push(ctx context.Context, name, path, kind, mode string, content []byte) error {
 	_, err := c.do(ctx, request{
 		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}}, body: content,
-		header: http.Header{"X-Lxd-Type": {"file"}, "X-Lxd-Mode": {mode}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}, "X-Lxd-Write": {"overwrite"}, "Content-Type": {"application/octet-stream"}},
+		header: http.Header{"X-Lxd-Type": {kind}, "X-Lxd-Mode": {mode}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}, "X-Lxd-Write": {"overwrite"}, "Content-Type": {"application/octet-stream"}},
 	})
 	return err
 }

@@ -70,7 +70,7 @@ func (w *worker) runStep(ctx context.Context, i *instance, k int) error {
 		if err != nil {
 			return err
 		}
-		if err := w.client.push(ctx, i.Name, inside.StepFile(k+1), "0600", text); err != nil {
+		if err := w.client.push(ctx, i.Name, inside.StepFile(k+1), "file", "0600", text); err != nil {
 			return err
 		}
 		if err := w.saveStep(ctx, i, k, setup.Report{State: setup.Running, BeganAt: time.Now()}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -129,7 +128,6 @@ func configure(boot bool) error {
 	}
 	changed, err := setHostKeys(c.HostKeys)
 	problem("the host keys", err)
-	problem("the service", setService())
 	if boot {
 		return nil
 	}
@@ -216,9 +214,15 @@ func isSameKey(a, b []byte) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x.PublicKey().Marshal(), y.PublicKey().Marshal())
 }
 
-// service applies the configuration at each boot, so that addresses are there before the provider
-// looks.
-const service = `[Unit]
+// Paths of Service. The second one is a link to the first.
+const (
+	ServiceFile = "/etc/systemd/system/patchbay-node.service"
+	ServiceLink = "/etc/systemd/system/multi-user.target.wants/patchbay-node.service"
+)
+
+// Service applies the configuration at each boot: before the SSH server, which does not start
+// without host keys, and before the provider looks at the node.
+const Service = `[Unit]
 Description=Patchbay node
 DefaultDependencies=no
 After=local-fs.target systemd-sysusers.service
@@ -229,29 +233,6 @@ ExecStart=` + Program + ` ` + Verb + ` boot
 [Install]
 WantedBy=multi-user.target
 `
-
-// setService does nothing in a node without systemd.
-func setService() error {
-	const folder = "/etc/systemd/system"
-	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	path := folder + "/patchbay-node.service"
-	if old, err := os.ReadFile(path); err == nil && string(old) == service {
-		return nil
-	}
-	if err := durable.WriteFile(path, []byte(service), 0o644); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder+"/multi-user.target.wants", 0o755); err != nil {
-		return err
-	}
-	err := os.Symlink(path, folder+"/multi-user.target.wants/patchbay-node.service")
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
 
 // reloadServer makes a running SSH server read its keys again.
 func reloadServer() {
