@@ -328,3 +328,21 @@ func FuzzSet(f *testing.F) {
 		services(n.Setup, nil)
 	})
 }
+
+// TestEachUpdateIsChecked: a refused update does not keep the next one from being checked.
+func TestEachUpdateIsChecked(t *testing.T) {
+	f, dir := newFake(t)
+	defer claim(t, dir)()
+	var updates []object
+	for n := range 4 {
+		bad := object{"ensure": "present", "component": "m1", "image": "x"}
+		updates = append(updates, object{"name": fmt.Sprintf("11111111-1111-4111-8111-%012d", n), "should": bad})
+	}
+	o := call(t, dir, "set", object{"updates": updates, "ral": object{"noop": false}})
+	if changes, _ := o["changes"].([]any); len(changes) != 4 {
+		t.Errorf("%v", o)
+	}
+	if ids, _ := (folder{dir, "lxd"}).ids(); len(ids) > 0 || f.count() > 0 {
+		t.Errorf("accepted: %v", ids)
+	}
+}

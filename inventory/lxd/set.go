@@ -62,34 +62,34 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 			delete(nodes, u.Name)
 		}
 	}
-	free := -1
-	for _, name := range accepted {
+	var bridges []string
+	accepted = slices.DeleteFunc(accepted, func(name string) bool {
 		n := nodes[name]
 		if n == nil {
-			continue
+			return false
 		}
 		err := p.check(n, nodes)
 		if err == nil {
 			err = checkMember(members, n, before[name] == nil)
 		}
 		if err == nil && before[name] == nil {
-			err = p.checkBridges(ctx, n, nodes, existing, &free)
+			err = p.checkBridges(ctx, n, nodes, existing, &bridges)
 		}
 		if err == nil && before[name] != nil {
 			err = sameSize(before[name], n)
 		}
 		if err != nil {
-			accepted = slices.DeleteFunc(accepted, func(a string) bool { return a == name })
 			refuse(name, err)
 		}
-	}
+		return err != nil
+	})
 	if noop {
 		return object{"derive": true, "changes": changes}, nil
 	}
 	for _, name := range accepted {
 		n := nodes[name]
 		if n == nil {
-			if before[name] == nil && !contains(waiting, name) {
+			if before[name] == nil && !slices.Contains(waiting, name) {
 				continue // it does not exist
 			}
 			n = &node{Name: name, Ensure: provider.Absent}
@@ -177,9 +177,9 @@ func sameSize(old, n *node) error {
 	return nil
 }
 
-// checkBridges counts the links of all nodes, and refuses n if the pool has too few bridges. free
-// is -1 before the first call.
-func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*node, existing []instance, free *int) error {
+// checkBridges refuses n if it has a link, and the pool has too few bridges for the links of all
+// nodes. bridges keeps the pool between calls.
+func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*node, existing []instance, bridges *[]string) error {
 	mine, err := n.interfaces()
 	if err != nil {
 		return err
@@ -187,29 +187,27 @@ func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*n
 	if !slices.ContainsFunc(mine, func(i iface) bool { return i.linkKey() != "" }) {
 		return nil
 	}
-	if *free < 0 {
-		bridges, err := p.client.bridges(ctx)
-		if err != nil {
+	if *bridges == nil {
+		if *bridges, err = p.client.bridges(ctx); err != nil {
 			return err
 		}
-		links := map[string]bool{}
-		for i := range existing {
-			for key := range existing[i].facts().Bridges {
+	}
+	links := map[string]bool{}
+	for i := range existing {
+		for key := range existing[i].facts().Bridges {
+			links[key] = true
+		}
+	}
+	for _, other := range nodes {
+		all, _ := other.interfaces()
+		for _, i := range all {
+			if key := i.linkKey(); key != "" {
 				links[key] = true
 			}
 		}
-		for _, other := range nodes {
-			all, _ := other.interfaces()
-			for _, i := range all {
-				if key := i.linkKey(); key != "" {
-					links[key] = true
-				}
-			}
-		}
-		*free = max(0, len(bridges)-len(links))
-		if len(links) > len(bridges) {
-			return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(bridges))}
-		}
+	}
+	if len(links) > len(*bridges) {
+		return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(*bridges))}
 	}
 	return nil
 }
