@@ -336,7 +336,7 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 			delete(w.bridges, link) // the cluster knows it now
 		}
 	}
-	var all []string
+	var all []bridge
 	chosen := map[string]string{}
 	for _, i := range mine {
 		link := i.linkKey()
@@ -353,9 +353,9 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 				return nil, err
 			}
 		}
-		for _, bridge := range all {
-			if used[bridge] == "" {
-				chosen[link] = bridge
+		for _, b := range all {
+			if used[b.Name] == "" && len(b.UsedBy) == 0 {
+				chosen[link] = b.Name
 				break
 			}
 		}

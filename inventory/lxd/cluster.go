@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"patchbay/inventory/provider"
 )
 
 // instance is a container of the project.
@@ -28,8 +30,12 @@ const (
 	statusError   = "Error" // its member does not answer
 )
 
-// node returns nil if the provider did not make the instance.
+// node returns nil if the provider did not make the instance. While its member does not answer, the
+// server returns no configuration of the instance; then only name, component and lost are set.
 func (i *instance) node() *node {
+	if id, ok := strings.CutPrefix(i.Name, instancePrefix); ok && isID(id) && i.Status == statusError && i.Config[keyNode] == "" {
+		return &node{Name: id, Ensure: provider.Present, Component: i.Location, lost: true}
+	}
 	var n node
 	if json.Unmarshal([]byte(i.Config[keyNode]), &n) != nil || instanceName(n.Name) != i.Name {
 		return nil
@@ -88,7 +94,7 @@ func (m *member) host() string {
 	return u.Hostname()
 }
 
-// server is what the server tells about itself.
+// server describes a server.
 type server struct {
 	APIExtensions []string `json:"api_extensions"`
 	Auth          string   `json:"auth"`
@@ -125,22 +131,22 @@ func (c *client) members(ctx context.Context) (all []member, clustered bool, err
 // Bridges for links are networks with this prefix and a number.
 const bridgePrefix = "pbl"
 
-// bridges returns the names of the networks for links, in their order.
-func (c *client) bridges(ctx context.Context) (all []string, err error) {
-	var paths []string
-	if err = c.get(ctx, "networks", nil, &paths); err != nil {
-		return nil, err
-	}
-	for _, path := range paths {
-		path, _, _ = strings.Cut(path, "?")
-		name := path[strings.LastIndexByte(path, '/')+1:]
-		number, ok := strings.CutPrefix(name, bridgePrefix)
-		if ok && number != "" && strings.Trim(number, "0123456789") == "" { // not the bridge's own devices
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all, nil
+// bridge is a network for links.
+type bridge struct {
+	Name string `json:"name"`
+	// UsedBy has the paths of instances, also of those whose members do not answer.
+	UsedBy []string `json:"used_by"`
+}
+
+// bridges returns the networks for links, in the order of their names.
+func (c *client) bridges(ctx context.Context) (all []bridge, err error) {
+	err = c.get(ctx, "networks", url.Values{"recursion": {"1"}}, &all)
+	all = slices.DeleteFunc(all, func(b bridge) bool {
+		number, ok := strings.CutPrefix(b.Name, bridgePrefix)
+		return !ok || number == "" || strings.Trim(number, "0123456789") != "" // such as a bridge's own devices
+	})
+	slices.SortFunc(all, func(a, b bridge) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 // patch changes keys of an instance's configuration, and devices if they are not nil.

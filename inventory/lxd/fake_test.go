@@ -23,7 +23,8 @@ type fake struct {
 	mu         sync.Mutex
 	instances  map[string]*instance
 	operations map[string]error
-	status     string // of the member m1
+	status     string   // of the member m1; if it is not Online, the instances are lost
+	used       []string // what uses the bridge pbl000
 	calls      map[string]int
 	// fault may answer a call in the server's place. The call has happened unless drop is true.
 	fault func(method, path string, count int) *fault
@@ -105,7 +106,7 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	case path == "/cluster/members":
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
 	case path == "/networks":
-		f.sync(w, []string{"/1.0/networks/pbl000", "/1.0/networks/pbl000-members", "/1.0/networks/lxdbr0"})
+		f.sync(w, []bridge{{"pbl000", f.used}, {"pbl000-members", nil}, {"lxdbr0", nil}})
 	case path == "/operations":
 		f.sync(w, map[string]any{})
 	case parts[0] == "operations":
@@ -134,11 +135,16 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	case path == "/instances":
 		all := []*instance{}
 		for _, i := range f.instances {
+			if f.status != "Online" {
+				i = &instance{Name: i.Name, Status: statusError, Location: "m1"}
+			}
 			all = append(all, i)
 		}
 		f.sync(w, all)
 	case parts[0] == "instances" && f.instances[parts[1]] == nil:
 		f.answer(w, 404, missing)
+	case parts[0] == "instances" && f.status != "Online":
+		f.answer(w, 503, map[string]any{"type": "error", "error": "connection refused", "error_code": 503})
 	case parts[0] == "instances" && len(parts) == 2:
 		i := f.instances[parts[1]]
 		switch r.Method {

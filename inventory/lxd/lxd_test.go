@@ -346,3 +346,34 @@ func TestEachUpdateIsChecked(t *testing.T) {
 		t.Errorf("accepted: %v", ids)
 	}
 }
+
+// TestLostMember: the node of a lost member is failed, not absent. It cannot be changed, its bridge is
+// not given to another link, and it is back when the member is.
+func TestLostMember(t *testing.T) {
+	f, dir := newFake(t)
+	set(t, dir, false, present)
+	finish(t, dir)
+	f.status, f.used = "Offline", []string{"/1.0/instances/" + instanceName(testID)}
+	if r := get(t, dir); r["ensure"] != "present" || r["state"] != "failed" || !strings.Contains(fmt.Sprint(r["message"]), "m1") {
+		t.Errorf("lost: %v", r)
+	}
+	if kind, message := set(t, dir, false, object{"users": []string{}}); kind != string(provider.Failed) || !strings.Contains(message, "m1") {
+		t.Errorf("changed: %s %q", kind, message)
+	}
+	p, err := open(dir, "lxd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{program: p, bridges: map[string]string{}}
+	all, err := p.client.instances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chosen, err := w.chooseBridges(t.Context(), []iface{{Link: "lan", Slice: "other"}}, all); err == nil {
+		t.Errorf("the bridge of a lost node is given away: %v", chosen)
+	}
+	f.status, f.used = "Online", nil
+	if r := get(t, dir); r["state"] != "ready" || len(r["login"].([]any)) != 1 {
+		t.Errorf("back: %v", r)
+	}
+}

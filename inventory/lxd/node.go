@@ -33,6 +33,8 @@ type node struct {
 	Interfaces    []string `json:"interfaces,omitempty"`
 	Granted       []string `json:"granted,omitempty"`
 	Setup         []string `json:"setup,omitempty"`
+
+	lost bool // its member does not answer
 }
 
 // keys of an instance's configuration. Everything that the provider knows of a node is there.
@@ -56,7 +58,9 @@ type facts struct {
 }
 
 // instanceName returns the name of a node's instance. The node's name must be an id.
-func instanceName(id string) string { return "pb-" + id }
+func instanceName(id string) string { return instancePrefix + id }
+
+const instancePrefix = "pb-"
 
 // isID reports whether s can be the name of a node: a UUID in small letters.
 func isID(s string) bool {

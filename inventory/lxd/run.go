@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -133,11 +134,11 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	open, all := len(waiting) > 0, len(names) == 0
+	open, all := false, len(names) == 0
 	if all {
 		names = waiting
 		for name := range found {
-			if !contains(waiting, name) {
+			if !slices.Contains(waiting, name) {
 				names = append(names, name)
 			}
 		}
@@ -145,7 +146,7 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	resources := []object{}
 	for _, name := range names {
 		var wanted *pending
-		if isID(name) && contains(waiting, name) {
+		if slices.Contains(waiting, name) {
 			if wanted, err = p.folder.read(name); err != nil {
 				return nil, err
 			}
@@ -155,21 +156,12 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 			continue
 		}
 		resources = append(resources, r)
-		open = open || found[name] != nil && openStep(found[name]) >= 0
+		open = open || wanted != nil && wanted.Failed == "" || found[name] != nil && openStep(found[name]) >= 0
 	}
 	if open {
 		p.startWorker()
 	}
 	return object{"resources": resources}, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // fewNames are asked for one by one; for more, all instances are listed.
@@ -216,6 +208,12 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 	if i != nil {
 		n, f = *i.node(), i.facts()
 	}
+	if n.lost && (wanted == nil || wanted.Failed == "") {
+		return object{
+			provider.AttrName: name, provider.AttrEnsure: provider.Present, "component": n.Component,
+			"state": provider.StateFailed, "message": lostError(n.Component).Error(),
+		}
+	}
 	if wanted != nil && wanted.Node.Ensure == provider.Present {
 		n = wanted.Node
 	}
@@ -244,7 +242,7 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 	case wanted != nil:
 		state, message = provider.StateChanging, cmp.Or(wanted.Progress, "waiting for the cluster")
 	case i.Status == statusError:
-		state, message = provider.StateFailed, fmt.Sprintf("the member %s of the cluster does not answer; the node is back when the member is", n.Component)
+		state, message = provider.StateFailed, lostError(n.Component).Error()
 	case i.Status == statusStopped:
 		r["power"] = provider.Off
 	default:
@@ -263,6 +261,10 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 		r["message"] = message
 	}
 	return r
+}
+
+func lostError(member string) error {
+	return fmt.Errorf("the member %s of the cluster does not answer; the node is back when the member is", member)
 }
 
 func orEmpty(list []string) []string {

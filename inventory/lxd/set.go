@@ -52,7 +52,11 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 	// Links need all nodes of the call, so these are read first.
 	var accepted []string
 	for _, u := range updates {
-		n, err := merge(u, before[u.Name])
+		old := before[u.Name]
+		n, err := merge(u, old)
+		if err == nil && n.Ensure == provider.Present && old != nil && old.lost {
+			err = lostError(old.Component)
+		}
 		if err != nil {
 			refuse(u.Name, err)
 			continue
@@ -62,7 +66,7 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 			delete(nodes, u.Name)
 		}
 	}
-	var bridges []string
+	var bridges []bridge
 	accepted = slices.DeleteFunc(accepted, func(name string) bool {
 		n := nodes[name]
 		if n == nil {
@@ -179,7 +183,7 @@ func sameSize(old, n *node) error {
 
 // checkBridges refuses n if it has a link, and the pool has too few bridges for the links of all
 // nodes. bridges keeps the pool between calls.
-func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*node, existing []instance, bridges *[]string) error {
+func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*node, existing []instance, bridges *[]bridge) error {
 	mine, err := n.interfaces()
 	if err != nil {
 		return err

@@ -159,7 +159,7 @@ func setUpBridges(ctx context.Context, c *client, o SetupOptions) error {
 	made := 0
 	for n := range o.Links {
 		name := fmt.Sprintf("%s%03d", bridgePrefix, n)
-		if slices.Contains(have, name) {
+		if slices.ContainsFunc(have, func(b bridge) bool { return b.Name == name }) {
 			continue
 		}
 		config := map[string]string{"ipv4.address": "none", "ipv6.address": "none", "bridge.mtu": fmt.Sprint(linkMTU)}

@@ -115,9 +115,7 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 func (w *worker) start(ctx context.Context, id string) {
 	w.active[id] = true
 	w.tasks.Go(func() {
-		w.slots <- struct{}{}
 		w.settle(ctx, id)
-		<-w.slots
 		steps, cancel := context.WithCancel(ctx)
 		defer cancel()
 		w.mu.Lock()
@@ -161,7 +159,9 @@ func (w *worker) settle(ctx context.Context, id string) {
 		if wanted == nil || err != nil || wanted.Failed != "" {
 			return
 		}
+		w.slots <- struct{}{} // not during pauses: nodes of a lost member must not keep others waiting
 		err = w.approach(ctx, wanted)
+		<-w.slots
 		switch {
 		case errors.Is(err, errAgain):
 			attempt = 0
