@@ -7,22 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
-	"sync"
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/lxd/inside"
 	"patchbay/inventory/provider"
 )
-
-// linkMTU is the MTU of links. VXLAN takes 50 bytes of the members' network.
-const linkMTU = 1450
 
 // approach brings the node one step closer to what is wanted, from whatever state it is in. It
 // returns errAgain until nothing is left to do.
@@ -320,53 +315,6 @@ func (p *program) nodes(existing []instance) (map[string]*node, error) {
 	return nodes, nil
 }
 
-func kilobits(n int64) string { return strconv.FormatInt(n, 10) + "kbit" }
-
-// chooseBridges returns a bridge for each link of the interfaces: the one that the link has, or a
-// free one.
-func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []instance) (map[string]string, error) {
-	used := map[string]string{} // link by bridge
-	byLink := map[string]string{}
-	for link, bridge := range w.bridges {
-		used[bridge], byLink[link] = link, bridge
-	}
-	for i := range existing {
-		for link, bridge := range existing[i].facts().Bridges {
-			used[bridge], byLink[link] = link, bridge
-			delete(w.bridges, link) // the cluster knows it now
-		}
-	}
-	var all []bridge
-	chosen := map[string]string{}
-	for _, i := range mine {
-		link := i.linkKey()
-		if link == "" || chosen[link] != "" {
-			continue
-		}
-		if byLink[link] != "" {
-			chosen[link] = byLink[link]
-			continue
-		}
-		if all == nil {
-			var err error
-			if all, err = w.client.bridges(ctx); err != nil {
-				return nil, err
-			}
-		}
-		for _, b := range all {
-			if used[b.Name] == "" && len(b.UsedBy) == 0 {
-				chosen[link] = b.Name
-				break
-			}
-		}
-		if chosen[link] == "" {
-			return nil, fmt.Errorf("the cluster has %d bridges for links, and all are in use", len(all))
-		}
-		used[chosen[link]], byLink[link], w.bridges[link] = link, chosen[link], chosen[link]
-	}
-	return chosen, nil
-}
-
 // choosePort begins at a number that depends on the node, so that a port is seldom used again soon.
 func (w *worker) choosePort(id string, existing []instance) (int, error) {
 	used := map[int]bool{}
@@ -387,70 +335,6 @@ func (w *worker) choosePort(id string, existing []instance) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("all ports from %d to %d are in use", w.FirstPort, w.LastPort)
-}
-
-// limitLinks makes the other ends of the node's links receive no more than the node may send.
-func (w *worker) limitLinks(ctx context.Context, n *node) error {
-	mine, err := n.interfaces()
-	if err != nil {
-		return err
-	}
-	links := map[string]bool{}
-	limited := false
-	for _, i := range mine {
-		if links[i.linkKey()] = true; len(i.Properties) > 0 {
-			limited = true
-		}
-	}
-	if !limited {
-		return nil
-	}
-	existing, err := w.client.instances(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, err := w.nodes(existing)
-	if err != nil {
-		return err
-	}
-	for k := range existing {
-		i := &existing[k]
-		other := i.node()
-		if other == nil {
-			continue
-		}
-		theirs, err := other.interfaces()
-		if err != nil {
-			continue
-		}
-		limits, err := ingress(other, nodes)
-		if err != nil {
-			return err
-		}
-		changed := map[string]map[string]string{}
-		for _, to := range theirs {
-			d := i.Devices[to.name]
-			if !links[to.linkKey()] || to.linkKey() == "" || d == nil {
-				continue
-			}
-			limit := ""
-			if c := limits[to.ClientID]; c > 0 {
-				limit = kilobits(c)
-			}
-			if d["limits.ingress"] != limit {
-				d = maps.Clone(d)
-				d["limits.ingress"] = limit
-				changed[to.name] = d
-			}
-		}
-		if len(changed) == 0 {
-			continue
-		}
-		if err := w.client.patch(ctx, i.Name, nil, changed); err != nil && !isStatus(err, http.StatusNotFound) {
-			return fmt.Errorf("the capacity of a link cannot be set: %w", err)
-		}
-	}
-	return nil
 }
 
 // configure makes the node run with its accounts, addresses and host keys.
@@ -512,58 +396,4 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 func shortName(host string) string {
 	short, _, _ := strings.Cut(host, ".")
 	return short
-}
-
-// exec runs a command as root in a running instance, and returns its output. The error has the end
-// of its standard error if the status is not 0.
-func (c *client) exec(ctx context.Context, name string, command ...string) ([]byte, error) {
-	a, err := c.do(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
-		"command": command, "record-output": true, "wait-for-websocket": false, "interactive": false,
-		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	var result struct {
-		Return int               `json:"return"`
-		Output map[string]string `json:"output"`
-	}
-	if err := json.Unmarshal(a.Metadata, &result); err != nil {
-		return nil, err
-	}
-	var read sync.WaitGroup
-	var texts [2][]byte
-	var errs [2]error
-	for k, stream := range []string{"1", "2"} {
-		read.Go(func() { texts[k], errs[k] = c.takeLog(ctx, result.Output[stream]) })
-	}
-	read.Wait()
-	if result.Return != 0 {
-		return nil, fmt.Errorf("%s ended with status %d: %s", strings.Join(command, " "), result.Return, oneLine(string(texts[1])))
-	}
-	return texts[0], errs[0]
-}
-
-// maxOutput bounds the output of a command, in bytes.
-const maxOutput = 1 << 20
-
-// takeLog reads a recorded output and removes it from the server.
-func (c *client) takeLog(ctx context.Context, path string) ([]byte, error) {
-	path = strings.TrimPrefix(path, "/1.0/")
-	if path == "" {
-		return nil, errors.New("the server did not record the output")
-	}
-	resp, err := c.round(ctx, request{method: http.MethodGet, path: path})
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := readBody(resp)
-	if err == nil && resp.StatusCode >= 400 {
-		err = &apiError{resp.StatusCode, "the server does not return the recorded output"}
-	}
-	if d, err := c.round(ctx, request{method: http.MethodDelete, path: path}); err == nil {
-		d.Body.Close()
-	}
-	return text, err
 }

@@ -9,8 +9,8 @@
 //	get <── the file, and the keys user.patchbay.* of the instance
 //
 // The file of a node exists only until the cluster has the node as requested. Everything else is
-// found again in the cluster: [instance.node] is what was requested, [instance.facts] what was
-// chosen for it. Instances without these keys are not ours, and nothing here touches them.
+// found again in the cluster: [instance.node] returns the request, and [instance.facts] the choices
+// for it. Instances without these keys are not ours, and nothing here touches them.
 //
 // The worker looks at the instance and takes the next step towards what is requested, whatever
 // state it is in: [worker.approach]. An operation counts when its end was seen; what is half-made is

@@ -25,9 +25,9 @@ type pending struct {
 	Node node `json:"node"`
 	// Since is when the node was requested.
 	Since time.Time `json:"since"`
-	// Failed is why the node cannot become as requested; the worker then leaves it alone.
+	// Failed is the reason why the node cannot become as requested. The worker then leaves it alone.
 	Failed string `json:"failed,omitempty"`
-	// Progress is what the worker does.
+	// Progress describes the current step of the worker.
 	Progress string `json:"progress,omitempty"`
 
 	modified time.Time
@@ -35,9 +35,9 @@ type pending struct {
 
 func (f folder) path() string           { return filepath.Join(f.dir, f.name+".nodes") }
 func (f folder) file(id string) string  { return filepath.Join(f.path(), id+".json") }
-func (f folder) file2(s string) string  { return filepath.Join(f.dir, f.name+s) }
-func (f folder) lock() (func(), error)  { return flock(f.file2(".lock"), unix.LOCK_EX) }
-func (f folder) claim() (func(), error) { return flock(f.file2(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
+func (f folder) beside(s string) string { return filepath.Join(f.dir, f.name+s) }
+func (f folder) lock() (func(), error)  { return flock(f.beside(".lock"), unix.LOCK_EX) }
+func (f folder) claim() (func(), error) { return flock(f.beside(".worker"), unix.LOCK_EX|unix.LOCK_NB) }
 
 // flock returns the function that releases the lock.
 func flock(path string, how int) (func(), error) {

@@ -23,7 +23,7 @@ import (
 // secret returns the site's secret, from which host keys are derived: so a node keeps its keys when
 // it gets a new disk, and nothing else needs to store them.
 func (p *program) secret() ([]byte, error) {
-	path := p.folder.file2(".secret")
+	path := p.folder.beside(".secret")
 	text, err := os.ReadFile(path)
 	if err == nil && len(text) >= 32 {
 		return text, nil

@@ -100,7 +100,7 @@ type request struct {
 	header       http.Header
 }
 
-// answer is what the server answers to a request.
+// answer is the server's answer to a request.
 type answer struct {
 	Type      string          `json:"type"`
 	Code      int             `json:"error_code"`
@@ -185,7 +185,7 @@ func (c *client) round(ctx context.Context, r request) (*http.Response, error) {
 	return c.http.Do(h)
 }
 
-// operation is what the server tells about a background operation.
+// operation is the state of a background operation.
 type operation struct {
 	ID         string              `json:"id"`
 	StatusCode int                 `json:"status_code"`
@@ -232,8 +232,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-func readBody(resp *http.Response) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 }

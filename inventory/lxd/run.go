@@ -345,7 +345,7 @@ func (p *program) startWorker() {
 		return
 	}
 	release()
-	log, err := os.OpenFile(p.folder.file2(".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(p.folder.beside(".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Fprintf(p.log, "error: %v\n", err)
 		return

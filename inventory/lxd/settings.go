@@ -83,15 +83,19 @@ type parser struct {
 // readSettings reads the file at path. Missing keys have their defaults from settings.yaml. The
 // error is one line, with the file and the line of the first mistakes.
 func readSettings(path string) (settings, error) {
-	defaults := &parser{Reader: yamlfile.Reader{File: "settings.yaml"}}
-	defaults.read([]byte(settingsText))
-	p := &parser{yamlfile.Reader{File: filepath.Base(path)}, defaults.settings}
+	p := &parser{yamlfile.Reader{File: filepath.Base(path)}, defaultSettings()}
 	text, err := yamlfile.Load(path, maxSettings)
 	if err != nil {
 		return settings{}, err
 	}
 	p.read(text)
 	return p.settings, p.Err()
+}
+
+func defaultSettings() settings {
+	p := &parser{}
+	p.read([]byte(settingsText))
+	return p.settings
 }
 
 func (p *parser) read(text []byte) {

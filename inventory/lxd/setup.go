@@ -40,7 +40,7 @@ type SetupOptions struct {
 	Progress func(format string, args ...any)
 }
 
-// Sockets are the usual places of the server's Unix socket.
+// sockets are the usual places of the server's Unix socket.
 var sockets = []string{"/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/incus/unix.socket"}
 
 // FindSocket returns the socket, or the first usual one that exists.
@@ -112,12 +112,6 @@ func Setup(ctx context.Context, o SetupOptions) error {
 		o.Progress("wrote %s", script)
 	}
 	return nil
-}
-
-func defaultSettings() settings {
-	p := &parser{}
-	p.read([]byte(settingsText))
-	return p.settings
 }
 
 func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) error {

@@ -33,7 +33,7 @@ const (
 // Verb is the first argument with which the provider runs Program in a node.
 const Verb = "inside"
 
-// Config is what the provider wants in the node.
+// Config is the requested configuration of the node.
 type Config struct {
 	agent.Configuration
 	// HostKeys are private keys in OpenSSH's format, by their names, such as ssh_host_ed25519_key.
@@ -48,7 +48,7 @@ type Interface struct {
 	Addresses []string // with the length of the network
 }
 
-// Report is what the node tells about itself.
+// Report is the result of configure.
 type Report struct {
 	Problems []string `json:",omitempty"`
 	// Addresses are those of the first interface.
