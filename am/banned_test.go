@@ -89,7 +89,7 @@ import net/rpc | | gob
 import expvar | | adds itself to a server that nobody asked for
 import net/http/pprof | | adds itself to a server that nobody asked for
 import html/template | | nobody is shown HTML
-import text/template | am/site/configread.go inventory/local.go | a template knows nothing of what it writes; these two write YAML of an operator's words, which are quoted first
+import text/template | am/site/configread.go inventory/local.go inventory/lxd/inventory.go | a template knows nothing of what it writes; these three write YAML of an operator's words, which are quoted first
 encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go am/site/check/credential.go credentials/trial/delegation.go | takes the last of repeated elements, names in any namespace, text around comments; for our own files and a client's answers, or signed octets of which nothing is decided
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
@@ -114,7 +114,7 @@ net/http.Transport | inventory/lxd/rest.go am/client am/site/adminclient.go am/h
 net/http.NewRequest* | inventory/lxd/rest.go am/client/client.go am/hook/receiver.go am/site/adminclient.go inventory/local/testbed/manifest.go | as Client; the last asks the manager at its Unix socket
 net/http.File* | | shows what is in a folder
 net/http.Dir | | shows what is in a folder
-net.Dial* | inventory/lxd/inside inventory/lxd/rest.go am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
+net.Dial* | inventory/lxd inventory/lxd/inside am/conformance/login.go am/site/notify.go inventory/local/instance.go inventory/local/fdsocket/socket.go inventory/local/agent inventory/local/gateway/process.go inventory/local/linktest inventory/local/egress inventory/local/setup/http.go | nothing is ever fetched by the host: local sockets, the probe's login, doors that a keeper opened, measurements and installs inside of nodes, name servers of the operator
 net.Resolver | | names of clients must not make questions
 net.DefaultResolver | am/site/host.go inventory/local/behindendpoint.go inventory/local/ping | as Resolver; this host's own name, hosts that another provider names, asked by a process without rights, and what a user of a node types
 net.Lookup* | | names of clients must not make questions

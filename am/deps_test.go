@@ -108,8 +108,8 @@ const allowedImports = `
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                    am/durable inventory/local/agent inventory/local/setup inventory/lxd/inside inventory/provider inventory/yamlfile rspec/match go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
-8  cmd/patchbay-lxd                 inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
+7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory/local/agent inventory/local/setup inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 

@@ -25,7 +25,8 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	image := filepath.Join(dir, "image")
 	for _, command := range [][]string{
-		{"env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir + "/patchbay-lxd", "."},
+		{"env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, ".", "../patchbay-local"},
+		{"go", "build", "-trimpath", "-o", dir + "/patchbay", "../patchbay"},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice", "-f", dir + "/key"},
 		{"mkdir", "-p", image},
 		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,openssh-server,iproute2,iputils-ping,python3-minimal", "bookworm", image + "/rootfs"},
@@ -131,7 +132,7 @@ networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.add
 	if err := os.Mkdir(b.prov, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b.run("env", "LXD_DIR="+first.dir, made+"/patchbay-lxd", "setup", "--links", "6", b.prov)
+	b.run("env", "LXD_DIR="+first.dir, made+"/patchbay-lxd", "setup", "--links", "6", b.dir)
 	path := filepath.Join(b.prov, "lxd.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -409,4 +410,25 @@ func (b *bed) ssh(account string, r resource, command string) string {
 	made, _ := built()
 	return b.run("ip", "netns", "exec", b.prefix+"-sw", "ssh", "-F", "/dev/null", "-i", made+"/key", "-o", "UserKnownHostsFile="+file,
 		"-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", port, account+"@"+host, command)
+}
+
+// hostname is the name of a server that is not in a cluster.
+func (b *bed) hostname() string { return strings.TrimSpace(b.run("hostname")) }
+
+// sub runs a subtest.
+func (b *bed) sub(name string, f func(t *testing.T)) {
+	whole := b.t
+	whole.Run(name, func(t *testing.T) {
+		b.t = t
+		defer func() { b.t = whole }()
+		f(t)
+	})
+}
+
+// awaitEmpty waits until the project has no instances.
+func (b *bed) awaitEmpty() {
+	b.t.Helper()
+	wait.Until(b.t, "instances are left", func() bool {
+		return b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "n") == ""
+	})
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"patchbay/am/fileowner"
 	"patchbay/inventory/lxd"
 )
 
@@ -19,7 +22,7 @@ func command() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(setupCommand(), runCommand(), workCommand(), versionCommand())
+	root.AddCommand(setupCommand(), inventoryCommand(), doctorCommand(), metricsCommand(), runCommand(), workCommand(), versionCommand())
 	return root
 }
 
@@ -32,22 +35,34 @@ func (p *place) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.name, "name", "lxd", "name of this provider: the name of its file without .prov")
 }
 
+// dir returns the folder of providers of a site.
+func (p *place) dir(site string) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(site, "providers"))
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("%s has no folder providers; give the folder of a site, such as patchbay init makes", site)
+	}
+	return dir, nil
+}
+
 func setupCommand() *cobra.Command {
 	var p place
 	var links int
 	c := &cobra.Command{
-		Use:   "setup DIR/providers",
+		Use:   "setup SITE",
 		Short: "Prepare the cluster for a site, as root on one of its members",
 		Long: `Prepare the cluster, as root on a member, while all members are up. It makes the project, the
-bridges for links, a certificate that is restricted to the project, and in the folder of
-providers NAME.yaml and NAME.prov. What is there already stays as it is.`,
+bridges for links, a certificate that is restricted to the project, and in the site's folder
+of providers NAME.yaml and NAME.prov. What is there already stays as it is.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			dir, err := filepath.Abs(args[0])
+			dir, err := p.dir(args[0])
 			if err != nil {
 				return err
 			}
@@ -60,6 +75,106 @@ providers NAME.yaml and NAME.prov. What is there already stays as it is.`,
 	c.Flags().IntVar(&links, "links", 200, "number of bridges for links; each link of all slices together takes one")
 	c.Flags().StringVar(&p.socket, "socket", "", "the server's Unix socket (default: the usual one)")
 	return c
+}
+
+func inventoryCommand() *cobra.Command {
+	var p place
+	var replace bool
+	c := &cobra.Command{
+		Use:   "inventory SITE",
+		Short: "Add the members of the cluster to the site's inventory",
+		Long: `Add a component to inventory.yaml for each member of the cluster that has none, with the
+capacity from the member's memory and the size of the storage pool. Components that are there stay as they are.
+Then run patchbay reload. With --replace, write a new inventory with the images and sliver types of
+NAME.yaml, and keep the former one as inventory.yaml.old.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := p.dir(args[0])
+			if err == nil {
+				err = becomeOwner(dir)
+			}
+			if err != nil {
+				return err
+			}
+			return lxd.UpdateInventory(c.Context(), lxd.InventoryOptions{Site: filepath.Dir(dir), Name: p.name, Replace: replace, Progress: func(format string, args ...any) {
+				fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
+			}})
+		},
+	}
+	p.add(c)
+	c.Flags().BoolVar(&replace, "replace", false, "write a new inventory with this provider only")
+	return c
+}
+
+func doctorCommand() *cobra.Command {
+	var p place
+	c := &cobra.Command{
+		Use:   "doctor SITE",
+		Short: "Test whether the cluster can run nodes, with remedies",
+		Long: `Check the settings, the cluster's health and what the settings name. Then make a node on each
+member with a link between them all, check it, and remove the nodes again. The exit status is 0 if
+nodes can run there.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := p.dir(args[0])
+			if err == nil {
+				err = becomeOwner(dir)
+			}
+			if err != nil {
+				return err
+			}
+			out := c.OutOrStdout()
+			err = lxd.Doctor(c.Context(), dir, p.name, func(f lxd.Finding) {
+				mark := "ok     "
+				if f.Bad {
+					mark = "MISSING"
+				} else if f.Remedy != "" {
+					mark = "note   "
+				}
+				fmt.Fprintf(out, "%s  %s: %s\n", mark, f.Name, f.Message)
+				if f.Remedy != "" {
+					fmt.Fprintf(out, "         %s\n", f.Remedy)
+				}
+			})
+			if err == nil {
+				fmt.Fprintln(out, "Nodes can run in this cluster.")
+			}
+			return err
+		},
+	}
+	p.add(c)
+	return c
+}
+
+func metricsCommand() *cobra.Command {
+	var p place
+	c := &cobra.Command{
+		Use:   "metrics SITE",
+		Short: "Print the state of the cluster for Prometheus",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := p.dir(args[0])
+			if err == nil {
+				err = becomeOwner(dir)
+			}
+			if err != nil {
+				return err
+			}
+			return lxd.WriteMetrics(c.Context(), dir, p.name, c.OutOrStdout())
+		},
+	}
+	p.add(c)
+	return c
+}
+
+// becomeOwner gives up root for the user who owns the folder, and who the server runs as. So the
+// server can change the files that this process makes.
+func becomeOwner(dir string) error {
+	uid, gid, ok, err := fileowner.Other(dir)
+	if err != nil || !ok {
+		return err
+	}
+	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid))
 }
 
 func runCommand() *cobra.Command {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,16 +17,35 @@ import (
 	"patchbay/inventory/provider/providertest"
 )
 
-// TestLife runs the provider suite with a node on one server.
+// TestLife runs the provider suite with a node on one server, and then a whole life over the API of
+// the aggregate.
 func TestLife(t *testing.T) {
 	b := newBed(t, 1)
-	name := strings.TrimSpace(b.run("hostname"))
-	providertest.Run(t, filepath.Join(b.prov, "lxd.prov"), providertest.Options{
-		Node: provider.Resource{"component": name}, Poll: 100 * time.Millisecond,
+	b.sub("suite", func(t *testing.T) {
+		providertest.Run(t, filepath.Join(b.prov, "lxd.prov"), providertest.Options{
+			Node: provider.Resource{"component": b.hostname()}, Poll: 100 * time.Millisecond,
+		})
+		if left := b.get(); len(left) > 0 {
+			t.Errorf("the suite left %v", left)
+		}
 	})
-	if left := b.get(); len(left) > 0 {
-		t.Errorf("the suite left %v", left)
-	}
+	b.sub("server", func(t *testing.T) {
+		s := newSite(t, b)
+		s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
+		for _, login := range [][2]string{{"server", "alice"}, {"client", "alice"}} {
+			if who := s.patchbay("ssh", login[0], "id -un; cat /etc/setup"); who != login[1]+"\nof "+login[0]+"\n" {
+				t.Errorf("%s: %q", login[0], who)
+			}
+		}
+		s.patchbay("ssh", "client", "sudo ping -c 1 -W 5 10.0.0.1 || exec 3<>/dev/tcp/10.0.0.1/22")
+		s.patchbay("call", "restart", "--slice", "lan")
+		wait.Success(t, "the node has no login after its restart", func() error {
+			_, err := s.try("ssh", "server", "true")
+			return err
+		})
+		s.patchbay("down", "lan")
+		b.awaitEmpty()
+	})
 }
 
 func longOnly(t *testing.T) {
@@ -91,11 +112,8 @@ func TestClusterLinks(t *testing.T) {
 func TestKills(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 1)
-	kills := 10
-	if n, err := strconv.Atoi(os.Getenv("PATCHBAY_LXD_KILLS")); err == nil {
-		kills = n
-	}
-	member := strings.TrimSpace(b.run("hostname"))
+	kills := longKills(10)
+	member := b.hostname()
 	killed := 0
 	for round := 0; killed < kills; round++ {
 		b.set(b.node(id(round), member, link{"lan", "one", "10.128.0.1/24", 0}))
@@ -146,4 +164,141 @@ func TestMemberLost(t *testing.T) {
 	b.await(id(1), id(2))
 	b.startDaemon(lost)
 	b.await(id(3))
+}
+
+// TestLeaderLost kills the daemon of the leader, whose API the provider uses, while nodes are made.
+// The nodes of other members become ready, and the leader's nodes when its daemon is back.
+func TestLeaderLost(t *testing.T) {
+	longOnly(t)
+	b := newBed(t, 3)
+	var all, others []string
+	var updates []map[string]any
+	for n := range 6 {
+		all = append(all, id(n))
+		updates = append(updates, b.node(id(n), b.members[n%3].name))
+		if n%3 != 0 {
+			others = append(others, id(n))
+		}
+	}
+	b.set(updates...)
+	wait.Until(t, "no node is being made", func() bool {
+		return slices.ContainsFunc(b.get(all...), func(r resource) bool { return strings.HasPrefix(r.Message, "being started") })
+	})
+	leader := b.members[0]
+	if err := leader.daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = leader.daemon.Wait()
+	begin := time.Now()
+	b.await(others...)
+	t.Logf("the nodes of the other members were ready %.1f s after the kill", time.Since(begin).Seconds())
+	b.startDaemon(leader)
+	wait.Until(t, "the leader's nodes are not back", func() bool {
+		ready := 0
+		for _, r := range b.get(all...) {
+			if r.State == "ready" {
+				ready++
+			}
+		}
+		return ready == len(all)
+	})
+	if names := strings.Fields(b.lxc(b.members[1], "list", "--project", "patchbay", "-f", "csv", "-c", "n")); len(names) != len(all) {
+		t.Errorf("there are the instances %q", names)
+	}
+}
+
+// TestServerKills kills the server while slices are made and removed. Slivers that it has
+// acknowledged stay, and nothing else is left.
+func TestServerKills(t *testing.T) {
+	longOnly(t)
+	b := newBed(t, 1)
+	s := newSite(t, b)
+	request := s.write("lan.xml", lanRequest)
+	kills := longKills(5)
+	for round := range kills {
+		made := make(chan error, 1)
+		go func() {
+			_, err := s.try("up", request, "--slice", "lan", "--yes")
+			made <- err
+		}()
+		time.Sleep(time.Duration(round*37%50) * 100 * time.Millisecond) // at another moment in each round
+		s.stop(syscall.SIGKILL)
+		if round%2 == 1 {
+			for _, pid := range b.processes("--name\x00lxd") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		err := <-made
+		s.start()
+		if err == nil {
+			s.patchbay("ssh", "server", "true")
+		}
+		wait.Success(t, "the slice is not removed", func() error {
+			_, err := s.try("down", "lan")
+			if err != nil && strings.Contains(err.Error(), "no slivers") {
+				return nil
+			}
+			return err
+		})
+		b.awaitEmpty()
+	}
+	t.Logf("%d kills", kills)
+}
+
+// longKills is the number of kills in check-full, or the default.
+func longKills(n int) int {
+	if more, err := strconv.Atoi(os.Getenv("PATCHBAY_LXD_KILLS")); err == nil {
+		return more
+	}
+	return n
+}
+
+// TestThirtyNodes measures 30 nodes with login beside 30 containers of lxc launch whose SSH servers
+// listen. Both are made eight at a time.
+func TestThirtyNodes(t *testing.T) {
+	longOnly(t)
+	const count = 30
+	const sysctl = "/proc/sys/fs/inotify/max_user_instances"
+	before, err := os.ReadFile(sysctl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sysctl, []byte("4096"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.WriteFile(sysctl, before, 0) })
+	b := newBed(t, 1)
+	made, _ := built()
+	b.run("sh", "-ec", `mkdir -p "$0/rootfs/etc/ssh"; ssh-keygen -q -t ed25519 -N "" -f "$0/rootfs/etc/ssh/ssh_host_ed25519_key"
+		cp "$1/image.tar" "$0/image.tar"; tar -C "$0" --owner=0 --group=0 -rf "$0/image.tar" rootfs`, b.dir+"/keys", made)
+	b.lxc(b.members[0], "image", "import", b.dir+"/keys/image.tar", "--alias", "keys", "-q")
+	b.lxc(b.members[0], "profile", "device", "add", "default", "root", "disk", "path=/", "pool=default")
+	launch := `lxc launch -q keys x$1 && lxc exec x$1 -- sh -c 'until ss -ltn | grep -q :22; do sleep 0.05; done'`
+	measure := func(round int) (plain, ours float64) {
+		begin := time.Now()
+		b.run("env", "LXD_DIR="+b.members[0].dir, "sh", "-c", fmt.Sprintf("seq %d | xargs -P 8 -n 1 sh -ec '%s' sh", count, strings.ReplaceAll(launch, "'", `'"'"'`)))
+		plain = time.Since(begin).Seconds()
+		b.run("env", "LXD_DIR="+b.members[0].dir, "sh", "-c", fmt.Sprintf("seq -f x%%g %d | xargs -P 8 -n 1 lxc delete -f", count))
+		var names []string
+		var updates, ends []map[string]any
+		for n := range count {
+			names = append(names, id(100*round+n))
+			updates = append(updates, b.node(id(100*round+n), b.hostname()))
+			ends = append(ends, absent(id(100*round+n)))
+		}
+		begin = time.Now()
+		b.set(updates...)
+		nodes := b.await(names...)
+		ours = time.Since(begin).Seconds()
+		for _, k := range []int{0, count - 1} {
+			b.ssh("alice", nodes[k], "true")
+		}
+		b.set(ends...)
+		b.awaitGone(names...)
+		return plain, ours
+	}
+	for round := range 2 {
+		plain, ours := measure(round)
+		t.Logf("%d containers: lxc launch %.1f s, nodes with login %.1f s, ratio %.2f", count, plain, ours, ours/plain)
+	}
 }

@@ -125,7 +125,8 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	config := map[string]string{
 		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
 		"security.nesting": "false", "security.privileged": "false",
-		keyNode: string(node), keyFacts: string(known),
+		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
+		keyNode:            string(node), keyFacts: string(known),
 	}
 	if w.IsolatedIDs {
 		config["security.idmap.isolated"] = "true"
@@ -282,7 +283,7 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 		var address string
 		for _, m := range members {
 			if m.Name == n.Component {
-				address = cmp.Or(m.host(), w.remoteHost())
+				address = m.host()
 			}
 		}
 		if f.Port, err = w.choosePort(n.Name, existing); err != nil {

@@ -83,7 +83,9 @@ type member struct {
 	Message string `json:"message"`
 }
 
-func (m *member) isOnline() bool { return strings.EqualFold(m.Status, "online") }
+const memberOnline = "Online"
+
+func (m *member) isOnline() bool { return strings.EqualFold(m.Status, memberOnline) }
 
 // host returns the address that the cluster uses for the member.
 func (m *member) host() string {
@@ -121,7 +123,7 @@ func (c *client) members(ctx context.Context) (all []member, clustered bool, err
 		return nil, false, err
 	}
 	if !s.Environment.Clustered {
-		return []member{{Name: s.Environment.Name, URL: c.base, Status: "Online"}}, false, nil
+		return []member{{Name: s.Environment.Name, URL: c.base, Status: memberOnline}}, false, nil
 	}
 	err = c.get(ctx, "cluster/members", url.Values{"recursion": {"1"}}, &all)
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.Name, b.Name) })

@@ -107,6 +107,10 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
 	case path == "/networks":
 		f.sync(w, []bridge{{"pbl000", f.used}, {"pbl000-members", nil}, {"lxdbr0", nil}})
+	case path == "/resources":
+		f.sync(w, map[string]any{"cpu": map[string]int{"total": 4}, "memory": space{16 << 30, 5 << 30}})
+	case path == "/storage-pools/default/resources":
+		f.sync(w, map[string]any{"space": space{100 << 30, 7 << 30}})
 	case path == "/operations":
 		f.sync(w, map[string]any{})
 	case parts[0] == "operations":

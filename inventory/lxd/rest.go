@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,44 @@ type client struct {
 	http    http.Client
 	base    string // https://HOST:PORT
 	project string
+	remotes *remotes
+}
+
+// remotes are the URLs of the members' APIs. All members have the same certificate.
+type remotes struct {
+	urls []string
+	next atomic.Int32 // the index of the one to try first
+}
+
+// dialTime bounds the time until the next member is tried.
+const dialTime = 3 * time.Second
+
+// dial connects to the first member that answers.
+func (r *remotes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	var errs []error
+	for range r.urls {
+		first := r.next.Load()
+		u, err := url.Parse(r.urls[int(first)%len(r.urls)])
+		if err != nil {
+			return nil, err
+		}
+		dialer := net.Dialer{Timeout: dialTime}
+		c, err := dialer.DialContext(ctx, "tcp", u.Host)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+		r.next.CompareAndSwap(first, first+1)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// leave makes new connections go to another member.
+func (c *client) leave() {
+	if c.remotes != nil && len(c.remotes.urls) > 1 {
+		c.remotes.next.Add(1)
+		c.http.CloseIdleConnections()
+	}
 }
 
 // newClient reads the certificates that the settings name. The folder dir holds them. The
@@ -62,8 +101,9 @@ func newClient(s settings, dir string) (*client, error) {
 			return nil
 		},
 	}
-	transport := &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 2 * maxParallel, ResponseHeaderTimeout: time.Minute}
-	return &client{http: http.Client{Transport: transport}, base: strings.TrimSuffix(s.Remote, "/"), project: s.Project}, nil
+	r := &remotes{urls: s.Remotes}
+	transport := &http.Transport{DialContext: r.dial, TLSClientConfig: config, MaxIdleConnsPerHost: 2 * maxParallel, ResponseHeaderTimeout: time.Minute}
+	return &client{http: http.Client{Transport: transport}, base: s.Remotes[0], project: s.Project, remotes: r}, nil
 }
 
 // newLocalClient calls the server as root, at its Unix socket.
@@ -119,7 +159,8 @@ func (c *client) do(ctx context.Context, r request) (answer, error) {
 	return c.wait(ctx, a)
 }
 
-// get decodes what is at the path into v. It tries again if the connection fails.
+// get decodes what is at the path into v. If that fails for a reason that may lie in the member, get
+// tries again with another one.
 func (c *client) get(ctx context.Context, path string, query url.Values, v any) (err error) {
 	for n := range 3 {
 		if n > 0 {
@@ -127,7 +168,8 @@ func (c *client) get(ctx context.Context, path string, query url.Values, v any) 
 		}
 		var a answer
 		a, err = c.send(ctx, request{method: http.MethodGet, path: path, query: query})
-		if _, reported := errors.AsType[*apiError](err); err != nil && !reported && ctx.Err() == nil {
+		if reported, ok := errors.AsType[*apiError](err); err != nil && ctx.Err() == nil && (!ok || strings.Contains(reported.Message, "leader")) {
+			c.leave()
 			continue
 		}
 		if err == nil {

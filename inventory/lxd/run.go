@@ -36,6 +36,8 @@ type program struct {
 	folder folder
 	client *client
 	log    io.Writer
+
+	statuses map[string]string // of members, if a node needs them
 }
 
 // open reads the settings of the provider called name in the folder dir.
@@ -132,6 +134,10 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	}
 	waiting, err := p.folder.ids()
 	if err != nil {
+		return nil, err
+	}
+	p.drainLostMembers(ctx)
+	if err := p.findStatuses(ctx, found); err != nil {
 		return nil, err
 	}
 	open, all := false, len(names) == 0
@@ -245,6 +251,9 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 		state, message = provider.StateFailed, lostError(n.Component).Error()
 	case i.Status == statusStopped:
 		r["power"] = provider.Off
+		if status := p.statuses[n.Component]; n.Power == provider.On && status != "" && status != memberOnline {
+			state, message = provider.StateFailed, fmt.Sprintf("the member %s of the cluster is %s; the node is back when the member is", n.Component, strings.ToLower(status))
+		}
 	default:
 		if n.Power == provider.On && f.Login != "" {
 			r["login"] = []string{f.Login}

@@ -30,15 +30,16 @@ const (
 
 // settings are the keys of NAME.yaml; settings.yaml explains them.
 type settings struct {
-	Remote, Certificate, PrivateKey, ServerCertificate string
-	Project, Pool, Network                             string
-	Images                                             []image
-	SliverTypes                                        []sliverType
-	IsolatedIDs                                        bool
-	Logins, Gateway                                    string
-	FirstPort, LastPort                                int
-	Addresses                                          map[string]string // by member
-	SharedVLANs                                        map[string]string // network by name
+	Remotes                                    []string
+	Certificate, PrivateKey, ServerCertificate string
+	Project, Pool, Network                     string
+	Images                                     []image
+	SliverTypes                                []sliverType
+	IsolatedIDs                                bool
+	Logins, Gateway                            string
+	FirstPort, LastPort                        int
+	Addresses                                  map[string]string // by member
+	SharedVLANs                                map[string]string // network by name
 }
 
 type image struct {
@@ -110,10 +111,7 @@ func (p *parser) read(text []byte) {
 	p.Fields(doc.Content[0], "the file", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "remote":
-			p.Remote = p.Text(n, key)
-			if u, err := url.Parse(p.Remote); err != nil || u.Scheme != "https" || u.Port() == "" {
-				p.Wrong(n, "remote is %q and must be a URL such as https://192.0.2.11:8444", p.Remote)
-			}
+			p.remotes(n)
 		case "certificate":
 			p.Certificate = p.file(n, key)
 		case "key":
@@ -150,6 +148,19 @@ func (p *parser) read(text []byte) {
 			p.SharedVLANs = p.pairs(n, key, "name", "network")
 		}
 	})
+}
+
+func (p *parser) remotes(n *yaml.Node) {
+	p.Remotes = nil
+	for _, item := range p.Texts(n, "remote") {
+		if u, err := url.Parse(item.Value); err != nil || u.Scheme != "https" || u.Port() == "" {
+			p.Wrong(item, "remote is %q and must be a URL such as https://192.0.2.11:8444", item.Value)
+		}
+		p.Remotes = append(p.Remotes, strings.TrimSuffix(item.Value, "/"))
+	}
+	if len(p.Remotes) == 0 {
+		p.Wrong(n, "remote is empty; write the URL of a member's API, such as https://192.0.2.11:8444")
+	}
 }
 
 // file accepts the name of a file in the folder of the settings.
@@ -252,13 +263,4 @@ func (p *parser) pairs(n *yaml.Node, label, first, second string) map[string]str
 		all[a] = b
 	}
 	return all
-}
-
-// remoteHost returns the host of the remote, for servers that are not clustered.
-func (s *settings) remoteHost() string {
-	u, err := url.Parse(s.Remote)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"patchbay/am/durable"
+	"patchbay/am/fileowner"
 )
 
 // SetupOptions are what Setup makes.
@@ -85,7 +86,11 @@ func Setup(ctx context.Context, o SetupOptions) error {
 	if err := setUpProject(ctx, c, s, o); err != nil {
 		return err
 	}
-	if err := setUpBridges(ctx, c, o); err != nil {
+	members, clustered, err := c.members(ctx)
+	if err != nil {
+		return err
+	}
+	if err := setUpBridges(ctx, c, members, clustered, o); err != nil {
 		return err
 	}
 	if err := setUpTrust(ctx, c, s, o); err != nil {
@@ -96,22 +101,32 @@ func Setup(ctx context.Context, o SetupOptions) error {
 		o.Progress("the server does not listen yet; run: lxc config set core.https_address [::]:8444")
 	}
 	if fresh {
-		remote := "https://" + cmp.Or(address, "127.0.0.1:8444")
-		remote = strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(remote)
-		text := strings.Replace(settingsText, "https://127.0.0.1:8444", remote, 1)
-		if err := durable.WriteFile(path, []byte(metadataText+"\n"+text), 0o644); err != nil {
+		remotes := []string{"https://" + strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(cmp.Or(address, "127.0.0.1:8444"))}
+		if clustered {
+			remotes = nil
+			for _, m := range members {
+				remotes = append(remotes, m.URL)
+			}
+		}
+		text := strings.Replace(settingsText, "https://127.0.0.1:8444", strings.Join(remotes, ", "), 1)
+		if err := writeFile(o.Dir, path, []byte(metadataText+"\n"+text), 0o644); err != nil {
 			return err
 		}
 		o.Progress("wrote %s", path)
 	}
 	script := filepath.Join(o.Dir, o.Name+".prov")
 	if _, err := os.Stat(script); errors.Is(err, fs.ErrNotExist) {
-		if err := durable.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nexec %s run --name %s \"$@\"\n", o.Program, o.Name), 0o755); err != nil {
+		if err := writeFile(o.Dir, script, fmt.Appendf(nil, "#!/bin/sh\nexec %s run --name %s \"$@\"\n", o.Program, o.Name), 0o755); err != nil {
 			return err
 		}
 		o.Progress("wrote %s", script)
 	}
 	return nil
+}
+
+// writeFile writes as the owner of the folder, who is the user that the server runs as.
+func writeFile(dir, path string, text []byte, mode fs.FileMode) error {
+	return fileowner.As(dir, func() error { return durable.WriteFile(path, text, mode) })
 }
 
 func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) error {
@@ -136,11 +151,7 @@ func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) er
 }
 
 // setUpBridges makes missing bridges. With several members each bridge is a VXLAN over all of them.
-func setUpBridges(ctx context.Context, c *client, o SetupOptions) error {
-	members, clustered, err := c.members(ctx)
-	if err != nil {
-		return err
-	}
+func setUpBridges(ctx context.Context, c *client, members []member, clustered bool, o SetupOptions) error {
 	for _, m := range members {
 		if !m.isOnline() {
 			return fmt.Errorf("the member %s is %s: %s; bridges can only be made while all members are up", m.Name, m.Status, m.Message)
@@ -215,7 +226,7 @@ func setUpTrust(ctx context.Context, c *client, s settings, o SetupOptions) erro
 	} else if err == nil {
 		return fmt.Errorf("the server has another certificate than %s; if that is right, remove the file and run this again", path)
 	}
-	if err := durable.WriteFile(path, []byte(info.Environment.Certificate), 0o644); err != nil {
+	if err := writeFile(o.Dir, path, []byte(info.Environment.Certificate), 0o644); err != nil {
 		return err
 	}
 	o.Progress("wrote %s, the only certificate that the server may have", path)
@@ -253,10 +264,10 @@ func ownCertificate(certificatePath, keyPath string, o SetupOptions) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	if err := writeFile(o.Dir, keyPath, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(certificatePath, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o644); err != nil {
+	if err := writeFile(o.Dir, certificatePath, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o644); err != nil {
 		return nil, err
 	}
 	o.Progress("made %s and %s", certificatePath, keyPath)

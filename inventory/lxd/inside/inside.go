@@ -72,6 +72,8 @@ func run(words []string) error {
 	switch {
 	case len(words) == 1 && (words[0] == "configure" || words[0] == "boot"):
 		return configure(words[0] == "boot")
+	case len(words) > 0 && words[0] == "examine":
+		return examine(words[1:])
 	case len(words) == 2 && words[0] == "step":
 		return runStep(words[1])
 	case len(words) == 2 && words[0] == "result":

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"patchbay/am/testkit/wait"
+)
+
+// lanRequest is a request for two nodes with a LAN, each with a command.
+const lanRequest = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+<node client_id="server" exclusive="false"><sliver_type name="container"/>
+<services><execute shell="sh" command="echo of server &gt;/etc/setup"/></services>
+<interface client_id="server:if"><ip address="10.0.0.1" netmask="255.255.255.0" type="ipv4"/></interface></node>
+<node client_id="client" exclusive="false"><sliver_type name="container"/>
+<services><execute shell="sh" command="echo of client &gt;/etc/setup"/></services>
+<interface client_id="client:if"><ip address="10.0.0.2" netmask="255.255.255.0" type="ipv4"/></interface></node>
+<link client_id="lan"><interface_ref client_id="server:if"/><interface_ref client_id="client:if"/><link_type name="lan"/>
+<property source_id="server:if" dest_id="client:if" capacity="20000"/><property source_id="client:if" dest_id="server:if" capacity="20000"/></link>
+</rspec>
+`
+
+// site is a served site whose nodes are in a bed's cluster. The server runs in the namespace of the
+// first member, and its clients beside the cluster.
+type site struct {
+	t      *testing.T
+	b      *bed
+	dir    string
+	server *exec.Cmd
+	log    *os.File
+}
+
+// newSite makes and serves a site, as the guide does.
+func newSite(t *testing.T, b *bed) *site {
+	t.Helper()
+	made, _ := built()
+	s := &site{t: t, b: b, dir: filepath.Join(b.dir, "site")}
+	b.run(made+"/patchbay", "init", "--provider", "simulated", "--authority", "testbed.example.org", "--public-url", "https://10.98.0.1:8443", s.dir)
+	b.run("env", "LXD_DIR="+b.members[0].dir, made+"/patchbay-lxd", "setup", "--links", "6", s.dir)
+	path := filepath.Join(s.dir, "providers", "lxd.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(path, strings.Replace(string(text), "network: lxdbr0", "network: pbcontrol", 1), 0o644)
+	b.run("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "inventory", "--replace", s.dir)
+	b.run(made+"/patchbay", "user", "alice", "--config", s.dir)
+	if s.log, err = os.Create(filepath.Join(b.dir, "server.log")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.stop(syscall.SIGTERM)
+		if text, err := os.ReadFile(s.log.Name()); err == nil && t.Failed() {
+			t.Logf("the server's log:\n%s", text[max(0, len(text)-5000):])
+		}
+		s.log.Close()
+		worker, _ := os.ReadFile(filepath.Join(s.dir, "providers", "lxd.log"))
+		if t.Failed() {
+			t.Logf("the worker's log:\n%s", worker)
+		}
+	})
+	s.start()
+	return s
+}
+
+// start returns when the server answers.
+func (s *site) start() {
+	s.t.Helper()
+	made, _ := built()
+	s.server = exec.Command("ip", "netns", "exec", s.b.members[0].namespace, made+"/patchbay", "serve", "--config", s.dir)
+	s.server.Stdout, s.server.Stderr = s.log, s.log
+	if err := s.server.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	wait.Success(s.t, "the server does not answer", func() error {
+		_, err := s.try("call", "GetVersion")
+		return err
+	})
+}
+
+func (s *site) stop(signal syscall.Signal) {
+	if s.server == nil || s.server.ProcessState != nil {
+		return
+	}
+	_ = s.server.Process.Signal(signal)
+	_ = s.server.Wait()
+}
+
+// write returns the path of a new file.
+func (s *site) write(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.b.dir, name)
+	s.b.write(path, text, 0o644)
+	return path
+}
+
+// try runs a command of patchbay as alice, outside of the cluster.
+func (s *site) try(command string, args ...string) (string, error) {
+	made, _ := built()
+	words := append([]string{"netns", "exec", s.b.prefix + "-sw", made + "/patchbay", command, "--user", "alice", "--config", s.dir}, args...)
+	var stderr bytes.Buffer
+	c := exec.Command("ip", words...)
+	c.Env = append(os.Environ(), "HOME="+s.b.dir, "XDG_STATE_HOME="+s.b.dir)
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		err = fmt.Errorf("patchbay %s %q: %w\n%s%s", command, args, err, out, stderr.Bytes())
+	}
+	return string(out), err
+}
+
+func (s *site) patchbay(command string, args ...string) string {
+	s.t.Helper()
+	out, err := s.try(command, args...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,372 @@
+package lxd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"patchbay/inventory/lxd/inside"
+	"patchbay/inventory/provider"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Name, Message string
+	// Bad means that nodes cannot be made, or not as the guide describes.
+	Bad bool
+	// Remedy is what to do; empty if there is nothing to do.
+	Remedy string
+}
+
+// Doctor checks the settings and the cluster, then makes a node on each member with a link between
+// them all, and removes these nodes again. It reports each finding, and returns an error if one is
+// bad.
+func Doctor(ctx context.Context, dir, name string, report func(Finding)) error {
+	p, err := open(dir, name)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	d := &doctor{program: p, report: func(f Finding) {
+		if f.Bad {
+			bad++
+		}
+		report(f)
+	}}
+	members, ok := d.examineCluster(ctx)
+	if ok && bad == 0 {
+		d.tryNodes(ctx, members)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return errors.New("nodes cannot run in this cluster until that is fixed; then run doctor again")
+	}
+	return nil
+}
+
+type doctor struct {
+	*program
+	report func(Finding)
+}
+
+func (d *doctor) ok(name, format string, args ...any) {
+	d.report(Finding{Name: name, Message: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) note(name, message, format string, args ...any) {
+	d.report(Finding{Name: name, Message: message, Remedy: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) bad(name, message, format string, args ...any) {
+	d.report(Finding{Name: name, Message: message, Bad: true, Remedy: fmt.Sprintf(format, args...)})
+}
+
+// extensions are the parts of the API that the provider needs.
+var extensions = []string{"projects", "container_exec_recording", "storage_api_remote_volume_handling", "network_nic_bridged_port_isolation", "instances", "resources_v2"}
+
+// examineCluster returns the members that are online. ok is false if the cluster does not answer.
+func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) {
+	c := d.client
+	if info, err := os.Stat(filepath.Join(d.folder.dir, d.PrivateKey)); err == nil && info.Mode().Perm()&0o077 != 0 {
+		d.bad("key", fmt.Sprintf("other users can read %s", d.PrivateKey), "run: chmod 600 %s", filepath.Join(d.folder.dir, d.PrivateKey))
+	}
+	s, err := c.server(ctx)
+	if err != nil {
+		d.bad("api", err.Error(), "check remote in %s.yaml, and that the server listens: lxc config get core.https_address", d.folder.name)
+		return nil, false
+	}
+	if s.Auth != "trusted" {
+		d.bad("api", "the server does not trust "+d.Certificate, "run patchbay-lxd setup on a member")
+		return nil, false
+	}
+	missing := slices.DeleteFunc(slices.Clone(extensions), func(e string) bool { return slices.Contains(s.APIExtensions, e) })
+	if len(missing) > 0 {
+		d.bad("api", "the server lacks the API extensions "+strings.Join(missing, ", "), "upgrade it to LXD 5.0 or Incus")
+	} else {
+		d.ok("api", "%s %s answers at %s", s.Environment.Server, s.Environment.Version, strings.Join(d.Remotes, ", "))
+	}
+	d.examineTrust(ctx)
+	members, clustered, err := c.members(ctx)
+	if err != nil {
+		d.bad("members", err.Error(), "run: lxc cluster list")
+		return nil, false
+	}
+	for _, m := range members {
+		if m.isOnline() {
+			online = append(online, m)
+		} else {
+			d.bad("members", fmt.Sprintf("%s is %s: %s", m.Name, m.Status, m.Message), "start the daemon of %s, or restore it: lxc cluster restore %s", m.Name, m.Name)
+		}
+	}
+	d.ok("members", "%d of %d are online", len(online), len(members))
+	if clustered && len(d.Remotes) < min(len(members), 2) {
+		d.note("members", "remote names one member only", "add the URL of another one, so that nodes can be reached while the first is down")
+	}
+	d.examineObjects(ctx, members)
+	return online, true
+}
+
+// examineTrust checks that the certificate is for this project only.
+func (d *doctor) examineTrust(ctx context.Context) {
+	for _, project := range []string{"default", d.Project} {
+		var list []string
+		err := d.client.get(ctx, "instances", url.Values{"project": {project}}, &list)
+		switch {
+		case project == d.Project && err != nil:
+			d.bad("project", err.Error(), "run patchbay-lxd setup on a member")
+		case project != d.Project && err == nil:
+			d.bad("trust", d.Certificate+" opens other projects, too", "restrict it: lxc config trust list; lxc config trust edit FINGERPRINT")
+		case project != d.Project && isStatus(err, http.StatusForbidden):
+			d.ok("trust", "%s opens the project %s only", d.Certificate, d.Project)
+		}
+	}
+	var project struct {
+		Config map[string]string `json:"config"`
+	}
+	if err := d.client.get(ctx, "projects/"+d.Project, nil, &project); err == nil && project.Config["restricted"] != "true" {
+		d.bad("project", "the project "+d.Project+" is not restricted", "run: lxc project set %s restricted true", d.Project)
+	}
+}
+
+// examineObjects checks what the settings name.
+func (d *doctor) examineObjects(ctx context.Context, members []member) {
+	c := d.client
+	var pool struct{ Driver string }
+	switch err := c.get(ctx, "storage-pools/"+d.Pool, nil, &pool); {
+	case err != nil:
+		d.bad("pool", err.Error(), "make it (lxc storage create), or name another pool in %s.yaml", d.folder.name)
+	case pool.Driver == "dir":
+		d.note("pool", d.Pool+" is a folder", "it copies each image, and most file systems do not limit disks; use btrfs, zfs or lvm")
+	default:
+		d.ok("pool", "%s (%s)", d.Pool, pool.Driver)
+	}
+	var network struct{ Type string }
+	if err := c.get(ctx, "networks/"+d.Network, nil, &network); err != nil {
+		d.bad("network", err.Error(), "make it (lxc network create), or name another network in %s.yaml", d.folder.name)
+	} else {
+		d.ok("network", "%s (%s)", d.Network, network.Type)
+	}
+	for _, m := range d.Images {
+		path := "images/aliases/" + url.PathEscape(m.Alias)
+		if m.Alias == "" {
+			path = "images/" + url.PathEscape(m.Fingerprint)
+		}
+		var image struct{}
+		if err := c.get(ctx, path, nil, &image); err != nil {
+			d.bad("images", fmt.Sprintf("the image %s: %v", m.Name, err), "copy it: lxc image copy images:debian/12 local: --alias debian")
+		}
+	}
+	bridges, err := c.bridges(ctx)
+	used := 0
+	for _, b := range bridges {
+		if len(b.UsedBy) > 0 {
+			used++
+		}
+	}
+	if err != nil || len(bridges) == 0 {
+		d.bad("links", "there are no bridges for links", "run patchbay-lxd setup on a member")
+	} else {
+		d.ok("links", "%d of %d bridges are in use", used, len(bridges))
+	}
+	all, err := c.instances(ctx)
+	if err != nil {
+		d.bad("instances", err.Error(), "run: lxc list --project %s", d.Project)
+	}
+	var foreign []string
+	for i := range all {
+		if all[i].node() == nil {
+			foreign = append(foreign, all[i].Name)
+		}
+	}
+	if len(foreign) > 0 {
+		d.note("instances", fmt.Sprintf("%d instances of the project are not nodes: %s", len(foreign), oneLine(strings.Join(foreign, ", "))), "they are left alone; move them to another project")
+	}
+}
+
+// trialTime bounds the time until the trial nodes are ready, or gone.
+const trialTime = 3 * time.Minute
+
+// trialID is the name of the trial node on a member. It is always the same, so that the next run
+// removes nodes that were left.
+func trialID(member string) string {
+	h := fmt.Sprintf("%x", sha256.Sum256([]byte("doctor "+member)))
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
+}
+
+// tryNodes makes a node on each member.
+func (d *doctor) tryNodes(ctx context.Context, members []member) {
+	var names []string
+	var updates, ends []update
+	for k, m := range members {
+		id := trialID(m.Name)
+		item, _ := json.Marshal(map[string]any{"client_id": id, "link": "doctor", "slice": "doctor", "addresses": []string{trialAddress(k) + "/24"}})
+		should, _ := json.Marshal(node{Ensure: provider.Present, Component: m.Name, Power: provider.On, Hostname: "doctor", Interfaces: []string{string(item)}})
+		names = append(names, id)
+		updates = append(updates, update{Name: id, Should: should})
+		ends = append(ends, update{Name: id, Should: json.RawMessage(`{"ensure":"absent"}`)})
+	}
+	clear := func(ctx context.Context) bool {
+		_, err := d.set(ctx, ends, false)
+		if err == nil {
+			_, err = d.await(ctx, names, func(r object) bool { return r[provider.AttrEnsure] == provider.Absent })
+		}
+		if err != nil {
+			d.bad("nodes", "the trial nodes cannot be removed: "+err.Error(), "run doctor again; %s.log has the details", d.folder.name)
+		}
+		return err == nil
+	}
+	if !clear(ctx) {
+		return
+	}
+	defer func() { clear(context.WithoutCancel(ctx)) }()
+	begin := time.Now()
+	answer, err := d.set(ctx, updates, false)
+	if err != nil {
+		d.bad("nodes", err.Error(), "%s.log has the details", d.folder.name)
+		return
+	}
+	if refused := answer["changes"].([]object); len(refused) > 0 {
+		text, _ := json.Marshal(refused[0])
+		d.bad("nodes", "a trial node is refused: "+string(text), "%s.log has the details", d.folder.name)
+		return
+	}
+	nodes, err := d.await(ctx, names, func(r object) bool {
+		return r["state"] == provider.StateReady || r["state"] == provider.StateFailed
+	})
+	if err != nil {
+		d.bad("nodes", err.Error(), "%s.log has the details", d.folder.name)
+		return
+	}
+	ready := 0
+	for k, m := range members {
+		if nodes[k]["state"] != provider.StateReady {
+			d.bad("nodes", fmt.Sprintf("the trial node on %s has failed: %v", m.Name, nodes[k]["message"]), "%s.log has the details", d.folder.name)
+			continue
+		}
+		ready++
+	}
+	if ready < len(members) {
+		return
+	}
+	d.ok("nodes", "%d nodes with SSH were ready after %.1f s", ready, time.Since(begin).Seconds())
+	var group sync.WaitGroup
+	found := make([]inside.Examination, len(members))
+	errs := make([]error, len(members))
+	for k := range members {
+		group.Go(func() { found[k], errs[k] = d.examineNode(ctx, names[k], len(members)) })
+	}
+	group.Wait()
+	for k, m := range members {
+		if errs[k] != nil {
+			d.bad("nodes", fmt.Sprintf("the trial node on %s: %v", m.Name, errs[k]), "%s.log has the details", d.folder.name)
+			continue
+		}
+		d.reportMember(m, members, found[k])
+		d.tryLogin(ctx, m, nodes[k])
+	}
+}
+
+// trialAddress is in the network of the trial nodes' link.
+func trialAddress(k int) string { return fmt.Sprintf("192.168.255.%d", k%254+1) }
+
+func (d *doctor) examineNode(ctx context.Context, id string, members int) (e inside.Examination, err error) {
+	command := []string{inside.Program, inside.Verb, "examine"}
+	for k := range members {
+		command = append(command, trialAddress(k))
+	}
+	text, err := d.client.exec(ctx, instanceName(id), command...)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	return e, err
+}
+
+// inotifyPerNode is the number of inotify instances that a node with systemd takes; a member needs
+// minInotify.
+const (
+	inotifyPerNode = 8
+	minInotify     = 1024
+)
+
+func (d *doctor) reportMember(m member, members []member, e inside.Examination) {
+	if e.Inotify < minInotify {
+		d.bad("inotify", fmt.Sprintf("%s permits %d inotify instances, enough for about %d nodes", m.Name, e.Inotify, e.Inotify/inotifyPerNode),
+			"run on %s: echo fs.inotify.max_user_instances=65536 >/etc/sysctl.d/60-patchbay.conf; sysctl --system", m.Name)
+	} else {
+		d.ok("inotify", "%s permits %d instances", m.Name, e.Inotify)
+	}
+	if e.AppArmor == "" || strings.HasPrefix(e.AppArmor, "unconfined") {
+		d.note("apparmor", m.Name+" does not confine nodes with AppArmor", "install the package apparmor on %s, and restart the daemon", m.Name)
+	} else {
+		d.ok("apparmor", "%s confines nodes", m.Name)
+	}
+	switch {
+	case e.FirstID == 0:
+		d.bad("ids", "root of a node is root of "+m.Name, "give root a range in /etc/subuid and /etc/subgid of %s, and restart the daemon: root:1000000:1000000000", m.Name)
+	case e.IDs < 65536:
+		d.bad("ids", fmt.Sprintf("a node on %s has %d user ids", m.Name, e.IDs), "give root more in /etc/subuid and /etc/subgid of %s, and restart the daemon: root:1000000:1000000000", m.Name)
+	default:
+		d.ok("ids", "nodes on %s have user ids from %d", m.Name, e.FirstID)
+	}
+	for k, other := range members {
+		if reason := e.Unreachable[trialAddress(k)]; reason != "" {
+			d.bad("frames", fmt.Sprintf("a link does not get from %s to %s: %s", m.Name, other.Name, reason),
+				"the members' network must carry multicast to 239.193.0.0/16 and UDP port 8472, with a route for multicast on each member; without it, links stay on one member")
+		}
+	}
+	if len(e.Unreachable) == 0 {
+		d.ok("frames", "a link gets from %s to all %d members", m.Name, len(members))
+	}
+	if e.Netem != "" {
+		d.note("netem", m.Name+" cannot delay frames: "+e.Netem, "nothing to do: requests for latency and packet loss are refused in any case")
+	}
+}
+
+// tryLogin connects to a node as experimenters do.
+func (d *doctor) tryLogin(ctx context.Context, m member, r object) {
+	logins, _ := r["login"].([]string)
+	if len(logins) != 1 || r["proxy"] != nil {
+		return
+	}
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	c, err := dialer.DialContext(ctx, "tcp", logins[0])
+	if err != nil {
+		d.bad("logins", fmt.Sprintf("the login of a node on %s cannot be reached from here: %v", m.Name, err), "open the ports in %s.yaml in the firewall of %s", d.folder.name, m.Name)
+		return
+	}
+	c.Close()
+	d.ok("logins", "a node on %s answers at %s", m.Name, logins[0])
+}
+
+// await calls get until ready is true for all nodes.
+func (d *doctor) await(ctx context.Context, names []string, ready func(object) bool) ([]object, error) {
+	for until := time.Now().Add(trialTime); ; pause(ctx, 200*time.Millisecond) {
+		o, err := d.get(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		all := o["resources"].([]object)
+		if !slices.ContainsFunc(all, func(r object) bool { return !ready(r) }) {
+			return all, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if time.Now().After(until) {
+			return nil, fmt.Errorf("the trial nodes are not done after %s", trialTime)
+		}
+	}
+}
