@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -76,6 +77,14 @@ c.send(b"x")
 func TestClusterLinks(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 3)
+	made, _ := built()
+	out, err := exec.Command("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "doctor", b.dir).CombinedOutput()
+	t.Logf("doctor: %v\n%s", err, out)
+	for _, line := range []string{"nodes: 3 nodes with SSH", "frames: a link gets from m2 to all 3 members", "logins: a node on m3 answers"} {
+		if !strings.Contains(string(out), "ok       "+line) {
+			t.Errorf("doctor does not say %q", line)
+		}
+	}
 	var updates []map[string]any
 	for n := range 3 {
 		updates = append(updates, b.node(id(n), b.members[n].name, link{"lan", "one", fmt.Sprintf("10.128.0.%d/24", n+1), 20_000}))

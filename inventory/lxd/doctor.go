@@ -75,7 +75,7 @@ func (d *doctor) bad(name, message, format string, args ...any) {
 }
 
 // extensions are the parts of the API that the provider needs.
-var extensions = []string{"projects", "container_exec_recording", "storage_api_remote_volume_handling", "network_nic_bridged_port_isolation", "instances", "resources_v2"}
+var extensions = []string{"projects", "projects_restrictions", "container_exec_recording", "instance_nic_network", "instance_nic_bridged_port_isolation", "resources_v2", "clustering_evacuation"}
 
 // examineCluster returns the members that are online. ok is false if the cluster does not answer.
 func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) {
