@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
@@ -363,11 +364,19 @@ type link struct {
 // id returns the name of the node with this number.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
+// pollInterval is about that of the server. Each poll is a process, which slows the cluster down.
+const pollInterval = 300 * time.Millisecond
+
 // await waits until all nodes are ready, and returns them.
 func (b *bed) await(names ...string) (all []resource) {
 	b.t.Helper()
+	var next time.Time
 	wait.Until(b.t, "the nodes are not ready", func() bool {
+		if time.Now().Before(next) {
+			return false
+		}
 		all = b.get(names...)
+		next = time.Now().Add(pollInterval)
 		ready := len(all) == len(names)
 		for _, r := range all {
 			if r.State == "failed" {

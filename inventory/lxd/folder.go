@@ -25,6 +25,8 @@ type pending struct {
 	Node node `json:"node"`
 	// Since is when the node was requested.
 	Since time.Time `json:"since"`
+	// New means that the cluster did not have the node when it was requested.
+	New bool `json:"new,omitempty"`
 	// Failed is the reason why the node cannot become as requested. The worker then leaves it alone.
 	Failed string `json:"failed,omitempty"`
 	// Progress describes the current step of the worker.

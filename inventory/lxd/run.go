@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,35 +129,33 @@ func failure(err error) object {
 
 // get reports the nodes with these names, or all nodes.
 func (p *program) get(ctx context.Context, names []string) (object, error) {
-	found, err := p.find(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	waiting, err := p.folder.ids()
-	if err != nil {
-		return nil, err
-	}
 	p.drainLostMembers(ctx)
-	if err := p.findStatuses(ctx, found); err != nil {
+	waiting, err := p.waiting()
+	if err != nil {
 		return nil, err
 	}
-	open, all := false, len(names) == 0
+	all := len(names) == 0
+	var found map[string]*instance
+	// Nodes that are being made are left out, since the cluster takes long to describe an instance.
+	if asked := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return waiting[name] != nil && waiting[name].New }); all || len(asked) > 0 {
+		if found, err = p.find(ctx, asked); err == nil {
+			err = p.findStatuses(ctx, found)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	if all {
-		names = waiting
+		names = slices.Collect(maps.Keys(waiting))
 		for name := range found {
-			if !slices.Contains(waiting, name) {
+			if waiting[name] == nil {
 				names = append(names, name)
 			}
 		}
 	}
-	resources := []object{}
+	resources, open := []object{}, false
 	for _, name := range names {
-		var wanted *pending
-		if slices.Contains(waiting, name) {
-			if wanted, err = p.folder.read(name); err != nil {
-				return nil, err
-			}
-		}
+		wanted := waiting[name]
 		r := p.report(name, wanted, found[name])
 		if all && r[provider.AttrEnsure] == provider.Absent {
 			continue
@@ -168,6 +167,25 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 		p.startWorker()
 	}
 	return object{"resources": resources}, nil
+}
+
+// waiting returns the requests that the worker has not carried out, by the name of the node.
+func (p *program) waiting() (map[string]*pending, error) {
+	ids, err := p.folder.ids()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*pending{}
+	for _, id := range ids {
+		wanted, err := p.folder.read(id)
+		if err != nil {
+			return nil, err
+		}
+		if wanted != nil {
+			all[id] = wanted
+		}
+	}
+	return all, nil
 }
 
 // fewNames are asked for one by one; for more, all instances are listed.

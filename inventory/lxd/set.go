@@ -102,12 +102,16 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 				n.Ensure = provider.Absent
 			}
 		}
-		if err := p.folder.write(&pending{Node: *n, Since: time.Now().UTC()}); err != nil {
+		if err := p.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !isMade(existing, name)}); err != nil {
 			return nil, err
 		}
 	}
 	p.startWorker()
 	return object{"derive": true, "changes": changes}, nil
+}
+
+func isMade(existing []instance, id string) bool {
+	return slices.ContainsFunc(existing, func(i instance) bool { return i.Name == instanceName(id) })
 }
 
 // merge returns the node as it should be; old may be nil.
