@@ -30,7 +30,9 @@ var built = sync.OnceValues(func() (string, error) {
 		{"go", "build", "-trimpath", "-o", dir + "/patchbay", "../patchbay"},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice", "-f", dir + "/key"},
 		{"mkdir", "-p", image},
-		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,openssh-server,iproute2,iputils-ping,python3-minimal", "bookworm", image + "/rootfs"},
+		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,openssh-server,iproute2,iputils-ping,python3-minimal",
+			`--customize-hook=printf "[Match]\nName=eth0\n[Network]\nDHCP=yes\n" >"$1/etc/systemd/network/eth0.network"`,
+			`--customize-hook=chroot "$1" systemctl enable systemd-networkd`, "bookworm", image + "/rootfs"},
 		{"sh", "-c", `rm -f "$0"/rootfs/etc/ssh/ssh_host_*; printf 'architecture: %s\ncreation_date: 1700000000\n' "$(uname -m)" >"$0"/metadata.yaml`, image},
 		{"tar", "-C", image, "-cf", dir + "/image.tar", "metadata.yaml", "rootfs"},
 		{"rm", "-rf", image},
@@ -293,9 +295,9 @@ func (b *bed) call(action string, input any) []byte {
 
 // resource is a node as get reports it.
 type resource struct {
-	Name, Ensure, State, Message, Component, Power string
-	Login, Services, Interfaces                    []string
-	HostKeys                                       []string `json:"host_keys"`
+	Name, Ensure, State, Message, Component, Power, Proxy string
+	Login, Services, Interfaces                           []string
+	HostKeys                                              []string `json:"host_keys"`
 }
 
 func (b *bed) get(names ...string) []resource {

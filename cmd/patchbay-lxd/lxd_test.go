@@ -216,6 +216,45 @@ func TestLeaderLost(t *testing.T) {
 	}
 }
 
+// TestEvacuation evacuates a member. Its nodes stay there, fail with the reason, and run again when
+// it is restored.
+func TestEvacuation(t *testing.T) {
+	longOnly(t)
+	b := newBed(t, 2)
+	b.set(b.node(id(1), "m1"), b.node(id(2), "m2"))
+	b.await(id(1), id(2))
+	b.lxc(b.members[0], "cluster", "evacuate", "m2", "--force")
+	for _, r := range b.get(id(1), id(2)) {
+		if evacuated := strings.Contains(r.Message, "m2 of the cluster is evacuated"); evacuated != (r.Name == id(2)) || evacuated != (r.State == "failed") {
+			t.Errorf("%+v", r)
+		}
+	}
+	b.lxc(b.members[0], "cluster", "restore", "m2", "--force")
+	b.ssh("alice", b.await(id(2))[0], "true")
+}
+
+// TestNetworkLogins logs in at the address that a node has in the cluster's network.
+func TestNetworkLogins(t *testing.T) {
+	longOnly(t)
+	b := newBed(t, 1)
+	b.lxc(b.members[0], "network", "set", "pbcontrol", "ipv4.address=10.97.0.1/24")
+	path := filepath.Join(b.prov, "lxd.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(path, strings.Replace(string(text), "logins: proxy", "logins: network\ngateway: gateway@testbed.example.org:22", 1), 0o644)
+	b.set(b.node(id(1), b.hostname()))
+	r := b.await(id(1))[0]
+	if len(r.Login) != 1 || !strings.HasPrefix(r.Login[0], "10.97.0.") || r.Proxy != "gateway@testbed.example.org:22" {
+		t.Fatalf("%+v", r)
+	}
+	b.run("ip", "-n", b.prefix+"-sw", "route", "add", "10.97.0.0/24", "via", "10.98.0.1")
+	if who := b.ssh("alice", r, "id -un"); who != "alice\n" {
+		t.Errorf("logged in as %q", who)
+	}
+}
+
 // TestServerKills kills the server while slices are made and removed. Slivers that it has
 // acknowledged stay, and nothing else is left.
 func TestServerKills(t *testing.T) {

@@ -168,16 +168,25 @@ func (c *client) patch(ctx context.Context, name string, config map[string]strin
 // the content of a symlink is its target.
 func (c *client) push(ctx context.Context, name, path, kind, mode string, content []byte) error {
 	_, err := c.do(ctx, request{
-		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}}, body: content,
-		header: http.Header{"X-Lxd-Type": {kind}, "X-Lxd-Mode": {mode}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}, "X-Lxd-Write": {"overwrite"}, "Content-Type": {"application/octet-stream"}},
+		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}}, body: content, header: fileHeader(kind, mode),
 	})
 	return err
 }
 
 func (c *client) makeFolder(ctx context.Context, name, path string) error {
 	_, err := c.do(ctx, request{
-		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}},
-		header: http.Header{"X-Lxd-Type": {"directory"}, "X-Lxd-Mode": {"0755"}, "X-Lxd-Uid": {"0"}, "X-Lxd-Gid": {"0"}},
+		method: http.MethodPost, path: "instances/" + name + "/files", query: url.Values{"path": {path}}, header: fileHeader("directory", "0755"),
 	})
 	return err
+}
+
+// fileHeader describes a file of root, for LXD and for Incus.
+func fileHeader(kind, mode string) http.Header {
+	h := http.Header{"Content-Type": {"application/octet-stream"}}
+	for _, prefix := range []string{"X-Lxd-", "X-Incus-"} {
+		for key, value := range map[string]string{"Type": kind, "Mode": mode, "Uid": "0", "Gid": "0", "Write": "overwrite"} {
+			h.Set(prefix+key, value)
+		}
+	}
+	return h
 }

@@ -166,7 +166,7 @@ func (d *doctor) examineObjects(ctx context.Context, members []member) {
 		}
 		var image struct{}
 		if err := c.get(ctx, path, nil, &image); err != nil {
-			d.bad("images", fmt.Sprintf("the image %s: %v", m.Name, err), "copy it: lxc image copy images:debian/12 local: --alias debian")
+			d.bad("images", fmt.Sprintf("the image %s: %v", m.Name, err), "import it, as patchbay guide cluster shows, or name another one in %s.yaml", d.folder.name)
 		}
 	}
 	bridges, err := c.bridges(ctx)
