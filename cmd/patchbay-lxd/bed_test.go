@@ -30,7 +30,7 @@ var built = sync.OnceValues(func() (string, error) {
 		{"go", "build", "-trimpath", "-o", dir + "/patchbay", "../patchbay"},
 		{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "alice", "-f", dir + "/key"},
 		{"mkdir", "-p", image},
-		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,openssh-server,iproute2,iputils-ping,python3-minimal",
+		{"mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--include=systemd-sysv,udev,openssh-server,iproute2,iputils-ping,python3-minimal",
 			`--customize-hook=printf "[Match]\nName=eth0\n[Network]\nDHCP=yes\n" >"$1/etc/systemd/network/eth0.network"`,
 			`--customize-hook=chroot "$1" systemctl enable systemd-networkd`, "bookworm", image + "/rootfs"},
 		{"sh", "-c", `rm -f "$0"/rootfs/etc/ssh/ssh_host_*; printf 'architecture: %s\ncreation_date: 1700000000\n' "$(uname -m)" >"$0"/metadata.yaml`, image},
@@ -414,7 +414,7 @@ func (b *bed) ssh(account string, r resource, command string) string {
 	host, port, _ := strings.Cut(r.Login[0], ":")
 	known := ""
 	for _, key := range r.HostKeys {
-		known += fmt.Sprintf("[%s]:%s %s\n", host, port, key)
+		known += fmt.Sprintf("[%s]:%s,%s %s\n", host, port, host, key) // ssh leaves out port 22
 	}
 	file := filepath.Join(b.dir, "known-"+r.Name)
 	b.write(file, known, 0o600)
@@ -442,4 +442,14 @@ func (b *bed) awaitEmpty() {
 	wait.Until(b.t, "instances are left", func() bool {
 		return b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "n") == ""
 	})
+}
+
+// importImage imports the image with more files, which the shell script makes in its working
+// directory.
+func (b *bed) importImage(alias, script string) {
+	b.t.Helper()
+	made, _ := built()
+	b.run("sh", "-ec", `mkdir -p "$0/rootfs"; cp "$1/image.tar" "$0.tar"; cd "$0/rootfs"; eval "$2"
+		tar -C "$0" --owner=0 --group=0 -rf "$0.tar" rootfs`, filepath.Join(b.dir, alias), made, script)
+	b.lxc(b.members[0], "image", "import", filepath.Join(b.dir, alias+".tar"), "--alias", alias, "-q")
 }
