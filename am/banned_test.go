@@ -94,7 +94,7 @@ encoding/xml.Unmarshal | cmd/patchbay/experimenter_caller.go am/site/check/crede
 encoding/xml.NewDecoder | am/xmlrpc/reader.go rspec/document.go credentials/trial/delegation.go | as Unmarshal; the first two read raw tokens only
 encoding/xml.NewTokenDecoder | | as Unmarshal
 method DecodeElement | | as Unmarshal
-import os/exec | am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
+import os/exec | inventory/lxd/inside/inside.go am/executable cmd/patchbay/experimenter_demo.go cmd/patchbay/program.go inventory/local/behind.go inventory/local/cgroup inventory/local/doctor inventory/local/image inventory/local/node inventory/local/setup inventory/local/supervisor | who starts programs is a short list
 os.StartProcess | inventory/local/agent/apply.go inventory/lxd/run.go | as os/exec; both start this executable again
 syscall.StartProcess | | as os/exec
 syscall.ForkExec | inventory/local/agent/children.go | PID 1 of a node starts what logs in

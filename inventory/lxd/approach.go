@@ -9,10 +9,12 @@ import (
 	"hash/fnv"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/lxd/inside"
@@ -38,7 +40,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	case i == nil:
 		w.progress(wanted, "being created on "+n.Component)
 		return w.create(ctx, &n)
-	case i.Config[keyMade] == "":
+	case i.Config[keyMade] == "" && !w.hasCreated(n.Name):
 		return w.complete(ctx, i)
 	}
 	f := i.facts()
@@ -63,7 +65,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	if err := w.limitLinks(ctx, &n); err != nil {
 		return err
 	}
-	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f}, nil)
+	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f, keyMade: true}, nil)
 }
 
 // record writes values as JSON into the instance's configuration, and then returns result.
@@ -91,6 +93,9 @@ func (w *worker) forget(n *node) {
 
 // create asks the server for the instance and waits for it.
 func (w *worker) create(ctx context.Context, n *node) error {
+	w.mu.Lock()
+	delete(w.created, n.Name)
+	w.mu.Unlock()
 	kind, _ := w.sliverType(n.SliverType)
 	kind, err := n.limits(kind)
 	if err != nil {
@@ -151,7 +156,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	if err != nil {
 		return fmt.Errorf("the node cannot be created: %w", err)
 	}
-	return w.finishCreation(ctx, instanceName(n.Name))
+	return w.finishCreation(ctx, n.Name)
 }
 
 // complete deals with an instance whose creation no worker has seen to its end: if the server
@@ -178,27 +183,43 @@ func (w *worker) complete(ctx context.Context, i *instance) error {
 	return w.remove(ctx, i)
 }
 
-// finishCreation puts the program into the node and marks the instance as complete.
-func (w *worker) finishCreation(ctx context.Context, name string) error {
+// finishCreation puts the program into the node. The instance is complete when it has been
+// configured: keyMade is then recorded with the facts.
+func (w *worker) finishCreation(ctx context.Context, id string) error {
 	program, err := executable()
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{inside.Folder, inside.State, path.Dir(inside.ServiceFile), path.Dir(inside.ServiceLink)} {
-		if err := w.client.makeFolder(ctx, name, path); err != nil {
+	for _, file := range []struct {
+		path, kind, mode string
+		content          []byte
+	}{
+		{inside.Program, "file", "0755", program},
+		{inside.ServiceFile, "file", "0644", []byte(inside.Service)},
+		{inside.ServiceLink, "symlink", "0777", []byte(inside.ServiceFile)},
+	} {
+		err := w.client.push(ctx, instanceName(id), file.path, file.kind, file.mode, file.content)
+		if isStatus(err, http.StatusNotFound) {
+			if err = w.client.makeFolder(ctx, instanceName(id), path.Dir(file.path)); err == nil {
+				err = w.client.push(ctx, instanceName(id), file.path, file.kind, file.mode, file.content)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := w.client.push(ctx, name, inside.Program, "file", "0755", program); err != nil {
-		return err
-	}
-	if err := w.client.push(ctx, name, inside.ServiceFile, "file", "0644", []byte(inside.Service)); err != nil {
-		return err
-	}
-	if err := w.client.push(ctx, name, inside.ServiceLink, "symlink", "0777", []byte(inside.ServiceFile)); err != nil {
-		return err
-	}
-	return cmp.Or(w.client.patch(ctx, name, map[string]string{keyMade: "true"}, nil), errAgain)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.created[id] = true
+	return errAgain
+}
+
+// hasCreated reports whether this worker has created the instance of the node, which need not be
+// complete.
+func (w *worker) hasCreated(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.created[id]
 }
 
 // remove stops the instance at once and deletes it.
@@ -242,11 +263,11 @@ func (w *worker) switchTo(ctx context.Context, name, action string) error {
 func (w *worker) devices(ctx context.Context, n *node, members []member) (map[string]map[string]string, facts, error) {
 	w.allocating.Lock()
 	defer w.allocating.Unlock()
-	existing, err := w.client.instances(ctx)
+	mine, err := n.interfaces()
 	if err != nil {
 		return nil, facts{}, err
 	}
-	mine, err := n.interfaces()
+	existing, err := w.instances(ctx, len(mine) == 0)
 	if err != nil {
 		return nil, facts{}, err
 	}
@@ -296,6 +317,23 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	return devices, f, nil
 }
 
+// listTime is how long a list of instances is good enough to choose a port.
+const listTime = 2 * time.Second
+
+// instances returns all instances. If old is true, the list may lack changes of the last listTime,
+// since the cluster takes long to describe each instance. It needs w.allocating.
+func (w *worker) instances(ctx context.Context, old bool) ([]instance, error) {
+	if old && time.Since(w.listedAt) < listTime {
+		return w.listed, nil
+	}
+	at := time.Now()
+	all, err := w.client.instances(ctx)
+	if err == nil {
+		w.listed, w.listedAt = all, at
+	}
+	return all, err
+}
+
 // nodes returns all nodes: those of the instances, as they shall be, and those that have no instance
 // yet.
 func (p *program) nodes(existing []instance) (map[string]*node, error) {
@@ -338,6 +376,11 @@ func (w *worker) choosePort(id string, existing []instance) (int, error) {
 	return 0, fmt.Errorf("all ports from %d to %d are in use", w.FirstPort, w.LastPort)
 }
 
+const (
+	configureTime = 90 * time.Second
+	maxAddresses  = 16 // of the first interface
+)
+
 // configure makes the node run with its accounts, addresses and host keys.
 func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) error {
 	accounts, err := n.accounts()
@@ -376,7 +419,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 			return fmt.Errorf("the node cannot be started: %w", err)
 		}
 	}
-	output, err := w.client.exec(ctx, i.Name, inside.Program, inside.Verb, "configure")
+	output, err := w.client.exec(ctx, i.Name, configureTime, "configure")
 	if err != nil {
 		return fmt.Errorf("the node cannot be configured: %w", err)
 	}
@@ -384,12 +427,17 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if err := json.Unmarshal(output, &r); err != nil {
 		return fmt.Errorf("the node's report cannot be read: %w", err)
 	}
-	f.HostKeys, f.Addresses, f.Problem = public, r.Addresses, oneLine(strings.Join(r.Problems, "; "))
+	f.HostKeys, f.Addresses, f.Problem = public, nil, oneLine(strings.Join(r.Problems, "; "))
+	for _, a := range r.Addresses {
+		if ip, err := netip.ParseAddr(a); err == nil && len(f.Addresses) < maxAddresses {
+			f.Addresses = append(f.Addresses, ip.WithZone("").String())
+		}
+	}
 	if w.Logins == loginsNetwork {
-		if f.Login = ""; len(r.Addresses) == 0 {
+		if f.Login = ""; len(f.Addresses) == 0 {
 			return fmt.Errorf("the node has no address in the network %s yet", w.Network)
 		}
-		f.Login = net.JoinHostPort(r.Addresses[0], "22")
+		f.Login = net.JoinHostPort(f.Addresses[0], "22")
 	}
 	return nil
 }

@@ -283,11 +283,11 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 func trialAddress(k int) string { return fmt.Sprintf("192.168.255.%d", k%254+1) }
 
 func (d *doctor) examineNode(ctx context.Context, id string, members int) (e inside.Examination, err error) {
-	command := []string{inside.Program, inside.Verb, "examine"}
+	var addresses []string
 	for k := range members {
-		command = append(command, trialAddress(k))
+		addresses = append(addresses, trialAddress(k))
 	}
-	text, err := d.client.exec(ctx, instanceName(id), command...)
+	text, err := d.client.exec(ctx, instanceName(id), trialTime, "examine", addresses...)
 	if err == nil {
 		err = json.Unmarshal(text, &e)
 	}

@@ -7,60 +7,55 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
-	"sync"
+	"time"
+
+	"patchbay/inventory/lxd/inside"
 )
 
-// exec runs a command as root in a running instance, and returns its output. The error has the end
-// of its standard error if the status is not 0.
-func (c *client) exec(ctx context.Context, name string, command ...string) ([]byte, error) {
+// maxOutput bounds the output of the program, in bytes.
+const maxOutput = 1 << 20
+
+// exec runs the program in a running node, and returns its output. Users of the node are root there
+// and may have replaced the program. So its time is limited, and its output is a file in the node:
+// output that the server records could fill the member's disk.
+func (c *client) exec(ctx context.Context, name string, limit time.Duration, verb string, words ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	a, err := c.do(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
-		"command": command, "record-output": true, "wait-for-websocket": false, "interactive": false,
+		"command": append([]string{inside.Program, inside.Verb, verb}, words...), "record-output": false, "wait-for-websocket": false, "interactive": false,
 		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
 	}})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("the node has not ended %s after %s", verb, limit)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var result struct {
-		Return int               `json:"return"`
-		Output map[string]string `json:"output"`
+		Return int `json:"return"`
 	}
 	if err := json.Unmarshal(a.Metadata, &result); err != nil {
 		return nil, err
 	}
-	var read sync.WaitGroup
-	var texts [2][]byte
-	var errs [2]error
-	for k, stream := range []string{"1", "2"} {
-		read.Go(func() { texts[k], errs[k] = c.takeLog(ctx, result.Output[stream]) })
-	}
-	read.Wait()
+	output, err := c.readFile(ctx, name, inside.OutputFile(verb))
 	if result.Return != 0 {
-		return nil, fmt.Errorf("%s ended with status %d: %s", strings.Join(command, " "), result.Return, oneLine(string(texts[1])))
+		return nil, fmt.Errorf("%s in the node ended with status %d: %s", verb, result.Return, oneLine(strings.TrimSpace(string(output))))
 	}
-	return texts[0], errs[0]
+	return output, err
 }
 
-// maxOutput bounds the output of a command, in bytes.
-const maxOutput = 1 << 20
-
-// takeLog reads a recorded output and removes it from the server.
-func (c *client) takeLog(ctx context.Context, path string) ([]byte, error) {
-	path = strings.TrimPrefix(path, "/1.0/")
-	if path == "" {
-		return nil, errors.New("the server did not record the output")
-	}
-	resp, err := c.round(ctx, request{method: http.MethodGet, path: path})
+// readFile returns at most maxOutput bytes.
+func (c *client) readFile(ctx context.Context, name, path string) ([]byte, error) {
+	resp, err := c.round(ctx, request{method: http.MethodGet, path: "instances/" + name + "/files", query: url.Values{"path": {path}}})
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
 	if err == nil && resp.StatusCode >= 400 {
-		err = &apiError{resp.StatusCode, "the server does not return the recorded output"}
-	}
-	if d, err := c.round(ctx, request{method: http.MethodDelete, path: path}); err == nil {
-		d.Body.Close()
+		err = &apiError{resp.StatusCode, "the server does not return the file " + path + " of the node"}
 	}
 	return text, err
 }

@@ -121,11 +121,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		case err != nil:
 			f.sync(w, operation{ID: parts[1], StatusCode: 400, Err: err.Error()})
 		default:
-			f.sync(w, map[string]any{"id": parts[1], "status_code": 200, "metadata": map[string]any{"return": 0, "output": map[string]string{"1": "/1.0/log1", "2": "/1.0/log2"}}})
+			f.sync(w, map[string]any{"id": parts[1], "status_code": 200, "metadata": map[string]any{"return": 0}})
 		}
-	case path == "/log1":
-		_, _ = io.WriteString(w, `{"Addresses": ["192.0.2.77"]}`)
-	case path == "/log2":
 	case path == "/instances" && r.Method == http.MethodPost:
 		var i instance
 		_ = json.Unmarshal(body, &i)
@@ -165,6 +162,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 			delete(f.instances, parts[1])
 			f.accept(w, nil, nil)
 		}
+	case parts[2] == "files" && r.Method == http.MethodGet:
+		_, _ = io.WriteString(w, `{"Addresses": ["192.0.2.77", "a\nb"]}`)
 	case parts[2] == "files":
 		f.sync(w, nil)
 	case parts[2] == "exec":

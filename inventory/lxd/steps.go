@@ -45,6 +45,9 @@ func (w *worker) runSteps(ctx context.Context, id string) {
 	}
 }
 
+// stepTimeout bounds one call for a step. A step that takes longer is waited for again.
+const stepTimeout = time.Hour
+
 // maxLost is the number of attempts to learn the result of a step.
 const maxLost = 20
 
@@ -76,11 +79,11 @@ func (w *worker) runStep(ctx context.Context, i *instance, k int) error {
 		if err := w.saveStep(ctx, i, k, setup.Report{State: setup.Running, BeganAt: time.Now()}); err != nil {
 			return err
 		}
-		if _, err := w.client.exec(ctx, i.Name, inside.Program, inside.Verb, "step", strconv.Itoa(k+1)); err != nil {
+		if _, err := w.client.exec(ctx, i.Name, stepTimeout, "step", strconv.Itoa(k+1)); err != nil {
 			return err
 		}
 	}
-	output, err := w.client.exec(ctx, i.Name, inside.Program, inside.Verb, "result", strconv.Itoa(k+1))
+	output, err := w.client.exec(ctx, i.Name, stepTimeout, "result", strconv.Itoa(k+1))
 	if err != nil {
 		return err
 	}

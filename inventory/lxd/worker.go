@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxParallel  = 8                     // nodes that change at once
+	maxParallel  = 8                     // new nodes, and changes of others, at once
 	lookInterval = 50 * time.Millisecond // between two looks into the folder
 	idleTime     = 5 * time.Second       // after which a worker without work ends
 	tryTime      = 10 * time.Minute      // until a node that cannot become as requested has failed
@@ -29,16 +29,20 @@ const (
 type worker struct {
 	*program
 	tasks sync.WaitGroup
-	slots chan struct{}
+	// slots are for nodes that are new, and changes for others. Users may have made these slow.
+	slots, changes chan struct{}
 
-	mu     sync.Mutex
-	active map[string]bool
-	steps  map[string]context.CancelFunc // ends the watching of a node's steps
+	mu      sync.Mutex
+	active  map[string]bool
+	created map[string]bool               // nodes whose instances this worker has created
+	steps   map[string]context.CancelFunc // ends the watching of a node's steps
 
 	// Choices for nodes that the cluster does not have yet; allocating guards them.
 	allocating sync.Mutex
 	bridges    map[string]string // by link
 	ports      map[string]int    // by node
+	listed     []instance
+	listedAt   time.Time
 }
 
 // Work runs the worker of the provider called name until there is nothing to do, or another
@@ -58,7 +62,7 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), active: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
@@ -159,9 +163,13 @@ func (w *worker) settle(ctx context.Context, id string) {
 		if wanted == nil || err != nil || wanted.Failed != "" {
 			return
 		}
-		w.slots <- struct{}{} // not during pauses: nodes of a lost member must not keep others waiting
+		slots := w.changes
+		if wanted.New || wanted.Node.Ensure == provider.Absent {
+			slots = w.slots
+		}
+		slots <- struct{}{} // not during pauses: nodes of a lost member must not keep others waiting
 		err = w.approach(ctx, wanted)
-		<-w.slots
+		<-slots
 		switch {
 		case errors.Is(err, errAgain):
 			attempt = 0

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,12 +23,11 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// Files of the provider in the node.
+// Files of the provider in the node. Their folders exist in each image; to make some takes long.
 const (
-	Folder  = "/usr/local/lib/patchbay"
-	Program = Folder + "/patchbay-lxd"
-	State   = "/var/lib/patchbay"
-	File    = State + "/node.json" // a Config
+	Program = "/usr/local/lib/patchbay-lxd"
+	File    = "/etc/patchbay-node.json" // a Config
+	State   = "/var/lib/patchbay"       // for steps
 )
 
 // Verb is the first argument with which the provider runs Program in a node.
@@ -58,9 +58,18 @@ type Report struct {
 // sshTime bounds the time until the node's SSH server answers.
 const sshTime = 60 * time.Second
 
+// OutputFile returns the path of the output of the program that was called with the verb.
+func OutputFile(verb string) string { return State + "/" + verb + ".out" }
+
 // Main runs the words after Verb. It does not return.
 func Main(words []string) {
-	err := run(words)
+	var err error
+	if len(words) > 0 && words[0] != verbBoot {
+		err = redirect(OutputFile(words[0]))
+	}
+	if err == nil {
+		err = run(words)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -68,17 +77,31 @@ func Main(words []string) {
 	os.Exit(0)
 }
 
+// verbBoot is for the service in the node, whose output the journal has.
+const verbBoot = "boot"
+
+// redirect makes the file the standard output and the standard error.
+func redirect(path string) error {
+	if err := os.MkdirAll(State, 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Dup2(int(f.Fd()), 1), unix.Dup2(int(f.Fd()), 2))
+}
+
 func run(words []string) error {
 	switch {
-	case len(words) == 1 && (words[0] == "configure" || words[0] == "boot"):
-		return configure(words[0] == "boot")
+	case len(words) == 1 && (words[0] == "configure" || words[0] == verbBoot):
+		return configure(words[0] == verbBoot)
 	case len(words) > 0 && words[0] == "examine":
 		return examine(words[1:])
 	case len(words) == 2 && words[0] == "step":
 		return runStep(words[1])
 	case len(words) == 2 && words[0] == "result":
-		os.Args = append([]string{setup.Argv0}, setup.WaitArgs(0)[1], words[1])
-		setup.Main()
+		return printResult(words[1])
 	}
 	return fmt.Errorf("unknown words %q", words)
 }
@@ -104,6 +127,28 @@ func runStep(number string) error {
 	return nil
 }
 
+// printResult waits for the end of a step, and prints only the last report of it.
+func printResult(number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: setup.WaitArgs(n), Stderr: os.Stderr}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	var last setup.Report
+	err = setup.ReadReports(out, func(r setup.Report) { last = r })
+	if err := errors.Join(err, c.Wait()); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(last)
+}
+
 // configure applies File. At boot it only prepares the node; otherwise it also waits for the SSH
 // server, and prints a Report.
 func configure(boot bool) error {
@@ -113,6 +158,9 @@ func configure(boot bool) error {
 	}
 	var c Config
 	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(State, 0o755); err != nil {
 		return err
 	}
 	facts, err := agent.Apply(c.Configuration)
