@@ -115,7 +115,7 @@ func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) 
 	if clustered && len(d.Remotes) < min(len(members), 2) {
 		d.note("members", "remote names one member only", "add the URL of another one, so that nodes can be reached while the first is down")
 	}
-	d.examineObjects(ctx, members)
+	d.examineObjects(ctx)
 	return online, true
 }
 
@@ -142,7 +142,7 @@ func (d *doctor) examineTrust(ctx context.Context) {
 }
 
 // examineObjects checks what the settings name.
-func (d *doctor) examineObjects(ctx context.Context, members []member) {
+func (d *doctor) examineObjects(ctx context.Context) {
 	c := d.client
 	var pool struct{ Driver string }
 	switch err := c.get(ctx, "storage-pools/"+d.Pool, nil, &pool); {
@@ -169,7 +169,12 @@ func (d *doctor) examineObjects(ctx context.Context, members []member) {
 			d.bad("images", fmt.Sprintf("the image %s: %v", m.Name, err), "import it, as patchbay guide cluster shows, or name another one in %s.yaml", d.folder.name)
 		}
 	}
-	bridges, err := c.bridges(ctx)
+	d.examineLinks(ctx)
+	d.examineInstances(ctx)
+}
+
+func (d *doctor) examineLinks(ctx context.Context) {
+	bridges, err := d.client.bridges(ctx)
 	used := 0
 	for _, b := range bridges {
 		if len(b.UsedBy) > 0 {
@@ -181,7 +186,11 @@ func (d *doctor) examineObjects(ctx context.Context, members []member) {
 	} else {
 		d.ok("links", "%d of %d bridges are in use", used, len(bridges))
 	}
-	all, err := c.instances(ctx)
+}
+
+// examineInstances reports what is in the project and was not made by a provider.
+func (d *doctor) examineInstances(ctx context.Context) {
+	all, err := d.client.instances(ctx)
 	if err != nil {
 		d.bad("instances", err.Error(), "run: lxc list --project %s", d.Project)
 	}
@@ -206,67 +215,41 @@ func trialID(member string) string {
 	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
 }
 
-// tryNodes makes a node on each member.
-func (d *doctor) tryNodes(ctx context.Context, members []member) {
-	var names []string
-	var updates, ends []update
+// trials are the nodes that doctor makes, one on each member.
+type trials struct {
+	names        []string
+	create, drop []update
+}
+
+func trialsOn(members []member) (t trials) {
 	for k, m := range members {
 		id := trialID(m.Name)
 		item, _ := json.Marshal(map[string]any{"client_id": id, "link": "doctor", "slice": "doctor", "addresses": []string{trialAddress(k) + "/24"}})
 		should, _ := json.Marshal(node{Ensure: provider.Present, Component: m.Name, Power: provider.On, Hostname: "doctor", Interfaces: []string{string(item)}})
-		names = append(names, id)
-		updates = append(updates, update{Name: id, Should: should})
-		ends = append(ends, update{Name: id, Should: json.RawMessage(`{"ensure":"absent"}`)})
+		t.names = append(t.names, id)
+		t.create = append(t.create, update{Name: id, Should: should})
+		t.drop = append(t.drop, update{Name: id, Should: json.RawMessage(`{"ensure":"absent"}`)})
 	}
-	clear := func(ctx context.Context) bool {
-		_, err := d.set(ctx, ends, false)
-		if err == nil {
-			_, err = d.await(ctx, names, func(r object) bool { return r[provider.AttrEnsure] == provider.Absent })
-		}
-		if err != nil {
-			d.bad("nodes", "the trial nodes cannot be removed: "+err.Error(), "run doctor again; %s.log has the details", d.folder.name)
-		}
-		return err == nil
-	}
-	if !clear(ctx) {
+	return t
+}
+
+// tryNodes makes a node on each member, examines them, and removes them.
+func (d *doctor) tryNodes(ctx context.Context, members []member) {
+	t := trialsOn(members)
+	if !d.remove(ctx, t) { // of an earlier run
 		return
 	}
-	defer func() { clear(context.WithoutCancel(ctx)) }()
-	begin := time.Now()
-	answer, err := d.set(ctx, updates, false)
+	defer func() { d.remove(context.WithoutCancel(ctx), t) }()
+	nodes, err := d.create(ctx, t, members)
 	if err != nil {
 		d.bad("nodes", err.Error(), "%s.log has the details", d.folder.name)
 		return
 	}
-	if refused := answer["changes"].([]object); len(refused) > 0 {
-		text, _ := json.Marshal(refused[0])
-		d.bad("nodes", "a trial node is refused: "+string(text), "%s.log has the details", d.folder.name)
-		return
-	}
-	nodes, err := d.await(ctx, names, func(r object) bool {
-		return r["state"] == provider.StateReady || r["state"] == provider.StateFailed
-	})
-	if err != nil {
-		d.bad("nodes", err.Error(), "%s.log has the details", d.folder.name)
-		return
-	}
-	ready := 0
-	for k, m := range members {
-		if nodes[k]["state"] != provider.StateReady {
-			d.bad("nodes", fmt.Sprintf("the trial node on %s has failed: %v", m.Name, nodes[k]["message"]), "%s.log has the details", d.folder.name)
-			continue
-		}
-		ready++
-	}
-	if ready < len(members) {
-		return
-	}
-	d.ok("nodes", "%d nodes with SSH were ready after %.1f s", ready, time.Since(begin).Seconds())
 	var group sync.WaitGroup
 	found := make([]inside.Examination, len(members))
 	errs := make([]error, len(members))
 	for k := range members {
-		group.Go(func() { found[k], errs[k] = d.examineNode(ctx, names[k], len(members)) })
+		group.Go(func() { found[k], errs[k] = d.examineNode(ctx, t.names[k], len(members)) })
 	}
 	group.Wait()
 	for k, m := range members {
@@ -277,6 +260,47 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 		d.reportMember(m, members, found[k])
 		d.tryLogin(ctx, m, nodes[k])
 	}
+}
+
+// create returns the nodes when all are ready.
+func (d *doctor) create(ctx context.Context, t trials, members []member) ([]object, error) {
+	begin := time.Now()
+	answer, err := d.set(ctx, t.create, false)
+	if err != nil {
+		return nil, err
+	}
+	if refused := answer["changes"].([]object); len(refused) > 0 {
+		text, _ := json.Marshal(refused[0])
+		return nil, fmt.Errorf("a trial node is refused: %s", text)
+	}
+	nodes, err := d.await(ctx, t.names, func(r object) bool {
+		return r["state"] == provider.StateReady || r["state"] == provider.StateFailed
+	})
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for k, m := range members {
+		if nodes[k]["state"] != provider.StateReady {
+			errs = append(errs, fmt.Errorf("the trial node on %s has failed: %v", m.Name, nodes[k]["message"]))
+		}
+	}
+	if len(errs) == 0 {
+		d.ok("nodes", "%d nodes with SSH were ready after %.1f s", len(nodes), time.Since(begin).Seconds())
+	}
+	return nodes, errors.Join(errs...)
+}
+
+// remove reports whether the nodes are gone.
+func (d *doctor) remove(ctx context.Context, t trials) bool {
+	_, err := d.set(ctx, t.drop, false)
+	if err == nil {
+		_, err = d.await(ctx, t.names, func(r object) bool { return r[provider.AttrEnsure] == provider.Absent })
+	}
+	if err != nil {
+		d.bad("nodes", "the trial nodes cannot be removed: "+err.Error(), "run doctor again; %s.log has the details", d.folder.name)
+	}
+	return err == nil
 }
 
 // trialAddress is in the network of the trial nodes' link.
