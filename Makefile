@@ -73,7 +73,7 @@ check-full: check
 	$(GO) test -count=2 -shuffle=on -timeout 30m $(PACKAGES)
 	PATCHBAY_LONG=1 $(GO) test -v -count=1 -timeout 60m -run '^TestHostileClients' ./cmd/patchbay
 	PATCHBAY_CORPUS_ALL=1 $(GO) test -v -count=1 -timeout 60m -run '^TestOnHostCorpusRequestsRun$$' ./cmd/patchbay
-	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 30m ./cmd/patchbay-lxd
+	PATCHBAY_LONG=1 PATCHBAY_LXD_KILLS=100 $(GO) test -v -count=1 -timeout 45m ./cmd/patchbay-lxd
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/modeltest
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/binder
 	PATCHBAY_LONG=1 PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^Test(OnHost)?KilledUnderLoad' ./cmd/patchbay
