@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -436,11 +437,19 @@ func (b *bed) sub(name string, f func(t *testing.T)) {
 	})
 }
 
-// awaitEmpty waits until the project has no instances.
+// instances returns the names of the instances in the project, without templates.
+func (b *bed) instances(h *host) []string {
+	b.t.Helper()
+	return slices.DeleteFunc(strings.Fields(b.lxc(h, "list", "--project", "patchbay", "-f", "csv", "-c", "n")), func(name string) bool {
+		return strings.HasPrefix(name, "pb-template-")
+	})
+}
+
+// awaitEmpty waits until the project has no nodes.
 func (b *bed) awaitEmpty() {
 	b.t.Helper()
 	wait.Until(b.t, "instances are left", func() bool {
-		return b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "n") == ""
+		return len(b.instances(b.members[0])) == 0
 	})
 }
 

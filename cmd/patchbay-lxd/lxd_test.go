@@ -135,14 +135,14 @@ func TestKills(t *testing.T) {
 		if round%5 == 0 {
 			b.ssh("alice", r[0], "true")
 		}
-		if names := strings.Fields(b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "n")); len(names) != 1 {
+		if names := b.instances(b.members[0]); len(names) != 1 {
 			t.Errorf("after %d kills there are the instances %q", killed, names)
 		}
 		b.set(absent(id(round)))
 		killed += b.killWorkers()
 		b.awaitGone(id(round))
-		if names := b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "n"); names != "" {
-			t.Errorf("after %d kills there are the instances %s", killed, names)
+		if names := b.instances(b.members[0]); len(names) > 0 {
+			t.Errorf("after %d kills there are the instances %q", killed, names)
 		}
 	}
 	t.Logf("%d kills", killed)
@@ -211,7 +211,7 @@ func TestLeaderLost(t *testing.T) {
 		}
 		return ready == len(all)
 	})
-	if names := strings.Fields(b.lxc(b.members[1], "list", "--project", "patchbay", "-f", "csv", "-c", "n")); len(names) != len(all) {
+	if names := b.instances(b.members[1]); len(names) != len(all) {
 		t.Errorf("there are the instances %q", names)
 	}
 }

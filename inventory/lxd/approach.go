@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,32 +131,37 @@ func (w *worker) create(ctx context.Context, n *node) error {
 		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
 		"security.nesting": "false", "security.privileged": "false",
 		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
-		keyNode:            string(node), keyFacts: string(known),
+		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
 	}
 	if w.IsolatedIDs {
 		config["security.idmap.isolated"] = "true"
 	}
-	source := map[string]string{"type": "image"}
-	if m.Alias != "" {
-		source["alias"] = m.Alias
-	} else {
-		source["fingerprint"] = m.Fingerprint
+	k := slices.IndexFunc(members, func(m member) bool { return m.Name == n.Component })
+	if k < 0 {
+		return refusal{provider.Unknown, fmt.Sprintf("%s is not a member of the cluster", n.Component)}
 	}
-	query := url.Values{}
-	if clustered {
-		query.Set("target", n.Component)
+	template, err := w.template(ctx, m, members[k], clustered)
+	if err != nil {
+		return err
 	}
-	_, err = w.client.do(ctx, request{method: http.MethodPost, path: "instances", query: query, body: map[string]any{
+	_, err = w.client.do(ctx, request{method: http.MethodPost, path: "instances", query: target(members[k], clustered), body: map[string]any{
 		"name": instanceName(n.Name), "type": "container", "profiles": []string{}, "ephemeral": false,
-		"description": "Patchbay: " + n.SliverURN, "config": config, "devices": devices, "source": source,
+		"description": "Patchbay: " + n.SliverURN, "config": config, "devices": devices,
+		"source": map[string]any{"type": "copy", "source": template, "instance_only": true},
 	}})
 	if err != nil && (isStatus(err, http.StatusConflict) || strings.Contains(err.Error(), "already exists")) {
 		return errAgain // an earlier worker has asked for it
 	}
+	if isStatus(err, http.StatusNotFound) || err != nil && strings.Contains(err.Error(), "not found") {
+		w.forgetTemplate(template)
+	}
 	if err != nil {
 		return fmt.Errorf("the node cannot be created: %w", err)
 	}
-	return w.finishCreation(ctx, n.Name)
+	w.mu.Lock()
+	w.created[n.Name] = true
+	w.mu.Unlock()
+	return errAgain
 }
 
 // complete deals with an instance whose creation no worker has seen to its end: if the server
@@ -181,37 +186,6 @@ func (w *worker) complete(ctx context.Context, i *instance) error {
 	}
 	w.logf("%s: its creation was interrupted; it is created again", i.Name)
 	return w.remove(ctx, i)
-}
-
-// finishCreation puts the program into the node. The instance is complete when it has been
-// configured: keyMade is then recorded with the facts.
-func (w *worker) finishCreation(ctx context.Context, id string) error {
-	program, err := executable()
-	if err != nil {
-		return err
-	}
-	for _, file := range []struct {
-		path, kind, mode string
-		content          []byte
-	}{
-		{inside.Program, "file", "0755", program},
-		{inside.ServiceFile, "file", "0644", []byte(inside.Service)},
-		{inside.ServiceLink, "symlink", "0777", []byte(inside.ServiceFile)},
-	} {
-		err := w.client.push(ctx, instanceName(id), file.path, file.kind, file.mode, file.content)
-		if isStatus(err, http.StatusNotFound) {
-			if err = w.client.makeFolder(ctx, instanceName(id), path.Dir(file.path)); err == nil {
-				err = w.client.push(ctx, instanceName(id), file.path, file.kind, file.mode, file.content)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.created[id] = true
-	return errAgain
 }
 
 // hasCreated reports whether this worker has created the instance of the node, which need not be

@@ -16,8 +16,9 @@
 // state it is in: [worker.approach]. An operation counts when its end was seen; what is half-made is
 // found by the missing key user.patchbay.made, and made anew.
 //
-// The provider pushes its own executable into each node and runs it there, to set accounts,
-// addresses and host keys (package inside) and to run the steps of a setup (package setup).
+// Nodes are copies of templates: stopped instances with an image and this executable
+// ([worker.template]). The provider runs the executable in the node, to set accounts, addresses and
+// host keys (package inside) and to run the steps of a setup (package setup).
 //
 // # Decisions
 //

@@ -196,7 +196,7 @@ func (d *doctor) examineInstances(ctx context.Context) {
 	}
 	var foreign []string
 	for i := range all {
-		if all[i].node() == nil {
+		if all[i].node() == nil && !all[i].isTemplate() {
 			foreign = append(foreign, all[i].Name)
 		}
 	}

@@ -107,6 +107,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
 	case path == "/networks":
 		f.sync(w, []bridge{{"pbl000", f.used}, {"pbl000-members", nil}, {"lxdbr0", nil}})
+	case strings.HasPrefix(path, "/images/aliases/"):
+		f.sync(w, map[string]string{"target": "0123"})
 	case path == "/resources":
 		f.sync(w, map[string]any{"cpu": map[string]int{"total": 4}, "memory": space{16 << 30, 5 << 30}})
 	case path == "/storage-pools/default/resources":
@@ -178,8 +180,14 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-func (f *fake) count() int {
+// count returns the number of instances that are not templates.
+func (f *fake) count() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.instances)
+	for _, i := range f.instances {
+		if !i.isTemplate() {
+			n++
+		}
+	}
+	return n
 }

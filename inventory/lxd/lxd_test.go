@@ -100,18 +100,37 @@ func TestFaults(t *testing.T) {
 			return &f
 		}
 	}
+	// newNode is a fault of the first creation of an instance after that of the template.
+	newNode := func(bad fault) func(string, string, int) *fault {
+		exact := 0
+		return func(m, path string, _ int) *fault {
+			if m != "POST" || path != "/instances" {
+				return nil
+			}
+			if exact++; exact != 2 {
+				return nil
+			}
+			return &bad
+		}
+	}
 	for _, tt := range []struct {
 		rule  string
 		fault func(method, path string, count int) *fault
 	}{
 		{"no fault", nil},
-		{"the answer to the creation is lost", once("POST", "/instances", fault{lost: true})},
-		{"409 at the creation", once("POST", "/instances", fault{status: 409})},
-		{"503 at the creation", once("POST", "/instances", fault{status: 503})},
-		{"the creation is accepted and fails later", once("POST", "/instances", fault{later: "database is locked"})},
+		{"the answer to the creation is lost", newNode(fault{lost: true})},
+		{"409 at the creation", newNode(fault{status: 409})},
+		{"503 at the creation", newNode(fault{status: 503})},
+		{"the creation is accepted and fails later", newNode(fault{later: "database is locked"})},
+		{"the answer to the creation of the template is lost", once("POST", "/instances", fault{lost: true})},
+		{"503 at the creation of the template", once("POST", "/instances", fault{status: 503})},
+		{"the creation of the template is accepted and fails later", once("POST", "/instances", fault{later: "database is locked"})},
+		{"the template is not marked as complete", once("PATCH", "/instances/"+templatePrefix, fault{status: 503})},
+		{"the template is gone", newNode(fault{status: 404})},
 		{"the start is accepted and fails later", once("PUT", "/instances/pb-"+testID+"/state", fault{later: "Timeout"})},
 		{"the answer to the start is lost", once("PUT", "/instances/pb-"+testID+"/state", fault{lost: true})},
 		{"a file cannot be pushed", once("POST", "/instances/pb-"+testID+"/files", fault{status: 500})},
+		{"the program cannot be pushed", once("POST", "/instances/"+templatePrefix, fault{status: 500})},
 		{"a command is accepted and fails later", once("POST", "/instances/pb-"+testID+"/exec", fault{later: "context canceled"})},
 		{"412 at a change", once("PATCH", "/instances/pb-"+testID, fault{status: 412})},
 		{"the answer to the removal is lost", once("DELETE", "/instances/pb-"+testID, fault{lost: true})},

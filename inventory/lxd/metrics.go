@@ -33,7 +33,9 @@ func WriteMetrics(ctx context.Context, dir, name string, out io.Writer) error {
 	for i := range all {
 		n := all[i].node()
 		if n == nil {
-			foreign++
+			if !all[i].isTemplate() {
+				foreign++
+			}
 			continue
 		}
 		if nodes[n.Component] == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +42,9 @@ type worker struct {
 	ports      map[string]int    // by node
 	listed     []instance
 	listedAt   time.Time
+
+	templating sync.Mutex
+	templates  map[string]bool // complete ones
 }
 
 // Work runs the worker of the provider called name until there is nothing to do, or another
@@ -62,7 +64,7 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, templates: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
@@ -270,6 +272,3 @@ func oneLine(s string) string {
 	}
 	return s
 }
-
-// executable returns this executable, which runs in the nodes, too.
-func executable() ([]byte, error) { return os.ReadFile("/proc/self/exe") }
