@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -164,6 +165,20 @@ func TestFaults(t *testing.T) {
 				t.Errorf("files are left: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestTemplates: a new template replaces those of the same image and member, and no others.
+func TestTemplates(t *testing.T) {
+	f, dir := newFake(t)
+	for name, of := range map[string][2]string{"old": {"m1", "debian"}, "image": {"m1", "other"}, "member": {"m2", "debian"}} {
+		name = templatePrefix + name
+		f.instances[name] = &instance{Name: name, Status: statusStopped, Location: of[0], Config: map[string]string{keyTemplate: of[1]}}
+	}
+	set(t, dir, false, present)
+	finish(t, dir)
+	if f.instances[templatePrefix+"old"] != nil || len(f.instances) != 4 || f.count() != 1 {
+		t.Errorf("%v", slices.Collect(maps.Keys(f.instances)))
 	}
 }
 

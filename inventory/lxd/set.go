@@ -37,77 +37,104 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := p.folder.ids()
-	if err != nil {
-		return nil, err
+	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), refused: []object{}}
+	accepted := r.check(ctx, r.merge(updates))
+	if !noop {
+		if err := r.write(accepted); err != nil {
+			return nil, err
+		}
+		p.startWorker()
 	}
-	before := maps.Clone(nodes)
-	changes := []object{}
-	refuse := func(name string, err error) {
-		delete(nodes, name)
-		entry := failure(err)
-		entry["name"] = name
-		changes = append(changes, entry)
+	return object{"derive": true, "changes": r.refused}, nil
+}
+
+// setCall is a call of set.
+type setCall struct {
+	*program
+	existing      []instance
+	members       []member
+	bridges       []bridge         // nil until they are needed
+	before, nodes map[string]*node // all nodes, before and after the call
+	refused       []object
+}
+
+func (r *setCall) refuse(name string, err error) {
+	if delete(r.nodes, name); r.before[name] != nil {
+		r.nodes[name] = r.before[name]
 	}
-	// Links need all nodes of the call, so these are read first.
-	var accepted []string
+	entry := failure(err)
+	entry["name"] = name
+	r.refused = append(r.refused, entry)
+}
+
+// merge changes r.nodes, and returns the names of the nodes that it has not refused. Links need all
+// nodes of the call, so they are checked later.
+func (r *setCall) merge(updates []update) (names []string) {
 	for _, u := range updates {
-		old := before[u.Name]
+		old := r.before[u.Name]
 		n, err := merge(u, old)
 		if err == nil && n.Ensure == provider.Present && old != nil && old.lost {
 			err = lostError(old.Component)
 		}
 		if err != nil {
-			refuse(u.Name, err)
+			r.refuse(u.Name, err)
 			continue
 		}
-		accepted = append(accepted, u.Name)
-		if nodes[u.Name] = n; n.Ensure == provider.Absent {
-			delete(nodes, u.Name)
+		names = append(names, u.Name)
+		if r.nodes[u.Name] = n; n.Ensure == provider.Absent {
+			delete(r.nodes, u.Name)
 		}
 	}
-	var bridges []bridge
-	accepted = slices.DeleteFunc(accepted, func(name string) bool {
-		n := nodes[name]
+	return names
+}
+
+// check returns the names that it has not refused.
+func (r *setCall) check(ctx context.Context, names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		n, old := r.nodes[name], r.before[name]
 		if n == nil {
 			return false
 		}
-		err := p.check(n, nodes)
+		err := r.settings.check(n, r.nodes)
 		if err == nil {
-			err = checkMember(members, n, before[name] == nil)
+			err = checkMember(r.members, n, old == nil)
 		}
-		if err == nil && before[name] == nil {
-			err = p.checkBridges(ctx, n, nodes, existing, &bridges)
+		if err == nil && old == nil {
+			err = r.checkBridges(ctx, n)
 		}
-		if err == nil && before[name] != nil {
-			err = sameSize(before[name], n)
+		if err == nil && old != nil {
+			err = sameSize(old, n)
 		}
 		if err != nil {
-			refuse(name, err)
+			r.refuse(name, err)
 		}
 		return err != nil
 	})
-	if noop {
-		return object{"derive": true, "changes": changes}, nil
+}
+
+// write writes the requests for the worker.
+func (r *setCall) write(names []string) error {
+	waiting, err := r.folder.ids()
+	if err != nil {
+		return err
 	}
-	for _, name := range accepted {
-		n := nodes[name]
+	for _, name := range names {
+		n, old := r.nodes[name], r.before[name]
+		if n == nil && old == nil && !slices.Contains(waiting, name) {
+			continue // it does not exist
+		}
 		if n == nil {
-			if before[name] == nil && !slices.Contains(waiting, name) {
-				continue // it does not exist
+			n = &node{Name: name}
+			if old != nil {
+				*n = *old
 			}
-			n = &node{Name: name, Ensure: provider.Absent}
-			if b := before[name]; b != nil {
-				*n = *b
-				n.Ensure = provider.Absent
-			}
+			n.Ensure = provider.Absent
 		}
-		if err := p.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !isMade(existing, name)}); err != nil {
-			return nil, err
+		if err := r.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !isMade(r.existing, name)}); err != nil {
+			return err
 		}
 	}
-	p.startWorker()
-	return object{"derive": true, "changes": changes}, nil
+	return nil
 }
 
 func isMade(existing []instance, id string) bool {
@@ -186,8 +213,8 @@ func sameSize(old, n *node) error {
 }
 
 // checkBridges refuses n if it has a link, and the pool has too few bridges for the links of all
-// nodes. bridges keeps the pool between calls.
-func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*node, existing []instance, bridges *[]bridge) error {
+// nodes.
+func (r *setCall) checkBridges(ctx context.Context, n *node) error {
 	mine, err := n.interfaces()
 	if err != nil {
 		return err
@@ -195,18 +222,18 @@ func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*n
 	if !slices.ContainsFunc(mine, func(i iface) bool { return i.linkKey() != "" }) {
 		return nil
 	}
-	if *bridges == nil {
-		if *bridges, err = p.client.bridges(ctx); err != nil {
+	if r.bridges == nil {
+		if r.bridges, err = r.client.bridges(ctx); err != nil {
 			return err
 		}
 	}
 	links := map[string]bool{}
-	for i := range existing {
-		for key := range existing[i].facts().Bridges {
+	for i := range r.existing {
+		for key := range r.existing[i].facts().Bridges {
 			links[key] = true
 		}
 	}
-	for _, other := range nodes {
+	for _, other := range r.nodes {
 		all, _ := other.interfaces()
 		for _, i := range all {
 			if key := i.linkKey(); key != "" {
@@ -214,8 +241,8 @@ func (p *program) checkBridges(ctx context.Context, n *node, nodes map[string]*n
 			}
 		}
 	}
-	if len(links) > len(*bridges) {
-		return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(*bridges))}
+	if len(links) > len(r.bridges) {
+		return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(r.bridges))}
 	}
 	return nil
 }
