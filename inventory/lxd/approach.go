@@ -119,22 +119,9 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	node, err := json.Marshal(n)
+	config, err := w.config(n, kind, f)
 	if err != nil {
 		return err
-	}
-	known, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	config := map[string]string{
-		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
-		"security.nesting": "false", "security.privileged": "false",
-		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
-		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
-	}
-	if w.IsolatedIDs {
-		config["security.idmap.isolated"] = "true"
 	}
 	k := slices.IndexFunc(members, func(m member) bool { return m.Name == n.Component })
 	if k < 0 {
@@ -162,6 +149,28 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	w.created[n.Name] = true
 	w.mu.Unlock()
 	return errAgain
+}
+
+// config returns the configuration of the node's instance.
+func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, error) {
+	node, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	known, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	config := map[string]string{
+		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
+		"security.nesting": "false", "security.privileged": "false",
+		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
+		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
+	}
+	if w.IsolatedIDs {
+		config["security.idmap.isolated"] = "true"
+	}
+	return config, nil
 }
 
 // complete deals with an instance whose creation no worker has seen to its end: if the server

@@ -259,35 +259,42 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 	if len(n.Setup) > 0 {
 		r["services"] = services(n.Setup, i)
 	}
-	state, message := provider.StateReady, f.Problem
-	switch {
-	case wanted != nil && wanted.Failed != "":
-		state, message = provider.StateFailed, wanted.Failed
-	case wanted != nil:
-		state, message = provider.StateChanging, cmp.Or(wanted.Progress, "waiting for the cluster")
-	case i.Status == statusError:
-		state, message = provider.StateFailed, lostError(n.Component).Error()
-	case i.Status == statusStopped:
-		r["power"] = provider.Off
-		if status := p.statuses[n.Component]; n.Power == provider.On && status != "" && status != memberOnline {
-			state, message = provider.StateFailed, fmt.Sprintf("the member %s of the cluster is %s; the node is back when the member is", n.Component, strings.ToLower(status))
-		}
-	default:
-		if n.Power == provider.On && f.Login != "" {
-			r["login"] = []string{f.Login}
-			if p.Gateway != "" && p.Logins == loginsNetwork {
-				r["proxy"] = p.Gateway
-			}
-		}
-		r["power"] = provider.On
-		if k := openStep(i); k >= 0 && mustWait(n.Setup[k], k, journal(i)) {
-			state, message = provider.StateChanging, fmt.Sprintf("setting up: step %d of %d", k+1, len(n.Setup))
-		}
-	}
+	state, message := p.state(r, &n, wanted, i)
 	if r["state"] = state; message != "" {
 		r["message"] = message
 	}
 	return r
+}
+
+// state returns the state of a node that exists, and adds power and login to r.
+func (p *program) state(r object, n *node, wanted *pending, i *instance) (state, message string) {
+	switch {
+	case wanted != nil && wanted.Failed != "":
+		return provider.StateFailed, wanted.Failed
+	case wanted != nil:
+		return provider.StateChanging, cmp.Or(wanted.Progress, "waiting for the cluster")
+	case i.Status == statusError:
+		return provider.StateFailed, lostError(n.Component).Error()
+	}
+	f := i.facts()
+	if i.Status == statusStopped {
+		r["power"] = provider.Off
+		if status := p.statuses[n.Component]; n.Power == provider.On && status != "" && status != memberOnline {
+			return provider.StateFailed, fmt.Sprintf("the member %s of the cluster is %s; the node is back when the member is", n.Component, strings.ToLower(status))
+		}
+		return provider.StateReady, f.Problem
+	}
+	r["power"] = provider.On
+	if n.Power == provider.On && f.Login != "" {
+		r["login"] = []string{f.Login}
+		if p.Gateway != "" && p.Logins == loginsNetwork {
+			r["proxy"] = p.Gateway
+		}
+	}
+	if k := openStep(i); k >= 0 && mustWait(n.Setup[k], k, journal(i)) {
+		return provider.StateChanging, fmt.Sprintf("setting up: step %d of %d", k+1, len(n.Setup))
+	}
+	return provider.StateReady, f.Problem
 }
 
 func lostError(member string) error {
