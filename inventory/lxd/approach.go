@@ -140,7 +140,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 		return errAgain // an earlier worker has asked for it
 	}
 	if isStatus(err, http.StatusNotFound) || err != nil && strings.Contains(err.Error(), "not found") {
-		w.forgetTemplate(template)
+		w.templates.Delete(template)
 	}
 	if err != nil {
 		return fmt.Errorf("the node cannot be created: %w", err)

@@ -31,8 +31,9 @@ var executable = sync.OnceValues(func() ([]byte, error) { return os.ReadFile("/p
 // template returns the name of the template for an image on a member. It makes the template if it
 // is missing, and then removes those of other versions of the image or the program.
 func (w *worker) template(ctx context.Context, m image, on member, clustered bool) (string, error) {
-	w.templating.Lock()
-	defer w.templating.Unlock()
+	lock, _ := w.templating.LoadOrStore(on.Name, new(sync.Mutex))
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
 	program, err := executable()
 	if err != nil {
 		return "", err
@@ -43,7 +44,7 @@ func (w *worker) template(ctx context.Context, m image, on member, clustered boo
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %x", on.Name, fingerprint, w.Pool, sha256.Sum256(program)))
 	name := fmt.Sprintf("%s%x", templatePrefix, sum[:8])
-	if w.templates[name] {
+	if _, known := w.templates.Load(name); known {
 		return name, nil
 	}
 	i, err := w.client.instance(ctx, name)
@@ -58,16 +59,9 @@ func (w *worker) template(ctx context.Context, m image, on member, clustered boo
 	if err != nil {
 		return "", err
 	}
-	w.templates[name] = true
+	w.templates.Store(name, true)
 	w.removeTemplates(ctx, m, on, name)
 	return name, nil
-}
-
-// forgetTemplate makes the next call of template look at the cluster.
-func (w *worker) forgetTemplate(name string) {
-	w.templating.Lock()
-	defer w.templating.Unlock()
-	delete(w.templates, name)
 }
 
 func (w *worker) createTemplate(ctx context.Context, name string, m image, fingerprint string, query url.Values) error {

@@ -43,8 +43,8 @@ type worker struct {
 	listed     []instance
 	listedAt   time.Time
 
-	templating sync.Mutex
-	templates  map[string]bool // complete ones
+	templating sync.Map // a *sync.Mutex by the name of the member
+	templates  sync.Map // names of complete templates
 }
 
 // Work runs the worker of the provider called name until there is nothing to do, or another
@@ -64,7 +64,7 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, templates: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
