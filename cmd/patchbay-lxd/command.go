@@ -47,6 +47,25 @@ func (p *place) dir(site string) (string, error) {
 	return dir, nil
 }
 
+// enter is as dir, and gives up root for the owner of the folder, who is the user that the server
+// runs as. So the server can change the files that this process makes.
+func (p *place) enter(site string) (string, error) {
+	dir, err := p.dir(site)
+	if err != nil {
+		return "", err
+	}
+	uid, gid, ok, err := fileowner.Other(dir)
+	if err != nil || !ok {
+		return dir, err
+	}
+	return dir, errors.Join(syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid))
+}
+
+// progress prints each line that it is called with.
+func progress(c *cobra.Command) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(c.OutOrStdout(), format+"\n", args...) }
+}
+
 func setupCommand() *cobra.Command {
 	var p place
 	var links int
@@ -66,9 +85,7 @@ of providers NAME.yaml and NAME.prov. What is there already stays as it is.`,
 			if err != nil {
 				return err
 			}
-			return lxd.Setup(c.Context(), lxd.SetupOptions{Dir: dir, Name: p.name, Socket: p.socket, Links: links, Program: program, Progress: func(format string, args ...any) {
-				fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
-			}})
+			return lxd.Setup(c.Context(), lxd.SetupOptions{Dir: dir, Name: p.name, Socket: p.socket, Links: links, Program: program, Progress: progress(c)})
 		},
 	}
 	p.add(c)
@@ -83,22 +100,17 @@ func inventoryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inventory SITE",
 		Short: "Add the members of the cluster to the site's inventory",
-		Long: `Add a component to inventory.yaml for each member of the cluster that has none, with the
-capacity from the member's memory and the size of the storage pool. Components that are there stay as they are.
-Then run patchbay reload. With --replace, write a new inventory with the images and sliver types of
-NAME.yaml, and keep the former one as inventory.yaml.old.`,
+		Long: `Add a component to inventory.yaml for each member of the cluster that has none. Its capacity
+follows from the member's memory and the size of the storage pool. Existing components stay as they
+are. Then run patchbay reload. With --replace, write a new inventory with the images and sliver types
+of NAME.yaml, and keep the former one as inventory.yaml.old.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.dir(args[0])
-			if err == nil {
-				err = becomeOwner(dir)
-			}
+			dir, err := p.enter(args[0])
 			if err != nil {
 				return err
 			}
-			return lxd.UpdateInventory(c.Context(), lxd.InventoryOptions{Site: filepath.Dir(dir), Name: p.name, Replace: replace, Progress: func(format string, args ...any) {
-				fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
-			}})
+			return lxd.UpdateInventory(c.Context(), lxd.InventoryOptions{Site: filepath.Dir(dir), Name: p.name, Replace: replace, Progress: progress(c)})
 		},
 	}
 	p.add(c)
@@ -116,10 +128,7 @@ member with a link between them all, check it, and remove the nodes again. The e
 nodes can run there.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.dir(args[0])
-			if err == nil {
-				err = becomeOwner(dir)
-			}
+			dir, err := p.enter(args[0])
 			if err != nil {
 				return err
 			}
@@ -153,10 +162,7 @@ func metricsCommand() *cobra.Command {
 		Short: "Print the state of the cluster for Prometheus",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir, err := p.dir(args[0])
-			if err == nil {
-				err = becomeOwner(dir)
-			}
+			dir, err := p.enter(args[0])
 			if err != nil {
 				return err
 			}
@@ -165,16 +171,6 @@ func metricsCommand() *cobra.Command {
 	}
 	p.add(c)
 	return c
-}
-
-// becomeOwner gives up root for the user who owns the folder, and who the server runs as. So the
-// server can change the files that this process makes.
-func becomeOwner(dir string) error {
-	uid, gid, ok, err := fileowner.Other(dir)
-	if err != nil || !ok {
-		return err
-	}
-	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid))
 }
 
 func runCommand() *cobra.Command {

@@ -32,7 +32,7 @@
 //     output, too, but without a limit, and root of a node could fill the member's disk:
 //     [client.exec].
 //   - a node stays on its member when that is evacuated, since its component and its port are the
-//     member's: the key cluster.evacuate in [worker.create].
+//     member's: the key cluster.evacuate in [worker.config].
 //   - the server's certificate is compared whole: a cluster has a self-signed one, and an authority
 //     would add nothing: [newClient].
 package lxd

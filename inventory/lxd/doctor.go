@@ -25,7 +25,7 @@ type Finding struct {
 	Name, Message string
 	// Bad means that nodes cannot be made, or not as the guide describes.
 	Bad bool
-	// Remedy is what to do; empty if there is nothing to do.
+	// Remedy says what to do. A finding without one is good.
 	Remedy string
 }
 
@@ -75,7 +75,7 @@ func (d *doctor) bad(name, message, format string, args ...any) {
 }
 
 // extensions are the parts of the API that the provider needs.
-var extensions = []string{"projects", "projects_restrictions", "container_exec_recording", "instance_nic_network", "instance_nic_bridged_port_isolation", "resources_v2", "clustering_evacuation"}
+var extensions = []string{"projects", "projects_restrictions", "instance_nic_network", "instance_nic_bridged_port_isolation", "resources_v2", "clustering_evacuation"}
 
 // examineCluster returns the members that are online. ok is false if the cluster does not answer.
 func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) {
@@ -355,7 +355,7 @@ func (d *doctor) reportMember(m member, members []member, e inside.Examination) 
 		d.ok("frames", "a link gets from %s to all %d members", m.Name, len(members))
 	}
 	if e.Netem != "" {
-		d.note("netem", m.Name+" cannot delay frames: "+e.Netem, "nothing to do: requests for latency and packet loss are refused in any case")
+		d.note("netem", m.Name+" cannot delay frames: "+e.Netem, "requests for latency and packet loss are refused in any case")
 	}
 }
 

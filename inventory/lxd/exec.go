@@ -24,7 +24,7 @@ func (c *client) exec(ctx context.Context, name string, limit time.Duration, ver
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	a, err := c.do(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
-		"command": append([]string{inside.Program, inside.Verb, verb}, words...), "record-output": false, "wait-for-websocket": false, "interactive": false,
+		"command": append([]string{inside.Program, inside.Verb, verb}, words...), "wait-for-websocket": false, "interactive": false,
 		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
 	}})
 	if errors.Is(err, context.DeadlineExceeded) {

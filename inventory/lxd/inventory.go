@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/durable"
-	"patchbay/am/fileowner"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/yamlfile"
 )
@@ -88,15 +87,13 @@ func UpdateInventory(ctx context.Context, o InventoryOptions) error {
 	if now, err := readComponents(text, o.Name); err != nil || len(now.names) != len(have.names)+len(entries) {
 		return fmt.Errorf("the list of components in %s cannot be extended; add these lines to it:\n%s", path, strings.Join(entries, ""))
 	}
-	return fileowner.As(o.Site, func() error {
-		if o.Replace && len(old) > 0 {
-			if err := durable.WriteFile(path+".old", old, 0o644); err != nil {
-				return err
-			}
-			o.Progress("the former inventory is %s.old", path)
+	if o.Replace && len(old) > 0 {
+		if err := durable.WriteFile(path+".old", old, 0o644); err != nil {
+			return err
 		}
-		return durable.WriteFile(path, text, 0o644)
-	})
+		o.Progress("the former inventory is %s.old", path)
+	}
+	return durable.WriteFile(path, text, 0o644)
 }
 
 const (

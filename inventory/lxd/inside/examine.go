@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Examination is what a node can find out about its member.
+// Examination describes a member, as one of its nodes sees it.
 type Examination struct {
 	// Inotify is the number of inotify instances that the member permits.
 	Inotify int

@@ -23,7 +23,8 @@ import (
 	"patchbay/inventory/local/setup"
 )
 
-// Files of the provider in the node. Their folders exist in each image; to make some takes long.
+// Files of the provider in the node. The folder of File exists in each image, so a new node needs one
+// call less.
 const (
 	Program = "/usr/local/lib/patchbay-lxd"
 	File    = "/etc/patchbay-node.json" // a Config
