@@ -96,6 +96,7 @@ const allowedImports = `
 0  inventory/local/ping             golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
+2  inventory/local/steprunner       inventory/local/setup rspec/setup golang.org/x/sys
 1  inventory/local/agent            inventory/local/fdsocket github.com/pkg/sftp golang.org/x/sys
 2  inventory/local/node             inventory/local/agent inventory/local/cgroup inventory/local/sandbox inventory/local/fdsocket golang.org/x/sys
 2  inventory/local/gateway          inventory/local/agent inventory/local/sandbox inventory/local/supervisor inventory/local/fdsocket golang.org/x/crypto golang.org/x/sys
@@ -106,7 +107,7 @@ const allowedImports = `
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys
+6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
 7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory/local/agent inventory/local/setup inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys

@@ -9,6 +9,7 @@ import (
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/image"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -106,8 +107,10 @@ func (changes *requestedChanges) apply(a *desired) error {
 	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
 		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
-	if n := a.stage(); n < minStage || n > maxStage || changes.SetupStage != nil && strconv.Itoa(n) != *changes.SetupStage {
-		return refusalf(provider.Failed, "setup_stage is %.40q; it must be a whole number from %d to %d", a.SetupStage, minStage, maxStage)
+	if changes.SetupStage != nil {
+		if _, err := steprunner.ParseStage(*changes.SetupStage); err != nil {
+			return refusalf(provider.Failed, "%v", err)
+		}
 	}
 	for _, text := range changes.textAttributes(a) {
 		if text.free && (len(*text.current) > maxText || !isOneLine(*text.current)) {
@@ -187,12 +190,6 @@ func (a *desired) attributes() provider.Resource {
 		provider.AttrSetupStage: strconv.Itoa(a.stage()), provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
 }
-
-// Bounds of the attribute "setup_stage".
-const (
-	minStage = -1
-	maxStage = 99
-)
 
 // noStage is the value of "setup_stage" with which a node runs no step.
 const noStage = "-1"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -75,7 +76,7 @@ func (nc *nodeController) adoptRunning(ctx context.Context) {
 	if err := nc.t.runtime.Kill(find, nc.id); err != nil && ctx.Err() == nil {
 		nc.t.log.Error("cannot end the remaining processes of a node", "node", nc.id, "error", err)
 	}
-	nc.steps.recordInterruption(whileStopped)
+	nc.interruptSteps(steprunner.WhileStopped)
 }
 
 // handleDeath ignores runs that this program ended.
@@ -85,7 +86,7 @@ func (nc *nodeController) handleDeath(run *run) {
 	}
 	nc.reportProgress("its system has ended; it is being started again")
 	nc.clearRun()
-	nc.steps.recordInterruption(byDeath)
+	nc.interruptSteps(steprunner.ByDeath)
 	now := time.Now()
 	nc.saveDeath(now)
 	nc.deaths = append(slices.DeleteFunc(nc.deaths, func(t time.Time) bool { return now.Sub(t) > deathsWithin }), now)

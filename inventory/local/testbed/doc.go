@@ -23,11 +23,8 @@
 // the same time.
 //
 // Package setup runs the requested installs and executes (steps) inside the node, once the logins
-// are proven. A stepRunner starts those of the allowed stages, in each stage one after the other,
-// and records the results in a journal. It records a step as running before it starts the step.
-// Once the node has confirmed the start, it only waits for the step's end. So a step does not run
-// twice, even if the program is killed. The journal also has the allowed stage, and the manager
-// reads it from there.
+// are proven. Package steprunner starts them and keeps their journal, which also has the allowed
+// stage; the manager reads it from there.
 //
 // The folder State, which only root can use:
 //
@@ -60,12 +57,6 @@
 //     where the gateway answers: [peer].
 //   - key of the experiment: RSA 2048 in PEM, as scripts expect. Only the endpoints inside nodes
 //     of its slice accept it: [experimentKey].
-//   - stages: a lower stage ends the steps above it, and a higher one runs failed steps again, in
-//     an attempt with a higher number: [stepJournal.setStage].
-//   - operations: the steps for Start wait again after the node was switched off, which is recorded
-//     before it happens; those for Stop and Uninstall have a minute: [stepRunner.recordSwitchOff].
-//   - time of installs: 10 minutes each, and none begins after 30 minutes in a stage, because the manager
-//     gives up after an hour: [installsTime].
 //   - full disk: no node is created while less than a GiB, or a twentieth of a small disk, is free:
 //     [errNoDisk].
 //   - delay of links: they are created 25 ms after the last node has joined, so that each link is

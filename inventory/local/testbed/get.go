@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -50,10 +49,10 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	}
 	// The attribute "services" may use the rest of the answer. Its texts are encoded twice,
 	// which at most doubles their length.
-	room := min(maxStepReport, (maxAnswer-size)/2/max(1, len(nodes)))
+	room := min(steprunner.MaxReport, (maxAnswer-size)/2/max(1, len(nodes)))
 	for i, r := range resources {
 		if nc := nodes[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
-			r[provider.AttrServices] = nc.steps.items(room)
+			r[provider.AttrServices] = nc.steps.Journal().Items(room)
 		}
 	}
 	return object{"resources": resources}, nil
@@ -112,57 +111,4 @@ func (nc *nodeController) resource() provider.Resource {
 		}
 	}
 	return r
-}
-
-// items returns the attribute "services" in at most limit bytes. It halves the outputs until the
-// items fit, and at last drops the messages, too.
-func (s *stepRunner) items(limit int) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for output := setup.MaxOutput; ; output /= 2 {
-		all := s.boundedItems(output)
-		size := 0
-		for _, item := range all {
-			size += len(item)
-		}
-		if output == 0 || size <= limit {
-			return all
-		}
-	}
-}
-
-// boundedItems bounds each output to maxOutput bytes. If maxOutput is 0, it also drops the messages.
-// s.mu is held.
-func (s *stepRunner) boundedItems(maxOutput int) []string {
-	all := make([]string, 0, len(s.journal.Steps))
-	waiting := s.journal.waitReasons()
-	for i, step := range s.journal.Steps {
-		item := object{"kind": step.Kind, "state": step.State}
-		if step.Ended() {
-			item["exit"] = step.Exit
-		}
-		for key, at := range map[string]time.Time{"began": step.BeganAt, "ended": step.EndedAt} {
-			if !at.IsZero() {
-				item[key] = at
-			}
-		}
-		if step.State == setup.Running {
-			step.Output = s.live[i].output
-		}
-		if text := setup.Tail(step.Output, maxOutput); text != "" {
-			item["output"] = text
-		}
-		switch {
-		case maxOutput == 0:
-		case step.Message != "":
-			item["message"] = step.Message
-		case waiting[i] != "":
-			item["message"] = waiting[i]
-		case step.State == setup.Running && step.Interruption != "":
-			item["message"] = "the node stopped while this step was running; the result of the step is reported when the node runs again"
-		}
-		b, _ := json.Marshal(item) // cannot fail: only texts, a number and bounded times
-		all = append(all, string(b))
-	}
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestAnswersAreBounded(t *testing.T) {
 	keys := strings.Repeat(fmt.Sprintf("%q,", strings.Repeat("<", 1000)), 40)
 	users := []string{`{"login":"a","keys":[` + keys[:len(keys)-1] + `]}`}
-	var steps []stepState
-	for range maxSteps {
-		steps = append(steps, stepState{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat(`"`, 60)}})
+	var steps []steprunner.Step
+	for range steprunner.MaxSteps {
+		steps = append(steps, steprunner.Step{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat(`"`, 60)}})
 	}
 	for _, tt := range []struct {
 		rule  string
 		nodes int
-		steps []stepState
+		steps []steprunner.Step
 		fits  bool
 	}{
 		{"accounts", 60, nil, true}, {"and services", 60, steps, true}, {"more accounts than fit", 70, nil, false},
@@ -33,7 +34,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			nc := tb.newController(nodeName(i))
 			nc.rec.Desired = desired{Power: provider.On, Users: users}
 			if tt.steps != nil {
-				nc.steps = &stepRunner{nc: nc, journal: stepJournal{Steps: tt.steps}}
+				nc.steps = nc.newRunner(steprunner.Journal{Steps: tt.steps})
 			}
 			tb.nodes[nc.id] = nc
 			names = append(names, nc.id)

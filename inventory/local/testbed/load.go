@@ -61,8 +61,8 @@ func (t *Testbed) loadNode(nc *nodeController) bool {
 		err = nc.readInterfaces(&nc.rec)
 	}
 	if err == nil {
-		if nc.steps = loadStepRunner(nc, nc.rec); nc.steps != nil {
-			nc.rec.Desired.SetupStage = strconv.Itoa(nc.steps.journal.Stage)
+		if nc.steps = nc.loadSteps(nc.rec); nc.steps != nil {
+			nc.rec.Desired.SetupStage = strconv.Itoa(nc.steps.Journal().Stage)
 		}
 		return true
 	}

@@ -12,6 +12,7 @@ import (
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -83,12 +84,12 @@ func (nc *nodeController) shutDownToRestart(r *round) result {
 	if r.rec.Desired.RestartSerial == r.rec.Restarted {
 		return result{}
 	}
-	return nc.shutDown(r.ctx, "restarting", byRestart)
+	return nc.shutDown(r.ctx, "restarting", steprunner.ByRestart)
 }
 
 func (nc *nodeController) shutDownForOff(r *round) result {
-	nc.steps.recordSwitchOff()
-	if end := nc.shutDown(r.ctx, "shutting down", byPowerOff); end.outcome != done {
+	nc.changeSteps((*steprunner.Journal).SwitchOff)
+	if end := nc.shutDown(r.ctx, "shutting down", steprunner.ByPowerOff); end.outcome != done {
 		return end
 	}
 	return resultOf(nc.clearIncidents())
@@ -331,7 +332,7 @@ func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 // waitForSteps starts the steps of the node's setup, and waits for those that must end
 // before the node is ready.
 func (nc *nodeController) waitForSteps(r *round) result {
-	mustWait, wait := nc.startSteps(r.rec)
+	mustWait, wait := nc.startSteps()
 	if !mustWait {
 		return result{}
 	}

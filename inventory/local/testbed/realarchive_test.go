@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -57,7 +58,7 @@ func TestRealEndOfAStep(t *testing.T) {
 		{"0", setup.Report{State: setup.Done}},
 	} {
 		s.set(map[string]provider.Resource{a: {"setup_stage": tt.stage}})
-		var got stepState
+		var got steprunner.Step
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 			if got = s.stepStates(a)[0]; got.State == tt.want.State {
 				break

@@ -20,6 +20,7 @@ import (
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -32,11 +33,11 @@ func installStep(url, path string) string {
 }
 
 // stepStates returns the reported steps of a node.
-func (s *site) stepStates(name string) []stepState {
+func (s *site) stepStates(name string) []steprunner.Step {
 	s.t.Helper()
-	var all []stepState
+	var all []steprunner.Step
 	for _, item := range s.get(name)[name].Services {
-		var one stepState
+		var one steprunner.Step
 		if err := json.Unmarshal([]byte(item), &one); err != nil {
 			s.t.Fatalf("%s: %v", item, err)
 		}
@@ -46,11 +47,11 @@ func (s *site) stepStates(name string) []stepState {
 }
 
 // awaitSteps waits until all steps of the node have ended.
-func (s *site) awaitSteps(name string) []stepState {
+func (s *site) awaitSteps(name string) []steprunner.Step {
 	s.t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		all := s.stepStates(name)
-		if len(all) > 0 && !slices.ContainsFunc(all, func(s stepState) bool { return !s.Ended() }) {
+		if len(all) > 0 && !slices.ContainsFunc(all, func(s steprunner.Step) bool { return !s.Ended() }) {
 			return all
 		}
 		if time.Now().After(end) {

@@ -132,7 +132,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 // nc.mu is held.
 func (nc *nodeController) changeDesired(next desired) error {
 	if nc.steps != nil && next.stage() != nc.rec.Desired.stage() {
-		if err := nc.steps.setStage(next.stage()); err != nil && !next.Removing {
+		if err := nc.steps.SetStage(next.stage()); err != nil && !next.Removing {
 			return err
 		}
 		nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has

@@ -16,7 +16,7 @@ func (nc *nodeController) shutDown(ctx context.Context, progress, interruption s
 	nc.reportProgress(progress)
 	nc.updateStatus(func(s *status) { s.loginsOpen = false })
 	nc.stopSteps()
-	nc.steps.recordInterruption(interruption)
+	nc.interruptSteps(interruption)
 	halt, cancel := context.WithTimeout(ctx, slowAgentTime)
 	defer cancel()
 	c, err := nc.t.runtime.Agent(halt, nc.id)

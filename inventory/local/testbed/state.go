@@ -18,7 +18,7 @@ import (
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/fabric"
 	"patchbay/inventory/local/node"
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
 )
@@ -126,10 +126,11 @@ type nodeController struct {
 	// Constant once the controller was created.
 	slice        *slice // nil: the node belongs to none
 	interfaces   []iface
-	network      *network    // its links; nil if it has none
-	excessWeight int         // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
-	steps        *stepRunner // the steps of its setup; nil if there are none
-	broken       string      // why the node can only be removed, as shown to its user
+	network      *network           // its links; nil if it has none
+	excessWeight int                // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
+	steps        *steprunner.Runner // the steps of its setup; nil if there are none
+	stepsRun     *stepsRun          // nil: no steps run
+	broken       string             // why the node can only be removed, as shown to its user
 
 	once         sync.Once      // starts the goroutine
 	wakeups      chan struct{}  // capacity 1
@@ -356,69 +357,6 @@ type cachedManifest struct {
 	mu   sync.Mutex // guards text and at; held during a request to the manager
 	text string
 	at   time.Time
-}
-
-// stepState is a step of a node's setup and its result. Begun means that the node has
-// confirmed the start of the attempt. From then on this program only waits for the end of the step.
-type stepState struct {
-	Kind      string `json:"kind"`
-	Stage     int    `json:"stage,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	setup.Report
-	Begun bool `json:"begun,omitempty"`
-	// Interruption says how the node ended while the step ran; "" if the node did not end.
-	Interruption string `json:"cut,omitempty"`
-	// Ending means that the stage was withdrawn while the step ran: the node must end the step.
-	Ending bool `json:"ending,omitempty"`
-	// Again means that the stage was allowed again before that end: the step then runs again.
-	Again bool `json:"again,omitempty"`
-}
-
-// stepJournal is services.json. A step is recorded as running before it is started. So
-// a waiting step was never started in its next attempt, and an ended step is not started again
-// unless the journal makes it wait again.
-type stepJournal struct {
-	Steps []stepState `json:"steps"`
-	// Stage is the highest stage whose steps may run, the attribute "setup_stage". Of the stages
-	// from First, each begins after the one before it; they were allowed at the same time.
-	Stage int `json:"stage,omitempty"`
-	First int `json:"first,omitempty"`
-	// Installing is the total duration of the installs that have ended, in ns. Executes is when
-	// the first execute was started. Both count since steps were last allowed to run.
-	Installing time.Duration `json:"installing,omitempty"`
-	Executes   time.Time     `json:"executes,omitzero"`
-	// Event is the operation, Stop or Uninstall, whose steps up to EventStage have begun since the
-	// node was switched on; "" means none.
-	Event      string    `json:"event,omitempty"`
-	EventStage int       `json:"event_stage,omitempty"`
-	EventBegan time.Time `json:"event_began,omitzero"`
-	// Off means that the node was or is being switched off, and that the steps for Start run again
-	// when it is switched on.
-	Off bool `json:"off,omitempty"`
-}
-
-// stepRunner runs the steps of a node while the node runs: those of a stage one after the other,
-// beside those of earlier stages that still run.
-type stepRunner struct {
-	nc *nodeController
-	// Only the controller's goroutine uses stop and done, to end the stepRunner's goroutines
-	// and wait for their end.
-	stop context.CancelFunc
-	done chan struct{}
-
-	changed chan struct{} // capacity 1: another stage is allowed
-	saving  sync.Mutex    // held while the journal is changed and written; locked after nc.mu
-
-	mu      sync.Mutex  // guards the fields below; locked after saving
-	journal stepJournal // as on disk
-	live    []liveStep  // by step
-}
-
-// liveStep is the state of a running step that is not in the journal.
-type liveStep struct {
-	progress string
-	output   string             // the end of its output
-	endWait  context.CancelFunc // ends the call that waits for the step; nil: there is none
 }
 
 // foreignEndpoint is an SSH endpoint for a node of another provider. Its fields with tags

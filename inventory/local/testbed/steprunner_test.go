@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -23,11 +24,11 @@ func newNodeWithSetup(steps ...string) provider.Resource {
 }
 
 // reportedSteps returns the steps as get reports them.
-func reportedSteps(t *testing.T, r provider.Resource) []stepState {
+func reportedSteps(t *testing.T, r provider.Resource) []steprunner.Step {
 	t.Helper()
-	var all []stepState
+	var all []steprunner.Step
 	for _, item := range r.List(provider.AttrServices) {
-		var one stepState
+		var one steprunner.Step
 		if err := json.Unmarshal([]byte(item), &one); err != nil {
 			t.Fatalf("%s: %v", item, err)
 		}
@@ -84,7 +85,7 @@ func TestStepsRunInOrder(t *testing.T) {
 		h.endStep(name, fmt.Sprint(i+1), report)
 	}
 	r := awaitNode(t, tb, name, isReady)
-	want := []stepState{{Kind: setup.Install, Report: stepDone}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
+	want := []steprunner.Step{{Kind: setup.Install, Report: stepDone}, {Kind: setup.Install, Report: setup.Report{State: setup.Failed, Exit: 1, Message: "no way there", Output: "trying"}},
 		{Kind: setup.Execute, Report: stepDone}, {Kind: setup.Execute, Report: stepDone}}
 	if got := reportedSteps(t, r); !slices.Equal(got, want) || r.Text(provider.AttrMessage) != "" {
 		t.Errorf("%+v, %v", got, r)
@@ -117,7 +118,7 @@ func TestExecutesDelayReadinessForALimitedTime(t *testing.T) {
 	awaitNode(t, tb, name, isReady)
 	stop()
 	h.settings.ServicesWait = time.Hour
-	dir, j := filepath.Join(h.dir, "state", "nodes", name), stepJournal{}
+	dir, j := filepath.Join(h.dir, "state", "nodes", name), steprunner.Journal{}
 	if err := readJSON(dir, journalFile, &j); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 	}
 	h.mu.Lock()
 	h.full = func(name string, v any) bool { // killed before the third is saved
-		j, ok := v.(stepJournal)
+		j, ok := v.(steprunner.Journal)
 		return ok && j.Steps[2].State != setup.Waiting
 	}
 	h.mu.Unlock()
@@ -186,13 +187,13 @@ func TestInstallsShareATimeLimit(t *testing.T) {
 // Shutting down as requested is no failure of an execute; any other end of the node is.
 func TestNodeThatStopsEndsItsStep(t *testing.T) {
 	for what, tt := range map[string]struct {
-		stops                func(h *fakeHost, tb *Testbed, name string) error
-		execute, of, install string // what becomes of it, what it says, and what an install does
+		stops       func(h *fakeHost, tb *Testbed, name string) error
+		execute, of string // what becomes of it, and what it says
 	}{
 		"a restart": {func(_ *fakeHost, tb *Testbed, name string) error {
 			_, err := trySet(tb, name, provider.Resource{"restart_serial": "1"})
 			return err
-		}, setup.Done, "it ended with the node, which was restarted", "interrupted: the node was restarted while it ran"},
+		}, setup.Done, "it ended with the node, which was restarted"},
 		"off and on": {func(_ *fakeHost, tb *Testbed, name string) error {
 			if _, err := trySet(tb, name, provider.Resource{"power": "off"}); err != nil {
 				return err
@@ -203,17 +204,17 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			}
 			_, err := trySet(tb, name, provider.Resource{"power": "on"})
 			return err
-		}, setup.Done, "it ended with the node, which was stopped", "interrupted: the node was stopped while it ran"},
+		}, setup.Done, "it ended with the node, which was stopped"},
 		"its own end": {func(h *fakeHost, _ *Testbed, name string) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.endSystem(name)
 			return nil
-		}, setup.Failed, "interrupted: the system of the node ended unexpectedly while it ran", ""},
+		}, setup.Failed, "interrupted: the system of the node ended unexpectedly while it ran"},
 		"one in the node": {func(h *fakeHost, _ *Testbed, name string) error {
 			h.endStep(name, "2", setup.Report{State: setup.Failed, Message: setup.Interrupted})
 			return nil
-		}, setup.Failed, setup.Interrupted, ""},
+		}, setup.Failed, setup.Interrupted},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := newFakeHost(t)
@@ -234,12 +235,6 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 			if got := reportedSteps(t, r)[1].Message; got != tt.of {
 				t.Errorf("the second says %q", got)
 			}
-			if tt.install != "" {
-				cut := stepState{Kind: setup.Install, Interruption: strings.Fields(tt.install)[4]}
-				if got := cut.outcome(setup.Report{State: setup.Failed, Message: setup.Interrupted}); got.State != setup.Failed || got.Message != tt.install {
-					t.Errorf("an install says %+v", got)
-				}
-			}
 			h.endStep(name, "3", stepDone)
 			awaitNode(t, tb, name, func(r provider.Resource) bool { return isReady(r) && stepStates(t, r) == "done "+tt.execute+" done" })
 			if len(h.begun) != 3 {
@@ -251,7 +246,7 @@ func TestNodeThatStopsEndsItsStep(t *testing.T) {
 
 func TestRefusedSetups(t *testing.T) {
 	h, tb := runFakeHost(t)
-	many := make([]string, maxSteps+1)
+	many := make([]string, steprunner.MaxSteps+1)
 	for i := range many {
 		many[i] = executeStep("true")
 	}
@@ -266,7 +261,7 @@ func TestRefusedSetups(t *testing.T) {
 		{"a disk", []string{`{"kind":"disk","step":"data","size":10,"fstype":"ext4","install_path":"/d"}`}, `step 1 of the setup (\"data\") is refused: a node cannot get a disk`},
 		{"an unknown kind", []string{`{"kind":"reboot"}`}, `"kind":"unsupported","message":"step 1 of the setup is refused: the kind`},
 		{"too many", many, "at most 256 are allowed"},
-		{"too much", slices.Repeat([]string{large}, 1+maxStepBytes/setup.MaxCommand), "more than 2097152 bytes"},
+		{"too much", slices.Repeat([]string{large}, 1+steprunner.MaxStepBytes/setup.MaxCommand), "more than 2097152 bytes"},
 	} {
 		for _, noop := range []bool{true, false} {
 			b, _ := json.Marshal(object{"updates": []object{{"name": nodeName(9), "should": newNodeWithSetup(tt.steps...)}}, "ral": object{"noop": noop}})
@@ -298,7 +293,7 @@ func TestStepThatCannotBeStartedFails(t *testing.T) {
 	name := nodeName(1)
 	set(t, tb, name, newNodeWithSetup(executeStep("one")))
 	r := awaitNode(t, tb, name, isReady)
-	if got := reportedSteps(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || h.done["setup run"] != maxStartAttempts {
+	if got := reportedSteps(t, r); got[0].State != setup.Failed || !strings.Contains(got[0].Message, "no more processes") || h.done["setup run"] != steprunner.MaxStartAttempts {
 		t.Errorf("%+v after %d attempts", got, h.done["setup run"])
 	}
 }
@@ -386,7 +381,7 @@ func TestStepsStartOnceWheneverTheProgramIsKilled(t *testing.T) {
 			}
 			killed = killed || h.last.isKilled()
 			stop()
-			var j stepJournal
+			var j steprunner.Journal
 			if err := readJSON(filepath.Join(h.dir, "state", "nodes", name), journalFile, &j); err == nil {
 				for i, step := range j.Steps {
 					if step.Ended() {
@@ -411,47 +406,6 @@ func TestStepsStartOnceWheneverTheProgramIsKilled(t *testing.T) {
 	}
 }
 
-// The saved outputs are exactly as long as those reported.
-func TestSavedOutputsAreBounded(t *testing.T) {
-	var j stepJournal
-	for n := 1; n <= maxSteps; n++ {
-		j.Steps = append(j.Steps, stepState{Kind: setup.Execute, Report: setup.Report{State: setup.Done, Output: strings.Repeat("<", setup.MaxOutput-2) + "!\n"}})
-		j.shrinkOutputs()
-		outputs := 0
-		for _, step := range j.Steps {
-			outputs += len(step.Output)
-			if !strings.HasSuffix(step.Output, "!\n") {
-				t.Fatalf("with %d steps %q is left of an output", n, step.Output)
-			}
-		}
-		if encoded := 6*outputs - 7*n; encoded > maxStepReport || encoded < maxStepReport/4 && n > 4 { // six bytes for each <, five for the rest
-			t.Fatalf("the outputs of %d steps take %d bytes", n, encoded)
-		}
-	}
-}
-
-// A node is requested alone and with others: outputs are shortened, and finally left out.
-func TestStepsFitIntoAnswers(t *testing.T) {
-	s := &stepRunner{}
-	for range 16 {
-		s.journal.Steps = append(s.journal.Steps, stepState{Kind: setup.Execute, Report: setup.Report{
-			State: setup.Failed, Exit: 1, Message: strings.Repeat("m", 300), Output: strings.Repeat("o", setup.MaxOutput-8) + "the end",
-		}})
-	}
-	for _, tt := range []struct{ nodes, least int }{{1, setup.MaxOutput / 2}, {100, setup.MaxOutput / 2}, {1000, setup.MaxOutput / 32}, {20000, 0}} {
-		room := min(maxStepReport, maxAnswer/2/tt.nodes)
-		all := s.items(room)
-		if size := len(strings.Join(all, "")); len(all) != 16 || size > room && tt.least > 0 {
-			t.Errorf("%d nodes: %d steps have %d bytes, at most %d can be", tt.nodes, len(all), size, room)
-		}
-		for _, item := range all {
-			if strings.Count(item, "o")+8 < tt.least || strings.Contains(item, "the end") != (tt.least > 0) || strings.Contains(item, "mm") != (tt.least > 0) {
-				t.Errorf("%d nodes: %q, want %d bytes of output", tt.nodes, item, tt.least)
-			}
-		}
-	}
-}
-
 // An unexpected end is reported by the next program; an end that was requested before is kept.
 func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	h := newFakeHost(t)
@@ -466,25 +420,5 @@ func TestStepOfANodeThatEndedWhileStopped(t *testing.T) {
 	r := awaitNode(t, tb, name, hasStepStates(t, setup.Failed))
 	if got := reportedSteps(t, r)[0].Message; got != "interrupted: the node ended while the testbed did not run, for example when its host was rebooted" {
 		t.Errorf("it says %q", got)
-	}
-	s := &stepRunner{nc: tb.node(name), journal: stepJournal{Steps: []stepState{{Kind: setup.Execute, Report: setup.Report{State: setup.Running}, Interruption: byRestart}}}}
-	if s.recordInterruption(whileStopped); s.journal.Steps[0].Interruption != byRestart {
-		t.Errorf("it is saved as %s", s.journal.Steps[0].Interruption)
-	}
-}
-
-// A shell may end before the node's program notices that the node ends.
-func TestStepWhoseShellEndedFirst(t *testing.T) {
-	for _, tt := range []struct {
-		cut, want   string
-		exit, stage int
-	}{
-		{byRestart, setup.Done, 143, 0}, {byPowerOff, setup.Done, 137, 0}, {byRestart, setup.Failed, 1, 0}, {"", setup.Failed, 143, 0}, {byDeath, setup.Failed, 143, 0},
-		{byRestart, setup.Failed, 143, 1}, {byPowerOff, setup.Failed, 137, 1}, // others wait for a step of a later stage
-	} {
-		s := stepState{Kind: setup.Execute, Stage: tt.stage, Interruption: tt.cut}
-		if got := s.outcome(setup.Report{State: setup.Failed, Exit: tt.exit, Message: "the command was ended", Output: "its"}); got.State != tt.want || got.Output != "its" || (got.Exit == 0) != (tt.want == setup.Done) {
-			t.Errorf("%q, exit %d: %+v", tt.cut, tt.exit, got)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,57 +9,26 @@ import (
 
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
-)
-
-const (
-	maxSteps     = 256
-	maxStepBytes = 2 << 20
 )
 
 const stepsFile = "setup.json"
 
-// parseSteps parses the attribute "setup". The error is for experimenters. Its kind is Unsupported
-// for a step that no node of this version can do.
+// parseSteps parses the attribute "setup". The error is for experimenters.
 func parseSteps(items *[]string) ([]setup.Step, error) {
 	if items == nil {
 		return nil, nil
 	}
-	if len(*items) > maxSteps {
-		return nil, refusalf(provider.Failed, "the setup has %d steps, at most %d are allowed", len(*items), maxSteps)
+	steps, err := steprunner.ParseSteps(*items)
+	if err != nil {
+		kind := provider.Failed
+		if setup.IsUnsupported(err) {
+			kind = provider.Unsupported
+		}
+		err = refusalf(kind, "%v", err)
 	}
-	size := 0
-	var all []setup.Step
-	for i, item := range *items {
-		s, err := setup.ParseStep(item)
-		if err == nil && s.Stage > maxStage {
-			err = fmt.Errorf("the stage %d is above %d", s.Stage, maxStage)
-		}
-		if err != nil {
-			kind := provider.Failed
-			if setup.IsUnsupported(err) {
-				kind = provider.Unsupported
-			}
-			return nil, refusalf(kind, "step %d of the setup%s is refused: %v", i+1, stepLabel(item), err)
-		}
-		if size += len(s.URL) + len(s.InstallPath) + len(s.FileType) + len(s.Command); !s.IsPlain() {
-			size += len(item)
-		}
-		if size > maxStepBytes {
-			return nil, refusalf(provider.Failed, "the setup has more than %d bytes; download large files with an install", maxStepBytes)
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// stepLabel returns the name of a step in parentheses, if the item has one.
-func stepLabel(item string) string {
-	var step struct{ Step string }
-	if json.Unmarshal([]byte(item), &step) != nil || step.Step == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%.80q)", step.Step)
+	return steps, err
 }
 
 // checkCloudInit refuses user data for an image that cannot use them.

@@ -21,6 +21,7 @@ import (
 	"patchbay/inventory/local/hostalloc"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/node"
+	"patchbay/inventory/local/steprunner"
 )
 
 // Root is the folder of all testbeds of this host. It holds the numbers that they have
@@ -84,7 +85,7 @@ func newTestbed(o Options) *Testbed {
 	t := &Testbed{
 		o: o, settings: o.Settings, log: o.Log,
 		nodesDir: filepath.Join(o.State, "nodes"), keysDir: filepath.Join(o.State, "slices"), foreignDir: filepath.Join(o.State, "doors"),
-		write: writeJSON, newKey: newExperimentKey, times: times{peerUpdateDelay, linkDelay, pause, portTime, installsTime, eventTime, agentTime, slowAgentTime, memoryTime, agentHeartbeat},
+		write: writeJSON, newKey: newExperimentKey, times: times{peerUpdateDelay, linkDelay, pause, portTime, steprunner.InstallsTime, steprunner.EventTime, agentTime, slowAgentTime, memoryTime, agentHeartbeat},
 		heavyWork: make(semaphore, runtime.NumCPU()), removals: make(semaphore, maxRemovals), agentCalls: make(semaphore, maxAgentCalls), slowAgentCalls: make(semaphore, maxAgentCalls), manifestSlots: make(semaphore, maxManifestFetches),
 		nodes: map[string]*nodeController{}, slices: map[string]*slice{}, networks: map[string]*network{}, egressNodes: map[int]*nodeController{}, foreignEndpoints: map[string]*foreignEndpoint{},
 	}
