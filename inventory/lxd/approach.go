@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"patchbay/inventory/local/agent"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/lxd/inside"
 	"patchbay/inventory/provider"
+	plan "patchbay/rspec/setup"
 )
 
 // approach brings the node one step closer to what is wanted, from whatever state it is in. It
@@ -36,6 +38,9 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		return nil
 	case n.Ensure == provider.Absent:
 		w.progress(wanted, "being removed")
+		if err := w.uninstall(ctx, &n, i); err != nil {
+			return err
+		}
 		return w.remove(ctx, i)
 	case i == nil:
 		w.progress(wanted, "being created on "+n.Component)
@@ -43,18 +48,31 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	case i.Config[keyMade] == "" && !w.hasCreated(n.Name):
 		return w.complete(ctx, i)
 	}
-	f := i.facts()
+	f, j := i.facts(), journal(&n, i)
 	switch {
 	case n.ReloadSerial != f.Reloads:
 		// The node keeps its names, its hardware addresses and its host keys: they follow from its id.
 		w.progress(wanted, "getting a new disk")
 		return w.remove(ctx, i)
-	case n.Power != provider.On && i.Status != statusStopped, n.RestartSerial != f.Restarts && i.Status != statusStopped:
+	case j.Stage != n.stage() && len(n.Setup) > 0:
+		j.SetStage(n.stage())
+		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
+	case (n.Power != provider.On || j.Off) && i.Status != statusStopped:
 		w.progress(wanted, "being switched off")
+		return w.switchOff(ctx, &n, i)
+	case n.RestartSerial != f.Restarts && i.Status != statusStopped:
+		w.progress(wanted, "being restarted")
+		if j.Interrupt(steprunner.ByRestart) {
+			return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
+		}
 		return w.switchTo(ctx, name, "stop")
 	case n.RestartSerial != f.Restarts:
 		f.Restarts = n.RestartSerial
 		return w.record(ctx, name, map[string]any{keyFacts: f}, errAgain)
+	}
+	if n.Power == provider.On && j.IsSwitchedOff() {
+		j.SwitchOn()
+		return w.record(ctx, name, map[string]any{keySteps: j}, errAgain)
 	}
 	if n.Power == provider.On {
 		w.progress(wanted, "being started")
@@ -66,6 +84,48 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 		return err
 	}
 	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f, keyMade: true}, nil)
+}
+
+// switchOff runs the steps for this operation, and then stops the instance.
+func (w *worker) switchOff(ctx context.Context, n *node, i *instance) error {
+	if r := w.stepRunner(n, i); r != nil {
+		r.RunEvent(ctx, plan.Stop, i.Status == statusRunning, func() {})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err := r.Change(func(j *steprunner.Journal) bool {
+			interrupted := j.Interrupt(steprunner.ByPowerOff)
+			return j.SwitchOff() || interrupted
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.switchTo(ctx, i.Name, "stop")
+}
+
+// uninstall runs the steps for this operation, after it has closed the logins.
+func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
+	r := w.stepRunner(n, i)
+	if r == nil || n.stage() < 0 || i.Config[keyMade] == "" {
+		return nil
+	}
+	isRunning := i.Status == statusRunning
+	if j := r.Journal(); isRunning && j.HasEvent(plan.Uninstall) {
+		closed, f := *n, i.facts()
+		closed.Users = nil
+		for _, item := range n.Users {
+			var u user
+			_ = json.Unmarshal([]byte(item), &u) // checked when it was requested
+			text, _ := json.Marshal(user{Login: u.Login})
+			closed.Users = append(closed.Users, string(text))
+		}
+		if err := w.configure(ctx, &closed, i, &f); err != nil {
+			w.logf("%s: its logins are not closed before the last steps: %v", n.Name, err)
+		}
+	}
+	r.RunEvent(ctx, plan.Uninstall, isRunning, func() {})
+	return ctx.Err()
 }
 
 // record writes values as JSON into the instance's configuration, and then returns result.
@@ -166,6 +226,13 @@ func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, e
 		"security.nesting": "false", "security.privileged": "false",
 		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
 		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
+	}
+	if len(n.Setup) > 0 {
+		steps, err := json.Marshal(journal(n, nil))
+		if err != nil {
+			return nil, err
+		}
+		config[keySteps] = string(steps)
 	}
 	if w.IsolatedIDs {
 		config["security.idmap.isolated"] = "true"

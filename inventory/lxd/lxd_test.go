@@ -264,7 +264,9 @@ func TestRefusals(t *testing.T) {
 		{"a host name with a line", with("hostname", "a\nb"), provider.Failed, "not a host name"},
 		{"an account like a path", with("users", []string{`{"login":"../root","keys":[]}`}), provider.Failed, "not a login"},
 		{"a key of two lines", with("users", []string{`{"login":"alice","keys":["a\nb"]}`}), provider.Failed, "single line"},
-		{"a step of a stage", with("setup", []string{`{"kind":"execute","command":"x","shell":"sh","stage":2}`}), provider.Unsupported, "without stages"},
+		{"a step of a stage", with("setup", []string{`{"kind":"execute","command":"x","shell":"sh","stage":2}`}), "", ""},
+		{"a disk", with("setup", []string{`{"kind":"disk","size":10,"fstype":"ext4","install_path":"/d"}`}), provider.Unsupported, "cannot get a disk"},
+		{"a stage that is no number", with("setup_stage", "x"), provider.Failed, "setup_stage"},
 		{"a public address", with("interfaces", []string{`{"role":"control","public_address":"192.0.2.9"}`}), provider.Unsupported, "public addresses"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -359,7 +361,8 @@ func FuzzSet(f *testing.F) {
 			t.Error("two interfaces have one name")
 		}
 		n.reportedInterfaces()
-		services(n.Setup, nil)
+		j := journal(n, nil)
+		j.Items(1 << 10)
 	})
 }
 

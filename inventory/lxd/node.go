@@ -11,6 +11,7 @@ import (
 
 	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 	"patchbay/rspec/match"
 )
@@ -33,6 +34,7 @@ type node struct {
 	Interfaces    []string `json:"interfaces,omitempty"`
 	Granted       []string `json:"granted,omitempty"`
 	Setup         []string `json:"setup,omitempty"`
+	SetupStage    string   `json:"setup_stage,omitempty"`
 
 	lost bool // its member does not answer
 }
@@ -42,7 +44,7 @@ const (
 	keyNode  = "user.patchbay.node"  // the node, as requested last
 	keyMade  = "user.patchbay.made"  // the instance is complete
 	keyFacts = "user.patchbay.facts" // the facts
-	keySteps = "user.patchbay.steps" // the journal of the setup: a list of setup.Report
+	keySteps = "user.patchbay.steps" // a steprunner.Journal
 )
 
 // facts are what the provider found out or chose when it made the node.
@@ -182,35 +184,16 @@ func (n *node) accounts() ([]agent.Account, error) {
 	return all, nil
 }
 
-const (
-	maxSteps      = 256
-	maxSetupBytes = 1 << 20
-)
-
-func (n *node) steps() ([]setup.Step, error) {
-	if len(n.Setup) > maxSteps {
-		return nil, fmt.Errorf("the setup has %d steps, at most %d are allowed", len(n.Setup), maxSteps)
+// checkSetup refuses steps that no node can do.
+func (n *node) checkSetup() error {
+	_, err := steprunner.ParseSteps(n.Setup)
+	if setup.IsUnsupported(err) {
+		return refusal{provider.Unsupported, err.Error()}
 	}
-	var all []setup.Step
-	size := 0
-	for i, item := range n.Setup {
-		s, err := setup.ParseStep(item)
-		if size += len(item); err == nil && size > maxSetupBytes {
-			err = fmt.Errorf("the setup has more than %d bytes; download large files with an install", maxSetupBytes)
-		}
-		if err == nil && (!s.IsPlain() || s.Stage > 0) {
-			return nil, refusal{provider.Unsupported, fmt.Sprintf("step %d of the setup cannot be done here: only installs and executes without stages can", i+1)}
-		}
-		if err != nil {
-			kind := provider.Failed
-			if setup.IsUnsupported(err) {
-				kind = provider.Unsupported
-			}
-			return nil, refusal{kind, fmt.Sprintf("step %d of the setup: %v", i+1, err)}
-		}
-		all = append(all, s)
+	if err == nil && n.SetupStage != "" {
+		_, err = steprunner.ParseStage(n.SetupStage)
 	}
-	return all, nil
+	return err
 }
 
 // limits are the sliver type's limits, raised to the granted ones.
@@ -249,7 +232,7 @@ func (s *settings) check(n *node, others map[string]*node) error {
 		err = (&agent.Configuration{Hostname: "node", Accounts: accounts}).Validate()
 	}
 	if err == nil {
-		_, err = n.steps()
+		err = n.checkSetup()
 	}
 	if err == nil {
 		_, err = n.limits(sliverType{})

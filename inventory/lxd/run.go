@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
 )
 
@@ -161,7 +161,7 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 			continue
 		}
 		resources = append(resources, r)
-		open = open || wanted != nil && wanted.Failed == "" || found[name] != nil && openStep(found[name]) >= 0
+		open = open || wanted != nil && wanted.Failed == "" || found[name] != nil && found[name].hasOpenSteps()
 	}
 	if open {
 		p.startWorker()
@@ -251,13 +251,15 @@ func (p *program) report(name string, wanted *pending, i *instance) object {
 	for key, value := range map[string]string{
 		"restart_serial": n.RestartSerial, "reload_serial": n.ReloadSerial, "sliver_type": n.SliverType, "image": n.Image,
 		"hostname": n.Hostname, "client_id": n.ClientID, "slice_urn": n.SliceURN, "sliver_urn": n.SliverURN,
+		provider.AttrSetupStage: n.SetupStage,
 	} {
 		if value != "" {
 			r[key] = value
 		}
 	}
 	if len(n.Setup) > 0 {
-		r["services"] = services(n.Setup, i)
+		j := journal(&n, i)
+		r[provider.AttrServices] = j.Items(steprunner.MaxReport)
 	}
 	state, message := p.state(r, &n, wanted, i)
 	if r["state"] = state; message != "" {
@@ -291,8 +293,11 @@ func (p *program) state(r object, n *node, wanted *pending, i *instance) (state,
 			r["proxy"] = p.Gateway
 		}
 	}
-	if k := openStep(i); k >= 0 && mustWait(n.Setup[k], k, journal(i)) {
-		return provider.StateChanging, fmt.Sprintf("setting up: step %d of %d", k+1, len(n.Setup))
+	if i.hasOpenSteps() {
+		j := journal(n, i)
+		if mustWait, _ := j.Wait(executesTime); mustWait {
+			return provider.StateChanging, j.Progress()
+		}
 	}
 	return provider.StateReady, f.Problem
 }
@@ -306,70 +311,6 @@ func orEmpty(list []string) []string {
 		return []string{}
 	}
 	return list
-}
-
-// journal returns the reports of the instance's steps.
-func journal(i *instance) []setup.Report {
-	var all []setup.Report
-	if i != nil {
-		_ = json.Unmarshal([]byte(i.Config[keySteps]), &all) // written by the worker
-	}
-	return all
-}
-
-// services returns the attribute services for the steps in items.
-func services(items []string, i *instance) []string {
-	reports := journal(i)
-	all := make([]string, len(items))
-	for k, item := range items {
-		var step setup.Step
-		_ = json.Unmarshal([]byte(item), &step) // checked when it was requested
-		r := setup.Report{State: setup.Waiting}
-		if k < len(reports) {
-			r = reports[k]
-		}
-		o := object{"kind": step.Kind, "state": r.State}
-		if r.Ended() {
-			o["exit"] = r.Exit
-		}
-		if r.Message != "" {
-			o["message"] = r.Message
-		}
-		if r.Output != "" && r.Ended() {
-			o["output"] = r.Output
-		}
-		b, _ := json.Marshal(o)
-		all[k] = string(b)
-	}
-	return all
-}
-
-// stepTime is how long a command may keep its node from being ready.
-const stepTime = 30 * time.Second
-
-// mustWait reports whether a node is not ready because of its first open step, k.
-func mustWait(item string, k int, reports []setup.Report) bool {
-	var step setup.Step
-	_ = json.Unmarshal([]byte(item), &step) // checked when it was requested
-	if step.Kind == setup.Install || k >= len(reports) || reports[k].State == setup.Waiting {
-		return true
-	}
-	return time.Since(reports[k].BeganAt) < stepTime
-}
-
-// openStep returns the index of the first step that has not ended, or -1.
-func openStep(i *instance) int {
-	n := i.node()
-	if n == nil || i.Status != statusRunning {
-		return -1
-	}
-	reports := journal(i)
-	for k := range n.Setup {
-		if k >= len(reports) || !reports[k].Ended() {
-			return k
-		}
-	}
-	return -1
 }
 
 // startWorker does nothing if a worker runs.

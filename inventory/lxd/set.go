@@ -37,7 +37,7 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 	if err != nil {
 		return nil, err
 	}
-	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), refused: []object{}}
+	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}}
 	accepted := r.check(ctx, r.merge(updates))
 	if !noop {
 		if err := r.write(accepted); err != nil {
@@ -55,6 +55,7 @@ type setCall struct {
 	members       []member
 	bridges       []bridge         // nil until they are needed
 	before, nodes map[string]*node // all nodes, before and after the call
+	absent        map[string]*node // those that the call removes
 	refused       []object
 }
 
@@ -83,6 +84,7 @@ func (r *setCall) merge(updates []update) (names []string) {
 		names = append(names, u.Name)
 		if r.nodes[u.Name] = n; n.Ensure == provider.Absent {
 			delete(r.nodes, u.Name)
+			r.absent[u.Name] = n
 		}
 	}
 	return names
@@ -124,11 +126,7 @@ func (r *setCall) write(names []string) error {
 			continue // it does not exist
 		}
 		if n == nil {
-			n = &node{Name: name}
-			if old != nil {
-				*n = *old
-			}
-			n.Ensure = provider.Absent
+			n = r.absent[name]
 		}
 		if err := r.folder.write(&pending{Node: *n, Since: time.Now().UTC(), New: n.Ensure == provider.Present && !isMade(r.existing, name)}); err != nil {
 			return err
@@ -164,14 +162,18 @@ func merge(u update, old *node) (*node, error) {
 			n.Interfaces = nil
 		}
 	}
-	created := old == nil
 	steps, granted := n.Setup, n.Granted
+	n.Setup = nil
 	if err := json.Unmarshal(u.Should, &n); err != nil {
 		return nil, fmt.Errorf("an attribute has the wrong type: %w", err)
 	}
 	n.Name = u.Name
-	if !created { // the same node may be requested once more
+	switch { // the same node may be requested once more
+	case old == nil:
+	case n.ReloadSerial == old.ReloadSerial:
 		n.Setup, n.Granted = steps, granted
+	default: // a new disk, on which the given steps run
+		n.Granted = granted
 	}
 	switch n.Ensure {
 	case provider.Absent:

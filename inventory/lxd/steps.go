@@ -5,123 +5,185 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
 	"patchbay/inventory/local/setup"
+	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/lxd/inside"
+	plan "patchbay/rspec/setup"
 )
 
-// runSteps runs the steps of a node's setup that have not ended, one after the other. The journal
-// says that a step runs before it begins, so a step never begins twice.
+const (
+	executesTime  = 30 * time.Second // in which executes keep a node from being ready
+	startStepTime = time.Minute
+	slowStartTime = 3 * time.Minute
+	endStepTime   = time.Minute
+
+	firstReport = 10 * time.Second // until the progress of a step is reported first
+	maxReport   = 10 * time.Minute // between two reports of its progress
+)
+
+// journal returns the journal of the instance's steps. It is new if the server does not have the
+// instance, or not yet with the requested disk.
+func journal(n *node, i *instance) steprunner.Journal {
+	var j steprunner.Journal
+	if i != nil && i.Config[keySteps] != "" && i.facts().Reloads == n.ReloadSerial {
+		if err := json.Unmarshal([]byte(i.Config[keySteps]), &j); err != nil || len(j.Steps) != len(n.Setup) {
+			return steprunner.DamagedJournal(len(n.Setup), n.stage()) // rather than run a step twice
+		}
+		return j
+	}
+	steps, err := steprunner.ParseSteps(n.Setup)
+	if err != nil {
+		return steprunner.DamagedJournal(len(n.Setup), n.stage())
+	}
+	return steprunner.NewJournal(steps, n.stage())
+}
+
+// stage is 0 without the attribute.
+func (n *node) stage() int {
+	stage, _ := strconv.Atoi(n.SetupStage) // checked when it was requested
+	return stage
+}
+
+// hasOpenSteps reports whether steps run in the node, or can.
+func (i *instance) hasOpenSteps() bool {
+	n := i.node()
+	if n == nil || i.Status != statusRunning || i.Config[keyMade] == "" {
+		return false
+	}
+	j := journal(n, i)
+	return j.IsOpen()
+}
+
+// stepRunner returns nil if the node has no steps.
+func (w *worker) stepRunner(n *node, i *instance) *steprunner.Runner {
+	if len(n.Setup) == 0 {
+		return nil
+	}
+	return steprunner.New(&setupNode{w, n, i.Name}, journal(n, i), steprunner.Options{
+		ExecutesTime: executesTime, InstallsTime: steprunner.InstallsTime, EventTime: steprunner.EventTime, EndTime: endStepTime,
+		Pause: time.Second, SaveProgress: true, Log: slog.New(slog.NewTextHandler(w.log, nil)).With("node", n.Name),
+	})
+}
+
+// runSteps runs the steps of a settled node that can run.
 func (w *worker) runSteps(ctx context.Context, id string) {
-	name := instanceName(id)
-	for lost := 0; ctx.Err() == nil; {
-		i, err := w.client.instance(ctx, name)
-		if err == nil && (i == nil || i.node() == nil) {
+	for ; ctx.Err() == nil; pause(ctx, time.Second) {
+		i, err := w.client.instance(ctx, instanceName(id))
+		switch {
+		case err != nil:
+			w.logf("%s: its steps are not continued yet: %v", id, err)
+		case i == nil || !i.hasOpenSteps():
+			return
+		default:
+			w.stepRunner(i.node(), i).Run(ctx)
 			return
 		}
-		k := -1
-		if err == nil {
-			if k = openStep(i); k < 0 {
-				return
-			}
-			err = w.runStep(ctx, i, k)
-		}
-		if err == nil {
-			lost = 0
-			continue
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		w.logf("%s: step %d: %v", id, k+1, err)
-		if lost++; lost >= maxLost && k >= 0 {
-			w.endStep(ctx, i, k, setup.Report{State: setup.Failed, Exit: 255, Message: "the node does not report the result of the step: " + oneLine(err.Error())})
-			lost = 0
-		}
-		pause(ctx, time.Second)
 	}
 }
 
-// stepTimeout bounds one call for a step. A step that takes longer is waited for again.
-const stepTimeout = time.Hour
+// setupNode is a node as its step runner sees it.
+type setupNode struct {
+	w    *worker
+	n    *node
+	name string // of the instance
+}
 
-// maxLost is the number of attempts to learn the result of a step.
-const maxLost = 20
+func (s *setupNode) ShowProgress() {}
+func (s *setupNode) Wake()         {}
 
-// runStep starts the step k, unless it was started, and waits for its end.
-func (w *worker) runStep(ctx context.Context, i *instance, k int) error {
-	n := i.node()
-	reports := journal(i)
-	if k >= len(reports) || reports[k].State == setup.Waiting {
-		steps, err := n.steps()
-		if err != nil {
-			w.endStep(ctx, i, k, setup.Report{State: setup.Failed, Exit: 255, Message: oneLine(err.Error())})
+// Save tries again, since the cluster may just choose another leader.
+func (s *setupNode) Save(j steprunner.Journal) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for n := range 3 {
+		pause(ctx, time.Duration(n)*time.Second)
+		if err = s.w.record(ctx, s.name, map[string]any{keySteps: j}, nil); err == nil {
 			return nil
 		}
-		accounts, err := n.accounts()
-		if err != nil {
-			return err
+	}
+	return err
+}
+
+// Assignments gives steps to the first account, and to root if the node has no account.
+func (s *setupNode) Assignments() ([]setup.Assignment, error) {
+	steps, err := steprunner.ParseSteps(s.n.Setup)
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := s.n.accounts()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]setup.Assignment, len(steps))
+	for k, step := range steps {
+		if all[k].Step = step; len(accounts) > 0 {
+			all[k].Account = accounts[0].Login
 		}
-		order := setup.Assignment{Step: steps[k]}
-		if len(accounts) > 0 {
-			order.Account = accounts[0].Login
+	}
+	return all, nil
+}
+
+func (s *setupNode) Start(ctx context.Context, n int, order []byte, slow bool) (r setup.Report, late bool, err error) {
+	limit := startStepTime
+	if slow {
+		limit = slowStartTime
+	}
+	if err := s.w.client.push(ctx, s.name, inside.StepFile(n), "file", "0600", order); err != nil {
+		return r, false, err
+	}
+	err = s.report(ctx, limit, func(got setup.Report) { r = got }, "run", strconv.Itoa(n))
+	return r, errors.Is(err, errLate), err
+}
+
+// Follow waits longer for each report, since each costs the cluster a process.
+func (s *setupNode) Follow(ctx context.Context, n int, handle func(setup.Report)) error {
+	for limit := firstReport; ; limit = min(2*limit, maxReport) {
+		running := false
+		err := s.report(ctx, limit+startStepTime, func(r setup.Report) {
+			running = r.State == setup.Running
+			handle(r)
+		}, "wait", strconv.Itoa(n), strconv.Itoa(int(limit.Seconds())))
+		if err != nil && s.wasLost(ctx) {
+			continue
 		}
-		text, err := json.Marshal(order)
-		if err != nil {
-			return err
-		}
-		if err := w.client.push(ctx, i.Name, inside.StepFile(k+1), "file", "0600", text); err != nil {
-			return err
-		}
-		if err := w.saveStep(ctx, i, k, setup.Report{State: setup.Running, BeganAt: time.Now()}); err != nil {
-			return err
-		}
-		if _, err := w.client.exec(ctx, i.Name, stepTimeout, "step", strconv.Itoa(k+1)); err != nil {
+		if err != nil || !running {
 			return err
 		}
 	}
-	output, err := w.client.exec(ctx, i.Name, stepTimeout, "result", strconv.Itoa(k+1))
+}
+
+// wasLost reports whether the node's member did not answer, and waits until it does.
+func (s *setupNode) wasLost(ctx context.Context) (lost bool) {
+	for ; ctx.Err() == nil; pause(ctx, 5*time.Second) {
+		i, err := s.w.client.instance(ctx, s.name)
+		if err == nil && (i == nil || i.Status != statusError) {
+			return lost
+		}
+		lost = true
+	}
+	return false
+}
+
+func (s *setupNode) End(ctx context.Context, n int, handle func(setup.Report)) error {
+	return s.report(ctx, endStepTime, handle, "end", strconv.Itoa(n))
+}
+
+// report calls the program in the node, and passes on what it reports.
+func (s *setupNode) report(ctx context.Context, limit time.Duration, handle func(setup.Report), words ...string) error {
+	output, err := s.w.client.exec(ctx, s.name, limit, words...)
 	if err != nil {
 		return err
 	}
-	var last setup.Report
-	if err := setup.ReadReports(bytes.NewReader(output), func(r setup.Report) { last = r }); err != nil {
-		return err
-	}
-	switch {
-	case last.Ended():
-		return w.endStep(ctx, i, k, last)
-	case last.State == setup.Waiting:
-		return w.endStep(ctx, i, k, setup.Report{State: setup.Failed, Exit: 255, Message: "it was not started, or the node lost its state of the step"})
-	}
-	return errors.New("the step still runs")
+	return setup.ReadReports(bytes.NewReader(output), handle)
 }
 
-func (w *worker) endStep(ctx context.Context, i *instance, k int, r setup.Report) error {
-	r.Progress = ""
-	return w.saveStep(ctx, i, k, r)
-}
-
-// saveStep writes the report of step k into the journal.
-func (w *worker) saveStep(ctx context.Context, i *instance, k int, r setup.Report) error {
-	reports := journal(i)
-	for len(reports) <= k {
-		reports = append(reports, setup.Report{State: setup.Waiting})
-	}
-	reports[k] = r
-	text, err := json.Marshal(reports)
-	if err != nil {
-		return err
-	}
-	if err := w.client.patch(ctx, i.Name, map[string]string{keySteps: string(text)}, nil); err != nil {
-		return fmt.Errorf("its journal cannot be saved: %w", err)
-	}
-	if i.Config == nil {
-		i.Config = map[string]string{}
-	}
-	i.Config[keySteps] = string(text)
-	return nil
+// hasUninstall reports whether the removal of the node runs steps.
+func (n *node) hasUninstall() bool {
+	steps, _ := steprunner.ParseSteps(n.Setup) // checked when it was requested
+	return slices.ContainsFunc(steps, func(s setup.Step) bool { return s.Operation == plan.Uninstall })
 }

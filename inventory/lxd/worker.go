@@ -34,7 +34,7 @@ type worker struct {
 	mu      sync.Mutex
 	active  map[string]bool
 	created map[string]bool               // nodes whose instances this worker has created
-	steps   map[string]context.CancelFunc // ends the watching of a node's steps
+	ends    map[string]context.CancelFunc // ends the watching of a node's steps
 
 	// Choices for nodes that the cluster does not have yet; allocating guards them.
 	allocating sync.Mutex
@@ -64,7 +64,7 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, steps: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
@@ -102,7 +102,7 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		if end := w.steps[id]; end != nil {
+		if end := w.ends[id]; end != nil {
 			end() // a step may run for ever, and the request comes first
 		}
 		if w.active[id] {
@@ -125,11 +125,11 @@ func (w *worker) start(ctx context.Context, id string) {
 		steps, cancel := context.WithCancel(ctx)
 		defer cancel()
 		w.mu.Lock()
-		w.steps[id] = cancel
+		w.ends[id] = cancel
 		w.mu.Unlock()
 		w.runSteps(steps, id)
 		w.mu.Lock()
-		delete(w.steps, id)
+		delete(w.ends, id)
 		delete(w.active, id)
 		w.mu.Unlock()
 	})
@@ -145,7 +145,7 @@ func (w *worker) resumeSteps(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range all {
-		if openStep(&all[i]) >= 0 {
+		if all[i].hasOpenSteps() {
 			w.start(ctx, all[i].node().Name)
 		}
 	}
@@ -166,7 +166,7 @@ func (w *worker) settle(ctx context.Context, id string) {
 			return
 		}
 		slots := w.changes
-		if wanted.New || wanted.Node.Ensure == provider.Absent {
+		if wanted.New || wanted.Node.Ensure == provider.Absent && !wanted.Node.hasUninstall() {
 			slots = w.slots
 		}
 		slots <- struct{}{} // not during pauses: nodes of a lost member must not keep others waiting

@@ -67,7 +67,7 @@ func (r *Runner) RunEvent(ctx context.Context, operation string, isRunning bool,
 func (r *Runner) endLateStep(ctx context.Context, i int, message string) {
 	bounded, cancel := context.WithTimeout(ctx, r.EndTime)
 	defer cancel()
-	err := r.Node.Follow(bounded, setup.EndArgs(i+1), func(got setup.Report) {
+	err := r.Node.End(bounded, i+1, func(got setup.Report) {
 		if got.State == setup.Failed {
 			got.Message = message
 		}

@@ -39,9 +39,10 @@ type Node interface {
 	// that the node did not answer in time. The parameter slow means that an earlier attempt was late;
 	// the node should then get more time.
 	Start(ctx context.Context, n int, order []byte, slow bool) (r setup.Report, late bool, err error)
-	// Follow runs the setup program in the node with args, which are setup.WaitArgs or setup.EndArgs,
-	// and calls handle for each report.
-	Follow(ctx context.Context, args []string, handle func(setup.Report)) error
+	// Follow calls handle for each report of step n until the step has ended. It may return earlier.
+	Follow(ctx context.Context, n int, handle func(setup.Report)) error
+	// End ends step n if it runs, and calls handle with its result.
+	End(ctx context.Context, n int, handle func(setup.Report)) error
 	// ShowProgress is called when the progress of a step may have changed.
 	ShowProgress()
 	// Wake is called when a step has begun or ended.
@@ -283,8 +284,8 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		last := setup.Report{State: setup.Running}
-		call, args, cancel := r.waitCall(ctx, i)
-		err := r.Node.Follow(call, args, func(report setup.Report) {
+		call, follow, cancel := r.waitCall(ctx, i)
+		err := follow(call, i+1, func(report setup.Report) {
 			last, n = report, 1
 			r.setProgress(i, report)
 		})
@@ -310,17 +311,17 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	}
 }
 
-// waitCall returns the arguments of the program in the node that waits for the end of the step, or
-// ends it. The context ends with ctx, and when a waiting call must become an ending one.
-func (r *Runner) waitCall(ctx context.Context, i int) (call context.Context, args []string, cancel context.CancelFunc) {
+// waitCall returns the function that waits for the end of the step, or ends it. The context ends with
+// ctx, and when a waiting call must become an ending one.
+func (r *Runner) waitCall(ctx context.Context, i int) (call context.Context, follow func(context.Context, int, func(setup.Report)) error, cancel context.CancelFunc) {
 	call, cancel = context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.journal.Steps[i].Ending {
-		return call, setup.EndArgs(i + 1), cancel
+		return call, r.Node.End, cancel
 	}
 	r.live[i].endWait = cancel
-	return call, setup.WaitArgs(i + 1), cancel
+	return call, r.Node.Follow, cancel
 }
 
 // startStep reports whether the step runs. It returns false when ctx ends, and after it has

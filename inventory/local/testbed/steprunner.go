@@ -239,10 +239,14 @@ func (n setupNode) Start(ctx context.Context, number int, order []byte, slow boo
 	return report, late && ctx.Err() != nil, err
 }
 
-func (n setupNode) Follow(ctx context.Context, args []string, handle func(setup.Report)) error {
-	return n.nc.t.runSetup(ctx, n.nc.id, args, nil, func(r setup.Report) {
+func (n setupNode) Follow(ctx context.Context, number int, handle func(setup.Report)) error {
+	return n.nc.t.runSetup(ctx, n.nc.id, setup.WaitArgs(number), nil, func(r setup.Report) {
 		if handle(r); !r.Ended() {
 			sleep(ctx, reportPause)
 		}
 	})
+}
+
+func (n setupNode) End(ctx context.Context, number int, handle func(setup.Report)) error {
+	return n.nc.t.runSetup(ctx, n.nc.id, setup.EndArgs(number), nil, handle)
 }

@@ -1,10 +1,12 @@
 package inside
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -59,14 +62,16 @@ type Report struct {
 // sshTime bounds the time until the node's SSH server answers.
 const sshTime = 60 * time.Second
 
-// OutputFile returns the path of the output of the program that was called with the verb.
-func OutputFile(verb string) string { return State + "/" + verb + ".out" }
+// OutputFile returns the path of the output of the program that was called with the words.
+func OutputFile(words []string) string {
+	return State + "/" + strings.Join(words[:min(2, len(words))], "-") + ".out"
+}
 
 // Main runs the words after Verb. It does not return.
 func Main(words []string) {
 	var err error
 	if len(words) > 0 && words[0] != verbBoot {
-		err = redirect(OutputFile(words[0]))
+		err = redirect(OutputFile(words))
 	}
 	if err == nil {
 		err = run(words)
@@ -81,12 +86,16 @@ func Main(words []string) {
 // verbBoot is for the service in the node, whose output the journal has.
 const verbBoot = "boot"
 
-// redirect makes the file the standard output and the standard error.
+// redirect makes the file the standard output and the standard error. An earlier call may still write
+// to its own file.
 func redirect(path string) error {
 	if err := os.MkdirAll(State, 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|unix.O_NOFOLLOW, 0o600)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -99,10 +108,22 @@ func run(words []string) error {
 		return configure(words[0] == verbBoot)
 	case len(words) > 0 && words[0] == "examine":
 		return examine(words[1:])
-	case len(words) == 2 && words[0] == "step":
-		return runStep(words[1])
-	case len(words) == 2 && words[0] == "result":
-		return printResult(words[1])
+	}
+	if len(words) < 2 {
+		return fmt.Errorf("unknown words %q", words)
+	}
+	n, err := strconv.Atoi(words[1])
+	if err != nil {
+		return err
+	}
+	switch words[0] {
+	case "run":
+		return startStep(n)
+	case "wait":
+		return awaitStep(n, words[2:])
+	case "end":
+		os.Args = setup.EndArgs(n)
+		setup.Main()
 	}
 	return fmt.Errorf("unknown words %q", words)
 }
@@ -110,31 +131,14 @@ func run(words []string) error {
 // StepFile returns the path of the setup.Assignment of step n.
 func StepFile(n int) string { return fmt.Sprintf("%s/step-%d.json", State, n) }
 
-// runStep starts a step whose assignment is in StepFile.
-func runStep(number string) error {
-	n, err := strconv.Atoi(number)
+// startStep starts the step whose assignment is in StepFile, and prints its first report. The step
+// continues after that.
+func startStep(n int) error {
+	in, err := os.Open(StepFile(n))
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(StepFile(n))
-	if err != nil {
-		return err
-	}
-	if err := unix.Dup2(int(f.Fd()), 0); err != nil {
-		return err
-	}
-	os.Args = setup.RunArgs(n)
-	setup.Main()
-	return nil
-}
-
-// printResult waits for the end of a step, and prints only the last report of it.
-func printResult(number string) error {
-	n, err := strconv.Atoi(number)
-	if err != nil {
-		return err
-	}
-	c := &exec.Cmd{Path: "/proc/self/exe", Args: setup.WaitArgs(n), Stderr: os.Stderr}
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: setup.RunArgs(n), Stdin: in, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return err
@@ -142,9 +146,22 @@ func printResult(number string) error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	var last setup.Report
-	err = setup.ReadReports(out, func(r setup.Report) { last = r })
-	if err := errors.Join(err, c.Wait()); err != nil {
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		return errors.Join(err, c.Wait())
+	}
+	_, err = os.Stdout.Write(line)
+	return err
+}
+
+// awaitStep prints the last report of the step, after the seconds in words if it then still runs.
+func awaitStep(n int, words []string) error {
+	seconds := 0
+	if len(words) == 1 {
+		seconds, _ = strconv.Atoi(words[0])
+	}
+	last, err := setup.Await(n, time.Duration(seconds)*time.Second)
+	if err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(last)
