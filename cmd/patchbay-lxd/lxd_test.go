@@ -30,15 +30,38 @@ func TestLife(t *testing.T) {
 			t.Errorf("the suite left %v", left)
 		}
 	})
+	b.sub("restart ends steps", func(t *testing.T) {
+		n := b.node(id(1), b.hostname())
+		n["should"].(map[string]any)["setup"] = []string{
+			`{"kind":"execute","shell":"sh","command":"echo begun; sleep 1000"}`,
+			`{"kind":"execute","shell":"sh","command":"echo once >>/etc/once"}`,
+		}
+		b.set(n)
+		reports := func(i int, text string) func() bool {
+			return func() bool {
+				r := b.get(id(1))
+				return len(r) == 1 && len(r[0].Services) == 2 && strings.Contains(r[0].Services[i], text)
+			}
+		}
+		wait.Until(t, "the output of the running step is not reported", reports(0, `"output":"begun\n"`))
+		b.set(update(id(1), map[string]any{"restart_serial": "1"}))
+		wait.Until(t, "the step has not ended with the node", reports(0, "it ended with the node, which was restarted"))
+		wait.Until(t, "the next step has not run", reports(1, `"state":"done"`))
+		if once := b.ssh("root", b.await(id(1))[0], "cat /etc/once"); once != "once\n" {
+			t.Errorf("a step has run so often: %q", once)
+		}
+		b.set(absent(id(1)))
+		b.awaitGone(id(1))
+	})
 	b.sub("server", func(t *testing.T) {
 		s := newSite(t, b)
 		s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
-		for _, login := range [][2]string{{"server", "alice"}, {"client", "alice"}} {
-			if who := s.patchbay("ssh", login[0], "id -un; cat /etc/setup"); who != login[1]+"\nof "+login[0]+"\n" {
-				t.Errorf("%s: %q", login[0], who)
+		for node, steps := range map[string]string{"server": "of server", "client": "of server and client"} {
+			if who := s.patchbay("ssh", node, "id -un; cat /etc/setup"); who != "alice\n"+steps+"\n" {
+				t.Errorf("%s: %q", node, who)
 			}
 		}
-		s.patchbay("ssh", "client", "sudo ping -c 1 -W 5 10.0.0.1 || exec 3<>/dev/tcp/10.0.0.1/22")
+		s.patchbay("ssh", "server", "getent hosts client")
 		s.patchbay("call", "restart", "--slice", "lan")
 		wait.Success(t, "the node has no login after its restart", func() error {
 			_, err := s.try("ssh", "server", "true")
@@ -117,7 +140,7 @@ func TestClusterLinks(t *testing.T) {
 	b.awaitGone(id(0), id(1), id(2), id(3), id(4))
 }
 
-// TestKills kills the worker and the calls of the provider while nodes are made and removed.
+// TestKills kills the worker and the calls of the provider while nodes are made, set up and removed.
 func TestKills(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 1)
@@ -125,7 +148,9 @@ func TestKills(t *testing.T) {
 	member := b.hostname()
 	killed := 0
 	for round := 0; killed < kills; round++ {
-		b.set(b.node(id(round), member, link{"lan", "one", "10.128.0.1/24", 0}))
+		n := b.node(id(round), member, link{"lan", "one", "10.128.0.1/24", 0})
+		n["should"].(map[string]any)["setup"] = []string{`{"kind":"execute","shell":"sh","command":"echo once >>/etc/once; sleep 0.3"}`}
+		b.set(n)
 		for k := range 3 { // at other moments in each round
 			time.Sleep(time.Duration((round*7+k*13)%40) * 20 * time.Millisecond)
 			killed += b.killWorkers()
@@ -133,7 +158,9 @@ func TestKills(t *testing.T) {
 		}
 		r := b.await(id(round))
 		if round%5 == 0 {
-			b.ssh("alice", r[0], "true")
+			if once := b.ssh("alice", r[0], "cat /etc/once"); once != "once\n" {
+				t.Errorf("after %d kills a step has run so often: %q", killed, once)
+			}
 		}
 		if names := b.instances(b.members[0]); len(names) != 1 {
 			t.Errorf("after %d kills there are the instances %q", killed, names)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,18 +14,21 @@ import (
 	"patchbay/am/testkit/wait"
 )
 
-// lanRequest is a request for two nodes with a LAN, each with a command.
-const lanRequest = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+// lanRequest is a request for two nodes with a LAN, each with a step of another stage.
+var lanRequest = `<rspec xmlns="http://www.geni.net/resources/rspec/3" xmlns:setup="http://patchbay.example.org/rspec/ext/setup/1" type="request">
 <node client_id="server" exclusive="false"><sliver_type name="container"/>
-<services><execute shell="sh" command="echo of server &gt;/etc/setup"/></services>
+<services><execute shell="sh" command="echo of server &gt;/etc/setup" setup:order="1"/></services>
 <interface client_id="server:if"><ip address="10.0.0.1" netmask="255.255.255.0" type="ipv4"/></interface></node>
 <node client_id="client" exclusive="false"><sliver_type name="container"/>
-<services><execute shell="sh" command="echo of client &gt;/etc/setup"/></services>
+<services><setup:step name="fetch" order="2"><setup:relation client_id="server"/>` + base64.StdEncoding.EncodeToString([]byte(fetch)) + `</setup:step></services>
 <interface client_id="client:if"><ip address="10.0.0.2" netmask="255.255.255.0" type="ipv4"/></interface></node>
 <link client_id="lan"><interface_ref client_id="server:if"/><interface_ref client_id="client:if"/><link_type name="lan"/>
 <property source_id="server:if" dest_id="client:if" capacity="20000"/><property source_id="client:if" dest_id="server:if" capacity="20000"/></link>
 </rspec>
 `
+
+// fetch logs in to the target as the experiment's account, and keeps what its step wrote.
+const fetch = "#!/bin/sh\nset -e\nping -c 1 -W 5 \"$TARGET_NODE_HOSTNAME\"\necho \"of $TARGET_NODE_CLIENT_ID and client\" >/etc/setup\n"
 
 // site is a served site whose nodes are in a bed's cluster. The server runs in the namespace of the
 // first member, and its clients beside the cluster.

@@ -83,6 +83,15 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	if err := w.limitLinks(ctx, &n); err != nil {
 		return err
 	}
+	if wanted.New {
+		if err := w.refreshPeers(ctx, &n); err != nil {
+			return err
+		}
+	}
+	if _, known, err := w.knownNodes(ctx, &n); err != nil || n.Power == provider.On && known != f.Known {
+		return cmp.Or(err, errAgain) // there are other nodes now
+	}
+	w.settled.Store(n.Name, settled{&n, f.Known})
 	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f, keyMade: true}, nil)
 }
 
@@ -149,6 +158,7 @@ func (w *worker) forget(n *node) {
 	w.allocating.Lock()
 	defer w.allocating.Unlock()
 	delete(w.ports, n.Name)
+	w.settled.Store(n.Name, settled{})
 }
 
 // create asks the server for the instance and waits for it.
@@ -156,6 +166,7 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	w.mu.Lock()
 	delete(w.created, n.Name)
 	w.mu.Unlock()
+	w.settled.Delete(n.Name)
 	kind, _ := w.sliverType(n.SliverType)
 	kind, err := n.limits(kind)
 	if err != nil {
@@ -445,8 +456,12 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 		Configuration: agent.Configuration{Hostname: cmp.Or(shortName(n.Hostname), "node"), Accounts: accounts},
 		HostKeys:      private,
 	}
+	var known string
+	if config.Hosts, known, err = w.knownNodes(ctx, n); err != nil {
+		return err
+	}
 	if strings.Contains(n.Hostname, ".") {
-		config.Hosts = []string{"127.0.1.1 " + n.Hostname + " " + shortName(n.Hostname)}
+		config.Hosts = append(config.Hosts, "127.0.1.1 "+n.Hostname+" "+shortName(n.Hostname))
 	}
 	mine, err := n.interfaces()
 	if err != nil {
@@ -477,7 +492,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if err := json.Unmarshal(output, &r); err != nil {
 		return fmt.Errorf("the node's report cannot be read: %w", err)
 	}
-	f.HostKeys, f.Addresses, f.Problem = public, nil, oneLine(strings.Join(r.Problems, "; "))
+	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
 	for _, a := range r.Addresses {
 		if ip, err := netip.ParseAddr(a); err == nil && len(f.Addresses) < maxAddresses {
 			f.Addresses = append(f.Addresses, ip.WithZone("").String())

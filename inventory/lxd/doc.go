@@ -18,12 +18,15 @@
 //
 // Nodes are copies of templates: stopped instances with an image and this executable
 // ([worker.template]). The provider runs the executable in the node, to set accounts, addresses and
-// host keys (package inside) and to run the steps of a setup (package setup).
+// host keys (package inside) and to run the steps of a setup (package setup). The journal of the steps
+// is in the instance's configuration: [setupNode].
 //
 // # Decisions
 //
 //   - links: a link takes a bridge from a pool, because the cluster makes and removes networks only
 //     while all members are up: [worker.chooseBridges].
+//   - names: a node learns the names of later ones on its links by a request of the worker for
+//     itself, which does not show: [worker.refreshPeers].
 //   - capacity: the receiving ends are limited, since limits of the sending end need tc police,
 //     which kernels may lack: [worker.limitLinks].
 //   - hardware addresses and host keys follow from the node's name and the site's secret, so that

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"patchbay/am/durable"
+	"patchbay/inventory/lxd/inside"
 )
 
 // fake is a server with a few calls of the REST API, and with faults.
@@ -23,8 +24,9 @@ type fake struct {
 	mu         sync.Mutex
 	instances  map[string]*instance
 	operations map[string]error
-	status     string   // of the member m1; if it is not Online, the instances are lost
-	used       []string // what uses the bridge pbl000
+	status     string            // of the member m1; if it is not Online, the instances are lost
+	hosts      map[string]string // the last configuration by instance
+	used       []string          // what uses the bridge pbl000
 	calls      map[string]int
 	// fault may answer a call in the server's place. The call has happened unless drop is true.
 	fault func(method, path string, count int) *fault
@@ -39,7 +41,7 @@ type fault struct {
 // newFake returns a server and a folder with a provider called lxd that uses it.
 func newFake(t *testing.T) (*fake, string) {
 	t.Helper()
-	f := &fake{instances: map[string]*instance{}, operations: map[string]error{}, status: "Online", calls: map[string]int{}}
+	f := &fake{instances: map[string]*instance{}, operations: map[string]error{}, status: "Online", hosts: map[string]string{}, calls: map[string]int{}}
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
 	f.EnableHTTP2 = false
 	f.StartTLS()
@@ -167,6 +169,9 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	case parts[2] == "files" && r.Method == http.MethodGet:
 		_, _ = io.WriteString(w, `{"Addresses": ["192.0.2.77", "a\nb"]}`)
 	case parts[2] == "files":
+		if r.URL.Query().Get("path") == inside.File {
+			f.hosts[parts[1]] = string(body)
+		}
 		f.sync(w, nil)
 	case parts[2] == "exec":
 		f.accept(w, nil, nil)

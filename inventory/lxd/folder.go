@@ -27,6 +27,8 @@ type pending struct {
 	Since time.Time `json:"since"`
 	// New means that the cluster did not have the node when it was requested.
 	New bool `json:"new,omitempty"`
+	// Refresh means that nothing was requested: other nodes have changed. The node is ready meanwhile.
+	Refresh bool `json:"refresh,omitempty"`
 	// Failed is the reason why the node cannot become as requested. The worker then leaves it alone.
 	Failed string `json:"failed,omitempty"`
 	// Progress describes the current step of the worker.

@@ -414,3 +414,58 @@ func TestLostMember(t *testing.T) {
 		t.Errorf("back: %v", r)
 	}
 }
+
+// TestHosts: a node knows the others on its links by their names.
+func TestHosts(t *testing.T) {
+	n := func(id, host string, links ...string) *node {
+		n := &node{Name: id, Hostname: host}
+		for k, l := range links {
+			name, address, _ := strings.Cut(l, "=")
+			n.Interfaces = append(n.Interfaces, fmt.Sprintf(`{"client_id":"%s:%d","link":%q,"slice":"s","addresses":[%q]}`, id, k, name, address))
+		}
+		return n
+	}
+	nodes := map[string]*node{
+		"a": n("a", "a.lan.example.org", "lan=10.0.0.1/24", "wan=10.1.0.1/24"),
+		"b": n("b", "b.lan.example.org", "wan=10.1.0.2/24", "lan=10.0.0.2/24"),
+		"c": n("c", "c", "wan=10.1.0.3/24"),
+		"d": n("d", "d", "other=10.2.0.4/24"),
+		"e": n("e", "e\n10.0.0.9 a", "lan=10.0.0.5/24"),
+		"f": n("f", "f"),
+	}
+	for of, want := range map[string][]string{
+		"a": {"10.0.0.2 b.lan.example.org b b-lan", "10.1.0.2 b-wan", "10.1.0.3 c c-wan"},
+		"b": {"10.1.0.1 a.lan.example.org a a-wan", "10.0.0.1 a-lan", "10.1.0.3 c c-wan"},
+		"d": nil,
+		"f": nil,
+	} {
+		if got := nodes[of].hosts(nodes); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
+	}
+}
+
+// TestLaterNodesAreMadeKnown: a ready node learns the name of a later one, and is ready meanwhile.
+func TestLaterNodesAreMadeKnown(t *testing.T) {
+	f, dir := newFake(t)
+	item := `{"client_id":"%s","link":"lan","slice":"s","addresses":["10.0.0.%d/24"]}`
+	first := maps.Clone(present)
+	first["interfaces"] = []string{fmt.Sprintf(item, "n1:0", 1)}
+	set(t, dir, false, first)
+	finish(t, dir)
+	second := maps.Clone(present)
+	second["hostname"], second["interfaces"] = "n2", []string{fmt.Sprintf(item, "n2:0", 2)}
+	release := claim(t, dir)
+	call(t, dir, "set", object{"updates": []object{{"name": strings.Replace(testID, "1", "2", 1), "should": second}}, "ral": object{"noop": false}})
+	release()
+	if r := get(t, dir); r["state"] != "ready" {
+		t.Errorf("%v", r)
+	}
+	finish(t, dir)
+	if got := f.hosts[instanceName(testID)]; !strings.Contains(got, "10.0.0.2 n2 n2-lan") {
+		t.Errorf("the first node has %q", got)
+	}
+	if left, err := (folder{dir, "lxd"}).ids(); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v, %v", left, err)
+	}
+}

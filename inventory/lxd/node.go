@@ -55,6 +55,7 @@ type facts struct {
 	HostKeys  []string          `json:"host_keys,omitempty"`
 	Addresses []string          `json:"addresses,omitempty"`
 	Problem   string            `json:"problem,omitempty"`
+	Known     string            `json:"known,omitempty"` // the hash of the names that the node knows
 	// Restarts is the restart_serial of the last restart, Reloads the reload_serial of the disk.
 	Restarts, Reloads string
 }

@@ -130,7 +130,7 @@ func failure(err error) object {
 // get reports the nodes with these names, or all nodes.
 func (p *program) get(ctx context.Context, names []string) (object, error) {
 	p.drainLostMembers(ctx)
-	waiting, err := p.waiting()
+	waiting, refreshing, err := p.waiting()
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 			}
 		}
 	}
-	resources, open := []object{}, false
+	resources, open := []object{}, refreshing
 	for _, name := range names {
 		wanted := waiting[name]
 		r := p.report(name, wanted, found[name])
@@ -169,23 +169,26 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	return object{"resources": resources}, nil
 }
 
-// waiting returns the requests that the worker has not carried out, by the name of the node.
-func (p *program) waiting() (map[string]*pending, error) {
+// waiting returns the requests that the worker has not carried out, by the name of the node. The
+// result refreshing means that the worker has other work.
+func (p *program) waiting() (all map[string]*pending, refreshing bool, err error) {
 	ids, err := p.folder.ids()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	all := map[string]*pending{}
+	all = map[string]*pending{}
 	for _, id := range ids {
 		wanted, err := p.folder.read(id)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if wanted != nil {
+		if wanted != nil && wanted.Refresh {
+			refreshing = true
+		} else if wanted != nil {
 			all[id] = wanted
 		}
 	}
-	return all, nil
+	return all, refreshing, nil
 }
 
 // fewNames are asked for one by one; for more, all instances are listed.

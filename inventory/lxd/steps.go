@@ -22,7 +22,7 @@ const (
 	slowStartTime = 3 * time.Minute
 	endStepTime   = time.Minute
 
-	firstReport = 10 * time.Second // until the progress of a step is reported first
+	firstReport = 2 * time.Second  // until the progress of a step is reported first
 	maxReport   = 10 * time.Minute // between two reports of its progress
 )
 

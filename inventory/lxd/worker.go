@@ -43,6 +43,7 @@ type worker struct {
 	listed     []instance
 	listedAt   time.Time
 
+	settled    sync.Map // a settled by the name of the node
 	templating sync.Map // a *sync.Mutex by the name of the member
 	templates  sync.Map // names of complete templates
 }
@@ -152,7 +153,7 @@ func (w *worker) resumeSteps(ctx context.Context) {
 }
 
 func (w *worker) logf(format string, args ...any) {
-	fmt.Fprintf(w.log, time.Now().UTC().Format(time.RFC3339)+" "+format+"\n", args...)
+	fmt.Fprintln(w.log, time.Now().UTC().Format(time.RFC3339), oneLine(fmt.Sprintf(format, args...)))
 }
 
 // errAgain means that the node has come closer to what is requested, and something remains.
@@ -230,6 +231,10 @@ func (w *worker) finish(id string, done *pending) bool {
 
 // fail records why the node cannot become as requested.
 func (w *worker) fail(id string, wanted *pending, cause error) {
+	if wanted.Refresh {
+		w.finish(id, wanted)
+		return
+	}
 	w.change(id, wanted, func(p *pending) { p.Failed = oneLine(cause.Error()) })
 }
 
