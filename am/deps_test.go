@@ -109,14 +109,14 @@ const allowedImports = `
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
 6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
+7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys
 8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
 8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.
 var localModules = []string{
-	"patchbay", "github.com/google/nftables", "github.com/google/renameio/v2", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
+	"patchbay", "github.com/coder/websocket", "github.com/google/nftables", "github.com/google/renameio/v2", "github.com/kr/fs", "github.com/mdlayher/netlink", "github.com/mdlayher/socket",
 	"github.com/pkg/sftp", "github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/ulikunitz/xz",
 	"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "go.yaml.in/yaml/v3", "golang.org/x/crypto",
 	"golang.org/x/net", "golang.org/x/sync", "golang.org/x/sys",

@@ -476,21 +476,15 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if err != nil {
 		return err
 	}
-	if err := w.client.push(ctx, i.Name, inside.File, "file", "0600", text); err != nil {
-		return err
-	}
 	if i.Status != statusRunning {
 		if err := w.switchTo(ctx, i.Name, "start"); !errors.Is(err, errAgain) {
 			return fmt.Errorf("the node cannot be started: %w", err)
 		}
 	}
-	output, err := w.client.exec(ctx, i.Name, configureTime, "configure")
+	var r inside.Report
+	err = w.client.exec(ctx, i.Name, command{words: []string{"configure"}, input: text, limit: configureTime, output: decode(&r)})
 	if err != nil {
 		return fmt.Errorf("the node cannot be configured: %w", err)
-	}
-	var r inside.Report
-	if err := json.Unmarshal(output, &r); err != nil {
-		return fmt.Errorf("the node's report cannot be read: %w", err)
 	}
 	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
 	for _, a := range r.Addresses {

@@ -164,7 +164,7 @@ func (c *client) patch(ctx context.Context, name string, config map[string]strin
 	return err
 }
 
-// push writes a file as root into an instance, which may run or not. The kind is file or symlink;
+// push writes a file as root into a stopped instance. The kind is file or symlink;
 // the content of a symlink is its target.
 func (c *client) push(ctx context.Context, name, path, kind, mode string, content []byte) error {
 	_, err := c.do(ctx, request{

@@ -31,9 +31,9 @@
 //     which kernels may lack: [worker.limitLinks].
 //   - hardware addresses and host keys follow from the node's name and the site's secret, so that
 //     they stay when a node gets a new disk: [program.hostKeys], [hardwareAddress].
-//   - the output of the program in a node is a file there, read with a limit. The cluster can record
-//     output, too, but without a limit, and root of a node could fill the member's disk:
-//     [client.exec].
+//   - the program in a node reads and writes streams, and ends with them. LXD can also record the output
+//     and push and read files, but it records without a limit, so that root of a node could fill the
+//     member's disk, and each file costs a process of LXD: [client.exec].
 //   - a node stays on its member when that is evacuated, since its component and its port are the
 //     member's: the key cluster.evacuate in [worker.config].
 //   - the server's certificate is compared whole: a cluster has a self-signed one, and an authority

@@ -311,10 +311,7 @@ func (d *doctor) examineNode(ctx context.Context, id string, members int) (e ins
 	for k := range members {
 		addresses = append(addresses, trialAddress(k))
 	}
-	text, err := d.client.exec(ctx, instanceName(id), trialTime, append([]string{"examine"}, addresses...)...)
-	if err == nil {
-		err = json.Unmarshal(text, &e)
-	}
+	err = d.client.exec(ctx, instanceName(id), command{words: append([]string{"examine"}, addresses...), limit: trialTime, output: decode(&e)})
 	return e, err
 }
 

@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,54 +12,155 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"patchbay/inventory/lxd/inside"
 )
 
-// maxOutput bounds the output of the program, in bytes.
-const maxOutput = 1 << 20
+// Limits of the output of the program in a node, in bytes.
+const (
+	maxMessageSize = 1 << 20
+	maxErrors      = 4 << 10
+)
 
 // errLate means that a node took too long.
 var errLate = errors.New("the node does not answer in time")
 
-// exec runs the program in a running node, and returns its output. Users of the node are root there
-// and may have replaced the program. So its time is limited, and its output is a file in the node:
-// output that the server records could fill the member's disk.
-func (c *client) exec(ctx context.Context, name string, limit time.Duration, words ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	a, err := c.do(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
-		"command": append([]string{inside.Program, inside.Verb}, words...), "wait-for-websocket": false, "interactive": false,
+// command is a call of the program in a running node.
+type command struct {
+	words []string
+	input []byte
+	// isOpen keeps the input open until the end.
+	isOpen bool
+	// limit bounds the time; 0 is no limit.
+	limit time.Duration
+	// output reads the output. If it returns early, the program is killed.
+	output func(io.Reader) error
+}
+
+// exec runs a command. Users of the node are root there and may have replaced the program, so time and
+// output are limited. The server kills the program when the connections end.
+func (c *client) exec(ctx context.Context, name string, cmd command) error {
+	if cmd.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, cmd.limit, fmt.Errorf("%w: it has not ended %s after %s", errLate, cmd.words[0], cmd.limit))
+		defer cancel()
+	}
+	err := c.execUntil(ctx, name, cmd)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errLate) {
+		return cause
+	}
+	return err
+}
+
+func (c *client) execUntil(ctx context.Context, name string, cmd command) error {
+	a, err := c.send(ctx, request{method: http.MethodPost, path: "instances/" + name + "/exec", body: map[string]any{
+		"command": append([]string{inside.Program, inside.Verb}, cmd.words...), "wait-for-websocket": true, "interactive": false,
 		"environment": map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"},
 	}})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("%w: it has not ended %s after %s", errLate, words[0], limit)
-	}
 	if err != nil {
-		return nil, err
+		return err
+	}
+	var started struct {
+		Metadata struct {
+			FDs map[string]string `json:"fds"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(a.Metadata, &started); err != nil {
+		return err
+	}
+	streams := map[string]*websocket.Conn{}
+	defer func() {
+		for _, s := range streams {
+			_ = s.CloseNow()
+		}
+	}()
+	for _, fd := range []string{"control", "0", "1", "2"} {
+		if streams[fd], err = c.stream(ctx, a.Operation, started.Metadata.FDs[fd]); err != nil {
+			delete(streams, fd)
+			return fmt.Errorf("the server does not connect to the node: %w", err)
+		}
+	}
+	if err := streams["0"].Write(ctx, websocket.MessageBinary, cmd.input); err != nil {
+		return err
+	}
+	if !cmd.isOpen { // an empty text is the end
+		if err := streams["0"].Write(ctx, websocket.MessageText, nil); err != nil {
+			return err
+		}
+	}
+	failure := make(chan []byte, 1)
+	go func() {
+		text, _ := io.ReadAll(io.LimitReader(&reader{ctx: ctx, conn: streams["2"]}, maxErrors))
+		failure <- text
+	}()
+	output := &reader{ctx: ctx, conn: streams["1"]}
+	if err := cmd.output(output); err != nil || !output.ended {
+		return err
+	}
+	text := <-failure
+	if a, err = c.wait(ctx, a); err != nil {
+		return err
 	}
 	var result struct {
 		Return int `json:"return"`
 	}
 	if err := json.Unmarshal(a.Metadata, &result); err != nil {
-		return nil, err
+		return err
 	}
-	output, err := c.readFile(ctx, name, inside.OutputFile(words))
 	if result.Return != 0 {
-		return nil, fmt.Errorf("%s in the node ended with status %d: %s", words[0], result.Return, oneLine(strings.TrimSpace(string(output))))
+		return fmt.Errorf("%s in the node ended with status %d: %s", cmd.words[0], result.Return, oneLine(strings.TrimSpace(string(text))))
 	}
-	return output, err
+	return nil
 }
 
-// readFile returns at most maxOutput bytes.
-func (c *client) readFile(ctx context.Context, name, path string) ([]byte, error) {
-	resp, err := c.round(ctx, request{method: http.MethodGet, path: "instances/" + name + "/files", query: url.Values{"path": {path}}})
-	if err != nil {
-		return nil, err
+// stream connects to a stream of an operation.
+func (c *client) stream(ctx context.Context, operation, secret string) (*websocket.Conn, error) {
+	path, _, _ := strings.Cut(operation, "?")
+	conn, _, err := websocket.Dial(ctx, c.base+path+"/websocket?"+url.Values{"secret": {secret}, "project": {c.project}}.Encode(), &websocket.DialOptions{HTTPClient: &c.http})
+	if err == nil {
+		conn.SetReadLimit(maxMessageSize)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput))
-	if err == nil && resp.StatusCode >= 400 {
-		err = &apiError{resp.StatusCode, "the server does not return the file " + path + " of the node"}
+	return conn, err
+}
+
+// reader reads a stream until its end, which is a text instead of binary data.
+type reader struct {
+	ctx   context.Context
+	conn  *websocket.Conn
+	left  []byte
+	ended bool
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	for len(r.left) == 0 {
+		if r.ended {
+			return 0, io.EOF
+		}
+		kind, data, err := r.conn.Read(r.ctx)
+		switch {
+		case websocket.CloseStatus(err) == websocket.StatusNormalClosure || err == nil && kind == websocket.MessageText:
+			r.ended = true
+		case err != nil:
+			return 0, err
+		}
+		r.left = data
 	}
-	return text, err
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+// decode returns the function that reads an output of JSON into v.
+func decode(v any) func(io.Reader) error {
+	return func(r io.Reader) error {
+		text, err := io.ReadAll(io.LimitReader(r, maxMessageSize))
+		if len(bytes.TrimSpace(text)) == 0 || err != nil {
+			return err // the status says why
+		}
+		if err := json.Unmarshal(text, v); err != nil {
+			return fmt.Errorf("the node's report cannot be read: %w", err)
+		}
+		return nil
+	}
 }

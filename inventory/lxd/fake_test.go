@@ -13,8 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"patchbay/am/durable"
-	"patchbay/inventory/lxd/inside"
 )
 
 // fake is a server with a few calls of the REST API, and with faults.
@@ -25,7 +26,7 @@ type fake struct {
 	instances  map[string]*instance
 	operations map[string]error
 	status     string            // of the member m1; if it is not Online, the instances are lost
-	hosts      map[string]string // the last configuration by instance
+	hosts      map[string]string // the last input of the program, by instance
 	used       []string          // what uses the bridge pbl000
 	calls      map[string]int
 	// fault may answer a call in the server's place. The call has happened unless drop is true.
@@ -117,6 +118,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.sync(w, map[string]any{"space": space{100 << 30, 7 << 30}})
 	case path == "/operations":
 		f.sync(w, map[string]any{})
+	case parts[0] == "operations" && len(parts) == 3 && parts[2] == "websocket":
+		f.stream(w, r)
 	case parts[0] == "operations":
 		err, ok := f.operations[parts[1]]
 		switch {
@@ -166,15 +169,14 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 			delete(f.instances, parts[1])
 			f.accept(w, nil, nil)
 		}
-	case parts[2] == "files" && r.Method == http.MethodGet:
-		_, _ = io.WriteString(w, `{"Addresses": ["192.0.2.77", "a\nb"]}`)
 	case parts[2] == "files":
-		if r.URL.Query().Get("path") == inside.File {
-			f.hosts[parts[1]] = string(body)
-		}
 		f.sync(w, nil)
 	case parts[2] == "exec":
-		f.accept(w, nil, nil)
+		fds := map[string]string{}
+		for _, fd := range []string{"control", "0", "1", "2"} {
+			fds[fd] = parts[1] + " " + fd
+		}
+		f.accept(w, nil, map[string]any{"metadata": map[string]any{"fds": fds}})
 	case parts[2] == "state":
 		var change struct{ Action string }
 		_ = json.Unmarshal(body, &change)
@@ -182,6 +184,39 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.accept(w, nil, nil)
 	default:
 		f.answer(w, 404, missing)
+	}
+}
+
+// stream plays a stream of the program in a node.
+func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
+	instance, fd, ok := strings.Cut(r.URL.Query().Get("secret"), " ")
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	if fd == "1" {
+		_ = conn.Write(r.Context(), websocket.MessageBinary, []byte(`{"Addresses": ["192.0.2.77", "a\nb"]}`))
+	}
+	if fd == "1" || fd == "2" {
+		_ = conn.Write(r.Context(), websocket.MessageText, nil)
+	}
+	for {
+		kind, data, err := conn.Read(r.Context())
+		if err != nil {
+			return
+		}
+		if fd == "0" && kind == websocket.MessageBinary {
+			f.mu.Lock()
+			f.hosts[instance] = string(data)
+			f.mu.Unlock()
+		}
 	}
 }
 

@@ -101,6 +101,16 @@ func TestFaults(t *testing.T) {
 			return &f
 		}
 	}
+	onceAny := func(method, suffix string, f fault) func(string, string, int) *fault {
+		done := false
+		return func(m, path string, _ int) *fault {
+			if done || m != method || !strings.HasSuffix(path, suffix) {
+				return nil
+			}
+			done = true
+			return &f
+		}
+	}
 	// newNode is a fault of the first creation of an instance after that of the template.
 	newNode := func(bad fault) func(string, string, int) *fault {
 		exact := 0
@@ -130,7 +140,7 @@ func TestFaults(t *testing.T) {
 		{"the template is gone", newNode(fault{status: 404})},
 		{"the start is accepted and fails later", once("PUT", "/instances/pb-"+testID+"/state", fault{later: "Timeout"})},
 		{"the answer to the start is lost", once("PUT", "/instances/pb-"+testID+"/state", fault{lost: true})},
-		{"a file cannot be pushed", once("POST", "/instances/pb-"+testID+"/files", fault{status: 500})},
+		{"a stream cannot be opened", onceAny("GET", "/websocket", fault{status: 500})},
 		{"the program cannot be pushed", once("POST", "/instances/"+templatePrefix, fault{status: 500})},
 		{"a command is accepted and fails later", once("POST", "/instances/pb-"+testID+"/exec", fault{later: "context canceled"})},
 		{"412 at a change", once("PATCH", "/instances/pb-"+testID, fault{status: 412})},

@@ -1,10 +1,10 @@
 package lxd
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -12,7 +12,6 @@ import (
 
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
-	"patchbay/inventory/lxd/inside"
 	plan "patchbay/rspec/setup"
 )
 
@@ -21,9 +20,6 @@ const (
 	startStepTime = time.Minute
 	slowStartTime = 3 * time.Minute
 	endStepTime   = time.Minute
-
-	firstReport = 2 * time.Second  // until the progress of a step is reported first
-	maxReport   = 10 * time.Minute // between two reports of its progress
 )
 
 // journal returns the journal of the instance's steps. It is new if the server does not have the
@@ -133,25 +129,14 @@ func (s *setupNode) Start(ctx context.Context, n int, order []byte, slow bool) (
 	if slow {
 		limit = slowStartTime
 	}
-	if err := s.w.client.push(ctx, s.name, inside.StepFile(n), "file", "0600", order); err != nil {
-		return r, false, err
-	}
-	err = s.report(ctx, limit, func(got setup.Report) { r = got }, "run", strconv.Itoa(n))
+	err = s.call(ctx, command{words: []string{"run", strconv.Itoa(n)}, input: order, limit: limit}, func(got setup.Report) { r = got })
 	return r, errors.Is(err, errLate), err
 }
 
-// Follow waits longer for each report, since each costs the cluster a process.
 func (s *setupNode) Follow(ctx context.Context, n int, handle func(setup.Report)) error {
-	for limit := firstReport; ; limit = min(2*limit, maxReport) {
-		running := false
-		err := s.report(ctx, limit+startStepTime, func(r setup.Report) {
-			running = r.State == setup.Running
-			handle(r)
-		}, "wait", strconv.Itoa(n), strconv.Itoa(int(limit.Seconds())))
-		if err != nil && s.wasLost(ctx) {
-			continue
-		}
-		if err != nil || !running {
+	for {
+		err := s.call(ctx, command{words: []string{"wait", strconv.Itoa(n)}, isOpen: true}, handle)
+		if err == nil || !s.wasLost(ctx) {
 			return err
 		}
 	}
@@ -170,16 +155,13 @@ func (s *setupNode) wasLost(ctx context.Context) (lost bool) {
 }
 
 func (s *setupNode) End(ctx context.Context, n int, handle func(setup.Report)) error {
-	return s.report(ctx, endStepTime, handle, "end", strconv.Itoa(n))
+	return s.call(ctx, command{words: []string{"end", strconv.Itoa(n)}, limit: endStepTime}, handle)
 }
 
-// report calls the program in the node, and passes on what it reports.
-func (s *setupNode) report(ctx context.Context, limit time.Duration, handle func(setup.Report), words ...string) error {
-	output, err := s.w.client.exec(ctx, s.name, limit, words...)
-	if err != nil {
-		return err
-	}
-	return setup.ReadReports(bytes.NewReader(output), handle)
+// call passes on what the program in the node reports.
+func (s *setupNode) call(ctx context.Context, c command, handle func(setup.Report)) error {
+	c.output = func(r io.Reader) error { return setup.ReadReports(r, handle) }
+	return s.w.client.exec(ctx, s.name, c)
 }
 
 // hasUninstall reports whether the removal of the node runs steps.

@@ -42,11 +42,7 @@ func runArgs(args []string, f folders) error {
 	case argRun:
 		return run(f, n)
 	case argWait:
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(0) // the caller has ended
-		}()
-		return awaitEnd(f, n, nil, sendReport)
+		return awaitEnd(f, n)
 	case argEnd:
 		return end(f, n)
 	}
@@ -163,28 +159,30 @@ func (s *stepFiles) finish(r Report) {
 	s.unlock()
 }
 
-// awaitEnd reports the state of the step, its progress and the end of its output until the step has
-// ended, or until over.
-func awaitEnd(f folders, n int, over <-chan time.Time, send func(Report) error) error {
+// awaitEnd reports the state of the step, its progress and the end of its output until the step or
+// the caller has ended.
+func awaitEnd(f folders, n int) error {
 	s, err := f.open(n)
 	if err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.wait() }()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0) // the caller has ended
+	}()
+	over := make(chan error, 1)
+	go func() { over <- s.wait() }()
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
 	var sent Report
 	var outputAt time.Time // when the output was last read
-	for isOver := false; !isOver; {
+	for {
 		select {
-		case err := <-ended:
+		case err := <-over:
 			if err != nil {
 				return err
 			}
-			return send(s.report())
-		case <-over:
-			isOver, outputAt = true, time.Time{}
+			return sendReport(s.report())
 		case <-tick.C:
 		}
 		now := s.running()
@@ -192,22 +190,11 @@ func awaitEnd(f folders, n int, over <-chan time.Time, send func(Report) error) 
 		if time.Since(outputAt) >= outputInterval {
 			outputAt, now.Output = time.Now(), s.logTail()
 		}
-		if now.Progress != sent.Progress || now.Output != sent.Output || isOver {
+		if now.Progress != sent.Progress || now.Output != sent.Output {
 			sent = now
-			if err := send(now); err != nil {
+			if err := sendReport(now); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
-}
-
-// Await returns the state of step n of the node in which it is called, when the step has ended, and
-// at the latest after limit.
-func Await(n int, limit time.Duration) (last Report, err error) {
-	err = awaitEnd(inNode, n, time.After(limit), func(r Report) error {
-		last = r
-		return nil
-	})
-	return last, err
 }

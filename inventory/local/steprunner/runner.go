@@ -59,7 +59,8 @@ type Options struct {
 	EndTime time.Duration
 	// Pause is the pause after the first failed attempt; later ones are longer.
 	Pause time.Duration
-	// SaveProgress keeps the progress and the output of running steps in the journal, too.
+	// SaveProgress keeps the progress and the output of running steps in the journal, too: at
+	// first every 2 seconds, and then less and less often.
 	SaveProgress bool
 	Log          *slog.Logger
 }
@@ -81,6 +82,7 @@ type Runner struct {
 // live is the state of a running step that is not in the journal.
 type live struct {
 	report  setup.Report       // its progress and output
+	saved   time.Time          // when they were saved
 	endWait context.CancelFunc // ends the call that waits for the step; nil: there is none
 }
 
@@ -113,11 +115,15 @@ func (r *Runner) step(i int) Step {
 // setProgress keeps the progress and the output of a running step.
 func (r *Runner) setProgress(i int, report setup.Report) {
 	r.mu.Lock()
-	old := r.live[i].report
-	r.live[i].report = report
+	l, step := &r.live[i], r.journal.Steps[i]
+	l.report = report
+	pause := min(max(time.Since(step.BeganAt)/2, 2*time.Second), 10*time.Minute)
+	save := r.SaveProgress && report.State == setup.Running && time.Since(l.saved) > pause && (step.Progress != report.Progress || step.Output != report.Output)
+	if save {
+		l.saved = time.Now()
+	}
 	r.mu.Unlock()
-	if r.SaveProgress && report.State == setup.Running && (old.Progress != report.Progress || old.Output != report.Output) {
-		// The next report is saved again.
+	if save { // if that fails, the next report is saved
 		_ = r.save(func(j *Journal) { j.Steps[i].Progress, j.Steps[i].Output = report.Progress, report.Output })
 	}
 	r.Node.ShowProgress()

@@ -3,10 +3,11 @@ package inside
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -62,54 +63,24 @@ type Report struct {
 // sshTime bounds the time until the node's SSH server answers.
 const sshTime = 60 * time.Second
 
-// OutputFile returns the path of the output of the program that was called with the words.
-func OutputFile(words []string) string {
-	return State + "/" + strings.Join(words[:min(2, len(words))], "-") + ".out"
-}
-
 // Main runs the words after Verb. It does not return.
 func Main(words []string) {
-	var err error
-	if len(words) > 0 && words[0] != verbBoot {
-		err = redirect(OutputFile(words))
-	}
-	if err == nil {
-		err = run(words)
-	}
-	if err != nil {
+	if err := run(words); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// verbBoot is for the service in the node, whose output the journal has.
-const verbBoot = "boot"
-
-// redirect makes the file the standard output and the standard error. An earlier call may still write
-// to its own file.
-func redirect(path string) error {
-	if err := os.MkdirAll(State, 0o755); err != nil {
-		return err
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Dup2(int(f.Fd()), 1), unix.Dup2(int(f.Fd()), 2))
-}
-
 func run(words []string) error {
 	switch {
-	case len(words) == 1 && (words[0] == "configure" || words[0] == verbBoot):
-		return configure(words[0] == verbBoot)
+	case len(words) == 1 && words[0] == "boot":
+		return boot()
+	case len(words) == 1 && words[0] == "configure":
+		return configure(os.Stdin)
 	case len(words) > 0 && words[0] == "examine":
 		return examine(words[1:])
-	}
-	if len(words) < 2 {
+	case len(words) != 2:
 		return fmt.Errorf("unknown words %q", words)
 	}
 	n, err := strconv.Atoi(words[1])
@@ -120,25 +91,20 @@ func run(words []string) error {
 	case "run":
 		return startStep(n)
 	case "wait":
-		return awaitStep(n, words[2:])
+		os.Args = setup.WaitArgs(n)
 	case "end":
 		os.Args = setup.EndArgs(n)
-		setup.Main()
+	default:
+		return fmt.Errorf("unknown words %q", words)
 	}
-	return fmt.Errorf("unknown words %q", words)
+	setup.Main()
+	return nil
 }
 
-// StepFile returns the path of the setup.Assignment of step n.
-func StepFile(n int) string { return fmt.Sprintf("%s/step-%d.json", State, n) }
-
-// startStep starts the step whose assignment is in StepFile, and prints its first report. The step
+// startStep starts the step whose assignment is the input, and prints its first report. The step
 // continues after that.
 func startStep(n int) error {
-	in, err := os.Open(StepFile(n))
-	if err != nil {
-		return err
-	}
-	c := &exec.Cmd{Path: "/proc/self/exe", Args: setup.RunArgs(n), Stdin: in, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	c := &exec.Cmd{Path: "/proc/self/exe", Args: setup.RunArgs(n), Stdin: os.Stdin, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return err
@@ -154,59 +120,114 @@ func startStep(n int) error {
 	return err
 }
 
-// awaitStep prints the last report of the step, after the seconds in words if it then still runs.
-func awaitStep(n int, words []string) error {
-	seconds := 0
-	if len(words) == 1 {
-		seconds, _ = strconv.Atoi(words[0])
-	}
-	last, err := setup.Await(n, time.Duration(seconds)*time.Second)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(last)
+// maxConfig bounds a Config in JSON, in bytes.
+const maxConfig = 8 << 20
+
+// configTime bounds the time in which a new node waits for its Config, and bootTime the time in which
+// boot must have applied one.
+const (
+	configTime = 5 * time.Minute
+	bootTime   = time.Minute
+)
+
+// applied is the content of appliedFile, which is gone after a reboot.
+type applied struct {
+	Hash     string // of the Config
+	Problems []string
+
+	newKeys bool
 }
 
-// configure applies File. At boot it only prepares the node; otherwise it also waits for the SSH
-// server, and prints a Report.
-func configure(boot bool) error {
-	text, err := os.ReadFile(File)
-	if err != nil {
-		return err
-	}
-	var c Config
-	if err := json.Unmarshal(text, &c); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(State, 0o755); err != nil {
-		return err
-	}
-	facts, err := agent.Apply(c.Configuration)
-	if err != nil {
-		return err
-	}
-	r := Report{Problems: facts.Problems}
-	problem := func(where string, err error) {
-		if err != nil {
-			r.Problems = append(r.Problems, where+": "+err.Error())
+const appliedFile = "/run/patchbay-node.json"
+
+func hashOf(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
+// boot applies the Config before the SSH server starts. A new node waits for it.
+func boot() error {
+	for until := time.Now().Add(configTime); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(File)
+		if err == nil {
+			_, err = apply(text)
+			return err
+		}
+		if time.Now().After(until) {
+			return err
 		}
 	}
-	for _, i := range c.Interfaces {
-		problem("the interface "+i.Name, setInterface(i))
+}
+
+// configure saves the Config in the input, and applies it unless the boot of the node does. It waits
+// for the SSH server, and prints a Report.
+func configure(in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, maxConfig))
+	if err != nil {
+		return err
 	}
-	changed, err := setHostKeys(c.HostKeys)
-	problem("the host keys", err)
-	if boot {
-		return nil
+	if err := durable.WriteFile(File, text, 0o600); err != nil {
+		return err
 	}
-	if changed {
+	done := readApplied()
+	isRunning := done.Hash != ""
+	for until := time.Now().Add(bootTime); done.Hash == "" && isBooting() && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		done = readApplied()
+	}
+	if isRunning || done.Hash != hashOf(text) {
+		if done, err = apply(text); err != nil {
+			return err
+		}
+	}
+	if done.newKeys {
 		reloadServer()
 	}
 	if err := awaitServer(sshTime); err != nil {
 		return err
 	}
-	r.Addresses = addresses("eth0")
-	return json.NewEncoder(os.Stdout).Encode(r)
+	return json.NewEncoder(os.Stdout).Encode(Report{Problems: done.Problems, Addresses: addresses("eth0")})
+}
+
+// isBooting reports whether the service in the node will write appliedFile, or has written it.
+func isBooting() bool {
+	name, _ := os.ReadFile("/proc/1/comm")
+	_, err := os.Stat(ServiceLink)
+	return strings.TrimSpace(string(name)) == "systemd" && err == nil
+}
+
+func readApplied() (a applied) {
+	text, err := os.ReadFile(appliedFile)
+	if err == nil {
+		_ = json.Unmarshal(text, &a) // it may be half written
+	}
+	return a
+}
+
+func apply(text []byte) (done applied, err error) {
+	var c Config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return done, err
+	}
+	if err := os.MkdirAll(State, 0o755); err != nil {
+		return done, err
+	}
+	facts, err := agent.Apply(c.Configuration)
+	if err != nil {
+		return done, err
+	}
+	done = applied{Hash: hashOf(text), Problems: facts.Problems}
+	problem := func(where string, err error) {
+		if err != nil {
+			done.Problems = append(done.Problems, where+": "+err.Error())
+		}
+	}
+	for _, i := range c.Interfaces {
+		problem("the interface "+i.Name, setInterface(i))
+	}
+	done.newKeys, err = setHostKeys(c.HostKeys)
+	problem("the host keys", err)
+	out, err := json.Marshal(done)
+	if err != nil {
+		return done, err
+	}
+	return done, os.WriteFile(appliedFile, out, 0o600)
 }
 
 func setInterface(i Interface) error {
