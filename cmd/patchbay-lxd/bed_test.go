@@ -99,19 +99,8 @@ func newBed(t *testing.T, members int) *bed {
 	b.run("ip", "-n", sw, "link", "add", "br0", "type", "bridge")
 	b.run("ip", "-n", sw, "link", "set", "br0", "up")
 	b.run("ip", "-n", sw, "addr", "add", "10.98.0.254/24", "dev", "br0")
-	for n := range members {
-		h := &host{name: fmt.Sprintf("m%d", n+1), address: fmt.Sprintf("10.98.0.%d", n+1)}
-		h.namespace, h.dir = b.prefix+"-"+h.name, filepath.Join(dir, h.name)
-		b.members = append(b.members, h)
-		port := fmt.Sprintf("p%d", n)
-		b.run("ip", "netns", "add", h.namespace)
-		b.run("ip", "-n", sw, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", h.namespace)
-		b.run("ip", "-n", sw, "link", "set", port, "master", "br0", "up")
-		b.run("ip", "-n", h.namespace, "addr", "add", h.address+"/24", "dev", "eth0")
-		b.run("ip", "-n", h.namespace, "link", "set", "eth0", "up")
-		b.run("ip", "-n", h.namespace, "link", "set", "lo", "up")
-		b.run("ip", "-n", h.namespace, "route", "add", "default", "via", "10.98.0.254") // for multicast
-		b.startDaemon(h)
+	for range members {
+		b.addHost()
 	}
 	first := b.members[0]
 	preseed := `config: {core.https_address: "10.98.0.1:8444"}
@@ -123,14 +112,7 @@ networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.add
 	}
 	b.preseed(first, preseed)
 	for _, h := range b.members[1:] {
-		words := strings.Fields(b.lxc(first, "cluster", "add", h.name))
-		b.preseed(h, fmt.Sprintf(`cluster:
-  enabled: true
-  server_name: %s
-  server_address: %s:8444
-  cluster_token: %s
-  member_config: [{entity: storage-pool, name: default, key: size, value: 6GiB}, {entity: storage-pool, name: default, key: source, value: ""}]
-`, h.name, h.address, words[len(words)-1]))
+		b.join(h)
 	}
 	b.lxc(first, "image", "import", made+"/image.tar", "--alias", "debian", "-q")
 	if err := os.Mkdir(b.prov, 0o755); err != nil {
@@ -146,6 +128,38 @@ networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.add
 	b.write(path, string(text), 0o644)
 	b.write(filepath.Join(b.prov, "lxd.prov"), fmt.Sprintf("#!/bin/sh\nexec ip netns exec %s %s/patchbay-lxd run --name lxd \"$@\"\n", first.namespace, made), 0o755)
 	return b
+}
+
+// addHost makes a host that is not yet a member of the cluster, with its daemon.
+func (b *bed) addHost() *host {
+	b.t.Helper()
+	n, sw := len(b.members)+1, b.prefix+"-sw"
+	h := &host{name: fmt.Sprintf("m%d", n), address: fmt.Sprintf("10.98.0.%d", n)}
+	h.namespace, h.dir = b.prefix+"-"+h.name, filepath.Join(b.dir, h.name)
+	b.members = append(b.members, h)
+	port := fmt.Sprintf("p%d", n)
+	b.run("ip", "netns", "add", h.namespace)
+	b.run("ip", "-n", sw, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", h.namespace)
+	b.run("ip", "-n", sw, "link", "set", port, "master", "br0", "up")
+	b.run("ip", "-n", h.namespace, "addr", "add", h.address+"/24", "dev", "eth0")
+	b.run("ip", "-n", h.namespace, "link", "set", "eth0", "up")
+	b.run("ip", "-n", h.namespace, "link", "set", "lo", "up")
+	b.run("ip", "-n", h.namespace, "route", "add", "default", "via", "10.98.0.254") // for multicast
+	b.startDaemon(h)
+	return h
+}
+
+// join makes the host a member of the cluster.
+func (b *bed) join(h *host) {
+	b.t.Helper()
+	words := strings.Fields(b.lxc(b.members[0], "cluster", "add", h.name))
+	b.preseed(h, fmt.Sprintf(`cluster:
+  enabled: true
+  server_name: %s
+  server_address: %s:8444
+  cluster_token: %s
+  member_config: [{entity: storage-pool, name: default, key: size, value: 6GiB}, {entity: storage-pool, name: default, key: source, value: ""}]
+`, h.name, h.address, words[len(words)-1]))
 }
 
 func (b *bed) write(path, text string, mode os.FileMode) {

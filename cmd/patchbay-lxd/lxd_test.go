@@ -260,6 +260,28 @@ func TestEvacuation(t *testing.T) {
 	b.ssh("alice", b.await(id(2))[0], "true")
 }
 
+// TestMemberAdded adds a member to a served site, as the guide does, and makes a node there.
+func TestMemberAdded(t *testing.T) {
+	longOnly(t)
+	b := newBed(t, 2)
+	s := newSite(t, b)
+	b.join(b.addHost())
+	made, _ := built()
+	b.run("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "inventory", s.dir)
+	b.run(made+"/patchbay", "reload", "--config", s.dir)
+	request := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">
+<node client_id="new" component_id="urn:publicid:IDN+testbed.example.org+node+m3" exclusive="false"><sliver_type name="container"/></node></rspec>`
+	s.patchbay("up", s.write("new.xml", request), "--slice", "new", "--yes")
+	if who := s.patchbay("ssh", "new", "id -un"); who != "alice\n" {
+		t.Errorf("logged in as %q", who)
+	}
+	if at := b.lxc(b.members[0], "list", "--project", "patchbay", "-f", "csv", "-c", "L", "pb-[0-9a-f]{8}-"); at != "m3\n" {
+		t.Errorf("the node is on %q", at)
+	}
+	s.patchbay("down", "new")
+	b.awaitEmpty()
+}
+
 // TestNetworkLogins logs in at the address that a node has in the cluster's network.
 func TestNetworkLogins(t *testing.T) {
 	longOnly(t)
@@ -375,6 +397,10 @@ func TestThirtyNodes(t *testing.T) {
 		b.awaitGone(names...)
 		return plain, ours
 	}
+	b.set(b.node(id(999), b.hostname())) // makes the template, as doctor does
+	b.await(id(999))
+	b.set(absent(id(999)))
+	b.awaitGone(id(999))
 	for round := range 3 {
 		plain, ours := measure(round)
 		t.Logf("%d containers: lxc launch %.1f s, nodes with login %.1f s, ratio %.2f", count, plain, ours, ours/plain)

@@ -484,7 +484,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	var r inside.Report
 	err = w.client.exec(ctx, i.Name, command{words: []string{"configure"}, input: text, limit: configureTime, output: decode(&r)})
 	if err != nil {
-		return fmt.Errorf("the node cannot be configured: %w", err)
+		return fmt.Errorf("the node cannot be configured: %v", err) // no apiError: another attempt may succeed
 	}
 	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
 	for _, a := range r.Addresses {

@@ -143,6 +143,7 @@ func TestFaults(t *testing.T) {
 		{"a stream cannot be opened", onceAny("GET", "/websocket", fault{status: 500})},
 		{"the program cannot be pushed", once("POST", "/instances/"+templatePrefix, fault{status: 500})},
 		{"a command is accepted and fails later", once("POST", "/instances/pb-"+testID+"/exec", fault{later: "context canceled"})},
+		{"a command is refused, because the node does not run yet", once("POST", "/instances/pb-"+testID+"/exec", fault{status: 400})},
 		{"412 at a change", once("PATCH", "/instances/pb-"+testID, fault{status: 412})},
 		{"the answer to the removal is lost", once("DELETE", "/instances/pb-"+testID, fault{lost: true})},
 		{"the removal is accepted and fails later", once("DELETE", "/instances/pb-"+testID, fault{later: "Timeout"})},

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	maxParallel  = 8                     // new nodes, and changes of others, at once
+	maxParallel  = 64                    // new nodes at once, and as many changes of others
+	maxOnMember  = 8                     // of them, those of one member
 	lookInterval = 50 * time.Millisecond // between two looks into the folder
 	idleTime     = 5 * time.Second       // after which a worker without work ends
 	tryTime      = 10 * time.Minute      // until a node that cannot become as requested has failed
@@ -29,7 +30,7 @@ type worker struct {
 	*program
 	tasks sync.WaitGroup
 	// slots are for nodes that are new, and changes for others. Users may have made these slow.
-	slots, changes chan struct{}
+	slots, changes slots
 
 	mu      sync.Mutex
 	active  map[string]bool
@@ -65,7 +66,7 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: make(chan struct{}, maxParallel), changes: make(chan struct{}, maxParallel), active: map[string]bool{}, created: map[string]bool{}, ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
+	w := &worker{program: p, slots: newSlots(), changes: newSlots(), active: map[string]bool{}, created: map[string]bool{}, ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
 	w.resumeSteps(ctx)
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
 		busy, err := w.look(ctx)
@@ -170,9 +171,9 @@ func (w *worker) settle(ctx context.Context, id string) {
 		if wanted.New || wanted.Node.Ensure == provider.Absent && !wanted.Node.hasUninstall() {
 			slots = w.slots
 		}
-		slots <- struct{}{} // not during pauses: nodes of a lost member must not keep others waiting
+		release := slots.take(wanted.Node.Component)
 		err = w.approach(ctx, wanted)
-		<-slots
+		release() // not during pauses
 		switch {
 		case errors.Is(err, errAgain):
 			attempt = 0
@@ -190,6 +191,26 @@ func (w *worker) settle(ctx context.Context, id string) {
 		}
 		attempt++
 		pause(ctx, min(maxPause, time.Duration(attempt)*500*time.Millisecond))
+	}
+}
+
+// slots bound what happens at once. Each member has its own, so that a slow one does not keep the
+// nodes of others waiting.
+type slots struct {
+	all      chan struct{}
+	ofMember *sync.Map // a channel by the name of the member
+}
+
+func newSlots() slots { return slots{make(chan struct{}, maxParallel), new(sync.Map)} }
+
+// take waits for a slot.
+func (s slots) take(member string) (release func()) {
+	own, _ := s.ofMember.LoadOrStore(member, make(chan struct{}, maxOnMember))
+	own.(chan struct{}) <- struct{}{}
+	s.all <- struct{}{}
+	return func() {
+		<-s.all
+		<-own.(chan struct{})
 	}
 }
 
