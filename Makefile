@@ -134,7 +134,7 @@ guest: packages
 	PATCHBAY_GUEST=1 $(GO) test -v -count=1 -timeout 90m ./am/testkit/guest
 	for groups in v2 v1; do \
 	  $(GO) run ./am/testkit/guest --cgroup $$groups --test ./inventory/local/cgroup --test ./inventory/local/node \
-	    --test ./inventory/local/fabric 'TMPDIR=/guest patchbay demo' || exit 1; \
+	    --test ./inventory/local/fabric --test ./inventory/lxd/inside 'TMPDIR=/guest patchbay demo' || exit 1; \
 	done
 
 ## clean: remove what was built

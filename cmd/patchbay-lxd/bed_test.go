@@ -57,6 +57,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// engine are the programs of LXD or, with PATCHBAY_CLUSTER=incus, of Incus.
+type engine struct {
+	daemon, client string
+	admin          []string
+}
+
+var cluster = func() engine {
+	if os.Getenv("PATCHBAY_CLUSTER") == "incus" {
+		return engine{"incusd", "incus", []string{"incus", "admin"}}
+	}
+	return engine{"lxd", "lxc", []string{"lxd"}}
+}()
+
 // bed is a cluster of LXD in network namespaces, and a provider that uses it. The namespace
 // PREFIX-sw connects the members; the provider runs in that of the first member.
 type bed struct {
@@ -72,12 +85,17 @@ type host struct {
 	daemon                        *exec.Cmd
 }
 
+// with returns the command with the environment that leads to the host's daemon.
+func (h *host) with(words ...string) []string {
+	return append([]string{"env", "LXD_DIR=" + h.dir, "INCUS_DIR=" + h.dir}, words...)
+}
+
 // newBed needs root and the packages lxd, lxd-client, mmdebstrap, iptables and btrfs-progs.
 func newBed(t *testing.T, members int) *bed {
 	t.Helper()
 	require.Root(t)
 	require.NetNS(t)
-	for _, tool := range []string{"lxd", "lxc", "mmdebstrap", "mkfs.btrfs", "iptables", "ssh"} {
+	for _, tool := range []string{cluster.daemon, cluster.client, "mmdebstrap", "mkfs.btrfs", "iptables", "ssh"} {
 		require.Tool(t, tool)
 	}
 	isBuilt = true
@@ -118,7 +136,7 @@ networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.add
 	if err := os.Mkdir(b.prov, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b.run("env", "LXD_DIR="+first.dir, made+"/patchbay-lxd", "setup", "--links", "6", b.dir)
+	b.run(first.with(made+"/patchbay-lxd", "setup", "--links", "6", b.dir)...)
 	path := filepath.Join(b.prov, "lxd.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -181,8 +199,8 @@ func (b *bed) startDaemon(h *host) {
 		b.t.Fatal(err)
 	}
 	h.daemon = exec.Command("unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount --rbind /sys/fs/cgroup "$0" &&
-		exec ip netns exec "$1" sh -c 'mount --rbind "$0" /sys/fs/cgroup && exec lxd --group root --logfile "$1"' "$0" "$2"`, groups, h.namespace, h.dir+".log")
-	h.daemon.Env = append(os.Environ(), "LXD_DIR="+h.dir)
+		exec ip netns exec "$1" sh -c 'mount --rbind "$0" /sys/fs/cgroup && exec `+cluster.daemon+` --group root --logfile "$1"' "$0" "$2"`, groups, h.namespace, h.dir+".log")
+	h.daemon.Env = append(os.Environ(), h.with()[1:]...)
 	h.daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := h.daemon.Start(); err != nil {
 		b.t.Fatal(err)
@@ -191,8 +209,8 @@ func (b *bed) startDaemon(h *host) {
 
 func (b *bed) preseed(h *host, text string) {
 	b.t.Helper()
-	b.run("env", "LXD_DIR="+h.dir, "lxd", "waitready", "--timeout", "30")
-	c := exec.Command("ip", "netns", "exec", h.namespace, "env", "LXD_DIR="+h.dir, "lxd", "init", "--preseed")
+	b.run(h.with(append(cluster.admin, "waitready", "--timeout", "30")...)...)
+	c := exec.Command("ip", append([]string{"netns", "exec", h.namespace}, h.with(append(cluster.admin, "init", "--preseed")...)...)...)
 	c.Stdin = strings.NewReader(text)
 	if out, err := c.CombinedOutput(); err != nil {
 		b.t.Fatalf("%s: %v\n%s", h.name, err, out)
@@ -201,19 +219,27 @@ func (b *bed) preseed(h *host, text string) {
 
 func (b *bed) run(words ...string) string {
 	b.t.Helper()
+	out, err := b.try(words...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func (b *bed) try(words ...string) (string, error) {
 	var stderr bytes.Buffer
 	c := exec.Command(words[0], words[1:]...)
 	c.Stderr = &stderr
 	out, err := c.Output()
 	if err != nil {
-		b.t.Fatalf("%q: %v\n%s%s", words, err, out, stderr.Bytes())
+		err = fmt.Errorf("%q: %w\n%s%s", words, err, out, stderr.Bytes())
 	}
-	return string(out)
+	return string(out), err
 }
 
 func (b *bed) lxc(h *host, words ...string) string {
 	b.t.Helper()
-	return b.run(append([]string{"env", "LXD_DIR=" + h.dir, "lxc"}, words...)...)
+	return b.run(h.with(append([]string{cluster.client}, words...)...)...)
 }
 
 // remove also works after a failure: it removes what exists.
@@ -230,10 +256,10 @@ func (b *bed) remove() {
 	}
 	b.killWorkers()
 	for _, h := range b.members {
-		out, _ := exec.Command("env", "LXD_DIR="+h.dir, "timeout", "20", "lxc", "list", "--all-projects", "-f", "csv", "-c", "en").Output()
-		for line := range strings.Lines(string(out)) {
+		out, _ := b.try(h.with("timeout", "20", cluster.client, "list", "--all-projects", "-f", "csv", "-c", "en")...)
+		for line := range strings.Lines(out) {
 			project, name, _ := strings.Cut(strings.TrimSpace(line), ",")
-			_ = exec.Command("env", "LXD_DIR="+h.dir, "timeout", "30", "lxc", "delete", "-f", "--project", project, name).Run()
+			_, _ = b.try(h.with("timeout", "30", cluster.client, "delete", "-f", "--project", project, name)...)
 		}
 	}
 	for _, h := range b.members {
@@ -423,6 +449,15 @@ func (b *bed) awaitGone(names ...string) {
 // ssh runs a command in a node as alice or root, with the host keys that the provider reports.
 func (b *bed) ssh(account string, r resource, command string) string {
 	b.t.Helper()
+	out, err := b.trySSH(account, r, command)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func (b *bed) trySSH(account string, r resource, command string) (string, error) {
+	b.t.Helper()
 	if len(r.Login) != 1 {
 		b.t.Fatalf("%s has no login: %+v", r.Name, r)
 	}
@@ -434,7 +469,7 @@ func (b *bed) ssh(account string, r resource, command string) string {
 	file := filepath.Join(b.dir, "known-"+r.Name)
 	b.write(file, known, 0o600)
 	made, _ := built()
-	return b.run("ip", "netns", "exec", b.prefix+"-sw", "ssh", "-F", "/dev/null", "-i", made+"/key", "-o", "UserKnownHostsFile="+file,
+	return b.try("ip", "netns", "exec", b.prefix+"-sw", "ssh", "-F", "/dev/null", "-i", made+"/key", "-o", "UserKnownHostsFile="+file,
 		"-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-p", port, account+"@"+host, command)
 }
 

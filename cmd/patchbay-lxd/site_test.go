@@ -46,7 +46,7 @@ func newSite(t *testing.T, b *bed) *site {
 	made, _ := built()
 	s := &site{t: t, b: b, dir: filepath.Join(b.dir, "site")}
 	b.run(made+"/patchbay", "init", "--provider", "simulated", "--authority", "testbed.example.org", "--public-url", "https://10.98.0.1:8443", s.dir)
-	b.run("env", "LXD_DIR="+b.members[0].dir, made+"/patchbay-lxd", "setup", "--links", "6", s.dir)
+	b.run(b.members[0].with(made+"/patchbay-lxd", "setup", "--links", "6", s.dir)...)
 	path := filepath.Join(s.dir, "providers", "lxd.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {

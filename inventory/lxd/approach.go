@@ -343,10 +343,7 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	if err != nil {
 		return nil, f, err
 	}
-	limits, err := ingress(n, nodes)
-	if err != nil {
-		return nil, f, err
-	}
+	all := endsOf(nodes)
 	for _, i := range mine {
 		network := f.Bridges[i.linkKey()]
 		if i.SharedVLAN != "" {
@@ -356,8 +353,12 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 			continue // it is on no link
 		}
 		d := map[string]string{"type": "nic", "name": i.name, "network": network, "hwaddr": i.mac}
-		if c := limits[i.ClientID]; c > 0 {
-			d["limits.ingress"] = kilobits(c)
+		limit, err := all.ingress(&i)
+		if err != nil {
+			return nil, f, err
+		}
+		if limit != "" {
+			d["limits.ingress"] = limit
 		}
 		devices[i.name] = d
 	}
@@ -469,7 +470,11 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	}
 	for _, m := range mine {
 		if d := i.Devices[m.name]; d != nil {
-			config.Interfaces = append(config.Interfaces, inside.Interface{Name: m.name, MAC: m.mac, MTU: linkMTU, Addresses: m.Addresses})
+			p, err := m.netem()
+			if err != nil {
+				return err
+			}
+			config.Interfaces = append(config.Interfaces, inside.Interface{Name: m.name, MAC: m.mac, MTU: linkMTU, Addresses: m.Addresses, Delay: p.delay, Loss: p.loss})
 		}
 	}
 	text, err := json.Marshal(config)

@@ -29,6 +29,8 @@
 //     itself, which does not show: [worker.refreshPeers].
 //   - capacity: the receiving ends are limited, since limits of the sending end need tc police,
 //     which kernels may lack: [worker.limitLinks].
+//   - latency and loss: nodes delay their own frames, on members whose kernel has netem, because the
+//     cluster has no such device: [ends.check].
 //   - hardware addresses and host keys follow from the node's name and the site's secret, so that
 //     they stay when a node gets a new disk: [program.hostKeys], [hardwareAddress].
 //   - the program in a node reads and writes streams, and ends with them. LXD can also record the output

@@ -351,8 +351,15 @@ func (d *doctor) reportMember(m member, members []member, e inside.Examination) 
 	if len(e.Unreachable) == 0 {
 		d.ok("frames", "a link gets from %s to all %d members", m.Name, len(members))
 	}
-	if e.Netem != "" {
-		d.note("netem", m.Name+" cannot delay frames: "+e.Netem, "requests for latency and packet loss are refused in any case")
+	switch listed := slices.Contains(d.Netem, m.Name); {
+	case e.Netem != "" && listed:
+		d.bad("netem", m.Name+" cannot delay frames: "+e.Netem, "run on %s: modprobe sch_netem; echo sch_netem >/etc/modules-load.d/patchbay.conf; or remove it from netem in %s.yaml", m.Name, d.folder.name)
+	case e.Netem != "":
+		d.note("netem", m.Name+" cannot delay frames: "+e.Netem, "links with latency or packet loss are refused there; to have them, run on %s: modprobe sch_netem; echo sch_netem >/etc/modules-load.d/patchbay.conf; and run doctor again", m.Name)
+	case listed:
+		d.ok("netem", "%s can delay and lose frames", m.Name)
+	default:
+		d.note("netem", m.Name+" can delay and lose frames, but such links are refused", "add %s to netem in %s.yaml", m.Name, d.folder.name)
 	}
 }
 

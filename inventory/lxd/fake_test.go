@@ -60,6 +60,14 @@ func newFake(t *testing.T) (*fake, string) {
 	return f, dir
 }
 
+// setting adds a line to the provider's settings.
+func (f *fake) setting(t *testing.T, dir, line string) {
+	t.Helper()
+	if err := durable.WriteFile(filepath.Join(dir, "lxd.yaml"), []byte("remote: "+f.URL+"\n"+line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"patchbay/inventory/provider"
 )
@@ -83,6 +84,7 @@ func (w *worker) limitLinks(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
+	all := endsOf(nodes)
 	for k := range existing {
 		i := &existing[k]
 		other := i.node()
@@ -93,19 +95,15 @@ func (w *worker) limitLinks(ctx context.Context, n *node) error {
 		if err != nil {
 			continue
 		}
-		limits, err := ingress(other, nodes)
-		if err != nil {
-			return err
-		}
 		changed := map[string]map[string]string{}
 		for _, to := range theirs {
 			d := i.Devices[to.name]
 			if !links[to.linkKey()] || to.linkKey() == "" || d == nil {
 				continue
 			}
-			limit := ""
-			if c := limits[to.ClientID]; c > 0 {
-				limit = kilobits(c)
+			limit, err := all.ingress(&to)
+			if err != nil {
+				return err
 			}
 			if d["limits.ingress"] != limit {
 				d = maps.Clone(d)
@@ -123,53 +121,98 @@ func (w *worker) limitLinks(ctx context.Context, n *node) error {
 	return nil
 }
 
-func kilobits(n int64) string { return strconv.FormatInt(n, 10) + "kbit" }
+// ends are the interfaces of all nodes, by iface.linkKey.
+type ends map[string][]iface
 
-// ingress returns for each interface of n, by its client_id, the capacity in kbit/s of what it may
-// receive, or 0 for no limit. The cluster limits what an interface receives from all others
-// together, so all must have the same capacity towards it.
-func ingress(n *node, others map[string]*node) (map[string]int64, error) {
-	mine, err := n.interfaces()
-	if err != nil {
-		return nil, err
+func endsOf(nodes map[string]*node) ends {
+	e := ends{}
+	for _, n := range nodes {
+		all, err := n.interfaces()
+		if err != nil {
+			continue // it is refused elsewhere
+		}
+		for _, i := range all {
+			if key := i.linkKey(); key != "" {
+				e[key] = append(e[key], i)
+			}
+		}
 	}
-	limit := map[string]int64{}
-	for _, to := range mine {
-		if to.linkKey() == "" {
+	return e
+}
+
+// check refuses a link whose properties differ where one mechanism makes them for all.
+func (e ends) check(key string) error {
+	for _, end := range e[key] {
+		if _, err := e.ingress(&end); err != nil {
+			return err
+		}
+		if p, err := end.netem(); err != nil || p == (netem{}) {
 			continue
 		}
-		first := true
-		for name, other := range others {
-			if name == n.Name {
-				continue
-			}
-			theirs, err := other.interfaces()
-			if err != nil {
-				continue
-			}
-			for _, from := range theirs {
-				if from.linkKey() != to.linkKey() {
-					continue
-				}
-				c := from.capacityTo(to.ClientID)
-				if !first && c != limit[to.ClientID] {
-					return nil, refusal{provider.Unsupported, fmt.Sprintf("link %.80s asks for capacity that differs between the senders to one interface, which cannot be made here", to.Link)}
-				}
-				first, limit[to.ClientID] = false, c
+		for _, to := range e[key] {
+			if p, named := end.to(to.ClientID); to.node != end.node && (!named || p.netem() == (netem{})) {
+				return end.differs("latency or packet_loss", "the receivers of one interface")
 			}
 		}
+	}
+	return nil
+}
+
+// ingress returns what an interface may receive, for the key limits.ingress. The cluster limits what
+// an interface receives from all others together, so all must have the same capacity towards it.
+func (e ends) ingress(to *iface) (limit string, err error) {
+	first, kbits := true, int64(0)
+	for _, from := range e[to.linkKey()] {
+		if from.node == to.node {
+			continue
+		}
+		p, _ := from.to(to.ClientID)
+		if !first && p.Capacity != kbits {
+			return "", to.differs("capacity", "the senders to one interface")
+		}
+		first, kbits = false, p.Capacity
+	}
+	if kbits > 0 {
+		limit = strconv.FormatInt(kbits, 10) + "kbit"
 	}
 	return limit, nil
 }
 
-func (i *iface) capacityTo(clientID string) (kbits int64) {
-	for _, p := range i.Properties {
-		if slices.Contains(p.To, clientID) {
-			return p.Capacity
+func (i *iface) differs(properties, between string) error {
+	return refusal{provider.Unsupported, fmt.Sprintf("link %.80s asks for %s that differs between %s, which cannot be made here", i.Link, properties, between)}
+}
+
+// to returns the properties of frames to another interface. The result named means that an item is about
+// them.
+func (i *iface) to(clientID string) (p property, named bool) {
+	for _, q := range i.Properties {
+		if slices.Contains(q.To, clientID) {
+			return q, true
 		}
-		if len(p.To) == 0 {
-			kbits = p.Capacity
+		if len(q.To) == 0 {
+			p, named = q, true
 		}
 	}
-	return kbits
+	return p, named
+}
+
+// netem is what a node does itself to frames that leave an interface, to all receivers alike.
+type netem struct {
+	delay time.Duration
+	loss  float64 // of a hundred frames
+}
+
+func (p *property) netem() netem {
+	return netem{time.Duration(p.Latency * float64(time.Millisecond)), p.PacketLoss}
+}
+
+// netem returns an error if the properties differ.
+func (i *iface) netem() (n netem, err error) {
+	for k, p := range i.Properties {
+		if k > 0 && p.netem() != n {
+			return n, i.differs("latency or packet_loss", "the receivers of one interface")
+		}
+		n = p.netem()
+	}
+	return n, nil
 }

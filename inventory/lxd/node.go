@@ -92,6 +92,7 @@ type iface struct {
 	Role          string     `json:"role"`
 	PublicAddress string     `json:"public_address"`
 
+	node string
 	name string // in the node; empty for an item that is on no link
 	mac  string
 }
@@ -133,7 +134,7 @@ func (n *node) interfaces() ([]iface, error) {
 				return nil, fmt.Errorf("interface %.80q: %.60q is no address with the length of its network", i.ClientID, a)
 			}
 		}
-		i.name = fmt.Sprintf("eth%d", number+1)
+		i.node, i.name = n.Name, fmt.Sprintf("eth%d", number+1)
 		i.mac = hardwareAddress(n.Name, i.ClientID)
 		all = append(all, i)
 	}
@@ -146,8 +147,8 @@ func hardwareAddress(node, name string) string {
 	return net.HardwareAddr{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}.String()
 }
 
-// reportedInterfaces returns the items with their hardware addresses, and the mechanism of links
-// with a capacity.
+// reportedInterfaces returns the items with their hardware addresses, and what makes the properties
+// of their links.
 func (n *node) reportedInterfaces() []string {
 	parsed, err := n.interfaces()
 	if err != nil {
@@ -158,13 +159,24 @@ func (n *node) reportedInterfaces() []string {
 		var o map[string]any
 		_ = json.Unmarshal([]byte(item), &o) // interfaces has parsed it
 		o["mac"] = parsed[i].mac
-		if slices.ContainsFunc(parsed[i].Properties, func(p property) bool { return p.Capacity > 0 }) {
-			o["emulator"] = "lxd"
+		if emulator := parsed[i].emulator(); emulator != "" {
+			o["emulator"] = emulator
 		}
 		b, _ := json.Marshal(o)
 		all[i] = string(b)
 	}
 	return all
+}
+
+func (i *iface) emulator() string {
+	var words []string
+	if slices.ContainsFunc(i.Properties, func(p property) bool { return p.Capacity > 0 }) {
+		words = append(words, "lxd")
+	}
+	if p, _ := i.netem(); p != (netem{}) {
+		words = append(words, "netem")
+	}
+	return strings.Join(words, "+")
 }
 
 // user is one item of the attribute users.
@@ -216,9 +228,8 @@ type refusal struct {
 
 func (r refusal) Error() string { return r.text }
 
-// check refuses what no member of the cluster can make. others are all other nodes, by name; the
-// nodes of the same links among them limit the capacity.
-func (s *settings) check(n *node, others map[string]*node) error {
+// check refuses what the node's member cannot make.
+func (s *settings) check(n *node) error {
 	if _, ok := s.sliverType(n.SliverType); !ok {
 		return refusal{provider.Unknown, fmt.Sprintf("the sliver type %.60q is not in the settings of this cluster", n.SliverType)}
 	}
@@ -246,27 +257,37 @@ func (s *settings) check(n *node, others map[string]*node) error {
 		return err
 	}
 	for i := range mine {
-		if err := s.checkInterface(&mine[i]); err != nil {
+		if err := s.checkInterface(&mine[i], n.Component); err != nil {
 			return err
 		}
 	}
-	_, err = ingress(n, others)
-	return err
+	return nil
 }
 
-func (s *settings) checkInterface(i *iface) error {
+// maxLatency is in milliseconds.
+const maxLatency = 60_000
+
+func (s *settings) checkInterface(i *iface, member string) error {
 	refuse := func(format string, args ...any) error {
 		return refusal{provider.Unsupported, fmt.Sprintf("link %.80s ", i.Link) + fmt.Sprintf(format, args...)}
 	}
 	for _, p := range i.Properties {
+		canDelay := slices.Contains(s.Netem, member)
 		switch {
-		case p.Latency != 0:
-			return refuse("asks for latency, which cannot be made here")
-		case p.PacketLoss != 0:
-			return refuse("asks for packet_loss, which cannot be made here")
+		case p.Latency != 0 && !canDelay:
+			return refuse("asks for latency, which cannot be made on %s", member)
+		case p.PacketLoss != 0 && !canDelay:
+			return refuse("asks for packet_loss, which cannot be made on %s", member)
+		case p.Latency < 0 || p.Latency > maxLatency:
+			return refuse("asks for a latency of %v ms, which is not between 0 and %d", p.Latency, maxLatency)
+		case p.PacketLoss < 0 || p.PacketLoss > 100:
+			return refuse("asks for a packet_loss of %v %%, which is not between 0 and 100", p.PacketLoss)
 		case p.Capacity < 0:
 			return refuse("asks for a negative capacity")
 		}
+	}
+	if _, err := i.netem(); err != nil {
+		return err
 	}
 	switch {
 	case i.VLAN != 0 && i.SharedVLAN == "":

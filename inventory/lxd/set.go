@@ -37,7 +37,7 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 	if err != nil {
 		return nil, err
 	}
-	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}}
+	r := &setCall{program: p, existing: existing, members: members, before: nodes, nodes: maps.Clone(nodes), absent: map[string]*node{}, refused: []object{}, links: map[string]error{}}
 	accepted := r.check(ctx, r.merge(updates))
 	if !noop {
 		if err := r.write(accepted); err != nil {
@@ -54,6 +54,8 @@ type setCall struct {
 	existing      []instance
 	members       []member
 	bridges       []bridge         // nil until they are needed
+	ends          ends             // with the call's changes
+	links         map[string]error // those of the call that were checked, by iface.linkKey
 	before, nodes map[string]*node // all nodes, before and after the call
 	absent        map[string]*node // those that the call removes
 	refused       []object
@@ -92,12 +94,16 @@ func (r *setCall) merge(updates []update) (names []string) {
 
 // check returns the names that it has not refused.
 func (r *setCall) check(ctx context.Context, names []string) []string {
+	r.ends = endsOf(r.nodes)
 	return slices.DeleteFunc(names, func(name string) bool {
 		n, old := r.nodes[name], r.before[name]
 		if n == nil {
 			return false
 		}
-		err := r.settings.check(n, r.nodes)
+		err := r.settings.check(n)
+		if err == nil {
+			err = r.checkLinks(n)
+		}
 		if err == nil {
 			err = checkMember(r.members, n, old == nil)
 		}
@@ -112,6 +118,26 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 		}
 		return err != nil
 	})
+}
+
+// checkLinks refuses n if one of its links cannot be made between its nodes.
+func (r *setCall) checkLinks(n *node) error {
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	for _, i := range mine {
+		key := i.linkKey()
+		err, known := r.links[key]
+		if !known {
+			err = r.ends.check(key)
+			r.links[key] = err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write writes the requests for the worker.

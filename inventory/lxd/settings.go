@@ -40,6 +40,7 @@ type settings struct {
 	FirstPort, LastPort                        int
 	Addresses                                  map[string]string // by member
 	SharedVLANs                                map[string]string // network by name
+	Netem                                      []string          // members
 }
 
 type image struct {
@@ -106,7 +107,7 @@ func (p *parser) read(text []byte) {
 	}
 	keys := []string{
 		"remote", "certificate", "key", "server_certificate", "project", "pool", "network", "images", "sliver_types",
-		"isolated_ids", "logins", "ports", "gateway", "addresses", "shared_vlans", "provider",
+		"isolated_ids", "logins", "ports", "gateway", "addresses", "shared_vlans", "netem", "provider",
 	}
 	p.Fields(doc.Content[0], "the file", keys, func(key string, n *yaml.Node) {
 		switch key {
@@ -146,6 +147,11 @@ func (p *parser) read(text []byte) {
 			p.Addresses = p.pairs(n, key, "member", "address")
 		case "shared_vlans":
 			p.SharedVLANs = p.pairs(n, key, "name", "network")
+		case "netem":
+			p.Netem = nil
+			for _, item := range p.Texts(n, key) {
+				p.Netem = append(p.Netem, p.name(item, key))
+			}
 		}
 	})
 }

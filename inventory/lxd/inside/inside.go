@@ -51,6 +51,8 @@ type Interface struct {
 	Name, MAC string
 	MTU       int
 	Addresses []string // with the length of the network
+	Delay     time.Duration
+	Loss      float64 // of a hundred frames that leave the interface
 }
 
 // Report is the result of configure.
@@ -219,7 +221,11 @@ func apply(text []byte) (done applied, err error) {
 		}
 	}
 	for _, i := range c.Interfaces {
-		problem("the interface "+i.Name, setInterface(i))
+		err := setInterface(i)
+		if err != nil && (i.Delay > 0 || i.Loss > 0) { // an experiment on a link that is too good is worthless
+			return done, fmt.Errorf("the interface %s: %w", i.Name, err)
+		}
+		problem("the interface "+i.Name, err)
 	}
 	done.newKeys, err = setHostKeys(c.HostKeys)
 	problem("the host keys", err)
@@ -261,9 +267,30 @@ func setInterface(i Interface) error {
 				return err
 			}
 		}
+		if i.Delay > 0 || i.Loss > 0 {
+			if err := delayFrames(link, i.Delay, i.Loss); err != nil {
+				return err
+			}
+		}
 		return netlink.LinkSetUp(link)
 	}
 	return fmt.Errorf("the node has no interface with the address %s", i.MAC)
+}
+
+// netemFrames bounds the frames that wait in an interface: 64 MB of the largest ones.
+const netemFrames = 44_000
+
+// delayFrames delays and loses frames that leave the interface.
+func delayFrames(link netlink.Link, delay time.Duration, loss float64) error {
+	if err := netlink.LinkSetGSOMaxSegs(link, 1); err != nil { // else up to 44 frames are lost together
+		return err
+	}
+	q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		netlink.NetemQdiscAttrs{Latency: uint32(delay.Microseconds()), Loss: float32(loss), Limit: netemFrames})
+	if err := netlink.QdiscReplace(q); err != nil {
+		return fmt.Errorf("netem: %w", err)
+	}
+	return nil
 }
 
 const sshFolder = "/etc/ssh"
