@@ -407,28 +407,31 @@ type link struct {
 // id returns the name of the node with this number.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 
-// pollInterval is about that of the server. Each poll is a process, which slows the cluster down.
-const pollInterval = 300 * time.Millisecond
-
-// await waits until all nodes are ready, and returns them.
+// await waits until all nodes are ready, and returns them. As the server does, it asks for those that are
+// not ready, more and more seldom: each call is a process, and work for the cluster.
 func (b *bed) await(names ...string) (all []resource) {
 	b.t.Helper()
-	var next time.Time
+	ready := map[string]resource{}
+	interval, next := 100*time.Millisecond, time.Time{}
 	wait.Until(b.t, "the nodes are not ready", func() bool {
 		if time.Now().Before(next) {
 			return false
 		}
-		all = b.get(names...)
-		next = time.Now().Add(pollInterval)
-		ready := len(all) == len(names)
-		for _, r := range all {
+		for _, r := range b.get(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return ready[name].Name != "" })...) {
 			if r.State == "failed" {
 				b.t.Fatalf("%s has failed: %s", r.Name, r.Message)
 			}
-			ready = ready && r.State == "ready"
+			if r.State == "ready" {
+				ready[r.Name] = r
+			}
 		}
-		return ready
+		interval = min(2*interval, 2*time.Second)
+		next = time.Now().Add(interval)
+		return len(ready) == len(names)
 	})
+	for _, name := range names {
+		all = append(all, ready[name])
+	}
 	return all
 }
 

@@ -45,7 +45,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	case i == nil:
 		w.progress(wanted, "being created on "+n.Component)
 		return w.create(ctx, &n)
-	case i.Config[keyMade] == "" && !w.hasCreated(n.Name):
+	case !i.isMade() && !w.hasCreated(n.Name):
 		return w.complete(ctx, i)
 	}
 	f, j := i.facts(), journal(&n, i)
@@ -91,8 +91,15 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	if _, known, err := w.knownNodes(ctx, &n); err != nil || n.Power == provider.On && known != f.Known {
 		return cmp.Or(err, errAgain) // there are other nodes now
 	}
+	values := map[string]any{keyNode: n, keyFacts: f}
+	if n.Power != provider.On && !i.isMade() {
+		values[keyMade] = true
+	}
+	if err := w.recordChanges(ctx, i, values); err != nil {
+		return err
+	}
 	w.settled.Store(n.Name, settled{&n, f.Known})
-	return w.record(ctx, name, map[string]any{keyNode: n, keyFacts: f, keyMade: true}, nil)
+	return nil
 }
 
 // switchOff runs the steps for this operation, and then stops the instance.
@@ -116,7 +123,7 @@ func (w *worker) switchOff(ctx context.Context, n *node, i *instance) error {
 // uninstall runs the steps for this operation, after it has closed the logins.
 func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
 	r := w.stepRunner(n, i)
-	if r == nil || n.stage() < 0 || i.Config[keyMade] == "" {
+	if r == nil || n.stage() < 0 || !i.isMade() {
 		return nil
 	}
 	isRunning := i.Status == statusRunning
@@ -139,18 +146,29 @@ func (w *worker) uninstall(ctx context.Context, n *node, i *instance) error {
 
 // record writes values as JSON into the instance's configuration, and then returns result.
 func (w *worker) record(ctx context.Context, name string, values map[string]any, result error) error {
+	if err := w.recordChanges(ctx, &instance{Name: name}, values); err != nil {
+		return err
+	}
+	return result
+}
+
+// recordChanges is as record, for the values that differ from those of i. A change takes the server
+// about a second of work, so a new node should need none.
+func (w *worker) recordChanges(ctx context.Context, i *instance, values map[string]any) error {
 	config := map[string]string{}
 	for key, v := range values {
 		b, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}
-		config[key] = string(b)
+		if i.Config[key] != string(b) {
+			config[key] = string(b)
+		}
 	}
-	if err := w.client.patch(ctx, name, config, nil); err != nil {
-		return err
+	if len(config) == 0 {
+		return nil
 	}
-	return result
+	return w.client.patch(ctx, i.Name, config, nil)
 }
 
 // forget drops the choices for a node that was never made.
@@ -188,6 +206,9 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	f.Restarts, f.Reloads = n.RestartSerial, n.ReloadSerial
 	_, f.HostKeys, err = w.hostKeys(n.Name)
 	if err != nil {
+		return err
+	}
+	if _, f.Known, err = w.knownNodes(ctx, n); err != nil {
 		return err
 	}
 	config, err := w.config(n, kind, f)
@@ -492,17 +513,18 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 		return fmt.Errorf("the node cannot be configured: %v", err) // no apiError: another attempt may succeed
 	}
 	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
+	if w.Logins != loginsNetwork {
+		return nil // nobody reaches its addresses
+	}
 	for _, a := range r.Addresses {
 		if ip, err := netip.ParseAddr(a); err == nil && len(f.Addresses) < maxAddresses {
 			f.Addresses = append(f.Addresses, ip.WithZone("").String())
 		}
 	}
-	if w.Logins == loginsNetwork {
-		if f.Login = ""; len(f.Addresses) == 0 {
-			return fmt.Errorf("the node has no address in the network %s yet", w.Network)
-		}
-		f.Login = net.JoinHostPort(f.Addresses[0], "22")
+	if f.Login = ""; len(f.Addresses) == 0 {
+		return fmt.Errorf("the node has no address in the network %s yet", w.Network)
 	}
+	f.Login = net.JoinHostPort(f.Addresses[0], "22")
 	return nil
 }
 

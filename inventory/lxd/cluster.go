@@ -43,6 +43,11 @@ func (i *instance) node() *node {
 	return &n
 }
 
+// isMade reports whether the instance is complete. Only complete ones are started.
+func (i *instance) isMade() bool {
+	return i.Config[keyMade] != "" || i.Config["volatile.last_state.power"] != ""
+}
+
 func (i *instance) facts() (f facts) {
 	_ = json.Unmarshal([]byte(i.Config[keyFacts]), &f) // written by the provider
 	return f

@@ -189,6 +189,7 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		var change struct{ Action string }
 		_ = json.Unmarshal(body, &change)
 		f.instances[parts[1]].Status = map[string]string{"start": statusRunning, "stop": statusStopped}[change.Action]
+		f.instances[parts[1]].Config["volatile.last_state.power"] = "RUNNING"
 		f.accept(w, nil, nil)
 	default:
 		f.answer(w, 404, missing)

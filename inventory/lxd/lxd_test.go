@@ -224,7 +224,7 @@ func TestHalfMadeInstances(t *testing.T) {
 	f.instances[instanceName(testID)] = &instance{Name: instanceName(testID), Status: statusStopped, Description: "half", Config: map[string]string{keyNode: string(node)}}
 	set(t, dir, false, present)
 	finish(t, dir)
-	if i := f.instances[instanceName(testID)]; i == nil || i.Description == "half" || i.Config[keyMade] == "" {
+	if i := f.instances[instanceName(testID)]; i == nil || i.Description == "half" || !i.isMade() {
 		t.Errorf("%+v", i)
 	}
 }

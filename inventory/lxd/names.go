@@ -138,7 +138,7 @@ func (w *worker) refreshPeers(ctx context.Context, n *node) error {
 	for k := range existing {
 		i := &existing[k]
 		other := i.node()
-		if other == nil || other.lost || other.Name == n.Name || other.Power != provider.On || i.Config[keyMade] == "" {
+		if other == nil || other.lost || other.Name == n.Name || other.Power != provider.On || !i.isMade() {
 			continue
 		}
 		known := i.facts().Known

@@ -42,7 +42,7 @@ type node struct {
 // keys of an instance's configuration. Everything that the provider knows of a node is there.
 const (
 	keyNode  = "user.patchbay.node"  // the node, as requested last
-	keyMade  = "user.patchbay.made"  // the instance is complete
+	keyMade  = "user.patchbay.made"  // the instance is complete, although it has never run
 	keyFacts = "user.patchbay.facts" // the facts
 	keySteps = "user.patchbay.steps" // a steprunner.Journal
 )

@@ -48,7 +48,7 @@ func (n *node) stage() int {
 // hasOpenSteps reports whether steps run in the node, or can.
 func (i *instance) hasOpenSteps() bool {
 	n := i.node()
-	if n == nil || i.Status != statusRunning || i.Config[keyMade] == "" {
+	if n == nil || i.Status != statusRunning || !i.isMade() {
 		return false
 	}
 	j := journal(n, i)

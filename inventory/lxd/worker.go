@@ -123,7 +123,12 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 func (w *worker) start(ctx context.Context, id string) {
 	w.active[id] = true
 	w.tasks.Go(func() {
-		w.settle(ctx, id)
+		if !w.settle(ctx, id) {
+			w.mu.Lock()
+			delete(w.active, id)
+			w.mu.Unlock()
+			return
+		}
 		steps, cancel := context.WithCancel(ctx)
 		defer cancel()
 		w.mu.Lock()
@@ -160,12 +165,13 @@ func (w *worker) logf(format string, args ...any) {
 // errAgain means that the node has come closer to what is requested, and something remains.
 var errAgain = errors.New("again")
 
-// settle brings the node to its file's state, and then removes the file.
-func (w *worker) settle(ctx context.Context, id string) {
+// settle brings the node to its file's state, and then removes the file. It reports whether the node
+// may have steps.
+func (w *worker) settle(ctx context.Context, id string) (steps bool) {
 	for attempt := 0; ctx.Err() == nil; {
 		wanted, err := w.folder.read(id)
 		if wanted == nil || err != nil || wanted.Failed != "" {
-			return
+			return true
 		}
 		slots := w.changes
 		if wanted.New || wanted.Node.Ensure == provider.Absent && !wanted.Node.hasUninstall() {
@@ -180,18 +186,19 @@ func (w *worker) settle(ctx context.Context, id string) {
 			continue
 		case err == nil:
 			if w.finish(id, wanted) {
-				return
+				return len(wanted.Node.Setup) > 0
 			}
 			continue
 		}
 		w.logf("%s: %v", id, err)
 		if isFinal(err) || time.Since(wanted.Since) > tryTime && wanted.Node.Ensure == provider.Present {
 			w.fail(id, wanted, err)
-			return
+			return true
 		}
 		attempt++
 		pause(ctx, min(maxPause, time.Duration(attempt)*500*time.Millisecond))
 	}
+	return false
 }
 
 // slots bound what happens at once. Each member has its own, so that a slow one does not keep the
