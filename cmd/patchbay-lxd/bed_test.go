@@ -65,7 +65,7 @@ type engine struct {
 
 var cluster = func() engine {
 	if os.Getenv("PATCHBAY_CLUSTER") == "incus" {
-		return engine{"incusd", "incus", []string{"incus", "admin"}}
+		return engine{"/usr/libexec/incus/incusd", "incus", []string{"incus", "admin"}}
 	}
 	return engine{"lxd", "lxc", []string{"lxd"}}
 }()
@@ -432,6 +432,16 @@ func (b *bed) await(names ...string) (all []resource) {
 	for _, name := range names {
 		all = append(all, ready[name])
 	}
+	return all
+}
+
+// awaitBack waits until all nodes are ready, which may have failed, and returns them.
+func (b *bed) awaitBack(names ...string) (all []resource) {
+	b.t.Helper()
+	wait.Until(b.t, "the nodes are not back", func() bool {
+		all = b.get(names...)
+		return len(all) == len(names) && !slices.ContainsFunc(all, func(r resource) bool { return r.State != "ready" })
+	})
 	return all
 }
 

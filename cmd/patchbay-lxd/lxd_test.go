@@ -103,7 +103,7 @@ func TestClusterLinks(t *testing.T) {
 	made, _ := built()
 	out, err := exec.Command("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "doctor", b.dir).CombinedOutput()
 	t.Logf("doctor: %v\n%s", err, out)
-	for _, line := range []string{"nodes: 3 nodes with SSH", "frames: a link gets from m2 to all 3 members", "logins: a node on m3 answers"} {
+	for _, line := range []string{"trust: lxd.crt opens the project patchbay only", "nodes: 3 nodes with SSH", "frames: a link gets from m2 to all 3 members", "logins: a node on m3 answers"} {
 		if !strings.Contains(string(out), "ok       "+line) {
 			t.Errorf("doctor does not say %q", line)
 		}
@@ -199,7 +199,7 @@ func TestMemberLost(t *testing.T) {
 	b.set(b.node(id(2), "m2"))
 	b.await(id(1), id(2))
 	b.startDaemon(lost)
-	b.await(id(3))
+	b.awaitBack(id(3))
 }
 
 // TestLeaderLost kills the daemon of the leader, whose API the provider uses, while nodes are made.
@@ -229,15 +229,7 @@ func TestLeaderLost(t *testing.T) {
 	b.await(others...)
 	t.Logf("the nodes of the other members were ready %.1f s after the kill", time.Since(begin).Seconds())
 	b.startDaemon(leader)
-	wait.Until(t, "the leader's nodes are not back", func() bool {
-		ready := 0
-		for _, r := range b.get(all...) {
-			if r.State == "ready" {
-				ready++
-			}
-		}
-		return ready == len(all)
-	})
+	b.awaitBack(all...)
 	if names := b.instances(b.members[1]); len(names) != len(all) {
 		t.Errorf("there are the instances %q", names)
 	}
@@ -257,8 +249,9 @@ func TestEvacuation(t *testing.T) {
 		}
 	}
 	b.lxc(b.members[0], "cluster", "restore", "m2", "--force")
+	r := b.awaitBack(id(2))[0]
 	wait.Success(t, "the node of the restored member has no login", func() error {
-		_, err := b.trySSH("alice", b.await(id(2))[0], "true") // the node is still booting
+		_, err := b.trySSH("alice", r, "true") // the node may still boot
 		return err
 	})
 }

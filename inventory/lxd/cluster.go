@@ -140,17 +140,20 @@ const bridgePrefix = "pbl"
 
 // bridge is a network for links.
 type bridge struct {
-	Name string `json:"name"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
 	// UsedBy has the paths of instances, also of those whose members do not answer.
 	UsedBy []string `json:"used_by"`
 }
 
-// bridges returns the networks for links, in the order of their names.
+// bridges returns the networks for links, in the order of their names. Those that not all members have,
+// because setup was interrupted, are left out.
 func (c *client) bridges(ctx context.Context) (all []bridge, err error) {
 	err = c.get(ctx, "networks", url.Values{"recursion": {"1"}}, &all)
 	all = slices.DeleteFunc(all, func(b bridge) bool {
 		number, ok := strings.CutPrefix(b.Name, bridgePrefix)
-		return !ok || number == "" || strings.Trim(number, "0123456789") != "" // such as a bridge's own devices
+		isNetwork := ok && number != "" && strings.Trim(number, "0123456789") == "" // unlike a bridge's own devices
+		return !isNetwork || b.Status != "Created"
 	})
 	slices.SortFunc(all, func(a, b bridge) int { return strings.Compare(a.Name, b.Name) })
 	return all, err

@@ -117,7 +117,7 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	case path == "/cluster/members":
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
 	case path == "/networks":
-		f.sync(w, []bridge{{"pbl000", f.used}, {"pbl000-members", nil}, {"lxdbr0", nil}})
+		f.sync(w, []bridge{{"pbl000", "Created", f.used}, {"pbl000-members", "", nil}, {"pbl001", "Pending", nil}, {"lxdbr0", "Created", nil}})
 	case strings.HasPrefix(path, "/images/aliases/"):
 		f.sync(w, map[string]string{"target": "0123"})
 	case path == "/resources":

@@ -7,9 +7,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -138,16 +140,26 @@ func setUpProject(ctx context.Context, c *client, s settings, o SetupOptions) er
 	if s.IsolatedIDs {
 		config["restricted.containers.privilege"] = "isolated"
 	}
+	if found, err := c.exists(ctx, "projects/"+s.Project); found || err != nil {
+		return err
+	}
 	_, err := c.do(ctx, request{method: http.MethodPost, path: "projects", body: map[string]any{
 		"name": s.Project, "description": "nodes of Patchbay", "config": config,
 	}})
-	if err != nil && strings.Contains(err.Error(), "already exists") {
-		return nil
-	}
 	if err == nil {
 		o.Progress("made the project %s", s.Project)
 	}
 	return err
+}
+
+// exists reports whether there is something at the path.
+func (c *client) exists(ctx context.Context, path string) (bool, error) {
+	var v json.RawMessage
+	err := c.get(ctx, path, nil, &v)
+	if isStatus(err, http.StatusNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // setUpBridges makes missing bridges. With several members each bridge is a VXLAN over all of them.
@@ -203,14 +215,18 @@ func setUpTrust(ctx context.Context, c *client, s settings, o SetupOptions) erro
 	if err != nil {
 		return err
 	}
-	_, err = c.do(ctx, request{method: http.MethodPost, path: "certificates", body: map[string]any{
-		"type": "client", "name": "patchbay-" + s.Project, "certificate": base64.StdEncoding.EncodeToString(certificate),
-		"restricted": true, "projects": []string{s.Project},
-	}})
-	if err == nil {
-		o.Progress("the server trusts %s for the project %s only", s.Certificate, s.Project)
-	} else if !strings.Contains(err.Error(), "already") {
+	trusted, err := c.exists(ctx, fmt.Sprintf("certificates/%x", sha256.Sum256(certificate)))
+	if err != nil {
 		return err
+	}
+	if !trusted {
+		if _, err := c.do(ctx, request{method: http.MethodPost, path: "certificates", body: map[string]any{
+			"type": "client", "name": "patchbay-" + s.Project, "certificate": base64.StdEncoding.EncodeToString(certificate),
+			"restricted": true, "projects": []string{s.Project},
+		}}); err != nil {
+			return err
+		}
+		o.Progress("the server trusts %s for the project %s only", s.Certificate, s.Project)
 	}
 	var info struct {
 		Environment struct {
