@@ -129,7 +129,7 @@ func (d *doctor) examineTrust(ctx context.Context) {
 			d.bad("project", err.Error(), "run patchbay-lxd setup on a member")
 		case project != d.Project && err == nil:
 			d.bad("trust", d.Certificate+" opens other projects, too", "restrict it: lxc config trust list; lxc config trust edit FINGERPRINT")
-		case project != d.Project && (isStatus(err, http.StatusForbidden) || isStatus(err, http.StatusNotFound)):
+		case project != d.Project && (isStatus(err, http.StatusForbidden) || strings.Contains(err.Error(), "permission")): // Incus: 500
 			d.ok("trust", "%s opens the project %s only", d.Certificate, d.Project)
 		}
 	}
