@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,9 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/steprunner"
-	"patchbay/inventory/lxd/inside"
 	"patchbay/inventory/provider"
 	plan "patchbay/rspec/setup"
 )
@@ -31,6 +30,13 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	i, err := w.client.instance(ctx, name)
 	if err != nil {
 		return err
+	}
+	if wanted.Refresh { // the request may be old
+		known := i.node()
+		if known == nil || known.lost {
+			return nil
+		}
+		n = *known
 	}
 	switch {
 	case i == nil && n.Ensure == provider.Absent:
@@ -98,6 +104,10 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	if err := w.recordChanges(ctx, i, values); err != nil {
 		return err
 	}
+	w.mu.Lock()
+	delete(w.created, n.Name)
+	w.mu.Unlock()
+	n.Setup = nil // nobody needs it here, and it may be large
 	w.settled.Store(n.Name, settled{&n, f.Known})
 	return nil
 }
@@ -176,6 +186,7 @@ func (w *worker) forget(n *node) {
 	w.allocating.Lock()
 	defer w.allocating.Unlock()
 	delete(w.ports, n.Name)
+	maps.DeleteFunc(w.addresses, func(_ netip.Addr, id string) bool { return id == n.Name })
 	w.settled.Store(n.Name, settled{})
 }
 
@@ -243,6 +254,9 @@ func (w *worker) create(ctx context.Context, n *node) error {
 	return errAgain
 }
 
+// maxProcesses is much for an experiment, and little of what a member can have.
+const maxProcesses = "4096"
+
 // config returns the configuration of the node's instance.
 func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, error) {
 	node, err := json.Marshal(n)
@@ -257,6 +271,7 @@ func (w *worker) config(n *node, kind sliverType, f facts) (map[string]string, e
 		"limits.cpu": strconv.Itoa(kind.CPUs), "limits.memory": fmt.Sprintf("%dMiB", kind.Memory),
 		"security.nesting": "false", "security.privileged": "false",
 		"cluster.evacuate": "stop", // the port and the component of a node are those of its member
+		"limits.processes": maxProcesses,
 		keyNode:            string(node), keyFacts: string(known), keyTemplate: "",
 	}
 	if len(n.Setup) > 0 {
@@ -356,15 +371,14 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	devices := map[string]map[string]string{
 		"eth0": {"type": "nic", "name": "eth0", "network": w.Network, "hwaddr": hardwareAddress(n.Name, ""), "security.port_isolation": "true"},
 	}
-	f := facts{}
-	if f.Bridges, err = w.chooseBridges(ctx, mine, existing); err != nil {
-		return nil, f, err
-	}
 	nodes, err := w.nodes(existing)
 	if err != nil {
+		return nil, facts{}, err
+	}
+	f, all := facts{}, endsOf(nodes)
+	if f.Bridges, err = w.chooseBridges(ctx, mine, existing, all); err != nil {
 		return nil, f, err
 	}
-	all := endsOf(nodes)
 	for _, i := range mine {
 		network := f.Bridges[i.linkKey()]
 		if i.SharedVLAN != "" {
@@ -430,7 +444,7 @@ func (p *program) nodes(existing []instance) (map[string]*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w != nil && w.Node.Ensure == provider.Present {
+		if w != nil && !w.Refresh && w.Node.Ensure == provider.Present {
 			nodes[id] = &w.Node
 		}
 	}
@@ -457,78 +471,4 @@ func (w *worker) choosePort(id string, existing []instance) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("all ports from %d to %d are in use", w.FirstPort, w.LastPort)
-}
-
-const (
-	configureTime = 90 * time.Second
-	maxAddresses  = 16 // of the first interface
-)
-
-// configure makes the node run with its accounts, addresses and host keys.
-func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) error {
-	accounts, err := n.accounts()
-	if err != nil {
-		return err
-	}
-	private, public, err := w.hostKeys(n.Name)
-	if err != nil {
-		return err
-	}
-	config := inside.Config{
-		Configuration: agent.Configuration{Hostname: cmp.Or(shortName(n.Hostname), "node"), Accounts: accounts},
-		HostKeys:      private,
-	}
-	var known string
-	if config.Hosts, known, err = w.knownNodes(ctx, n); err != nil {
-		return err
-	}
-	if strings.Contains(n.Hostname, ".") {
-		config.Hosts = append(config.Hosts, "127.0.1.1 "+n.Hostname+" "+shortName(n.Hostname))
-	}
-	mine, err := n.interfaces()
-	if err != nil {
-		return err
-	}
-	for _, m := range mine {
-		if d := i.Devices[m.name]; d != nil {
-			p, err := m.netem()
-			if err != nil {
-				return err
-			}
-			config.Interfaces = append(config.Interfaces, inside.Interface{Name: m.name, MAC: m.mac, MTU: linkMTU, Addresses: m.Addresses, Delay: p.delay, Loss: p.loss})
-		}
-	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		return err
-	}
-	if i.Status != statusRunning {
-		if err := w.switchTo(ctx, i.Name, "start"); !errors.Is(err, errAgain) {
-			return fmt.Errorf("the node cannot be started: %w", err)
-		}
-	}
-	var r inside.Report
-	err = w.client.exec(ctx, i.Name, command{words: []string{"configure"}, input: text, limit: configureTime, output: decode(&r)})
-	if err != nil {
-		return fmt.Errorf("the node cannot be configured: %v", err) // no apiError: another attempt may succeed
-	}
-	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
-	if w.Logins != loginsNetwork {
-		return nil // nobody reaches its addresses
-	}
-	for _, a := range r.Addresses {
-		if ip, err := netip.ParseAddr(a); err == nil && len(f.Addresses) < maxAddresses {
-			f.Addresses = append(f.Addresses, ip.WithZone("").String())
-		}
-	}
-	if f.Login = ""; len(f.Addresses) == 0 {
-		return fmt.Errorf("the node has no address in the network %s yet", w.Network)
-	}
-	f.Login = net.JoinHostPort(f.Addresses[0], "22")
-	return nil
-}
-
-func shortName(host string) string {
-	short, _, _ := strings.Cut(host, ".")
-	return short
 }

@@ -30,9 +30,12 @@ const (
 	statusError   = "Error" // its member does not answer
 )
 
-// node returns nil if the provider did not make the instance. While its member does not answer, the
+// node returns nil if there is no instance, or the provider did not make it. While its member does not answer, the
 // server returns no configuration of the instance; then only name, component and lost are set.
 func (i *instance) node() *node {
+	if i == nil {
+		return nil
+	}
 	if id, ok := strings.CutPrefix(i.Name, instancePrefix); ok && isID(id) && i.Status == statusError && i.Config[keyNode] == "" {
 		return &node{Name: id, Ensure: provider.Present, Component: i.Location, lost: true}
 	}

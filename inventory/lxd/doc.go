@@ -13,8 +13,8 @@
 // for it. Instances without these keys are not ours, and nothing here touches them.
 //
 // The worker looks at the instance and takes the next step towards what is requested, whatever
-// state it is in: [worker.approach]. An operation counts when its end was seen; what is half-made is
-// found by the missing key user.patchbay.made, and made anew.
+// state it is in: [worker.approach]. An operation counts when its end was seen. An instance that has
+// never run is half-made unless it has the key user.patchbay.made, and is made anew.
 //
 // Nodes are copies of templates: stopped instances with an image and this executable
 // ([worker.template]). The provider runs the executable in the node, to set accounts, addresses and

@@ -26,6 +26,11 @@ const (
 // errLate means that a node took too long.
 var errLate = errors.New("the node does not answer in time")
 
+// commandError is the failure of the program in a node.
+type commandError string
+
+func (e commandError) Error() string { return string(e) }
+
 // command is a call of the program in a running node.
 type command struct {
 	words []string
@@ -109,7 +114,7 @@ func (c *client) execUntil(ctx context.Context, name string, cmd command) error 
 		return err
 	}
 	if result.Return != 0 {
-		return fmt.Errorf("%s in the node ended with status %d: %s", cmd.words[0], result.Return, oneLine(strings.TrimSpace(string(text))))
+		return commandError(fmt.Sprintf("%s in the node ended with status %d: %s", cmd.words[0], result.Return, oneLine(strings.TrimSpace(string(text)))))
 	}
 	return nil
 }

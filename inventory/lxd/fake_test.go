@@ -29,6 +29,8 @@ type fake struct {
 	hosts      map[string]string // the last input of the program, by instance
 	used       []string          // what uses the bridge pbl000
 	calls      map[string]int
+	// says is the output of the program, by instance; nil is that of configure.
+	says func(instance string) string
 	// fault may answer a call in the server's place. The call has happened unless drop is true.
 	fault func(method, path string, count int) *fault
 }
@@ -116,6 +118,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.sync(w, map[string]any{"environment": map[string]any{"server_clustered": true, "server_name": "m1"}})
 	case path == "/cluster/members":
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
+	case path == "/networks/lxdbr0":
+		f.sync(w, map[string]any{"config": map[string]string{"ipv4.address": "10.97.0.1/24"}})
 	case path == "/networks":
 		f.sync(w, []bridge{{"pbl000", "Created", f.used}, {"pbl000-members", "", nil}, {"pbl001", "Pending", nil}, {"lxdbr0", "Created", nil}})
 	case strings.HasPrefix(path, "/images/aliases/"):
@@ -211,7 +215,11 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.CloseNow()
 	if fd == "1" {
-		_ = conn.Write(r.Context(), websocket.MessageBinary, []byte(`{"Addresses": ["192.0.2.77", "a\nb"]}`))
+		output := `{"Addresses": ["192.0.2.77", "a\nb"]}`
+		if f.says != nil {
+			output = f.says(instance)
+		}
+		_ = conn.Write(r.Context(), websocket.MessageBinary, []byte(output))
 	}
 	if fd == "1" || fd == "2" {
 		_ = conn.Write(r.Context(), websocket.MessageText, nil)

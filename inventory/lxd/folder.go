@@ -33,8 +33,6 @@ type pending struct {
 	Failed string `json:"failed,omitempty"`
 	// Progress describes the current step of the worker.
 	Progress string `json:"progress,omitempty"`
-
-	modified time.Time
 }
 
 func (f folder) path() string           { return filepath.Join(f.dir, f.name+".nodes") }
@@ -72,10 +70,15 @@ func (f folder) read(id string) (*pending, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}
-	if stat, err := os.Stat(f.file(id)); err == nil {
-		p.modified = stat.ModTime()
-	}
 	return &p, err
+}
+
+// modified returns the zero time if the node has no file.
+func (f folder) modified(id string) (at time.Time) {
+	if info, err := os.Stat(f.file(id)); err == nil {
+		at = info.ModTime()
+	}
+	return at
 }
 
 // write needs the lock.
@@ -95,6 +98,25 @@ func (f folder) remove(id string) error {
 	err := os.Remove(f.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	return err
+}
+
+// removeUnfinished removes files of writers that were killed.
+func (f folder) removeUnfinished() error {
+	unlock, err := f.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	entries, err := os.ReadDir(f.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if durable.Unfinished(e.Name()) != "" {
+			err = errors.Join(err, os.Remove(filepath.Join(f.path(), e.Name())))
+		}
 	}
 	return err
 }

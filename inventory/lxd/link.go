@@ -16,9 +16,10 @@ import (
 const linkMTU = 1450
 
 // chooseBridges returns a bridge for each link of the interfaces: the one that the link has, or a
-// free one.
-func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []instance) (map[string]string, error) {
-	used := map[string]string{} // link by bridge
+// free one. all has the interfaces of all nodes.
+func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []instance, all ends) (map[string]string, error) {
+	maps.DeleteFunc(w.bridges, func(link, _ string) bool { return len(all[link]) == 0 }) // its nodes are gone
+	used := map[string]string{}                                                          // link by bridge
 	byLink := map[string]string{}
 	for link, bridge := range w.bridges {
 		used[bridge], byLink[link] = link, bridge
@@ -29,7 +30,7 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 			delete(w.bridges, link) // the cluster knows it now
 		}
 	}
-	var all []bridge
+	var pool []bridge
 	chosen := map[string]string{}
 	for _, i := range mine {
 		link := i.linkKey()
@@ -40,20 +41,20 @@ func (w *worker) chooseBridges(ctx context.Context, mine []iface, existing []ins
 			chosen[link] = byLink[link]
 			continue
 		}
-		if all == nil {
+		if pool == nil {
 			var err error
-			if all, err = w.client.bridges(ctx); err != nil {
+			if pool, err = w.client.bridges(ctx); err != nil {
 				return nil, err
 			}
 		}
-		for _, b := range all {
+		for _, b := range pool {
 			if used[b.Name] == "" && len(b.UsedBy) == 0 {
 				chosen[link] = b.Name
 				break
 			}
 		}
 		if chosen[link] == "" {
-			return nil, fmt.Errorf("the cluster has %d bridges for links, and all are in use", len(all))
+			return nil, fmt.Errorf("the cluster has %d bridges for links, and all are in use", len(pool))
 		}
 		used[chosen[link]], byLink[link], w.bridges[link] = link, chosen[link], chosen[link]
 	}

@@ -3,6 +3,7 @@ package lxd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -82,7 +83,7 @@ func get(t *testing.T, dir string) map[string]any {
 // finish runs the worker until nothing is left.
 func finish(t *testing.T, dir string) {
 	t.Helper()
-	if err := work(t.Context(), dir, "lxd", 0); err != nil {
+	if err := work(t.Context(), dir, "lxd", 0, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -412,12 +413,12 @@ func TestLostMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &worker{program: p, bridges: map[string]string{}}
+	w := newWorker(p)
 	all, err := p.client.instances(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if chosen, err := w.chooseBridges(t.Context(), []iface{{Link: "lan", Slice: "other"}}, all); err == nil {
+	if chosen, err := w.chooseBridges(t.Context(), []iface{{Link: "lan", Slice: "other"}}, all, ends{}); err == nil {
 		t.Errorf("the bridge of a lost node is given away: %v", chosen)
 	}
 	f.status, f.used = "Online", nil
@@ -450,7 +451,7 @@ func TestHosts(t *testing.T) {
 		"d": nil,
 		"f": nil,
 	} {
-		if got := nodes[of].hosts(nodes); !slices.Equal(got, want) {
+		if got := nodes[of].hosts(nodes, endsOf(nodes)); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", of, got, want)
 		}
 	}
@@ -478,5 +479,23 @@ func TestLaterNodesAreMadeKnown(t *testing.T) {
 	}
 	if left, err := (folder{dir, "lxd"}).ids(); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %v, %v", left, err)
+	}
+}
+
+// TestSetupsAreBounded: large setups are refused when all lists of instances would become too large, and
+// small ones are not.
+func TestSetupsAreBounded(t *testing.T) {
+	small := &node{Setup: []string{strings.Repeat("x", smallSetup)}}
+	large := &node{Setup: []string{strings.Repeat(`"`, smallSetup+1)}}
+	if size := large.setupSize(); size < 4*smallSetup { // each quote is quoted twice
+		t.Errorf("a setup of %d quotes has %d bytes in a list", smallSetup+1, size)
+	}
+	few := &setCall{nodes: map[string]*node{"a": small, "b": large}}
+	many := &setCall{setups: maxSetups + 1}
+	if few.checkSetups(large) != nil || many.checkSetups(small) != nil {
+		t.Error("refused")
+	}
+	if err := many.checkSetups(large); !errors.As(err, new(refusal)) {
+		t.Errorf("a large setup beside many others: %v", err)
 	}
 }

@@ -18,40 +18,38 @@ import (
 const maxHosts = 20000
 
 // hosts returns lines of /etc/hosts: the names of the other nodes on the links of n. A node has its
-// host name on the first link that it shares with n, and on each link the alias NAME-LINK.
-func (n *node) hosts(nodes map[string]*node) (lines []string) {
+// host name on the first link that it shares with n, and on each link the alias NAME-LINK. all has the
+// interfaces of nodes.
+func (n *node) hosts(nodes map[string]*node, all ends) (lines []string) {
 	mine, err := n.interfaces()
 	if err != nil {
 		return nil
 	}
 	links := map[string]int{}
+	theirs := map[string][]iface{} // by node
 	for k, i := range mine {
-		if key := i.linkKey(); key != "" {
-			if _, twice := links[key]; !twice {
-				links[key] = k
+		key := i.linkKey()
+		if _, twice := links[key]; twice || key == "" {
+			continue
+		}
+		links[key] = k
+		for _, other := range all[key] {
+			if other.node != n.Name && len(other.Addresses) > 0 {
+				theirs[other.node] = append(theirs[other.node], other)
 			}
 		}
 	}
-	if len(links) == 0 {
-		return nil
-	}
-	for _, id := range slices.Sorted(maps.Keys(nodes)) {
-		other := nodes[id]
-		theirs, err := other.interfaces()
-		if err != nil || id == n.Name || !agent.IsHostname(other.Hostname) {
+	for _, id := range slices.Sorted(maps.Keys(theirs)) {
+		host := nodes[id].Hostname
+		if !agent.IsHostname(host) {
 			continue
 		}
-		theirs = slices.DeleteFunc(theirs, func(i iface) bool {
-			_, common := links[i.linkKey()]
-			return !common || len(i.Addresses) == 0
-		})
-		slices.SortStableFunc(theirs, func(a, b iface) int { return links[a.linkKey()] - links[b.linkKey()] })
-		for k, i := range theirs {
+		for k, i := range theirs[id] { // in the order of links of n
 			var names []string
-			short := shortName(other.Hostname)
-			if names = append(names, other.Hostname); k > 0 {
+			short := shortName(host)
+			if names = append(names, host); k > 0 {
 				names = nil
-			} else if short != other.Hostname {
+			} else if short != host {
 				names = append(names, short)
 			}
 			if alias := short + "-" + i.Link; agent.IsHostname(alias) {
@@ -76,7 +74,7 @@ func (w *worker) knownNodes(ctx context.Context, n *node) (lines []string, hash 
 	if err != nil {
 		return nil, "", err
 	}
-	lines = n.hosts(nodes)
+	lines = n.hosts(nodes, endsOf(nodes))
 	return lines, hashOf(lines), nil
 }
 
@@ -127,27 +125,40 @@ func (w *worker) refreshPeers(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := w.folder.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	w.allocating.Lock()
 	existing := w.listed
 	w.allocating.Unlock()
+	mine, err := n.interfaces()
+	if err != nil {
+		return err
+	}
+	all, peers := endsOf(nodes), map[string]bool{}
+	for _, i := range mine {
+		for _, other := range all[i.linkKey()] {
+			peers[other.node] = other.node != n.Name
+		}
+	}
+	var old []*node // those that lack a name
 	for k := range existing {
 		i := &existing[k]
 		other := i.node()
-		if other == nil || other.lost || other.Name == n.Name || other.Power != provider.On || !i.isMade() {
+		if other == nil || !peers[other.Name] || other.lost || other.Power != provider.On || !i.isMade() {
 			continue
 		}
 		known := i.facts().Known
 		if later, ok := w.settled.Load(other.Name); ok {
 			known = later.(settled).known
 		}
-		if lines := other.hosts(nodes); hashOf(lines) == known {
-			continue
+		if hashOf(other.hosts(nodes, all)) != known {
+			old = append(old, other)
 		}
+	}
+	unlock, err := w.folder.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, other := range old {
 		if waiting, err := w.folder.read(other.Name); waiting != nil || err != nil {
 			continue // it learns the names when it is settled
 		}

@@ -264,8 +264,10 @@ func (s *settings) check(n *node) error {
 	return nil
 }
 
-// maxLatency is in milliseconds.
-const maxLatency = 60_000
+const (
+	maxLatency  = 60_000      // milliseconds
+	maxCapacity = 100_000_000 // kbit/s
+)
 
 func (s *settings) checkInterface(i *iface, member string) error {
 	refuse := func(format string, args ...any) error {
@@ -282,8 +284,8 @@ func (s *settings) checkInterface(i *iface, member string) error {
 			return refuse("asks for a latency of %v ms, which is not between 0 and %d", p.Latency, maxLatency)
 		case p.PacketLoss < 0 || p.PacketLoss > 100:
 			return refuse("asks for a packet_loss of %v %%, which is not between 0 and 100", p.PacketLoss)
-		case p.Capacity < 0:
-			return refuse("asks for a negative capacity")
+		case p.Capacity < 0 || p.Capacity > maxCapacity:
+			return refuse("asks for a capacity of %d kbit/s, which is not between 0 and %d", p.Capacity, maxCapacity)
 		}
 	}
 	if _, err := i.netem(); err != nil {

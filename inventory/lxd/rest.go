@@ -180,7 +180,12 @@ func (c *client) get(ctx context.Context, path string, query url.Values, v any) 
 	return err
 }
 
+// callTime bounds a call. Longer work is an operation of the server.
+const callTime = 2 * time.Minute
+
 func (c *client) send(ctx context.Context, r request) (a answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	resp, err := c.round(ctx, r)
 	if err != nil {
 		return a, err

@@ -20,6 +20,10 @@ type update struct {
 // set accepts the updates: it writes them to the folder, and the worker carries them out. In a dry
 // run it only checks them.
 func (p *program) set(ctx context.Context, updates []update, noop bool) (object, error) {
+	before, err := p.folder.ids()
+	if err != nil {
+		return nil, err
+	}
 	existing, err := p.client.instances(ctx)
 	if err != nil {
 		return nil, err
@@ -33,6 +37,16 @@ func (p *program) set(ctx context.Context, updates []update, noop bool) (object,
 		return nil, err
 	}
 	defer release()
+	after, err := p.folder.ids()
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(before, func(id string) bool { return !slices.Contains(after, id) }) {
+		// The list may be older than the result of these requests.
+		if existing, err = p.client.instances(ctx); err != nil {
+			return nil, err
+		}
+	}
 	nodes, err := p.nodes(existing)
 	if err != nil {
 		return nil, err
@@ -54,6 +68,8 @@ type setCall struct {
 	existing      []instance
 	members       []member
 	bridges       []bridge         // nil until they are needed
+	usedLinks     int              // links of all nodes, known with bridges
+	setups        int              // bytes, as setupSize, of all nodes; 0 until it is needed
 	ends          ends             // with the call's changes
 	links         map[string]error // those of the call that were checked, by iface.linkKey
 	before, nodes map[string]*node // all nodes, before and after the call
@@ -104,6 +120,9 @@ func (r *setCall) check(ctx context.Context, names []string) []string {
 		if err == nil {
 			err = r.checkLinks(n)
 		}
+		if err == nil && old == nil {
+			err = r.checkSetups(n)
+		}
 		if err == nil {
 			err = checkMember(r.members, n, old == nil)
 		}
@@ -138,6 +157,43 @@ func (r *setCall) checkLinks(n *node) error {
 		}
 	}
 	return nil
+}
+
+// Setups are in the configurations of the instances, and so in each list of them. Small ones do not
+// count. Sizes are in bytes.
+const (
+	smallSetup = 16 << 10
+	maxSetups  = 64 << 20 // of all nodes together
+)
+
+// checkSetups refuses n if its setup and those of all other nodes are too large together.
+func (r *setCall) checkSetups(n *node) error {
+	if n.setupSize() == 0 {
+		return nil
+	}
+	if r.setups == 0 {
+		for _, other := range r.nodes {
+			r.setups += other.setupSize()
+		}
+	}
+	if r.setups > maxSetups {
+		return refusal{provider.Full, fmt.Sprintf("the setups of all nodes would have %d MiB together, and the cluster keeps at most %d; let the nodes download their files", r.setups>>20, maxSetups>>20)}
+	}
+	return nil
+}
+
+// setupSize returns the size of the setup in a list of instances: there it is JSON in JSON in JSON. It
+// returns 0 for a small setup.
+func (n *node) setupSize() (size int) {
+	for _, step := range n.Setup {
+		size += len(step)
+	}
+	if size <= smallSetup {
+		return 0
+	}
+	once, _ := json.Marshal(n.Setup)
+	twice, _ := json.Marshal(string(once))
+	return len(twice)
 }
 
 // write writes the requests for the worker.
@@ -254,22 +310,18 @@ func (r *setCall) checkBridges(ctx context.Context, n *node) error {
 		if r.bridges, err = r.client.bridges(ctx); err != nil {
 			return err
 		}
-	}
-	links := map[string]bool{}
-	for i := range r.existing {
-		for key := range r.existing[i].facts().Bridges {
-			links[key] = true
-		}
-	}
-	for _, other := range r.nodes {
-		all, _ := other.interfaces()
-		for _, i := range all {
-			if key := i.linkKey(); key != "" {
+		links := map[string]bool{}
+		for i := range r.existing {
+			for key := range r.existing[i].facts().Bridges {
 				links[key] = true
 			}
 		}
+		for key := range r.ends {
+			links[key] = true
+		}
+		r.usedLinks = len(links)
 	}
-	if len(links) > len(r.bridges) {
+	if r.usedLinks > len(r.bridges) {
 		return refusal{provider.Full, fmt.Sprintf("the cluster has %d bridges for links, and all are in use", len(r.bridges))}
 	}
 	return nil

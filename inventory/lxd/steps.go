@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -130,7 +131,16 @@ func (s *setupNode) Start(ctx context.Context, n int, order []byte, slow bool) (
 		limit = slowStartTime
 	}
 	err = s.call(ctx, command{words: []string{"run", strconv.Itoa(n)}, input: order, limit: limit}, func(got setup.Report) { r = got })
-	return r, errors.Is(err, errLate), err
+	return r, errors.Is(err, errLate) || isAway(err), err
+}
+
+// isAway reports whether an attempt failed because the server, or the node's member, does not answer now.
+func isAway(err error) bool {
+	if _, ok := errors.AsType[commandError](err); ok || err == nil {
+		return false
+	}
+	e, ok := errors.AsType[*apiError](err)
+	return !ok || e.Status >= http.StatusInternalServerError || isBusy(e.Message)
 }
 
 func (s *setupNode) Follow(ctx context.Context, n int, handle func(setup.Report)) error {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +18,9 @@ import (
 )
 
 const (
-	maxParallel  = 64                    // new nodes at once, and as many changes of others
+	maxParallel  = 256                   // new nodes at once, and as many changes of others
 	maxOnMember  = 8                     // of them, those of one member
+	maxLate      = 2                     // nodes of one member at once that did not answer in time
 	lookInterval = 50 * time.Millisecond // between two looks into the folder
 	idleTime     = 5 * time.Second       // after which a worker without work ends
 	tryTime      = 10 * time.Minute      // until a node that cannot become as requested has failed
@@ -29,8 +33,9 @@ const (
 type worker struct {
 	*program
 	tasks sync.WaitGroup
-	// slots are for nodes that are new, and changes for others. Users may have made these slow.
-	slots, changes slots
+	// slots are for nodes that are new, and changes for others. Users may have made these slow, so those
+	// that did not answer in time go on in the slots late.
+	slots, changes, late slots
 
 	mu      sync.Mutex
 	active  map[string]bool
@@ -39,25 +44,65 @@ type worker struct {
 
 	// Choices for nodes that the cluster does not have yet; allocating guards them.
 	allocating sync.Mutex
-	bridges    map[string]string // by link
-	ports      map[string]int    // by node
+	bridges    map[string]string     // by link
+	ports      map[string]int        // by node
+	addresses  map[netip.Addr]string // nodes
 	listed     []instance
 	listedAt   time.Time
 
-	settled    sync.Map // a settled by the name of the node
-	templating sync.Map // a *sync.Mutex by the name of the member
-	templates  sync.Map // names of complete templates
+	failed     map[string]time.Time // the times of files with a failure
+	settled    sync.Map             // a settled by the name of the node
+	templating sync.Map             // a *sync.Mutex by the name of the member
+	templates  sync.Map             // names of complete templates
+}
+
+func newWorker(p *program) *worker {
+	return &worker{
+		program: p, slots: newSlots(maxOnMember), changes: newSlots(maxOnMember), late: newSlots(maxLate), active: map[string]bool{}, created: map[string]bool{},
+		ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}, addresses: map[netip.Addr]string{},
+	}
 }
 
 // Work runs the worker of the provider called name until there is nothing to do, or another
 // worker runs.
-func Work(ctx context.Context, dir, name string) error { return work(ctx, dir, name, idleTime) }
+func Work(ctx context.Context, dir, name string) error {
+	return work(ctx, dir, name, idleTime, &boundedLog{file: os.Stderr})
+}
 
-func work(ctx context.Context, dir, name string, idle time.Duration) error {
+// boundedLog begins its file anew when it has written maxLog bytes.
+type boundedLog struct {
+	mu   sync.Mutex
+	file *os.File
+	size int
+}
+
+func (l *boundedLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size += len(text); l.size > maxLog {
+		_ = l.file.Truncate(0)
+		l.size = len(text)
+	}
+	return l.file.Write(text)
+}
+
+// version identifies the settings and the program. A worker ends when it changes.
+func (p *program) version() string {
+	program, _ := os.Readlink("/proc/self/exe") // it changes when the file is replaced
+	info, err := os.Stat(p.folder.beside(".yaml"))
+	if err != nil {
+		return program
+	}
+	return fmt.Sprint(program, info.ModTime().UnixNano(), info.Size())
+}
+
+func work(ctx context.Context, dir, name string, idle time.Duration, log io.Writer) error {
 	p, err := open(dir, name)
 	if err != nil {
 		return err
 	}
+	p.log = log
+	version := p.version()
 	release, err := p.folder.claim()
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
@@ -66,9 +111,22 @@ func work(ctx context.Context, dir, name string, idle time.Duration) error {
 		return err
 	}
 	defer release()
-	w := &worker{program: p, slots: newSlots(), changes: newSlots(), active: map[string]bool{}, created: map[string]bool{}, ends: map[string]context.CancelFunc{}, bridges: map[string]string{}, ports: map[string]int{}}
-	w.resumeSteps(ctx)
+	if err := p.folder.removeUnfinished(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := newWorker(p)
+	resumed, resumedAt := w.resumeSteps(ctx), time.Now()
 	for last := time.Now(); ctx.Err() == nil; pause(ctx, lookInterval) {
+		if p.version() != version {
+			cancel()
+			w.tasks.Wait()
+			return nil // the next call of get starts another worker
+		}
+		if !resumed && time.Since(resumedAt) > maxPause {
+			resumed, resumedAt = w.resumeSteps(ctx), time.Now()
+		}
 		busy, err := w.look(ctx)
 		if err != nil {
 			return err
@@ -103,6 +161,7 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	failed := map[string]time.Time{}
 	for _, id := range ids {
 		if end := w.ends[id]; end != nil {
 			end() // a step may run for ever, and the request comes first
@@ -110,12 +169,22 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 		if w.active[id] {
 			continue
 		}
+		at := w.folder.modified(id)
+		if before, ok := w.failed[id]; ok && before.Equal(at) {
+			failed[id] = at
+			continue
+		}
 		wanted, err := w.folder.read(id)
-		if err != nil || wanted == nil || wanted.Failed != "" {
+		if err != nil || wanted == nil {
+			continue
+		}
+		if wanted.Failed != "" {
+			failed[id] = at
 			continue
 		}
 		w.start(ctx, id)
 	}
+	w.failed = failed
 	return len(w.active) > 0, nil
 }
 
@@ -142,20 +211,24 @@ func (w *worker) start(ctx context.Context, id string) {
 	})
 }
 
-// resumeSteps continues the steps of nodes that an earlier worker left.
-func (w *worker) resumeSteps(ctx context.Context) {
+// resumeSteps continues the steps of nodes that an earlier worker left. It reports whether it knows all
+// nodes, also those of members that do not answer.
+func (w *worker) resumeSteps(ctx context.Context) (known bool) {
 	all, err := w.client.instances(ctx)
 	if err != nil {
-		w.logf("the steps of nodes are not continued: %v", err)
-		return
+		w.logf("the steps of nodes are not continued yet: %v", err)
+		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	known = true
 	for i := range all {
-		if all[i].hasOpenSteps() {
+		known = known && all[i].Status != statusError
+		if all[i].hasOpenSteps() && !w.active[all[i].node().Name] {
 			w.start(ctx, all[i].node().Name)
 		}
 	}
+	return known
 }
 
 func (w *worker) logf(format string, args ...any) {
@@ -168,6 +241,7 @@ var errAgain = errors.New("again")
 // settle brings the node to its file's state, and then removes the file. It reports whether the node
 // may have steps.
 func (w *worker) settle(ctx context.Context, id string) (steps bool) {
+	late := false
 	for attempt := 0; ctx.Err() == nil; {
 		wanted, err := w.folder.read(id)
 		if wanted == nil || err != nil || wanted.Failed != "" {
@@ -177,9 +251,17 @@ func (w *worker) settle(ctx context.Context, id string) (steps bool) {
 		if wanted.New || wanted.Node.Ensure == provider.Absent && !wanted.Node.hasUninstall() {
 			slots = w.slots
 		}
+		if late {
+			slots = w.late
+		}
 		release := slots.take(wanted.Node.Component)
-		err = w.approach(ctx, wanted)
+		bounded, cancel := context.WithTimeoutCause(ctx, tryTime, fmt.Errorf("the cluster has not finished after %s", tryTime))
+		if err = w.approach(bounded, wanted); bounded.Err() != nil && ctx.Err() == nil {
+			err = context.Cause(bounded)
+		}
+		cancel()
 		release() // not during pauses
+		late = late && errors.Is(err, errAgain) || errors.Is(err, errLate)
 		switch {
 		case errors.Is(err, errAgain):
 			attempt = 0
@@ -205,14 +287,17 @@ func (w *worker) settle(ctx context.Context, id string) (steps bool) {
 // nodes of others waiting.
 type slots struct {
 	all      chan struct{}
+	onMember int
 	ofMember *sync.Map // a channel by the name of the member
 }
 
-func newSlots() slots { return slots{make(chan struct{}, maxParallel), new(sync.Map)} }
+func newSlots(onMember int) slots {
+	return slots{make(chan struct{}, maxParallel), onMember, new(sync.Map)}
+}
 
 // take waits for a slot.
 func (s slots) take(member string) (release func()) {
-	own, _ := s.ofMember.LoadOrStore(member, make(chan struct{}, maxOnMember))
+	own, _ := s.ofMember.LoadOrStore(member, make(chan struct{}, s.onMember))
 	own.(chan struct{}) <- struct{}{}
 	s.all <- struct{}{}
 	return func() {

@@ -288,7 +288,7 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 	if !r.step(i).Begun && !r.startStep(ctx, i, o, end) {
 		return
 	}
-	for n := 1; ctx.Err() == nil; n++ {
+	for n, calls := 1, 1; ctx.Err() == nil; n, calls = n+1, calls+1 {
 		last := setup.Report{State: setup.Running}
 		call, follow, cancel := r.waitCall(ctx, i)
 		err := follow(call, i+1, func(report setup.Report) {
@@ -313,7 +313,7 @@ func (r *Runner) runStep(ctx context.Context, i int, o setup.Assignment) {
 			return
 		}
 		r.Log.Info("a node does not report the result of a step of its setup; retrying", "step", i+1, "error", err)
-		sleep(ctx, time.Duration(min(n, maxPause))*r.Pause)
+		sleep(ctx, time.Duration(min(calls, maxPause))*r.Pause) // also if the node reports something each time
 	}
 }
 
@@ -351,6 +351,9 @@ func (r *Runner) startStep(ctx context.Context, i int, o setup.Assignment, end f
 		case last.State == setup.Running:
 			return r.update(ctx, func(j *Journal) {
 				j.Steps[i].Begun, j.Steps[i].Interruption, j.Steps[i].BeganAt = true, "", last.BeganAt
+				if now := time.Now(); last.BeganAt.After(now) { // the node's clock is wrong
+					j.Steps[i].BeganAt = now
+				}
 			})
 		case late: // attempts with a slow node do not count
 			slow++
