@@ -95,7 +95,7 @@ func newBed(t *testing.T, members int) *bed {
 	t.Helper()
 	require.Root(t)
 	require.NetNS(t)
-	for _, tool := range []string{cluster.daemon, cluster.client, "mmdebstrap", "mkfs.btrfs", "iptables", "ssh"} {
+	for _, tool := range []string{cluster.daemon, cluster.client, "mmdebstrap", "mkfs.btrfs", "iptables", "dnsmasq", "ssh"} {
 		require.Tool(t, tool)
 	}
 	isBuilt = true
@@ -123,7 +123,7 @@ func newBed(t *testing.T, members int) *bed {
 	first := b.members[0]
 	preseed := `config: {core.https_address: "10.98.0.1:8444"}
 storage_pools: [{name: default, driver: btrfs, config: {size: 6GiB}}]
-networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.address: none}}]
+networks: [{name: lxdbr0, type: bridge, config: {ipv4.address: 10.97.0.1/24, ipv6.address: none}}]
 `
 	if members > 1 {
 		preseed += "cluster: {server_name: m1, enabled: true}\n"
@@ -137,13 +137,6 @@ networks: [{name: pbcontrol, type: bridge, config: {ipv4.address: none, ipv6.add
 		t.Fatal(err)
 	}
 	b.run(first.with(made+"/patchbay-lxd", "setup", "--links", "6", b.dir)...)
-	path := filepath.Join(b.prov, "lxd.yaml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte("network: lxdbr0"), []byte("network: pbcontrol"), 1)
-	b.write(path, string(text), 0o644)
 	b.write(filepath.Join(b.prov, "lxd.prov"), fmt.Sprintf("#!/bin/sh\nexec ip netns exec %s %s/patchbay-lxd run --name lxd \"$@\"\n", first.namespace, made), 0o755)
 	return b
 }
@@ -433,6 +426,15 @@ func (b *bed) await(names ...string) (all []resource) {
 		all = append(all, ready[name])
 	}
 	return all
+}
+
+// doctor returns the output of patchbay-lxd doctor.
+func (b *bed) doctor() string {
+	b.t.Helper()
+	made, _ := built()
+	out, err := exec.Command("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "doctor", b.dir).CombinedOutput()
+	b.t.Logf("doctor: %v\n%s", err, out)
+	return string(out)
 }
 
 // awaitBack waits until all nodes are ready, which may have failed, and returns them.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -100,13 +99,15 @@ c.send(b"x")
 func TestClusterLinks(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 3)
-	made, _ := built()
-	out, err := exec.Command("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "doctor", b.dir).CombinedOutput()
-	t.Logf("doctor: %v\n%s", err, out)
-	for _, line := range []string{"trust: lxd.crt opens the project patchbay only", "nodes: 3 nodes with SSH", "frames: a link gets from m2 to all 3 members", "logins: a node on m3 answers"} {
-		if !strings.Contains(string(out), "ok       "+line) {
+	out := b.doctor()
+	for _, line := range []string{"trust: lxd.crt opens the project patchbay only", "nodes: 3 nodes with SSH", "frames: a link gets from m2 to all 3 members", "logins: a node on m3 answers", "tunnels: a node on m2 cannot send frames"} {
+		if !strings.Contains(out, "ok       "+line) {
 			t.Errorf("doctor does not say %q", line)
 		}
+	}
+	b.run("ip", "netns", "exec", b.members[0].namespace, "iptables", "-F", "lxd_acl_lxdbr0")
+	if !strings.Contains(b.doctor(), "MISSING  tunnels: a node on m1 can send frames into the links of other slices") {
+		t.Error("doctor does not notice that nodes can enter links")
 	}
 	var updates []map[string]any
 	for n := range 3 {
@@ -283,7 +284,6 @@ func TestMemberAdded(t *testing.T) {
 func TestNetworkLogins(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 1)
-	b.lxc(b.members[0], "network", "set", "pbcontrol", "ipv4.address=10.97.0.1/24")
 	path := filepath.Join(b.prov, "lxd.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -298,6 +298,10 @@ func TestNetworkLogins(t *testing.T) {
 	b.run("ip", "-n", b.prefix+"-sw", "route", "add", "10.97.0.0/24", "via", "10.98.0.1")
 	if who := b.ssh("alice", r, "id -un"); who != "alice\n" {
 		t.Errorf("logged in as %q", who)
+	}
+	foreign := "ping -c 1 -W 5 10.97.0.1 && ip addr add 10.97.0.250/24 dev eth0 && { ping -c 2 -W 1 -I 10.97.0.250 10.97.0.1 || echo refused; }"
+	if out := b.ssh("root", r, foreign); !strings.Contains(out, "refused") {
+		t.Errorf("a node has the address that it took:\n%s", out)
 	}
 }
 
@@ -364,7 +368,7 @@ func TestThirtyNodes(t *testing.T) {
 	b := newBed(t, 1)
 	b.importImage("keys", `mkdir -p etc/ssh; ssh-keygen -q -t ed25519 -N "" -f etc/ssh/ssh_host_ed25519_key`)
 	b.lxc(b.members[0], "profile", "device", "add", "default", "root", "disk", "path=/", "pool=default")
-	launch := cluster.client + ` launch -q keys x$1 && ` + cluster.client + ` exec x$1 -- sh -c 'until ss -ltn | grep -q :22; do sleep 0.05; done'`
+	launch := cluster.client + ` launch -q keys x$1 -n lxdbr0 && ` + cluster.client + ` exec x$1 -- sh -c 'until ss -ltn | grep -q :22; do sleep 0.05; done'`
 	// settle waits until the pool has freed what was deleted, which would slow the next measurement down.
 	settle := func() {
 		b.run("nsenter", "-t", strconv.Itoa(b.processes(cluster.daemon + "\x00--group")[0]), "-m", "sh", "-c", "sync; timeout 20 btrfs subvolume sync "+b.members[0].dir+"/storage-pools/default || true")

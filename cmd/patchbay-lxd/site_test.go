@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -47,14 +46,9 @@ func newSite(t *testing.T, b *bed) *site {
 	s := &site{t: t, b: b, dir: filepath.Join(b.dir, "site")}
 	b.run(made+"/patchbay", "init", "--provider", "simulated", "--authority", "testbed.example.org", "--public-url", "https://10.98.0.1:8443", s.dir)
 	b.run(b.members[0].with(made+"/patchbay-lxd", "setup", "--links", "6", s.dir)...)
-	path := filepath.Join(s.dir, "providers", "lxd.yaml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write(path, strings.Replace(string(text), "network: lxdbr0", "network: pbcontrol", 1), 0o644)
 	b.run("ip", "netns", "exec", b.members[0].namespace, made+"/patchbay-lxd", "inventory", "--replace", s.dir)
 	b.run(made+"/patchbay", "user", "alice", "--config", s.dir)
+	var err error
 	if s.log, err = os.Create(filepath.Join(b.dir, "server.log")); err != nil {
 		t.Fatal(err)
 	}

@@ -368,9 +368,15 @@ func (w *worker) devices(ctx context.Context, n *node, members []member) (map[st
 	if err != nil {
 		return nil, facts{}, err
 	}
-	devices := map[string]map[string]string{
-		"eth0": {"type": "nic", "name": "eth0", "network": w.Network, "hwaddr": hardwareAddress(n.Name, ""), "security.port_isolation": "true"},
+	own, err := w.client.ownAddresses(ctx, w.Network)
+	if err != nil {
+		return nil, facts{}, err
 	}
+	eth0 := map[string]string{"type": "nic", "name": "eth0", "network": w.Network, "hwaddr": hardwareAddress(n.Name, ""), "security.port_isolation": "true"}
+	if slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr().Is4() }) { // no node can take another's address
+		eth0["security.mac_filtering"], eth0["security.ipv4_filtering"] = "true", "true"
+	}
+	devices := map[string]map[string]string{"eth0": eth0}
 	nodes, err := w.nodes(existing)
 	if err != nil {
 		return nil, facts{}, err

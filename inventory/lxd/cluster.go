@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -136,6 +137,41 @@ func (c *client) members(ctx context.Context) (all []member, clustered bool, err
 	err = c.get(ctx, "cluster/members", url.Values{"recursion": {"1"}}, &all)
 	slices.SortFunc(all, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	return all, true, err
+}
+
+// network is a network of the cluster. A restricted client does not get Config.
+type network struct {
+	Type    string            `json:"type"`
+	Managed bool              `json:"managed"`
+	Config  map[string]string `json:"config"`
+}
+
+func (c *client) network(ctx context.Context, name string) (n network, err error) {
+	err = c.get(ctx, "networks/"+name, nil, &n)
+	return n, err
+}
+
+func (n *network) isBridge() bool { return n.Managed && n.Type == "bridge" }
+
+// ownAddresses returns the addresses that members have in the network if it is a bridge of the cluster, with
+// the lengths of the network.
+func (c *client) ownAddresses(ctx context.Context, name string) (own []netip.Prefix, err error) {
+	n, err := c.network(ctx, name)
+	if err != nil || !n.isBridge() {
+		return nil, err
+	}
+	var state struct {
+		Addresses []struct{ Address, Netmask, Scope string }
+	}
+	if err := c.get(ctx, "networks/"+name+"/state", nil, &state); err != nil {
+		return nil, err
+	}
+	for _, a := range state.Addresses {
+		if p, err := netip.ParsePrefix(a.Address + "/" + a.Netmask); err == nil && a.Scope == "global" {
+			own = append(own, p)
+		}
+	}
+	return own, nil
 }
 
 // Bridges for links are networks with this prefix and a number.

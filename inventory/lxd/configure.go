@@ -90,15 +90,9 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 // acceptAddresses returns those of the reported addresses that may be the node's: they are in the network,
 // and no other node has them. Root of the node chooses what it reports.
 func (w *worker) acceptAddresses(ctx context.Context, n *node, reported []string) (accepted []string, err error) {
-	var network struct{ Config map[string]string }
-	if err := w.client.get(ctx, "networks/"+w.Network, nil, &network); err != nil {
+	own, err := w.client.ownAddresses(ctx, w.Network)
+	if err != nil {
 		return nil, err
-	}
-	var inside []netip.Prefix // of which the first address is the member's
-	for _, key := range []string{"ipv4.address", "ipv6.address"} {
-		if p, err := netip.ParsePrefix(network.Config[key]); err == nil {
-			inside = append(inside, p)
-		}
 	}
 	w.allocating.Lock()
 	defer w.allocating.Unlock()
@@ -122,7 +116,7 @@ func (w *worker) acceptAddresses(ctx context.Context, n *node, reported []string
 			continue
 		}
 		isInside := func(p netip.Prefix) bool { return p.Contains(ip) && p.Addr() != ip }
-		if holder := taken[ip]; holder != "" && holder != n.Name || len(inside) > 0 && !slices.ContainsFunc(inside, isInside) {
+		if holder := taken[ip]; holder != "" && holder != n.Name || len(own) > 0 && !slices.ContainsFunc(own, isInside) {
 			w.logf("%s: it reports the address %s, which is not its own", n.Name, ip)
 			continue
 		}

@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -75,7 +77,7 @@ func (d *doctor) bad(name, message, format string, args ...any) {
 }
 
 // extensions are the parts of the API that the provider needs.
-var extensions = []string{"projects", "projects_restrictions", "instance_nic_network", "instance_nic_bridged_port_isolation", "resources_v2", "clustering_evacuation"}
+var extensions = []string{"projects", "projects_restrictions", "instance_nic_network", "instance_nic_bridged_port_isolation", "network_acl", "resources_v2", "clustering_evacuation"}
 
 // examineCluster returns the members that are online. ok is false if the cluster does not answer.
 func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) {
@@ -153,8 +155,7 @@ func (d *doctor) examineObjects(ctx context.Context) {
 	default:
 		d.ok("pool", "%s (%s)", d.Pool, pool.Driver)
 	}
-	var network struct{ Type string }
-	if err := c.get(ctx, "networks/"+d.Network, nil, &network); err != nil {
+	if network, err := c.network(ctx, d.Network); err != nil {
 		d.bad("network", err.Error(), "make it (lxc network create), or name another network in %s.yaml", d.folder.name)
 	} else {
 		d.ok("network", "%s (%s)", d.Network, network.Type)
@@ -249,7 +250,7 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 	found := make([]inside.Examination, len(members))
 	errs := make([]error, len(members))
 	for k := range members {
-		group.Go(func() { found[k], errs[k] = d.examineNode(ctx, t.names[k], len(members)) })
+		group.Go(func() { found[k], errs[k] = d.examineNode(ctx, t.names[k], members[k], len(members)) })
 	}
 	group.Wait()
 	for k, m := range members {
@@ -306,12 +307,21 @@ func (d *doctor) remove(ctx context.Context, t trials) bool {
 // trialAddress is in the network of the trial nodes' link.
 func trialAddress(k int) string { return fmt.Sprintf("192.168.255.%d", k%254+1) }
 
-func (d *doctor) examineNode(ctx context.Context, id string, members int) (e inside.Examination, err error) {
-	var addresses []string
-	for k := range members {
-		addresses = append(addresses, trialAddress(k))
+func (d *doctor) examineNode(ctx context.Context, id string, m member, members int) (e inside.Examination, err error) {
+	i, err := d.client.instance(ctx, instanceName(id))
+	if i == nil || err != nil {
+		return e, cmp.Or(err, errors.New("it is gone"))
 	}
-	err = d.client.exec(ctx, instanceName(id), command{words: append([]string{"examine"}, addresses...), limit: trialTime, output: decode(&e)})
+	words := []string{"examine", "0", m.host()}
+	for _, name := range i.facts().Bridges {
+		if number, err := strconv.Atoi(strings.TrimPrefix(name, bridgePrefix)); err == nil && members > 1 {
+			words[1] = strconv.Itoa(firstVXLAN + number)
+		}
+	}
+	for k := range members {
+		words = append(words, trialAddress(k))
+	}
+	err = d.client.exec(ctx, i.Name, command{words: words, limit: trialTime, output: decode(&e)})
 	return e, err
 }
 
@@ -350,6 +360,12 @@ func (d *doctor) reportMember(m member, members []member, e inside.Examination) 
 	}
 	if len(e.Unreachable) == 0 {
 		d.ok("frames", "a link gets from %s to all %d members", m.Name, len(members))
+	}
+	if e.Entered {
+		d.bad("tunnels", fmt.Sprintf("a node on %s can send frames into the links of other slices, through UDP port %s of its member", m.Name, vxlanPort),
+			"run patchbay-lxd setup on a member; if the network %s is not a bridge of the cluster, let the members' firewalls accept this port from members only", d.Network)
+	} else {
+		d.ok("tunnels", "a node on %s cannot send frames into the links of other slices", m.Name)
 	}
 	switch listed := slices.Contains(d.Netem, m.Name); {
 	case e.Netem != "" && listed:

@@ -119,7 +119,9 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	case path == "/cluster/members":
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
 	case path == "/networks/lxdbr0":
-		f.sync(w, map[string]any{"config": map[string]string{"ipv4.address": "10.97.0.1/24"}})
+		f.sync(w, network{Type: "bridge", Managed: true})
+	case path == "/networks/lxdbr0/state":
+		f.sync(w, map[string]any{"addresses": []map[string]string{{"family": "inet", "address": "10.97.0.1", "netmask": "24", "scope": "global"}}})
 	case path == "/networks":
 		f.sync(w, []bridge{{"pbl000", "Created", f.used}, {"pbl000-members", "", nil}, {"pbl001", "Pending", nil}, {"lxdbr0", "Created", nil}})
 	case strings.HasPrefix(path, "/images/aliases/"):

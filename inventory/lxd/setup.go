@@ -95,6 +95,11 @@ func Setup(ctx context.Context, o SetupOptions) error {
 	if err := setUpBridges(ctx, c, members, clustered, o); err != nil {
 		return err
 	}
+	if clustered {
+		if err := keepNodesOffTunnels(ctx, c, s, o); err != nil {
+			return err
+		}
+	}
 	if err := setUpTrust(ctx, c, s, o); err != nil {
 		return err
 	}
@@ -207,6 +212,54 @@ func setUpBridges(ctx context.Context, c *client, members []member, clustered bo
 
 // firstVXLAN is the VXLAN id of the first bridge.
 const firstVXLAN = 7000
+
+// vxlanPort is the UDP port of the members.
+const vxlanPort = "8472"
+
+// tunnelACL is the name of the network ACL that keeps nodes off vxlanPort.
+const tunnelACL = "patchbay-links"
+
+// keepNodesOffTunnels adds a rule to the nodes' network: a member takes VXLAN frames from everybody, so a node
+// could send frames into any link.
+func keepNodesOffTunnels(ctx context.Context, c *client, s settings, o SetupOptions) error {
+	n, err := c.network(ctx, s.Network)
+	if isStatus(err, http.StatusNotFound) {
+		o.Progress("there is no network %s; make it, or name another one in %s.yaml, and run this again", s.Network, o.Name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	acls := strings.FieldsFunc(n.Config["security.acls"], func(r rune) bool { return r == ',' || r == ' ' })
+	switch {
+	case !n.isBridge():
+		o.Progress("the network %s is not the cluster's: let the members' firewalls accept UDP port %s from members only", s.Network, vxlanPort)
+		return nil
+	case slices.Contains(acls, tunnelACL):
+		return nil
+	}
+	found, err := c.exists(ctx, "network-acls/"+tunnelACL)
+	if err != nil {
+		return err
+	}
+	if !found {
+		rule := map[string]string{"action": "drop", "state": "enabled", "protocol": "udp", "destination_port": vxlanPort}
+		if _, err := c.do(ctx, request{method: http.MethodPost, path: "network-acls", body: map[string]any{
+			"name": tunnelACL, "description": "keeps nodes of Patchbay out of the tunnels of links", "egress": []any{rule}, "ingress": []any{},
+		}}); err != nil {
+			return err
+		}
+	}
+	config := map[string]string{"security.acls": strings.Join(append(acls, tunnelACL), ",")}
+	if len(acls) == 0 {
+		config["security.acls.default.egress.action"], config["security.acls.default.ingress.action"] = "allow", "allow"
+	}
+	if _, err := c.do(ctx, request{method: http.MethodPatch, path: "networks/" + s.Network, body: map[string]any{"config": config}}); err != nil {
+		return err
+	}
+	o.Progress("nodes cannot reach UDP port %s through the network %s: the ACL %s", vxlanPort, s.Network, tunnelACL)
+	return nil
+}
 
 // setUpTrust makes the provider's key, and makes the server trust its certificate for the project
 // only.
