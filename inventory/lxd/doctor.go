@@ -207,7 +207,7 @@ func (d *doctor) examineInstances(ctx context.Context) {
 }
 
 // trialTime bounds the time until the trial nodes are ready, or gone.
-const trialTime = 3 * time.Minute
+const trialTime = 10 * time.Minute
 
 // trialID is the name of the trial node on a member. It is always the same, so that the next run
 // removes nodes that were left.

@@ -249,7 +249,8 @@ func (c *client) wait(ctx context.Context, a answer) (answer, error) {
 	for n := 0; ; {
 		var op operation
 		b, err := c.send(ctx, request{method: http.MethodGet, path: path + "/wait", query: url.Values{"timeout": {"20"}}})
-		_, reported := errors.AsType[*apiError](err)
+		e, reported := errors.AsType[*apiError](err)
+		reported = reported && !isBusy(e.Message)
 		switch {
 		case isStatus(err, http.StatusNotFound):
 			return a, errLostOperation

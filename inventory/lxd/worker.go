@@ -317,7 +317,7 @@ func isFinal(err error) bool {
 
 // isBusy reports whether the server only lacks time: other operations hold the instance.
 func isBusy(message string) bool {
-	for _, part := range []string{"busy", "Busy", "already running", "already stopped", "Timeout", "timeout", "deadline", "database is locked", "context canceled", "connection refused", "not the leader", "leader", "EOF", "bad connection", "Failed to fetch", "failed to begin transaction", "Failed to begin transaction"} {
+	for _, part := range []string{"busy", "Busy", "event connection", "already running", "already stopped", "Timeout", "timeout", "deadline", "database is locked", "context canceled", "connection refused", "not the leader", "leader", "EOF", "bad connection", "Failed to fetch", "failed to begin transaction", "Failed to begin transaction"} {
 		if strings.Contains(message, part) {
 			return true
 		}
