@@ -31,6 +31,10 @@
 //     which kernels may lack: [worker.limitLinks].
 //   - latency and loss: nodes delay their own frames, on members whose kernel has netem, because the
 //     cluster has no such device: [ends.check].
+//   - services: AppArmor refuses mounts that many services ask for, so nodes have a drop-in for all
+//     services: [inside.DropIn].
+//   - tunnels: members take VXLAN frames from everybody, so the nodes' network has an ACL:
+//     [keepNodesOffTunnels].
 //   - hardware addresses and host keys follow from the node's name and the site's secret, so that
 //     they stay when a node gets a new disk: [program.hostKeys], [hardwareAddress].
 //   - the program in a node reads and writes streams, and ends with them. LXD can also record the output

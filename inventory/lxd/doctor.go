@@ -109,11 +109,16 @@ func (d *doctor) examineCluster(ctx context.Context) (online []member, ok bool) 
 	for _, m := range members {
 		if m.isOnline() {
 			online = append(online, m)
+		} else if strings.EqualFold(m.Status, "Evacuated") {
+			d.bad("members", m.Name+" is evacuated", "restore it: lxc cluster restore %s", m.Name)
 		} else {
-			d.bad("members", fmt.Sprintf("%s is %s: %s", m.Name, m.Status, m.Message), "start the daemon of %s, or restore it: lxc cluster restore %s", m.Name, m.Name)
+			d.bad("members", fmt.Sprintf("%s is %s: %s", m.Name, m.Status, m.Message),
+				"look at the daemon of %s: systemctl status lxd; if it runs, the hosts are overloaded, or their network loses packets, or their clocks differ", m.Name)
 		}
 	}
-	d.ok("members", "%d of %d are online", len(online), len(members))
+	if len(online) == len(members) {
+		d.ok("members", "%d of %d are online", len(online), len(members))
+	}
 	if clustered && len(d.Remotes) < min(len(members), 2) {
 		d.note("members", "remote names one member only", "add the URL of another one, so that nodes can be reached while the first is down")
 	}
@@ -243,7 +248,7 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 	defer func() { d.remove(context.WithoutCancel(ctx), t) }()
 	nodes, err := d.create(ctx, t, members)
 	if err != nil {
-		d.bad("nodes", err.Error(), "%s.log has the details", d.folder.name)
+		d.bad("nodes", err.Error(), "%s has the details", d.folder.beside(".log"))
 		return
 	}
 	var group sync.WaitGroup
@@ -255,7 +260,7 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 	group.Wait()
 	for k, m := range members {
 		if errs[k] != nil {
-			d.bad("nodes", fmt.Sprintf("the trial node on %s: %v", m.Name, errs[k]), "%s.log has the details", d.folder.name)
+			d.bad("nodes", fmt.Sprintf("the trial node on %s: %v", m.Name, errs[k]), "%s has the details", d.folder.beside(".log"))
 			continue
 		}
 		d.reportMember(m, members, found[k])
@@ -265,6 +270,7 @@ func (d *doctor) tryNodes(ctx context.Context, members []member) {
 
 // create returns the nodes when all are ready.
 func (d *doctor) create(ctx context.Context, t trials, members []member) ([]object, error) {
+	d.ok("nodes", "being made on %d members; the first one of each takes longer", len(members))
 	begin := time.Now()
 	answer, err := d.set(ctx, t.create, false)
 	if err != nil {
@@ -299,7 +305,7 @@ func (d *doctor) remove(ctx context.Context, t trials) bool {
 		_, err = d.await(ctx, t.names, func(r object) bool { return r[provider.AttrEnsure] == provider.Absent })
 	}
 	if err != nil {
-		d.bad("nodes", "the trial nodes cannot be removed: "+err.Error(), "run doctor again; %s.log has the details", d.folder.name)
+		d.bad("nodes", "the trial nodes cannot be removed: "+err.Error(), "they are still being removed in the background; run doctor again later; %s has the details", d.folder.beside(".log"))
 	}
 	return err == nil
 }
@@ -410,7 +416,13 @@ func (d *doctor) await(ctx context.Context, names []string, ready func(object) b
 			return nil, err
 		}
 		if time.Now().After(until) {
-			return nil, fmt.Errorf("the trial nodes are not done after %s", trialTime)
+			var late []string
+			for _, r := range all {
+				if !ready(r) {
+					late = append(late, fmt.Sprintf("on %v: %v", r["component"], r["message"]))
+				}
+			}
+			return nil, fmt.Errorf("the trial nodes are not done after %s: %s", trialTime, strings.Join(late, "; "))
 		}
 	}
 }

@@ -85,6 +85,7 @@ func (w *worker) createTemplate(ctx context.Context, name string, m image, finge
 		{inside.Program, "file", "0755", program},
 		{inside.ServiceFile, "file", "0644", []byte(inside.Service)},
 		{inside.ServiceLink, "symlink", "0777", []byte(inside.ServiceFile)},
+		{inside.DropInFile, "file", "0644", []byte(inside.DropIn)},
 	} {
 		if err := w.client.makeFolder(ctx, name, path.Dir(file.path)); err != nil {
 			return err

@@ -350,6 +350,20 @@ ExecStart=` + Program + ` ` + Verb + ` boot
 WantedBy=multi-user.target
 `
 
+// DropIn is for all services of the node. AppArmor refuses the mounts that these settings need in a container
+// without nesting, and the services would not start: systemd-networkd, for example.
+const (
+	DropInFile = "/etc/systemd/system/service.d/zz-patchbay.conf"
+	DropIn     = `[Service]
+ProcSubset=all
+ProtectProc=default
+ProtectControlGroups=no
+ProtectKernelTunables=no
+NoNewPrivileges=no
+LoadCredential=
+`
+)
+
 // reloadServer makes a running SSH server read its keys again.
 func reloadServer() {
 	text, err := os.ReadFile("/run/sshd.pid")
