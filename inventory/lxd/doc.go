@@ -32,7 +32,7 @@
 //   - latency and loss: nodes delay their own frames, on members whose kernel has netem, because the
 //     cluster has no such device: [ends.check].
 //   - services: AppArmor refuses mounts that many services ask for, so nodes have a drop-in for all
-//     services: [inside.DropIn].
+//     services, see DropIn in package inside: [worker.template].
 //   - tunnels: members take VXLAN frames from everybody, so the nodes' network has an ACL:
 //     [keepNodesOffTunnels].
 //   - hardware addresses and host keys follow from the node's name and the site's secret, so that

@@ -52,6 +52,10 @@ func examine(words []string) error {
 	if text, err := os.ReadFile("/proc/self/attr/current"); err == nil {
 		e.AppArmor = strings.TrimRight(string(text), "\x00\n")
 	}
+	// In a namespace of AppArmor, processes seem to be unconfined.
+	if text, err := os.ReadFile("/sys/kernel/security/apparmor/.ns_stacked"); err == nil && strings.TrimSpace(string(text)) == "yes" {
+		e.AppArmor = "stacked"
+	}
 	if text, err := os.ReadFile("/proc/self/uid_map"); err == nil {
 		var inside int64
 		_, _ = fmt.Sscan(string(text), &inside, &e.FirstID, &e.IDs)
