@@ -74,7 +74,8 @@ func setupCommand() *cobra.Command {
 		Short: "Prepare the cluster for a site, as root on one of its members",
 		Long: `Prepare the cluster, as root on a member, while all members are up. It makes the project, the
 bridges for links, a certificate that is restricted to the project, and in the site's folder
-of providers NAME.yaml and NAME.prov. What is there already stays as it is.`,
+of providers NAME.yaml and NAME.prov. In a cluster, it adds the network ACL patchbay-links to the
+nodes' network. All else that is there already stays as it is.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			program, err := os.Executable()

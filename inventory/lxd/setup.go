@@ -62,8 +62,9 @@ func FindSocket(socket string) (string, error) {
 	return "", fmt.Errorf("there is no LXD or Incus here: none of %s exists; run this on a member of the cluster, or name the socket with --socket", strings.Join(sockets, ", "))
 }
 
-// Setup prepares the cluster and the folder as root, and changes nothing that is there already: the
-// project, the bridges, the provider's certificate, NAME.yaml and NAME.prov. All members must be up.
+// Setup prepares the cluster and the folder as root: the project, the bridges, the provider's certificate,
+// an ACL of the nodes' network, NAME.yaml and NAME.prov. It changes nothing else that is there already. All
+// members must be up.
 func Setup(ctx context.Context, o SetupOptions) error {
 	socket, err := FindSocket(o.Socket)
 	if err != nil {
