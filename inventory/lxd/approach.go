@@ -107,7 +107,7 @@ func (w *worker) approach(ctx context.Context, wanted *pending) error {
 	w.mu.Lock()
 	delete(w.created, n.Name)
 	w.mu.Unlock()
-	n.Setup = nil // nobody needs it here, and it may be large
+	n.Setup = nil // it is not used here, and may be large
 	w.settled.Store(n.Name, settled{&n, f.Known})
 	return nil
 }

@@ -75,7 +75,7 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	}
 	f.HostKeys, f.Addresses, f.Known, f.Problem = public, nil, known, oneLine(strings.Join(r.Problems, "; "))
 	if w.Logins != loginsNetwork {
-		return nil // nobody reaches its addresses
+		return nil // users log in at the port of the member
 	}
 	if f.Addresses, err = w.acceptAddresses(ctx, n, r.Addresses); err != nil {
 		return err

@@ -197,7 +197,7 @@ func (i *iface) to(clientID string) (p property, named bool) {
 	return p, named
 }
 
-// netem is what a node does itself to frames that leave an interface, to all receivers alike.
+// netem describes how a node delays and loses the frames that it sends, to all receivers alike.
 type netem struct {
 	delay time.Duration
 	loss  float64 // of a hundred frames
