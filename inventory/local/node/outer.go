@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -154,6 +155,9 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 	if err := mountDisk(disk, input.Spec); err != nil {
 		return err
 	}
+	if err := freeSpare(); err != nil {
+		return err
+	}
 	if err := mountImage(input.Spec.Image.Root, "root", users); err != nil {
 		return err
 	}
@@ -179,6 +183,7 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 			return err
 		}
 	}
+	keepSpare()
 	if err := mountProgram(program, users); err != nil {
 		return err
 	}
@@ -290,6 +295,40 @@ func mountDisk(disk *os.File, s Spec) error {
 		return hideUsrLocal("disk/usr-upper/local", s.Base)
 	}
 	return nil
+}
+
+// spareFolder holds files that keep a few blocks and inodes of the disk, which the node cannot use.
+// The kernel needs some to mount an overlay: on a full disk, the mount fails or is read-only.
+const spareFolder = "disk/spare"
+
+// freeSpare removes the spare files if the disk is full. The kernel reuses their blocks after it has
+// written the disk.
+func freeSpare() error {
+	const enough = 64
+	var s unix.Statfs_t
+	if err := unix.Statfs("disk", &s); err != nil || s.Bfree > enough && s.Ffree > enough {
+		return err
+	}
+	if err := os.RemoveAll(spareFolder); err != nil {
+		return err
+	}
+	disk, err := os.Open("disk")
+	if err != nil {
+		return err
+	}
+	defer disk.Close()
+	return unix.Syncfs(int(disk.Fd()))
+}
+
+// keepSpare creates the spare files, or fewer on a disk without space for all.
+func keepSpare() {
+	const files, size = 8, 4096
+	_ = os.Mkdir(spareFolder, 0o700)
+	for i := range files {
+		if os.WriteFile(filepath.Join(spareFolder, strconv.Itoa(i)), make([]byte, size), 0o600) != nil {
+			return
+		}
+	}
 }
 
 // makeOwnedFolder creates a folder that the node's root owns, unless it exists.

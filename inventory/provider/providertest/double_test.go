@@ -354,7 +354,7 @@ func (d *double) update(u asked, noop bool) object {
 			steps := stepsOf(old)
 			steps[len(steps)-1].run(7)
 			steps.keepIn(old)
-			old["state"], old["leaving"] = "changing", time.Now().Add(70*time.Millisecond).UnixMilli()
+			old["state"], old["leaving"] = "changing", time.Now().Add(time.Second).UnixMilli()
 			return nil
 		}
 		delete(d.nodes, u.Name)

@@ -245,8 +245,12 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 	} {
 		t.Run(tt.fault+" "+tt.says, func(t *testing.T) {
 			t.Parallel()
+			o := options
+			if tt.fault == "fails to uninstall" { // the node stays for a second, so that a slow host sees the failed step
+				o.Wait = time.Minute
+			}
 			var wrong []Finding
-			for _, f := range Life(t.Context(), installDouble(t, tt.fault, tt.old, tt.new), options) {
+			for _, f := range Life(t.Context(), installDouble(t, tt.fault, tt.old, tt.new), o) {
 				if !f.Note {
 					wrong = append(wrong, f)
 				}
