@@ -280,22 +280,29 @@ func TestMemberAdded(t *testing.T) {
 	b.awaitEmpty()
 }
 
-// TestNetworkLogins logs in at the address that a node has in the cluster's network.
+// TestNetworkLogins logs in at the address that a node has in the cluster's network: through a
+// gateway, which is a container with an open port, and then from a host with a route.
 func TestNetworkLogins(t *testing.T) {
 	longOnly(t)
 	b := newBed(t, 1)
-	path := filepath.Join(b.prov, "lxd.yaml")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	first := b.members[0]
+	b.importImage("keys", hostKeys)
+	b.lxc(first, "launch", "-q", "keys", "gateway", "-n", "lxdbr0", "-s", "default")
+	b.lxc(first, "config", "device", "add", "gateway", "ssh", "proxy", "listen=tcp:10.98.0.1:2222", "connect=tcp:127.0.0.1:22")
+	s := newSite(t, b)
+	b.lxc(first, "file", "push", "-q", "-p", "--mode", "0600", filepath.Join(s.dir, "users", "alice", "id_ed25519.pub"), "gateway/root/.ssh/authorized_keys")
+	b.run("sed", "-i", `s/^logins: proxy/logins: network\ngateway: root@10.98.0.1:2222/`, filepath.Join(s.dir, "providers", "lxd.yaml"))
+	s.patchbay("up", s.write("lan.xml", lanRequest), "--slice", "lan", "--yes")
+	if config, err := os.ReadFile(filepath.Join(s.dir, "users", "alice", "ssh_config")); !strings.Contains(string(config), "HostName 10.97.0.") {
+		t.Errorf("%s%v", config, err)
 	}
-	b.write(path, strings.Replace(string(text), "logins: proxy", "logins: network\ngateway: gateway@testbed.example.org:22", 1), 0o644)
-	b.set(b.node(id(1), b.hostname()))
-	r := b.await(id(1))[0]
-	if len(r.Login) != 1 || !strings.HasPrefix(r.Login[0], "10.97.0.") || r.Proxy != "gateway@testbed.example.org:22" {
-		t.Fatalf("%+v", r)
+	if who := s.patchbay("ssh", "server", "id -un"); who != "alice\n" {
+		t.Errorf("logged in as %q", who)
 	}
 	b.run("ip", "-n", b.prefix+"-sw", "route", "add", "10.97.0.0/24", "via", "10.98.0.1")
+	b.run("sed", "-i", "s/^logins: proxy/logins: network/", filepath.Join(b.prov, "lxd.yaml"))
+	b.set(b.node(id(1), b.hostname()))
+	r := b.await(id(1))[0]
 	if who := b.ssh("alice", r, "id -un"); who != "alice\n" {
 		t.Errorf("logged in as %q", who)
 	}
@@ -351,6 +358,9 @@ func longKills(n int) int {
 	return n
 }
 
+// hostKeys are commands that give an image a host key, so that its SSH server starts.
+const hostKeys = `mkdir -p etc/ssh; ssh-keygen -q -t ed25519 -N "" -f etc/ssh/ssh_host_ed25519_key`
+
 // TestThirtyNodes measures 30 nodes with login beside 30 containers of lxc launch whose SSH servers
 // listen. Both are made eight at a time.
 func TestThirtyNodes(t *testing.T) {
@@ -366,7 +376,7 @@ func TestThirtyNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.WriteFile(sysctl, before, 0) })
 	b := newBed(t, 1)
-	b.importImage("keys", `mkdir -p etc/ssh; ssh-keygen -q -t ed25519 -N "" -f etc/ssh/ssh_host_ed25519_key`)
+	b.importImage("keys", hostKeys)
 	b.lxc(b.members[0], "profile", "device", "add", "default", "root", "disk", "path=/", "pool=default")
 	launch := cluster.client + ` launch -q keys x$1 -n lxdbr0 && ` + cluster.client + ` exec x$1 -- sh -c 'until ss -ltn | grep -q :22; do sleep 0.05; done'`
 	// settle waits until the pool has freed what was deleted, which would slow the next measurement down.
