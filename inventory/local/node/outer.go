@@ -306,7 +306,7 @@ const spareFolder = "disk/spare"
 func freeSpare() error {
 	const enough = 64
 	var s unix.Statfs_t
-	if err := unix.Statfs("disk", &s); err != nil || s.Bfree > enough && s.Ffree > enough {
+	if err := unix.Statfs("disk", &s); err != nil || s.Bavail > enough && s.Ffree > enough {
 		return err
 	}
 	if err := os.RemoveAll(spareFolder); err != nil {
@@ -320,12 +320,20 @@ func freeSpare() error {
 	return unix.Syncfs(int(disk.Fd()))
 }
 
-// keepSpare creates the spare files, or fewer on a disk without space for all.
+// keepSpare creates the spare files, or fewer on a disk without space for all. They are this large
+// because ext4 keeps a reserve for its metadata: if a part of it is used, that many blocks must be freed
+// before anything else gets one.
 func keepSpare() {
-	const files, size = 8, 4096
+	const files, size = 8, 64 << 10
 	_ = os.Mkdir(spareFolder, 0o700)
 	for i := range files {
-		if os.WriteFile(filepath.Join(spareFolder, strconv.Itoa(i)), make([]byte, size), 0o600) != nil {
+		f, err := os.OpenFile(filepath.Join(spareFolder, strconv.Itoa(i)), os.O_WRONLY|os.O_CREATE, 0o600)
+		if err != nil {
+			return
+		}
+		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
+		f.Close()
+		if err != nil {
 			return
 		}
 	}
