@@ -59,15 +59,15 @@ func TestMain(m *testing.M) {
 
 // engine are the programs of LXD or, with PATCHBAY_CLUSTER=incus, of Incus.
 type engine struct {
-	daemon, client string
-	admin          []string
+	daemon, client, table string // table is the one of nftables
+	admin                 []string
 }
 
 var cluster = func() engine {
 	if os.Getenv("PATCHBAY_CLUSTER") == "incus" {
-		return engine{"/usr/libexec/incus/incusd", "incus", []string{"incus", "admin"}}
+		return engine{"/usr/libexec/incus/incusd", "incus", "incus", []string{"incus", "admin"}}
 	}
-	return engine{"lxd", "lxc", []string{"lxd"}}
+	return engine{"lxd", "lxc", "lxd", []string{"lxd"}}
 }()
 
 // bed is a cluster of LXD in network namespaces, and a provider that uses it. The namespace
@@ -90,12 +90,12 @@ func (h *host) with(words ...string) []string {
 	return append([]string{"env", "LXD_DIR=" + h.dir, "INCUS_DIR=" + h.dir}, words...)
 }
 
-// newBed needs root and the packages lxd, lxd-client, mmdebstrap, iptables and btrfs-progs.
+// newBed needs root and the packages lxd, lxd-client, mmdebstrap, nftables and btrfs-progs.
 func newBed(t *testing.T, members int) *bed {
 	t.Helper()
 	require.Root(t)
 	require.NetNS(t)
-	for _, tool := range []string{cluster.daemon, cluster.client, "mmdebstrap", "mkfs.btrfs", "iptables", "dnsmasq", "ssh"} {
+	for _, tool := range []string{cluster.daemon, cluster.client, "mmdebstrap", "mkfs.btrfs", "nft", "dnsmasq", "ssh"} {
 		require.Tool(t, tool)
 	}
 	isBuilt = true

@@ -105,7 +105,7 @@ func TestClusterLinks(t *testing.T) {
 			t.Errorf("doctor does not say %q", line)
 		}
 	}
-	b.run("ip", "netns", "exec", b.members[0].namespace, "sh", "-c", `iptables -F "$(iptables -S | sed -n 's/^-N \(.*acl_lxdbr0\)$/\1/p')"`)
+	b.run("ip", "netns", "exec", b.members[0].namespace, "nft", "flush", "chain", "inet", cluster.table, "acl.lxdbr0")
 	if !strings.Contains(b.doctor(), "MISSING  tunnels: a node on m1 can send frames into the links of other slices") {
 		t.Error("doctor does not notice that nodes can enter links")
 	}

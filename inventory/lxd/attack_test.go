@@ -191,3 +191,21 @@ func TestClaimedAddresses(t *testing.T) {
 		}
 	}
 }
+
+// LXD with iptables loses a network with an ACL at the restart of its daemon.
+func TestNoACLWithIptables(t *testing.T) {
+	for firewall, posts := range map[string]int{"nftables": 1, "xtables": 0} {
+		f, dir := newFake(t)
+		f.firewall = firewall
+		p, err := open(dir, "lxd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said string
+		progress := func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+		err = keepNodesOffTunnels(t.Context(), p.client, p.settings, []member{{Name: "m1"}}, SetupOptions{Progress: progress})
+		if n := f.calls["POST/network-acls"]; n != posts || strings.Contains(said, "LXD on m1 uses iptables; install nftables") == (posts == 1) {
+			t.Errorf("%s: %d ACLs were made, and setup says %q, %v", firewall, n, said, err)
+		}
+	}
+}

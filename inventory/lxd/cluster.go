@@ -116,6 +116,7 @@ type server struct {
 		Version   string `json:"server_version"`
 		Storage   string `json:"storage"`
 		Kernel    string `json:"kernel_version"`
+		Firewall  string `json:"firewall"`
 	} `json:"environment"`
 	Config map[string]any `json:"config"`
 }

@@ -369,7 +369,7 @@ func (d *doctor) reportMember(m member, members []member, e inside.Examination) 
 	}
 	if e.Entered {
 		d.bad("tunnels", fmt.Sprintf("a node on %s can send frames into the links of other slices, through UDP port %s of its member", m.Name, vxlanPort),
-			"run patchbay-lxd setup on a member; if the network %s is not a bridge of the cluster, let the members' firewalls accept this port from members only", d.Network)
+			"run patchbay-lxd setup on a member, and do what it says; if the network %s is not a bridge of the cluster, let the members' firewalls accept this port from members only", d.Network)
 	} else {
 		d.ok("tunnels", "a node on %s cannot send frames into the links of other slices", m.Name)
 	}

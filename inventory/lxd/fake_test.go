@@ -29,6 +29,7 @@ type fake struct {
 	hosts      map[string]string // the last input of the program, by instance
 	used       []string          // what uses the bridge pbl000
 	calls      map[string]int
+	firewall   string
 	// says is the output of the program, by instance; nil is that of configure.
 	says func(instance string) string
 	// fault may answer a call in the server's place. The call has happened unless drop is true.
@@ -115,9 +116,11 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 	missing := map[string]any{"type": "error", "error": "not found", "error_code": 404}
 	switch {
 	case path == "" || path == "/":
-		f.sync(w, map[string]any{"environment": map[string]any{"server_clustered": true, "server_name": "m1"}})
+		f.sync(w, map[string]any{"environment": map[string]any{"server_clustered": true, "server_name": "m1", "server": "lxd", "firewall": f.firewall}})
 	case path == "/cluster/members":
 		f.sync(w, []member{{Name: "m1", URL: "https://192.0.2.1:8443", Status: f.status, Message: "no heartbeat"}})
+	case strings.HasPrefix(path, "/network-acls"):
+		f.answer(w, 404, missing)
 	case path == "/networks/lxdbr0":
 		f.sync(w, network{Type: "bridge", Managed: true})
 	case path == "/networks/lxdbr0/state":

@@ -97,7 +97,7 @@ func Setup(ctx context.Context, o SetupOptions) error {
 		return err
 	}
 	if clustered {
-		if err := keepNodesOffTunnels(ctx, c, s, o); err != nil {
+		if err := keepNodesOffTunnels(ctx, c, s, members, o); err != nil {
 			return err
 		}
 	}
@@ -222,7 +222,10 @@ const tunnelACL = "patchbay-links"
 
 // keepNodesOffTunnels adds a rule to the nodes' network: a member takes VXLAN frames from everybody, so a node
 // could send frames into any link.
-func keepNodesOffTunnels(ctx context.Context, c *client, s settings, o SetupOptions) error {
+//
+// LXD 5.0 with iptables cannot take out the rules of an ACL. When its daemon restarts, the network stays away,
+// and no node starts on that member. So there is no ACL if a member uses iptables.
+func keepNodesOffTunnels(ctx context.Context, c *client, s settings, members []member, o SetupOptions) error {
 	n, err := c.network(ctx, s.Network)
 	if isStatus(err, http.StatusNotFound) {
 		o.Progress("there is no network %s; make it, or name another one in %s.yaml, and run this again", s.Network, o.Name)
@@ -238,6 +241,16 @@ func keepNodesOffTunnels(ctx context.Context, c *client, s settings, o SetupOpti
 		return nil
 	case slices.Contains(acls, tunnelACL):
 		return nil
+	}
+	for _, m := range members {
+		var info server
+		if err := c.get(ctx, "", url.Values{"target": {m.Name}}, &info); err != nil {
+			return err
+		}
+		if info.Environment.Server == "lxd" && info.Environment.Firewall == "xtables" {
+			o.Progress("nodes can send frames into links of other slices: LXD on %s uses iptables; install nftables on all members, run systemctl restart lxd there, and run this again", m.Name)
+			return nil
+		}
 	}
 	found, err := c.exists(ctx, "network-acls/"+tunnelACL)
 	if err != nil {
