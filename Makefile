@@ -37,7 +37,7 @@ demo: build
 # The number of random cases and the seed of random tests. They are the same each time, except in check-full.
 DRAWN    := RAPID_CHECKS=$${RAPID_CHECKS:-30} RAPID_SEED=$${RAPID_SEED:-1}
 
-## test: run the tests that need neither real nodes nor links (< 5 min on two idle cores)
+## test: run the tests that need neither real nodes nor links (10 min on two idle cores with empty caches)
 # With the tag attack, tests can switch off a rule: see credentials/rule.
 test: packages test-packages
 	@mkdir -p .cache
@@ -45,7 +45,7 @@ test: packages test-packages
 	  $(DRAWN) $(GO) test -timeout 30m -v -skip '^TestOnHost' $$($(GO) list $(PACKAGES) | grep -vE $(ONHOST)) 2>&1 | tee -a .cache/test.log || status=1; \
 	  .ci/failures .cache/test.log; .ci/skips testdata/skips.txt .cache/test.log || status=1; exit $$status
 
-## test-host: run the tests of real nodes and links, as root (< 8 min)
+## test-host: run the tests of real nodes and links, as root (< 20 min)
 # They measure times and count objects of the host, so the packages run one at a time.
 test-host: packages test-packages
 	@mkdir -p .cache

@@ -123,7 +123,7 @@ func init() {
 
 // tryAlone makes an attempt in its own process.
 func tryAlone(i, uid int) string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // which reading all names of a cold disk takes
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // reading all names on the disk takes long if the host has not cached them
 	defer cancel()
 	c := exec.CommandContext(ctx, "/proc/self/exe")
 	c.Env = []string{escapeVariable + "=" + strconv.Itoa(i), escapeFacts + "=" + os.Getenv(escapeFacts), "GOMAXPROCS=2"}

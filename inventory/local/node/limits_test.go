@@ -27,7 +27,7 @@ func TestDiskLimit(t *testing.T) {
 		between()
 		start(t, h, s)
 	}
-	for range 2 { // the second time, the disk has its spare files again
+	for range 2 { // the second time with the spare files that the first restarts have made again
 		for _, file := range []string{"/full", "/usr/full", "/var/full"} {
 			if out, exit := runLine(t, h, "n1", "head -c 100M /dev/zero > "+file); !strings.Contains(out, "No space") {
 				t.Errorf("100 MB to %s: %q %+v", file, out, exit)
