@@ -61,7 +61,7 @@ const allowedImports = `
 4  rspec/generate                   inventory rspec rspec/match schemas
 5  rspec/radl                       am/urn inventory inventory/suggest rspec rspec/generate rspec/match rspec/setup schemas schemas/xmltree go.yaml.in/yaml/v3
 5  rspec/blueprint                  inventory inventory/suggest inventory/yamlfile rspec rspec/generate rspec/match rspec/setup go.yaml.in/yaml/v3
-6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl
+6  rspec/compile                    inventory rspec rspec/blueprint rspec/generate rspec/radl golang.org/x/sys
 4  rspec/draw                       am/urn rspec schemas schemas/xmltree
 4  rspec/manifesttest
 4  inventory/simulated              inventory/provider inventory/yamlfile go.yaml.in/yaml/v3 rspec/setup

@@ -164,6 +164,7 @@ func offerOf(config *site.Config) (known compile.Options, err error) {
 type sourceFlags struct {
 	Set    []string
 	values map[string]string
+	result *compile.Result // of the last source
 }
 
 func (f *sourceFlags) AddFlags(fs *pflag.FlagSet) {
@@ -200,14 +201,28 @@ func (f *sourceFlags) compile(c console, name string, text []byte, o compile.Opt
 			return nil, err
 		}
 		defer folder.Close()
-		o.Files = folder.FS()
+		o.Files = folder
 	}
 	r, err := compile.Compile(text, o)
 	if err != nil {
 		return nil, f.report(c, name, err)
 	}
 	printProblems(c.err, name, r.Remarks)
+	f.result = r
 	return r, nil
+}
+
+// listSent lists the files whose content is about to leave this host.
+func (f *sourceFlags) listSent(c console, name string) error {
+	if f.result == nil || len(f.result.Files) == 0 {
+		return nil
+	}
+	fmt.Fprintln(c.err, "The request has the content of these files, which everyone can read who may see the slice:")
+	t := &table{out: c.err, indent: "  ", wide: true}
+	for _, file := range f.result.Files {
+		t.row(filepath.Join(filepath.Dir(name), filepath.FromSlash(file.Name)), display.Size(int64(file.Size)))
+	}
+	return t.flush("")
 }
 
 // check reports mistakes of the text as compile does.

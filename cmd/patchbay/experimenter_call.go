@@ -191,7 +191,10 @@ func (o *callOptions) Run(ctx context.Context, c console) error {
 		if err != nil {
 			return nil, err
 		}
-		return o.source.request(c, file, text, offer)
+		if text, err = o.source.request(c, file, text, offer); err != nil {
+			return nil, err
+		}
+		return text, o.source.listSent(c, file)
 	}
 	params, err := r.params()
 	if code, ok := errors.AsType[exitError](err); ok {

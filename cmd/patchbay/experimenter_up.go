@@ -212,6 +212,11 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 			fmt.Fprintf(c.err, "Nothing to change in the slice %s.\n", x.name)
 		}
 	}
+	if plan.Has(experiment.Add, experiment.Replace) {
+		if err := o.source.listSent(c, o.request); err != nil {
+			return err
+		}
+	}
 	if err := o.check(ctx, x, plan, check.SliceRequest{Name: o.request, Text: text, Compiled: isSource}); err != nil {
 		return err
 	}

@@ -306,7 +306,7 @@ func (c *compiler) contentOf(p *part) *content {
 	case errors.Is(err, fs.ErrNotExist):
 		c.wrong(p.at, "correct the name, which is relative to the blueprint", "there is no file %.80q", name)
 	case err != nil:
-		c.wrong(p.at, "correct the name", "the file %.80q cannot be read: %.200v", name, err)
+		c.wrong(p.at, "name a file that is beside the blueprint or in a folder below", "the file %.80q cannot be read: %.200v", name, err)
 	case bytes.Contains(body, []byte("PRIVATE KEY-----")):
 		c.warn(p.at, "give nodes their secrets after they were created", "the file %.80q has a private key, so it is left out", name)
 	case len(body) == 0:
@@ -315,6 +315,9 @@ func (c *compiler) contentOf(p *part) *content {
 		c.contents[name] = &content{body: body}
 	default:
 		c.contents[name] = c.publish(p, name, body)
+	}
+	if c.contents[name] != nil && c.d.files == nil {
+		c.request.Files = append(c.request.Files, generate.SourceFile{Name: name, Size: len(body)})
 	}
 	return c.contents[name]
 }

@@ -54,6 +54,8 @@ type Result struct {
 	Source []byte
 	// Nodes and Links are the client_ids of the request's nodes and links.
 	Nodes, Links []string
+	// Files are the files of Options.Files of which the request has the content.
+	Files []generate.SourceFile
 	// Remarks are warnings.
 	Remarks []rspec.Problem
 }
@@ -174,7 +176,7 @@ func compile(text []byte, o Options) (*Result, error) {
 		from = "compiled for the site " + o.Site.Authority
 	}
 	request.Comments = append([]string{from}, request.Comments...)
-	r := &Result{Request: request.Write(), Source: source, Remarks: problems}
+	r := &Result{Request: request.Write(), Source: source, Files: request.Files, Remarks: problems}
 	if source == nil {
 		r.Source = text
 	}

@@ -21,6 +21,14 @@ type Request struct {
 	Ansible string
 	Nodes   []Node
 	Links   []Link
+	// Files are the local files of which the steps have the content, by name.
+	Files []SourceFile
+}
+
+// SourceFile is a file beside the source.
+type SourceFile struct {
+	Name string
+	Size int
 }
 
 // Feature is a named text.

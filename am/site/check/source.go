@@ -31,7 +31,7 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 			return
 		}
 		defer folder.Close()
-		o.Files = folder.FS()
+		o.Files = folder
 	}
 	r := diagnosis{name: name, text: text}
 	compiled, err := compile.Compile(text, o)
