@@ -107,10 +107,14 @@ func (b *binding) assignAddresses(used []netip.Prefix) {
 		if !seen {
 			from = firstHost(network)
 		}
-		end, ok := assignHosts(network, from, taken, open)
+		end, ok := assignHosts(b.work, network, from, taken, open)
 		next[network] = end
 		if !ok {
-			_, ok = assignHosts(network, firstHost(network), addresses(asked), open)
+			_, ok = assignHosts(b.work, network, firstHost(network), addresses(asked), open)
+		}
+		if b.work.isOver() {
+			b.refuseWork(w)
+			return
 		}
 		if !ok {
 			b.refuseLink(w, am.BadArgs, am.NoDetail, "the network %s of its addresses has no room for %s more; write a wider netmask or range, or give each interface an address", network, plural(len(open), "interface"))
@@ -179,7 +183,7 @@ func firstHost(network netip.Prefix) netip.Addr {
 
 // assignHosts gives each interface the lowest available host address from start to end. ok
 // is false if the network has too few available addresses.
-func assignHosts(network netip.Prefix, start netip.Addr, unavailable map[netip.Addr]bool, interfaces []*am.Interface) (end netip.Addr, ok bool) {
+func assignHosts(w *work, network netip.Prefix, start netip.Addr, unavailable map[netip.Addr]bool, interfaces []*am.Interface) (end netip.Addr, ok bool) {
 	var first, last netip.Addr                                      // addresses that no host can have
 	if host := network.Addr().BitLen() - network.Bits(); host > 1 { // else hosts can have all addresses
 		first = network.Addr()
@@ -190,6 +194,9 @@ func assignHosts(network netip.Prefix, start netip.Addr, unavailable map[netip.A
 	end = start
 	for _, in := range interfaces {
 		for end.IsValid() && (unavailable[end] || end == first || end == last) {
+			if !w.add(2) {
+				return end, false
+			}
 			end = end.Next()
 		}
 		if !network.Contains(end) {

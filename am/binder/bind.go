@@ -50,6 +50,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 	if err != nil {
 		return Binding{}, err
 	}
+	r.work = work{limit: maxWork}
 	b := newBinding(r, x)
 	b.choose(nil)
 	if len(b.reasons) > 0 && b.onlyLinks() {
@@ -74,7 +75,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 
 func newBinding(r *Request, x *occupancy) *binding {
 	if r.inventory != x.inv {
-		r.inventory, r.kinds, r.sharedCount, r.matchings = x.inv, nil, 0, map[matchingKey]*matching{}
+		r.inventory, r.kinds, r.kindFirst, r.matchings = x.inv, nil, nil, map[matchingKey]*matching{}
 		r.existing = map[classKey]bool{}
 		r.texts, r.compared = map[*rspec.Node]string{}, 0
 	}
@@ -87,9 +88,13 @@ func newBinding(r *Request, x *occupancy) *binding {
 		candidates: map[demand]*candidates{},
 		bases:      map[baseKey]*base{},
 		groups:     map[groupKey]*candidates{},
+		lists:      map[demand]*lists{},
 		removed:    map[*matching]string{},
 		classes:    map[classKey]*class{},
 		linkSlots:  map[classKey][]int{},
+		explained:  map[explainedKey]Reason{},
+		forbids:    map[demand]bool{},
+		work:       &r.work,
 		freeTexts:  map[*inventory.SliverType]string{},
 	}
 }
@@ -113,7 +118,10 @@ func (b *binding) choose(requiredLinks map[int]*inventory.Link) {
 		return
 	}
 	for i := range b.wires {
-		b.connect(&b.wires[i])
+		if b.connect(&b.wires[i]); b.work.isOver() {
+			b.refuseWork(&b.wires[i])
+			return
+		}
 	}
 }
 
@@ -136,7 +144,9 @@ type binding struct {
 	reasons []Reason
 	flawed  bool // the request has a mistake in a link
 
+	work       *work // of the Request
 	candidates map[demand]*candidates
+	lists      map[demand]*lists // by demand without traffic
 	bases      map[baseKey]*base
 	groups     map[groupKey]*candidates
 	steps      int // of placement.move in this request
@@ -147,6 +157,10 @@ type binding struct {
 	classes   map[classKey]*class
 	linkSlots map[classKey][]int    // results of slotsOnLinks
 	closed    map[classKey][]string // results of closedIn
+	explained map[explainedKey]Reason
+	forbids   map[demand]bool              // results of permitPrevents for single nodes
+	ofType    map[string][]*inventory.Link // results of Inventory.LinksOfType
+	linkByURN map[string]int               // the index in Inventory.Links, by the key of the URN
 }
 
 // claim counts the capacity of a component that the request has taken so far.

@@ -22,23 +22,39 @@ func (n *node) demand() demand {
 	return demand{n.SliverType, n.hardware, n.matching, n.alone, n.within, n.traffic}
 }
 
+// cost is the work of one check of a component.
+func (d demand) cost() int {
+	if d.within != nil {
+		return 3 // with the component's interfaces
+	}
+	return 1
+}
+
 func (d demand) class() classKey { return classKey{d.sliverType, d.hardware, d.matching, d.within} }
 
 func (n *node) class() classKey { return n.demand().class() }
 
-// candidates are the components on which a node with one demand fits before the nodes take them, best
+// lists are the components on which a node with one demand fits before the nodes take them, best
 // first. Components of a run are equally good and in the order of the inventory.
+type lists struct{ runs [][]int32 }
+
+// candidates are the lists of a demand. Traffic is not considered in them, so that demands that
+// differ only in their traffic share the lists.
 type candidates struct {
-	runs [][]int32
+	*lists
 	// run and next are the first place that may still be free. The components before it have no
 	// room for the demand left.
 	run, next int
 }
 
-// first returns the first candidate for which suits returns true, and remembers its place.
-func (c *candidates) first(suits func(int32) bool) (i int32, ok bool) {
+// first returns the first candidate for which suits returns true, and remembers its place. cost is
+// the work of suits.
+func (c *candidates) first(w *work, cost int, suits func(int32) bool) (i int32, ok bool) {
 	for ; c.run < len(c.runs); c.run, c.next = c.run+1, 0 {
 		for list := c.runs[c.run]; c.next < len(list); c.next++ {
+			if !w.add(cost) {
+				return 0, false
+			}
 			if suits(list[c.next]) {
 				return list[c.next], true
 			}
@@ -47,7 +63,7 @@ func (c *candidates) first(suits func(int32) bool) (i int32, ok bool) {
 	return 0, false
 }
 
-func (c *candidates) all() iter.Seq[int32] {
+func (c *lists) all() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for _, run := range c.runs {
 			for _, i := range run {
@@ -65,7 +81,7 @@ type base struct {
 	shared    []int32 // those that may have room
 }
 
-// baseKey is a demand without its constraints.
+// baseKey is a demand without its constraints and traffic.
 type baseKey struct {
 	demand
 	constrained bool
@@ -123,10 +139,10 @@ var (
 	aloneTogether = []int{ownHosts, emptyHosts}
 )
 
-// baseOf returns the base of d without its constraints.
+// baseOf returns the base of d without its constraints and traffic.
 func (b *binding) baseOf(d demand) *base {
 	m := d.matching
-	d.matching = nil
+	d.matching, d.traffic = nil, traffic{}
 	key := baseKey{d, m != nil}
 	if x := b.bases[key]; x != nil {
 		return x
@@ -140,6 +156,9 @@ func (b *binding) baseOf(d demand) *base {
 	components := b.x.inv.Components
 	if d.within != nil {
 		components = componentsOn(d.within)
+	}
+	if !b.work.add(len(components) * d.cost()) {
+		return x
 	}
 	for _, c := range components {
 		i := int32(c.Index)
@@ -184,10 +203,28 @@ func (b *binding) candidatesOf(n *node) *candidates {
 	if c := b.candidates[d]; c != nil {
 		return c
 	}
+	c := &candidates{lists: b.listsOf(n, d)}
+	b.candidates[d] = c
+	return c
+}
+
+func (b *binding) listsOf(n *node, d demand) *lists {
+	d.traffic = traffic{}
+	if l := b.lists[d]; l != nil {
+		return l
+	}
 	base := b.baseOf(d)
+	if !b.work.add(len(base.shared) * 2 * d.cost()) {
+		return &lists{}
+	}
+	needs := func(c *inventory.Component) want {
+		w := n.want(c)
+		w.traffic = traffic{}
+		return w
+	}
 	var all []run
 	for _, k := range base.exclusive {
-		r := run{members: k.members, use: b.preference(k.members[0], n.want(b.x.inv.Components[k.members[0]]))}
+		r := run{members: k.members, use: b.preference(k.members[0], needs(b.x.inv.Components[k.members[0]]))}
 		if n.matching != nil {
 			r.grade(n.matching.grades[k.kind])
 		}
@@ -210,7 +247,7 @@ func (b *binding) candidatesOf(n *node) *candidates {
 			if !n.matching.admits(c) {
 				continue
 			}
-			w, wanted = n.want(c), k.kind // equal for all components of the kind
+			w, wanted = needs(c), k.kind // equal for all components of the kind
 		}
 		if b.check(i, w) != fits {
 			continue
@@ -230,9 +267,9 @@ func (b *binding) candidatesOf(n *node) *candidates {
 		}
 		all[at].members = append(all[at].members, i)
 	}
-	c := &candidates{runs: sortRuns(all)}
-	b.candidates[d] = c
-	return c
+	l := &lists{b.sortRuns(all)}
+	b.lists[d] = l
+	return l
 }
 
 // run is a list of components that are equally good. A negative use excludes them.
@@ -245,7 +282,7 @@ type run struct {
 func (r *run) grade(g *grade) { r.score, r.rank, r.excluded = g.grant.Score, g.rank, !g.ok }
 
 // sortRuns returns the members of the runs, best first. Equally good runs become one.
-func sortRuns(all []run) (lists [][]int32) {
+func (b *binding) sortRuns(all []run) (lists [][]int32) {
 	all = slices.DeleteFunc(all, func(r run) bool { return r.excluded || r.use < 0 })
 	slices.SortStableFunc(all, func(x, y run) int { return cmp.Or(y.score-x.score, x.use-y.use, x.rank-y.rank) })
 	for i := 0; i < len(all); {
@@ -259,6 +296,7 @@ func sortRuns(all []run) (lists [][]int32) {
 			for _, r := range all[i:j] {
 				list = append(list, r.members...)
 			}
+			b.work.add(len(list))
 			slices.Sort(list)
 		}
 		lists = append(lists, list)

@@ -47,6 +47,7 @@ func (b *binding) class(k classKey) *class {
 		return c
 	}
 	c := &class{}
+	b.work.add(len(b.x.inv.Components))
 	for i, m := range b.x.inv.Components {
 		if !k.has(m) {
 			continue
@@ -70,11 +71,22 @@ func (b *binding) class(k classKey) *class {
 	return c
 }
 
-// exists reports whether the class of k has a member. It is quicker than class.
+// exists reports whether the class of k has a member. It is quicker than class. After too much work
+// it returns true.
 func (b *binding) exists(k classKey) bool {
+	if k.hardware != "" && !slices.Contains(b.x.inv.HardwareTypes, k.hardware) {
+		return false
+	}
 	known, ok := b.existing[k]
 	if !ok {
-		known = slices.ContainsFunc(b.x.inv.Components, k.has)
+		i := slices.IndexFunc(b.x.inv.Components, k.has)
+		known = i >= 0
+		if !known {
+			i = len(b.x.inv.Components)
+		}
+		if !b.work.add(i) {
+			return true
+		}
 		b.existing[k] = known
 	}
 	return known
@@ -88,6 +100,7 @@ func (b *binding) slotsOnLinks(k classKey) []int {
 		return all
 	}
 	all := make([]int, len(b.x.inv.Links))
+	b.work.add(len(b.x.inv.Components) + len(b.x.inv.Interfaces))
 	for i, c := range b.x.inv.Components {
 		if !k.has(c) {
 			continue

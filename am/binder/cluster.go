@@ -25,6 +25,7 @@ type retry struct {
 	*binding
 	scanned int
 	booked  map[classKey]int // the number of components of each class that the clusters have booked
+	widest  []int64          // by the index of the link; see widest
 	// fitting are the physical links that suit a cluster, by its shape.
 	fitting map[shape][]*inventory.Link
 }
@@ -75,7 +76,7 @@ func (b *binding) tryOtherLinks() *binding {
 			}
 			moved[c] = true
 			if !r.move(c) {
-				return b
+				return b.refuseTries()
 			}
 			for _, n := range c.nodes {
 				within[n] = c.on
@@ -86,6 +87,22 @@ func (b *binding) tryOtherLinks() *binding {
 		at.choose(within)
 		if len(at.reasons) == 0 {
 			return at
+		}
+		if b.work.isOver() {
+			break
+		}
+	}
+	return b.refuseTries()
+}
+
+// refuseTries returns b. If the tries were too much work, that is the reason for all failed links.
+func (b *binding) refuseTries() *binding {
+	if b.work.isOver() {
+		b.reasons = nil
+		for i := range b.wires {
+			if w := &b.wires[i]; w.failed {
+				b.refuseWork(w)
+			}
 		}
 	}
 	return b
@@ -106,7 +123,7 @@ func (r *retry) move(c *cluster) bool {
 	if c.on != nil {
 		book(-1)
 	}
-	for ; c.tried < len(c.links) && r.scanned < maxScans; c.tried++ {
+	for ; c.tried < len(c.links) && r.scanned < maxScans && r.work.add(len(c.needs)); c.tried++ {
 		r.scanned++
 		c.on = c.links[c.tried]
 		if r.hasRoom(c, r.booked) {
@@ -240,6 +257,7 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 			if !n.bound {
 				continue
 			}
+			r.work.add(len(n.Component.Interfaces))
 			for i, p := range n.Component.Interfaces {
 				if p.CarriesLinks() && !onLink(n.Component.Interfaces[:i], p.Link) {
 					bound[p.Link]++
@@ -251,10 +269,10 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	if !known || len(c.needs) > 1 || c.isRestricted() {
 		links = []*inventory.Link{}
 		for _, l := range r.x.inv.Links {
-			if r.scanned++; r.scanned > maxScans {
+			if r.scanned++; r.scanned > maxScans || !r.work.add(len(c.needs)+c.allowed()) {
 				break
 			}
-			if c.on = l; c.allows(l) && s.most <= widest(l) && r.hasRoom(c, nil) {
+			if c.on = l; s.most <= r.widestOf(l) && c.allows(l) && r.hasRoom(c, nil) {
 				links = append(links, l)
 			}
 		}
@@ -280,14 +298,27 @@ func (c *cluster) allows(l *inventory.Link) bool {
 	return !slices.ContainsFunc(c.wires, func(w *wire) bool { return !w.allows(l) })
 }
 
-// widest returns the largest capacity of an interface on l in kbit/s.
-func widest(l *inventory.Link) (most int64) {
-	for _, p := range l.Interfaces {
-		if p.CarriesLinks() {
-			most = max(most, capacity(p))
+// allowed is the work of allows.
+func (c *cluster) allowed() (links int) {
+	for _, w := range c.wires {
+		links += len(w.only)
+	}
+	return links
+}
+
+// widestOf returns the largest capacity of an interface on l in kbit/s.
+func (r *retry) widestOf(l *inventory.Link) int64 {
+	if r.widest == nil {
+		r.widest = make([]int64, len(r.x.inv.Links))
+		for _, l := range r.x.inv.Links {
+			for _, p := range l.Interfaces {
+				if p.CarriesLinks() {
+					r.widest[l.Index] = max(r.widest[l.Index], capacity(p))
+				}
+			}
 		}
 	}
-	return most
+	return r.widest[l.Index]
 }
 
 // traffic is the capacity that a node takes of the physical link that it must use: the total

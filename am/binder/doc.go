@@ -82,6 +82,8 @@
 //   - nodes without room: other nodes move, so that a request is not refused only because of its
 //     order. The number of steps is limited, because requests may be hostile: [placement],
 //     [maxSteps].
+//   - requests of parts that all differ: each part is compared with the whole inventory, while other
+//     callers wait. So the comparisons are counted, and a request with too many is refused: [work].
 //   - constraints: they are compared once for each kind of component, before the decision, for
 //     which other callers wait: [Request.Prepare].
 //   - equally good components: the first in the inventory is taken, whatever its component_id. The

@@ -81,6 +81,7 @@ func (b *binding) checkAddresses(w *wire) {
 	owner := map[netip.Addr]string{}
 	has := map[netip.Prefix]bool{}
 	has4, has6 := false, false
+	var networks string // of the existing ends
 	for _, e := range w.existing {
 		for _, a := range e.Interface.Addresses {
 			owner[a.Addr()], has[a.Masked()] = e.Interface.ClientID, true
@@ -94,8 +95,10 @@ func (b *binding) checkAddresses(w *wire) {
 			case taken:
 				b.refuseLink(w, am.BadArgs, am.NoDetail, "its interface %.80q has the address %s of the interface %.80q in the slice; write another, or leave the choice to the site", b.clientID(e), a.Addr(), other)
 			case isFamily && !has[a.Masked()]:
-				networks := slices.SortedFunc(maps.Keys(has), netip.Prefix.Compare)
-				b.refuseLink(w, am.BadArgs, am.NoDetail, "its interface %.80q has the address %s, but in the slice the link has %s; write an address of it, or leave the choice to the site", b.clientID(e), a, list(networks, netip.Prefix.String))
+				if networks == "" {
+					networks = list(slices.SortedFunc(maps.Keys(has), netip.Prefix.Compare), netip.Prefix.String)
+				}
+				b.refuseLink(w, am.BadArgs, am.NoDetail, "its interface %.80q has the address %s, but in the slice the link has %s; write an address of it, or leave the choice to the site", b.clientID(e), a, networks)
 			}
 		}
 	}
@@ -119,6 +122,9 @@ func (b *binding) refuseApart(w *wire) {
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
+		}
+		if len(names) > 10 { // list shows no more
+			break
 		}
 	}
 	b.refuseLink(w, am.Unsupported, am.NoDetail, "in the slice it is on %s, without a physical link; bind its new nodes there by component_id, or use another link", list(names, identity))

@@ -175,11 +175,37 @@ func (b *binding) refuseUnbound(n *node) {
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
 		return
 	}
+	if b.work.isOver() {
+		b.refuse(n, am.TooBig, "%s", b.workText())
+		return
+	}
 	k := n.class()
 	if b.classes[k] == nil && len(b.classes) > maxClasses {
 		b.refuse(n, am.TooBig, "no %s that satisfies it is free", n.SliverType.Name)
 		return
 	}
+	b.refuseOnce(n, explainedKey{k, n.alone, "unbound"}, func() { b.explainUnbound(n, k) })
+}
+
+// explainedKey is equal for nodes that are refused for the same reason.
+type explainedKey struct {
+	classKey
+	alone bool
+	what  string // the function that finds the reason
+}
+
+// refuseOnce refuses n by explain, or with the reason that explain has found for an equal node.
+func (b *binding) refuseOnce(n *node, k explainedKey, explain func()) {
+	r, known := b.explained[k]
+	if !known {
+		explain()
+		b.explained[k] = b.reasons[len(b.reasons)-1]
+		return
+	}
+	b.refuseFor(n, r.What, r.Code, "%s", r.Text)
+}
+
+func (b *binding) explainUnbound(n *node, k classKey) {
 	c := b.class(k)
 	if len(c.members) == 0 {
 		b.refuseUnmatched(n)
@@ -296,6 +322,10 @@ func (b *binding) limitOf(k classKey) string {
 func (b *binding) refuseGroup(n *node, name string, size int) {
 	if n.within != nil { // only a try: its reasons are not shown
 		b.refuse(n, am.TooBig, "there is no room on %s", n.within.Name)
+		return
+	}
+	if b.work.isOver() {
+		b.refuse(n, am.TooBig, "%s", b.workText())
 		return
 	}
 	c := b.class(n.class())

@@ -2,6 +2,7 @@ package binder
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -55,7 +56,7 @@ func Fits(r *Request, from, until time.Time, v *View) ([]NodeFit, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newBinding(&Request{Request: r.Request, Slice: r.Slice}, x)
+	b := newBinding(&Request{Request: r.Request, Slice: r.Slice, work: work{limit: math.MaxInt}}, x) // no call of an experimenter
 	b.resolveAll()
 	groups := b.groupsWithHosts()
 	type key struct {

@@ -37,11 +37,14 @@ func (b *binding) bindGroup(name string, g colocated) {
 	if !ok && b.leaveOutPreferences(g) {
 		i, ok = b.hostFor(g)
 	}
+	forbidden := !ok && b.permitPrevents(g[0], len(g), g.want, g.suits)
 	for _, n := range g {
 		switch {
 		case ok:
 			b.assign(n, i)
-		case !b.onlyPermitPrevents(n, g[0].class(), g.want, g.suits):
+		case forbidden:
+			b.refuseForbidden(n)
+		default:
 			b.refuseGroup(n, name, len(g))
 		}
 	}
@@ -69,7 +72,7 @@ func (b *binding) hostFor(g colocated) (i int32, ok bool) {
 			b.groups[k] = hosts
 		}
 	}
-	return hosts.first(func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
+	return hosts.first(b.work, 2*len(g), func(i int32) bool { return b.check(i, g.want(b.x.inv.Components[i])) == fits })
 }
 
 // hostsOf returns the shared components on which the nodes fit together.
@@ -77,6 +80,9 @@ func (b *binding) hostsOf(g colocated) *candidates {
 	shared := b.baseOf(g[0].demand()).shared
 	var all []run
 	for j, i := range shared {
+		if !b.work.add(6 * len(g)) {
+			break
+		}
 		c := b.x.inv.Components[i]
 		if !g.suits(c) || b.check(i, g.want(c)) != fits {
 			continue
@@ -89,5 +95,5 @@ func (b *binding) hostsOf(g colocated) *candidates {
 		}
 		all = append(all, r)
 	}
-	return &candidates{runs: sortRuns(all)}
+	return &candidates{lists: &lists{b.sortRuns(all)}}
 }

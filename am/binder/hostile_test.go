@@ -1,8 +1,10 @@
 package binder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -70,23 +72,128 @@ func TestTooManyConstraintsAreRefused(t *testing.T) {
 	}
 }
 
+func named(n int, set func(n *rspec.Node, i int)) *rspec.Request {
+	r := request(slices.Repeat([]string{""}, n)...)
+	for i := range r.Nodes {
+		r.Nodes[i].ClientID = fmt.Sprint("n", i)
+		set(&r.Nodes[i], i)
+	}
+	return r
+}
+
+// pairs are n links of two nodes each, with the capacity of each in kbit/s.
+func pairs(n int, capacity func(i int) int64) *rspec.Request {
+	r := named(2*n, func(n *rspec.Node, i int) { n.Interfaces = []rspec.Interface{{ClientID: fmt.Sprint("i", i)}} })
+	for i := range n {
+		from, to := fmt.Sprint("i", 2*i), fmt.Sprint("i", 2*i+1)
+		r.Links = append(r.Links, rspec.Link{ClientID: fmt.Sprint("l", i), Interfaces: []string{from, to}, Properties: []rspec.Property{{Source: from, Dest: to, Capacity: capacity(i)}}})
+	}
+	return r
+}
+
+// halves are 10,000 components, of which each second one is on another physical link.
+func halves(t testing.TB) *inventory.Inventory {
+	var all strings.Builder
+	all.WriteString("vlans: [1..4094]\nlinks: [{name: l0}, {name: l1}]\n" + head)
+	for i := range 10_000 {
+		fmt.Fprintf(&all, "  - {name: c%d, exclusive: true, sliver_types: [pc], interfaces: [{name: e, link: l%d, capacity: 10G}]}\n", i, i%2)
+	}
+	return site(t, all.String())
+}
+
+// TestWorkOfARequestHasALimit proves that the work of every request inside the decision is counted
+// and limited, and that requests of many equal parts are far from the limit.
+func TestWorkOfARequestHasALimit(t *testing.T) {
+	const refused = "differ too much"
+	hosts := "  - {names: h1..h10000, exclusive: false, sliver_types: [vm], capacity: {slots: 9, cores: 64}}\n"
+	machines := "  - {names: c1..c10000, exclusive: true, sliver_types: [pc]}\n"
+	for _, tt := range []struct {
+		rule    string
+		site    *inventory.Inventory
+		request *rspec.Request
+		permit  Permit
+		text    string // of the refusal
+		most    int    // of work
+	}{
+		{rule: "links of equal capacities", site: halves(t), request: pairs(2000, func(int) int64 { return 1000 }), most: 200_000},
+		{rule: "links of some capacities", site: halves(t), request: pairs(500, func(i int) int64 { return int64(1000 + i) }), most: 2_000_000},
+		{rule: "links of 4,000 capacities", site: halves(t), request: pairs(4000, func(i int) int64 { return int64(1000 + i) }), text: refused},
+		{rule: "constraints that differ, on shared components", site: rows(t, hosts), request: distinct(t, 2000, "vm"), text: refused},
+		{rule: "groups of equal nodes", site: rows(t, hosts), request: named(2000, func(n *rspec.Node, i int) { n.SliverType, n.Colocate = "vm", fmt.Sprint("g", i/2) }), most: 200_000},
+		{rule: "groups of nodes that differ", site: rows(t, hosts), text: refused, request: named(2000, func(n *rspec.Node, i int) {
+			alone := i%2 == 0
+			n.SliverType, n.Colocate, n.Exclusive = "vm", fmt.Sprint("g", i/2), &alone
+		})},
+		{rule: "a group of 5,000 nodes", site: rows(t, hosts), request: named(5000, func(n *rspec.Node, i int) { n.SliverType, n.Colocate = "vm", "g" }), text: refused},
+		{rule: "a group, and components that are not permitted", site: rows(t, hosts), request: named(5000, func(n *rspec.Node, i int) { n.SliverType, n.Colocate = "vm", "g" }), permit: Permit{Components: []int32{}}, text: refused},
+		{rule: "nodes whose components are not permitted", site: rows(t, machines), request: named(5000, func(*rspec.Node, int) {}), permit: Permit{Components: []int32{}, NoComponent: "not for you"}, text: "not for you", most: 200_000},
+		{rule: "unknown hardware types", site: rows(t, machines), request: named(5000, func(n *rspec.Node, i int) { n.HardwareType = fmt.Sprint("t", i) }), text: "is a \"t0\"", most: 200_000},
+		{rule: "constraints that nothing satisfies", site: kinds(t), request: repeated(t, 5000, "pc", "cpu.count >= 51"), text: "no pc satisfies its constraints", most: 200_000},
+		{rule: "more nodes than components", site: rows(t, machines), request: named(10_001, func(*rspec.Node, int) {}), text: "10001 pcs requested, 10000 free", most: 200_000},
+		{rule: "networks that contain the same addresses", site: rows(t, machines), text: refused, request: func() *rspec.Request {
+			r := named(2, func(n *rspec.Node, i int) {})
+			next := netip.MustParseAddr("2001:db8::1")
+			add := func(node int, id string, addresses ...netip.Prefix) string {
+				r.Nodes[node].Interfaces = append(r.Nodes[node].Interfaces, rspec.Interface{ClientID: id, Addresses: addresses})
+				return id
+			}
+			for i := range 1000 {
+				var all []netip.Prefix
+				for range 60 {
+					all = append(all, netip.PrefixFrom(next, 20+i%80))
+					next = next.Next()
+				}
+				r.Links = append(r.Links, rspec.Link{ClientID: fmt.Sprint("l", i), Interfaces: []string{add(0, fmt.Sprint("a", i), all...), add(1, fmt.Sprint("b", i))}})
+			}
+			return r
+		}()},
+		{rule: "properties that differ at each interface", site: rows(t, machines), text: "differ at too many", request: func() *rspec.Request {
+			r := &rspec.Request{}
+			for i := range 60 {
+				x := lan(500, "pc", 0)
+				l := x.Links[0]
+				for j := range x.Nodes {
+					id := fmt.Sprint(i, "-", j)
+					if i == 0 {
+						r.Nodes = append(r.Nodes, rspec.Node{ClientID: x.Nodes[j].ClientID})
+					}
+					r.Nodes[j].Interfaces = append(r.Nodes[j].Interfaces, rspec.Interface{ClientID: id})
+					l.Interfaces[j] = id
+					l.Properties = append(l.Properties, rspec.Property{Source: id, Capacity: 1}, rspec.Property{Dest: id, Capacity: int64(10 + j)})
+				}
+				l.ClientID = fmt.Sprint("l", i)
+				r.Links = append(r.Links, l)
+			}
+			return r
+		}()},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			r := &Request{Request: tt.request, Slice: slice("mine"), Permit: tt.permit}
+			r.Prepare(tt.site)
+			begin := time.Now()
+			_, err := Bind(r, time.Time{}, time.Time{}, frozen(newHoldings(tt.site)))
+			if tt.text == "" && err != nil || tt.text != "" && (err == nil || !strings.Contains(err.Error(), tt.text)) {
+				t.Errorf("got %.300v, want %q", err, tt.text)
+			}
+			if most := cmp.Or(tt.most, maxWork*11/10); r.work.done > most { // a loop that has begun ends
+				t.Errorf("%d units of work, want at most %d", r.work.done, most)
+			}
+			t.Logf("%d units, %v", r.work.done, time.Since(begin))
+		})
+	}
+}
+
 // BenchmarkHostileRequests measures the part of Bind inside the decision, for which other calls wait.
 func BenchmarkHostileRequests(t *testing.B) {
 	const many = 2000
-	named := func(n int, set func(n *rspec.Node, i int)) *rspec.Request {
-		r := request(slices.Repeat([]string{""}, n)...)
-		for i := range r.Nodes {
-			r.Nodes[i].ClientID = fmt.Sprint("n", i)
-			set(&r.Nodes[i], i)
-		}
-		return r
-	}
 	big := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {
 		rule    string
 		site    *inventory.Inventory
 		request *rspec.Request
 	}{
+		{"links of different capacities", halves(t), pairs(many, func(i int) int64 { return int64(1000 + i) })},
+		{"links of equal capacities", halves(t), pairs(many, func(i int) int64 { return 1000 })},
 		{"different constraints on exclusive components", kinds(t), distinct(t, many, "pc")},
 		{"… of a few nodes", kinds(t), distinct(t, 10, "pc")},
 		{"different constraints on shared components", rows(t, "  - {names: h1..h10000, exclusive: false, sliver_types: [vm], capacity: {slots: 9, cores: 64}}\n"), distinct(t, many, "vm")},

@@ -29,15 +29,14 @@ type Request struct {
 	// that names such a component gets it.
 	Avoid []*inventory.Component
 
-	inventory *inventory.Inventory // of the fields below
-	kinds     []int32              // see kindsOf
-	kindCount int
-	// sharedCount is the number of shared components. Each is compared with the amount that a node takes.
-	sharedCount int
-	existing    map[classKey]bool // results of exists
-	matchings   map[matchingKey]*matching
-	compared    int                    // see maxCompared
-	texts       map[*rspec.Node]string // results of constraintText
+	inventory *inventory.Inventory   // of the fields below
+	kinds     []int32                // see kindsOf
+	kindFirst []*inventory.Component // the first component of each kind
+	existing  map[classKey]bool      // results of exists
+	matchings map[matchingKey]*matching
+	compared  int                    // see maxCompared
+	texts     map[*rspec.Node]string // results of constraintText
+	work      work                   // of the last Bind, with all its tries
 }
 
 type matchingKey struct {
@@ -65,13 +64,9 @@ type grade struct {
 	rank   int       // of slack among all grades of a matching: a lower rank leaves less over
 }
 
-// Limits of the work for different sets of constraints. maxCompared limits the comparisons: for
-// each set, the kinds of components times the constraints, times one more than the preferences.
-// maxShared limits the sets times the shared components, inside the decision.
-const (
-	maxCompared = 10_000_000
-	maxShared   = 2_000_000
-)
+// maxCompared limits the comparisons of different sets of constraints: for each set, the kinds of
+// components times the constraints, times one more than the preferences.
+const maxCompared = 10_000_000
 
 // Prepare compares the constraints of the request with the capabilities of the inventory v. It
 // depends on nothing else. Bind does the same if it was not done before, but its caller may hold
@@ -80,6 +75,7 @@ func (r *Request) Prepare(v *inventory.Inventory) {
 	if !slices.ContainsFunc(r.Nodes, func(n rspec.Node) bool { return n.Match != nil }) {
 		return
 	}
+	r.work = work{limit: maxWork}
 	b := newBinding(r, &occupancy{inv: v, usage: make([]usage, len(v.Components))})
 	for i := range r.Nodes {
 		b.nodes[i].Node = &r.Nodes[i]
@@ -122,25 +118,25 @@ func (b *binding) matchingFor(n *node, c *rspec.Node, text string, r *match.Requ
 	k := matchingKey{text, n.SliverType, n.Image}
 	m := b.matchings[k]
 	if m == nil {
-		kinds, count := b.kindsOf()
+		kinds, first := b.kindsOf()
 		constraints := len(c.Require)
 		for _, p := range c.Prefer {
 			constraints += len(p.Constraints)
 		}
-		b.compared += count * constraints * (len(c.Prefer) + 1)
-		if len(b.matchings) > 0 && (b.compared > maxCompared || (len(b.matchings)+1)*b.sharedCount > maxShared) {
-			b.refuseFor(n, "require", am.TooBig, "the request has too many different sets of constraints for %d kinds of components and %d shared components; use equal constraints for more nodes, or fewer preferences", count, b.sharedCount)
+		b.compared += len(first) * constraints * (len(c.Prefer) + 1)
+		if len(b.matchings) > 0 && b.compared > maxCompared {
+			b.refuseFor(n, "require", am.TooBig, "the request has too many different sets of constraints for %d kinds of components; use equal constraints for more nodes, or fewer preferences", len(first))
 			return nil
 		}
-		m = newMatching(b.x.inv, n, r, kinds, count)
+		m = newMatching(n, r, kinds, first)
 		b.matchings[k] = m
 	}
 	return m
 }
 
-// kindsOf returns the kind of each component, a number below count. Components of one kind have
-// equal capabilities and capacities.
-func (r *Request) kindsOf() (kinds []int32, count int) {
+// kindsOf returns the kind of each component, and the first component of each kind. Components of
+// one kind have equal capabilities and capacities.
+func (r *Request) kindsOf() (kinds []int32, first []*inventory.Component) {
 	if r.kinds == nil {
 		type kind struct {
 			capabilities uintptr
@@ -151,20 +147,17 @@ func (r *Request) kindsOf() (kinds []int32, count int) {
 		numbers := map[kind]int32{}
 		r.kinds = make([]int32, len(r.inventory.Components))
 		for i, c := range r.inventory.Components {
-			if !c.Exclusive {
-				r.sharedCount++
-			}
 			k := kind{reflect.ValueOf(c.Capabilities).Pointer(), c.Exclusive, c.Location, c.Capacity}
 			n, known := numbers[k]
 			if !known {
 				n = int32(len(numbers))
 				numbers[k] = n
+				r.kindFirst = append(r.kindFirst, c)
 			}
 			r.kinds[i] = n
 		}
-		r.kindCount = len(numbers)
 	}
-	return r.kinds, r.kindCount
+	return r.kinds, r.kindFirst
 }
 
 // constraintText is equal for nodes with equal constraints.
@@ -182,16 +175,13 @@ func constraintText(n *rspec.Node) string {
 	return text.String()
 }
 
-func newMatching(v *inventory.Inventory, n *node, r *match.Requirements, kinds []int32, count int) *matching {
-	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, count)}
+func newMatching(n *node, r *match.Requirements, kinds []int32, first []*inventory.Component) *matching {
+	m := &matching{requirements: r, sliverType: n.SliverType, kinds: kinds, grades: make([]*grade, len(first))}
 	m.image, _ = n.SliverType.Image(n.Image)
 	var admitted []*grade
-	for i, c := range v.Components {
-		if m.grades[kinds[i]] != nil {
-			continue
-		}
+	for kind, c := range first {
 		g := m.grade(c)
-		if m.grades[kinds[i]] = g; g.ok {
+		if m.grades[kind] = g; g.ok {
 			admitted = append(admitted, g)
 		}
 	}

@@ -18,6 +18,10 @@ func (b *binding) refuseMismatch(n *node, c *inventory.Component) {
 
 // refuseUnmatched refuses a node whose constraints no component satisfies.
 func (b *binding) refuseUnmatched(n *node) {
+	b.refuseOnce(n, explainedKey{classKey: n.class(), what: "unmatched"}, func() { b.explainUnmatched(n) })
+}
+
+func (b *binding) explainUnmatched(n *node) {
 	k := n.class()
 	k.matching = nil
 	var all []*inventory.Component

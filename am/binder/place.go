@@ -24,7 +24,7 @@ func (b *binding) bindFree() {
 	p := placement{b, map[int32][]*node{}}
 	failed, moved := p.place(all)
 	wanted := map[*node]*matching{}
-	if len(failed) > 0 && p.relax(all, wanted) {
+	if len(failed) > 0 && !b.work.isOver() && p.relax(all, wanted) {
 		moved = true
 		failed, _ = p.place(all)
 	}
@@ -34,7 +34,9 @@ func (b *binding) bindFree() {
 		}
 	}
 	if moved && len(failed) == 0 {
+		b.work.limit = maxWork / 2 // the rest is for the links
 		p.improve(all, wanted)
+		b.work.limit = maxWork
 	}
 }
 
@@ -129,7 +131,7 @@ func (p *placement) resetCursors() {
 
 // placeFree puts n on its first candidate with room. It returns false if there is none.
 func (p *placement) placeFree(n *node) bool {
-	i, ok := p.candidatesOf(n).first(func(i int32) bool { return p.fits(n, i) })
+	i, ok := p.candidatesOf(n).first(p.work, n.demand().cost(), func(i int32) bool { return p.fits(n, i) })
 	if ok {
 		p.put(n, i)
 	}
@@ -143,7 +145,7 @@ func (p *placement) move(n *node, visited map[int32]bool) bool {
 		return true
 	}
 	for i := range p.candidatesOf(n).all() {
-		if p.steps++; p.steps > maxSteps {
+		if p.steps++; p.steps > maxSteps || p.work.isOver() {
 			return false
 		}
 		if visited[i] {
@@ -163,7 +165,7 @@ func (p *placement) displace(n *node, i int32, visited map[int32]bool) bool {
 		if o.fixed {
 			continue
 		}
-		if p.steps += 1 + len(p.on[i])/stepNodes; p.steps > maxSteps {
+		if p.steps += 1 + len(p.on[i])/stepNodes; p.steps > maxSteps || p.work.isOver() {
 			return false
 		}
 		p.take(o)
@@ -183,6 +185,9 @@ func (p *placement) displace(n *node, i int32, visited map[int32]bool) bool {
 // wanted has the matchings of the nodes whose preferences were left out.
 func (p *placement) improve(all []*node, wanted map[*node]*matching) {
 	for _, n := range all {
+		if !p.work.add(len(p.candidates)) { // of resetCursors
+			return
+		}
 		at, was := p.take(n), n.matching
 		if m := wanted[n]; m != nil {
 			n.matching = m
@@ -198,7 +203,7 @@ func (p *placement) improve(all []*node, wanted map[*node]*matching) {
 // placeBest puts n on its best candidate that is free or that another node can leave.
 func (p *placement) placeBest(n *node) bool {
 	for i := range p.candidatesOf(n).all() {
-		if p.steps++; p.steps > maxSteps {
+		if p.steps++; p.steps > maxSteps || p.work.isOver() {
 			return false
 		}
 		if p.fits(n, i) {
@@ -212,30 +217,41 @@ func (p *placement) placeBest(n *node) bool {
 	return false
 }
 
-// forbidden refuses n and returns true if only the Permit prevents the binding of n: no component
-// of its class is permitted, or one that is not permitted has room.
+// forbidden refuses n and returns true if only the Permit prevents the binding of n.
 func (b *binding) forbidden(n *node) bool {
-	w := func(c *inventory.Component) want { return n.want(c) }
-	return b.onlyPermitPrevents(n, n.class(), w, func(*inventory.Component) bool { return true })
+	d := n.demand()
+	prevents, known := b.forbids[d]
+	if !known {
+		prevents = b.permitPrevents(n, 1, n.want, func(*inventory.Component) bool { return true })
+		b.forbids[d] = prevents
+	}
+	if prevents {
+		b.refuseForbidden(n)
+	}
+	return prevents
 }
 
-// onlyPermitPrevents does the work of forbidden for n or its group with the needs w. suits limits
-// the components of the class k.
-func (b *binding) onlyPermitPrevents(n *node, k classKey, w func(*inventory.Component) want, suits func(*inventory.Component) bool) bool {
+// permitPrevents reports whether only the Permit prevents the binding of n or its group, which has
+// the needs w: no component of its class is permitted, or one that is not permitted has room. suits
+// limits the components of the class, and size is the number of nodes.
+func (b *binding) permitPrevents(n *node, size int, w func(*inventory.Component) want, suits func(*inventory.Component) bool) bool {
 	if b.Permit.Components == nil || n.within != nil {
 		return false
 	}
 	permitsAny, room := false, false
-	for _, i := range b.class(k).members {
+	for _, i := range b.class(n.class()).members {
+		if !b.work.add(3 * size) {
+			return false
+		}
 		c := b.x.inv.Components[i]
 		permitsAny = permitsAny || b.Permit.component(i)
 		if !room && suits(c) && !slices.Contains(b.Avoid, c) {
 			room = b.preference(i, w(c)) >= 0 && b.check(i, w(c)) == fits
 		}
 	}
-	if !permitsAny || room {
-		b.refuse(n, am.Refused, "no available %s is free: %s", n.SliverType.Name, b.Permit.NoComponent)
-		return true
-	}
-	return false
+	return !permitsAny || room
+}
+
+func (b *binding) refuseForbidden(n *node) {
+	b.refuse(n, am.Refused, "no available %s is free: %s", n.SliverType.Name, b.Permit.NoComponent)
 }

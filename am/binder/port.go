@@ -240,6 +240,9 @@ func (b *binding) connectOver(w *wire, amounts []amount) {
 		if !p.CarriesLinks() || onLink(first.Interfaces[:i], p.Link) || !w.allows(p.Link) {
 			continue
 		}
+		if !b.work.add(len(w.ends)*len(first.Interfaces) + len(w.only)) {
+			return // the caller refuses the link
+		}
 		r, s, ok := b.try(w, p.Link, amounts)
 		if !ok {
 			if short == nil {

@@ -59,6 +59,10 @@ func (b *binding) assignProperties() {
 			continue
 		}
 		for n, e := range w.ends {
+			if !b.work.add(3 * len(s.classes)) {
+				b.refuseLink(w, am.TooBig, am.NoDetail, "the properties of the request's links differ at too many of their interfaces; write fewer different ones, or request less at once")
+				return
+			}
 			list, size, ok := s.leaving(n, w, func(n int) string {
 				if n >= len(w.ends) {
 					return w.existing[n-len(w.ends)].Interface.ClientID

@@ -86,7 +86,11 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 		}
 		return t, true
 	}
-	t, ok := b.x.inv.SliverType(name)
+	var t *inventory.SliverType
+	ok := false
+	if len(name) <= maxTypeName {
+		t, ok = b.x.inv.SliverType(name)
+	}
 	if !ok {
 		names := make([]string, len(b.x.inv.SliverTypes))
 		for i, t := range b.x.inv.SliverTypes {
@@ -96,6 +100,9 @@ func (b *binding) sliverTypeOf(n *node) (*inventory.SliverType, bool) {
 	}
 	return t, ok
 }
+
+// maxTypeName is the longest name of a sliver type that is compared with alias patterns.
+const maxTypeName = 256
 
 // hardwareCode returns the error code for a hardware type that is not offered as requested:
 // Unsupported if other components have the type, else SearchFailed.

@@ -77,9 +77,10 @@ type port struct {
 
 // pool is a list of names, such as tags or addresses, each held or free.
 type pool[K comparable] struct {
-	names []K
-	held  map[K]bool
-	next  int // this request has taken the free names before it
+	names  []K
+	held   map[K]bool
+	next   int  // this request has taken the free names before it
+	vacant *int // the result of free
 }
 
 // take returns the first free name that this request has not taken. It returns false if there is
@@ -94,13 +95,17 @@ func (p *pool[K]) take() (name K, ok bool) {
 }
 
 // free counts the free names, with those that this request has taken.
-func (p *pool[K]) free() (n int) {
-	for _, name := range p.names {
-		if !p.held[name] {
-			n++
+func (p *pool[K]) free() int {
+	if p.vacant == nil {
+		n := 0
+		for _, name := range p.names {
+			if !p.held[name] {
+				n++
+			}
 		}
+		p.vacant = &n
 	}
-	return n
+	return *p.vacant
 }
 
 func (p *pool[K]) shortageText(what string, asked int) string {

@@ -123,12 +123,12 @@ func (b *binding) readPhysicalLink(w *wire) {
 	if w.tunnel {
 		return
 	}
-	w.only = b.x.inv.LinksOfType(w.Type)
+	w.only = b.linksOfType(w.Type)
 	if w.ComponentID == "" {
 		return
 	}
 	u, err := urn.Parse(w.ComponentID)
-	n := slices.IndexFunc(b.x.inv.Links, func(l *inventory.Link) bool { return l.URN.Equal(u) })
+	n := b.linkWith(u)
 	switch {
 	case err != nil:
 		b.refuseLink(w, am.BadArgs, am.NoDetail, "its component_id is not a URN: %.200q; copy one from the advertisement, or leave it out", w.ComponentID)
@@ -139,6 +139,35 @@ func (b *binding) readPhysicalLink(w *wire) {
 	default:
 		w.only = b.x.inv.Links[n : n+1]
 	}
+}
+
+// linksOfType remembers the links of each type.
+func (b *binding) linksOfType(name string) []*inventory.Link {
+	all, known := b.ofType[name]
+	if !known {
+		if b.ofType == nil {
+			b.ofType = map[string][]*inventory.Link{}
+		}
+		b.work.add(len(b.x.inv.Links))
+		all = b.x.inv.LinksOfType(name)
+		b.ofType[name] = all
+	}
+	return all
+}
+
+// linkWith returns the index of the physical link u; negative if there is none.
+func (b *binding) linkWith(u urn.URN) int {
+	if b.linkByURN == nil {
+		b.linkByURN = map[string]int{}
+		for i, l := range b.x.inv.Links {
+			b.linkByURN[l.URN.Key()] = i
+		}
+	}
+	n, known := b.linkByURN[u.Key()]
+	if !known {
+		return -1
+	}
+	return n
 }
 
 func (w *wire) allows(l *inventory.Link) bool { return w.only == nil || slices.Contains(w.only, l) }
