@@ -23,7 +23,7 @@ import (
 
 // compiling are sites that compile templates.
 var compiling = setting{compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-	return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links})
+	return compile.Expand(t, known.Earlier, compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work})
 }}
 
 const thisManager = "urn:publicid:IDN+" + authority + "+authority+cm"

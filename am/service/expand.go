@@ -19,6 +19,8 @@ type Known struct {
 	Earlier []rspec.Template
 	// Nodes and Links are the client_ids of the slice's nodes and links.
 	Nodes, Links []string
+	// Work bounds the compilations of one call together.
+	Work *rspec.Work
 }
 
 const (
@@ -50,6 +52,7 @@ func (s *Service) expand(ctx context.Context, r *reservation) error {
 	if err != nil {
 		return err
 	}
+	known.Work = rspec.NewWork(ctx)
 	requests, err := s.parseDocuments(ctx, caller, documents)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (s *Site) openAggregate(context.Context) error {
 		HasStages:             s.providers.HasStages,
 		LiveOutput:            s.runner.LiveOutput,
 		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-			o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links}
+			o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work}
 			if t.Language == compile.Blueprint {
 				var err error
 				if o.Library, err = c.LoadLibrary(); err != nil {

@@ -36,6 +36,8 @@ type Options struct {
 	ContentDir, ContentURL string
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
+	// Work bounds the compilation; nil for no limit. If its Err is not nil, the result is incomplete.
+	Work *rspec.Work
 }
 
 // part is a component with its type and place in the request.

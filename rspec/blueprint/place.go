@@ -121,7 +121,7 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 }
 
 func (c *compiler) choose(p *part, n *generate.Node) {
-	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType)}
+	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType), Work: c.o.Work}
 	if c.allow != nil {
 		w.Allows = c.isAllowed
 	}

@@ -20,5 +20,5 @@ func parseBlueprint(text []byte) (document, []rspec.Problem) {
 func (b blueprintDocument) safe() ([]byte, []rspec.Problem) { return nil, nil }
 
 func (b blueprintDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
-	return blueprint.Compile(b.Document, blueprint.Options{Site: o.Site, Library: o.Library, Files: o.Files, ContentDir: o.ContentDir, ContentURL: o.ContentURL, Nodes: o.Nodes, Links: o.Links})
+	return blueprint.Compile(b.Document, blueprint.Options{Site: o.Site, Library: o.Library, Files: o.Files, ContentDir: o.ContentDir, ContentURL: o.ContentURL, Nodes: o.Nodes, Links: o.Links, Work: o.Work})
 }

@@ -43,6 +43,8 @@ type Options struct {
 	// ContentDir is the folder into which a blueprint's larger files are written, and ContentURL
 	// the address under which nodes find that folder; empty to refuse larger files.
 	ContentDir, ContentURL string
+	// Work bounds the compilation; nil for no limit.
+	Work *rspec.Work
 }
 
 // Result is a compiled source.
@@ -141,7 +143,8 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 	return nil, []rspec.Problem{{Kind: rspec.Unsupported, Msg: fmt.Sprintf("the language %.80q is unknown", o.Language), Remedy: "write radl or blueprint"}}
 }
 
-// Compile returns the request for a source. It fails with an *Error if the source has mistakes.
+// Compile returns the request for a source. It fails with an *Error if the source has mistakes, or
+// takes too much work; and with the error of a context that ends.
 // Package rspec accepts every request that Compile returns.
 func Compile(text []byte, o Options) (*Result, error) {
 	r, err := compile(text, o)
@@ -158,8 +161,24 @@ func Compile(text []byte, o Options) (*Result, error) {
 	return r, nil
 }
 
+// readSteps is the work of reading a byte of a source.
+const readSteps = 4
+
+// ended returns why work had to end; nil if it may go on.
+func ended(w *rspec.Work) error {
+	if refusal, ok := errors.AsType[*rspec.RequestError](w.Err()); ok {
+		return newError(refusal.Problems)
+	}
+	return w.Err()
+}
+
 // compile is Compile without the check of the result, which takes longer than the rest.
 func compile(text []byte, o Options) (*Result, error) {
+	for _, t := range append(slices.Clip(o.Earlier), text) {
+		if !o.Work.Spend(readSteps * min(len(t), MaxSource)) {
+			return nil, ended(o.Work)
+		}
+	}
 	d, problems := parse(text, o)
 	if err := newError(problems); err != nil {
 		return nil, err
@@ -167,6 +186,9 @@ func compile(text []byte, o Options) (*Result, error) {
 	source, more := d.safe()
 	problems = append(problems, more...)
 	request, more := d.compile(o)
+	if err := ended(o.Work); err != nil {
+		return nil, err
+	}
 	problems = rspec.ByLine(append(problems, more...))
 	if err := newError(problems); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"patchbay/inventory"
+	"patchbay/rspec"
 	"patchbay/rspec/compile"
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
@@ -21,7 +22,7 @@ func FuzzCompile(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		o := compile.Options{Site: site, Parameters: map[string]string{"CPUs": "2"}}
+		o := compile.Options{Site: site, Parameters: map[string]string{"CPUs": "2"}, Work: rspec.NewWork(t.Context())}
 		r, err := compile.Compile([]byte(source), o)
 		if err != nil {
 			if _, ok := errors.AsType[*compile.Error](err); !ok {

@@ -43,5 +43,5 @@ func (r *radlDocument) safe() ([]byte, []rspec.Problem) {
 }
 
 func (r *radlDocument) compile(o Options) (*generate.Request, []rspec.Problem) {
-	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links})
+	return radl.Compile(r.cleaned, radl.Options{Site: o.Site, Earlier: r.earlier, Nodes: o.Nodes, Links: o.Links, Work: o.Work})
 }

@@ -7,8 +7,13 @@ import (
 	"strings"
 
 	"patchbay/inventory"
+	"patchbay/rspec"
 	"patchbay/rspec/match"
 )
+
+// matchSteps is the work of comparing constraints with an image or a component, without the work for
+// each constraint.
+const matchSteps = 20
 
 // Want has the requirements of a node for its sliver type and image.
 type Want struct {
@@ -23,6 +28,8 @@ type Want struct {
 	// Software are names of programs that the image should have if there is a choice, such as
 	// ansible.
 	Software []string
+	// Work bounds the search; nil for no limit.
+	Work *rspec.Work
 }
 
 // Choice is the sliver type and the image of a node.
@@ -119,6 +126,9 @@ func (w *Want) imageOf(t *inventory.SliverType, c *Choice) (image *inventory.Ima
 		return t.DefaultImage, false
 	}
 	for _, i := range t.Images {
+		if !w.Work.Spend(matchSteps + len(w.Require)) {
+			return nil, false
+		}
 		if !w.excludes(i) && w.satisfies(i) && (image == nil || w.compare(i, image) > 0) {
 			image = i
 		}
@@ -178,13 +188,19 @@ func (w *Want) fits(site *inventory.Inventory, t *inventory.SliverType, image *i
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(site.Components, func(c *inventory.Component) bool {
-		if !c.Offers(t) {
+	for _, c := range site.Components {
+		if !w.Work.Spend(1) {
 			return false
 		}
-		_, ok := requirements.Match(inventory.CapabilitiesOf(c, t, image))
-		return ok
-	})
+		if !c.Offers(t) {
+			continue
+		}
+		w.Work.Spend(matchSteps + len(w.Require))
+		if _, ok := requirements.Match(inventory.CapabilitiesOf(c, t, image)); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func imageName(i *inventory.Image) string {

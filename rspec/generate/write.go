@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -308,9 +307,5 @@ func cut(name string) string {
 	if len(name) <= maxStepName {
 		return name
 	}
-	runes := []rune(name)
-	for len(string(runes)) > maxStepName-len("…") {
-		runes = runes[:len(runes)-1]
-	}
-	return string(append(slices.Clip(runes), '…'))
+	return strings.ToValidUTF8(name[:maxStepName-len("…")], "") + "…"
 }

@@ -90,3 +90,22 @@ func TestWrittenRequestIsValid(t *testing.T) {
 		t.Errorf("%+v", r.Links)
 	}
 }
+
+// TestLongStepNames requires that names of steps are cut between characters, without work for each
+// character.
+func TestLongStepNames(t *testing.T) {
+	for _, tt := range []struct{ rule, name, want string }{
+		{"as long as allowed", strings.Repeat("x", 80), strings.Repeat("x", 80)},
+		{"one byte more", strings.Repeat("x", 81), strings.Repeat("x", 77) + "…"},
+		{"characters of two bytes", strings.Repeat("é", 41), strings.Repeat("é", 38) + "…"},
+		{"control characters", "a\tb\x7f", "a b"},
+		{"long", strings.Repeat("é", 20_000), strings.Repeat("é", 38) + "…"},
+	} {
+		r := &generate.Request{Nodes: []generate.Node{{ClientID: "a", Steps: []generate.Step{{Kind: generate.Script, Name: tt.name}}}}}
+		var text string
+		allocations := testing.AllocsPerRun(1, func() { text = string(r.Write()) })
+		if !strings.Contains(text, ` name="`+tt.want+`"`) || allocations > 100 {
+			t.Errorf("%s: %g allocations, and not the name %q:\n%s", tt.rule, allocations, tt.want, text)
+		}
+	}
+}

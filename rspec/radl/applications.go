@@ -55,6 +55,10 @@ func (c *compiler) readApplication(s *system, f *Feature) {
 		c.refuse(rspec.BadArgs, f.Place, "name a program, and a version such as '1.2'", "application %.80q: %v", a.name, err)
 		return
 	}
+	if len(s.apps) == maxApps {
+		c.refuse(rspec.TooBig, f.Place, "install some by a recipe", "system %.80q has more than %d applications", s.block.ID, maxApps)
+		return
+	}
 	s.apps = append(s.apps, a)
 }
 
@@ -127,7 +131,11 @@ func (c *compiler) install(s *system, choice generate.Choice) {
 			s.node.Steps = append(s.node.Steps, installSteps(best)...)
 			continue
 		}
-		c.refuse(rspec.Unsupported, a.at, a.remedy(s.site), "the site has no application %.80q%s", a.name, a.demand())
+		remedy := ""
+		if !c.IsFull() { // a search is slow
+			remedy = a.remedy(s.site)
+		}
+		c.refuse(rspec.Unsupported, a.at, remedy, "the site has no application %.80q%s", a.name, a.demand())
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	maxNetworks = 250
 	maxElements = 50_000  // of the request, such as constraints and features
 	maxBytes    = 4 << 20 // of texts in the request: recipes, files, parameters, features
-	maxID       = 200     // bytes of the name of a system or network
+	maxApps     = 100     // of one system
 )
 
 // Options has the input of a compilation besides the document. The zero value is useful.
@@ -29,6 +29,8 @@ type Options struct {
 	Earlier []*Document
 	// Nodes and Links are the client_ids of the slice's existing nodes and links.
 	Nodes, Links []string
+	// Work bounds the compilation; nil for no limit. If its Err is not nil, the result is incomplete.
+	Work *rspec.Work
 }
 
 // compiler compiles one document.

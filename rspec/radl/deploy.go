@@ -100,7 +100,6 @@ func (c *compiler) systemFor(d *Deploy) *system {
 		}
 		s.comments = append(s.comments, fmt.Sprintf("system %s: the aggregate of cloud %s is %s", d.System, d.Cloud, name))
 	}
-	c.checkID("system", s.block)
 	s.interfaces = c.interfacesOf(s.block)
 	for i := range s.interfaces {
 		in := &s.interfaces[i]

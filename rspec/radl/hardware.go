@@ -68,12 +68,22 @@ func (c *compiler) readSystem(s *system) {
 		}
 	}
 	c.readSoft(s)
-	c.addPrograms(s, &w)
-	c.choose(s, w)
+	if c.checkConstraints(b, w.Require, n.Prefer) {
+		c.addPrograms(s, &w)
+		c.choose(s, w)
+		c.checkConstraints(b, n.Require, n.Prefer) // without a site, applications are constraints, too
+	}
 	c.addDisks(s, disks)
-	if _, err := match.New(n.Require, n.Prefer); err != nil {
+}
+
+// checkConstraints refuses too many constraints, which would take long to satisfy, and those that
+// exclude each other.
+func (c *compiler) checkConstraints(b *Block, require []match.Constraint, prefer []match.Preference) bool {
+	_, err := match.New(require, prefer)
+	if err != nil {
 		c.refuse(rspec.BadArgs, b.Place, "change or leave out a feature", "system %.80q: %v", b.ID, err)
 	}
+	return err == nil
 }
 
 // imagesOf returns the names of images in a feature that has one.
@@ -187,6 +197,7 @@ const maxTrials = 64
 // is one for which their preferences count.
 func (c *compiler) choose(s *system, w generate.Want) {
 	hard := w.Require
+	w.Work = c.o.Work
 	best := generate.Choose(s.site, w)
 	if s.site != nil && len(w.Images) == 0 && c.runsAnsible(s.block.ID) {
 		for _, version := range []string{c.request.Ansible, ""} {

@@ -121,6 +121,9 @@ func (c *compiler) checkFixed() {
 	}
 	used := map[address]bool{}
 	for _, x := range c.deployed {
+		if !c.o.Work.Spend(len(x.system.interfaces)) {
+			return
+		}
 		for _, in := range x.system.interfaces {
 			for _, a := range in.fixed {
 				key := address{in.network, a.Addr()}
@@ -165,7 +168,7 @@ func (c *compiler) reserve() {
 	}
 	for _, g := range given {
 		for range g.count {
-			if _, ok := g.n.take(); !ok {
+			if _, ok := g.n.take(); !ok || !c.o.Work.Spend(1) {
 				break
 			}
 		}

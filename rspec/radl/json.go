@@ -185,6 +185,7 @@ func (o *object) id(name string) string {
 		if t := l.next(); t.kind != wordToken || t.text != text || slices.Contains(sentences, text) {
 			o.wrong(o.v.Place, "write a letter, then letters, digits, _ . and -, but no keyword", "%s has the %s %.40q", o.what, name, text)
 		}
+		o.checkID(o.v.Place, name, text)
 	}
 	return text
 }

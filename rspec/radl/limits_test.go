@@ -36,7 +36,7 @@ func TestCompileLimits(t *testing.T) {
 		{"many systems", repeat(101, "system x%[1]d ()\ndeploy x%[1]d 1\n"), rspec.TooBig, "line 202: the document deploys more than 100 systems"},
 		{"many networks", repeat(251, "network n%d ()\n") + "system x (" + repeat(251, "net_interface.%[1]d.connection = 'n%[1]d' and ") + "y = 'x')\ndeploy x 1", rspec.TooBig, "the nodes use more than 250 networks"},
 		{"many constraints", "system x (" + repeat(65, "gpu.f%d = 'x' and ") + "y = 'x')\ndeploy x 1", rspec.BadArgs, "65 constraints are too many"},
-		{"a long name", "system " + strings.Repeat("x", 300) + " ()\ndeploy " + strings.Repeat("x", 300) + " 1", rspec.TooBig, "has more than 200 bytes"},
+		{"many applications", "system x (" + repeat(101, "disk.0.applications contains (name = 'a%d') and ") + "y = 'x')\ndeploy x 1", rspec.TooBig, "system \"x\" has more than 100 applications"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
 			d, problems := radl.Parse([]byte(tt.source), nil)

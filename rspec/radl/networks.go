@@ -17,9 +17,9 @@ import (
 type network struct {
 	block    *Block
 	isPublic bool
-	prefix   netip.Prefix // zero without a range of addresses
-	last     netip.Addr   // the last address that was handed out
-	taken    map[netip.Addr]bool
+	prefix   netip.Prefix        // zero without a range of addresses
+	last     netip.Addr          // the last address that was handed out
+	taken    map[netip.Addr]bool // fixed addresses
 	// links are its parts by the URN of the aggregate; empty for the own one.
 	links []*generate.Link
 }
@@ -37,19 +37,12 @@ func (c *compiler) network(name string) *network {
 	if n.prefix.IsValid() {
 		n.last = n.prefix.Addr()
 	}
-	c.checkID("network", b)
 	c.networks[name] = n
 	c.order = append(c.order, name)
 	if len(c.order) == maxNetworks+1 {
 		c.refuse(rspec.TooBig, b.Place, "divide it among several slices", "the nodes use more than %d networks", maxNetworks)
 	}
 	return n
-}
-
-func (c *compiler) checkID(kind string, b *Block) {
-	if len(b.ID) > maxID {
-		c.refuse(rspec.TooBig, b.Place, "choose a shorter one", "the name of %s %.40q… has more than %d bytes", kind, b.ID, maxID)
-	}
 }
 
 // link returns the part of n at an aggregate.
@@ -73,7 +66,6 @@ func (n *network) take() (a netip.Prefix, ok bool) {
 			return a, false
 		}
 		if !n.taken[n.last] {
-			n.taken[n.last] = true
 			return next, true
 		}
 	}

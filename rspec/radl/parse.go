@@ -13,6 +13,7 @@ import (
 
 const (
 	maxDocument = 1 << 20
+	maxID       = 200 // bytes of an id
 	// maxCount limits numbers of nodes, stages and seconds.
 	maxCount = 1_000_000_000
 )
@@ -171,7 +172,15 @@ func (p *parser) parseID(what string) (string, bool) {
 		p.wrong(p.token.Place, "write its id: a letter, then letters, digits, _ . and -, but no keyword", "there is %s in place of the id of a %s", p.token, what)
 		return "", false
 	}
-	return p.advance().text, true
+	t := p.advance()
+	p.checkID(t.Place, what, t.text)
+	return t.text, true
+}
+
+func (p *parser) checkID(at Place, what, id string) {
+	if len(id) > maxID {
+		p.refuse(rspec.TooBig, at, "choose a shorter one", "the id %.40q… of a %s has more than %d bytes", id, what, maxID)
+	}
 }
 
 // parseBlock reads a sentence with features.

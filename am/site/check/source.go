@@ -7,12 +7,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/inventory"
+	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
 
 // source compiles a source for the site, and checks the resulting request.
 func (k *Checker) source(ctx context.Context, name string, text []byte) {
-	o := compile.Options{Parameters: k.Parameters}
+	o := compile.Options{Parameters: k.Parameters, Work: rspec.NewWork(ctx)}
 	if k.Config != nil {
 		var err error
 		if o.Site, err = inventory.Load(k.Config.Inventory, k.Config.Authority); err != nil {
