@@ -62,6 +62,7 @@ func setAccounts(accounts []Account, facts *Facts) (present []Account, removed [
 			if err != nil {
 				return nil, nil, err
 			}
+			facts.UserIDs[w.Login] = files.record(w.Login).uid
 		}
 		present = append(present, w)
 	}

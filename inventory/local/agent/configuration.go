@@ -28,7 +28,8 @@ type Configuration struct {
 	// is root, for its keys.
 	Accounts []Account
 	// Key is the experiment's private key (PEM), and PublicKey its public line. Each
-	// account gets both as ~/.ssh/id_rsa unless it has such a file.
+	// account gets both as ~/.ssh/id_rsa. They replace a key of an earlier Configuration, but
+	// no other file.
 	Key, PublicKey string
 	// Hosts are lines for /etc/hosts, KnownHosts for /etc/ssh/ssh_known_hosts.
 	Hosts, KnownHosts []string
@@ -43,6 +44,9 @@ type Facts struct {
 	// Problems describe errors that are not fatal, at most 100. Errors in homes are not
 	// fatal, so that a user who breaks a home does not break the node.
 	Problems []string
+	// UserIDs are the ids in the node of the listed accounts, by login, without root. Other
+	// accounts of the node, such as services, may have ids of the same range.
+	UserIDs map[string]uint32
 }
 
 const (

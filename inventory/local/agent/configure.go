@@ -30,7 +30,7 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	}
 	a.configuring.Lock()
 	defer a.configuring.Unlock()
-	var facts Facts
+	facts := Facts{UserIDs: map[string]uint32{}}
 	if err := setHostname(cfg.Hostname); err != nil {
 		facts.problem("the host name", err)
 	}
@@ -61,8 +61,12 @@ func (a *agent) configure(cfg *Configuration) (*Facts, error) {
 	if err := markRemoved(removed); err != nil {
 		return nil, err
 	}
+	keys := keyPair{private: []byte(cfg.Key), public: []byte(cfg.PublicKey + "\n")}
+	if keys.given, err = recordKey(keys.private); err != nil {
+		return nil, err
+	}
 	for _, wanted := range withRoot(accounts) {
-		if err := setHome(wanted, cfg.Key, cfg.PublicKey); err != nil {
+		if err := setHome(wanted, keys); err != nil {
 			facts.problem("the home of "+wanted.Login, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ func (n *node) file(name string) string {
 func TestConfigure(t *testing.T) {
 	n := newNode(t)
 	facts := n.configure(someKeys)
-	if len(facts.Problems) > 0 {
+	if len(facts.Problems) > 0 || !maps.Equal(facts.UserIDs, map[string]uint32{"alice": 10000, "bob": 1001}) {
 		t.Errorf("facts %+v", facts)
 	}
 	for _, c := range []struct{ name, want string }{
@@ -125,6 +126,38 @@ func TestConfigureKeepsWhatUsersWrote(t *testing.T) {
 	}
 	if got := n.line("root", "stat -c %a /etc/hosts"); got != "664" {
 		t.Error("mode of /etc/hosts", got)
+	}
+}
+
+func TestConfigureReplacesOnlyItsOwnKey(t *testing.T) {
+	const mine, now = "PRIVATE\n", "ANOTHER\n"
+	for _, tt := range []struct{ name, change, private, public string }{
+		{"an unchanged key is replaced", "", now, "another\n"},
+		{"a user's own pair is kept", "echo OWN > id_rsa; echo own > id_rsa.pub", "OWN\n", "own\n"},
+		{"a user's own key beside the old public key is kept", "echo OWN > id_rsa", "OWN\n", "ssh-rsa BBBB experiment\n"},
+		{"a link is kept", "mv id_rsa x; ln -s y id_rsa", "", "ssh-rsa BBBB experiment\n"},
+		{"interrupted before the private key was removed", "rm id_rsa.pub", now, "another\n"},
+		{"interrupted after both were removed", "rm id_rsa id_rsa.pub", now, "another\n"},
+		{"interrupted before the private key was written", "rm id_rsa; echo another > id_rsa.pub", now, "another\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newNode(t)
+			n.configure(someKeys)
+			n.line("alice", "cd ~/.ssh; "+tt.change)
+			cfg := someKeys
+			cfg.Key, cfg.PublicKey = now, "another"
+			n.configure(cfg)
+			private := ""
+			if b, err := os.ReadFile(filepath.Join(n.root, "home/alice/.ssh/id_rsa")); err == nil {
+				private = string(b)
+			}
+			if public := n.file("home/alice/.ssh/id_rsa.pub"); private != tt.private || public != tt.public {
+				t.Errorf("private %q, public %q", private, public)
+			}
+			if got := n.file("root/.ssh/id_rsa"); got != now {
+				t.Errorf("root has %q instead of %q", got, mine)
+			}
+		})
 	}
 }
 

@@ -2,12 +2,16 @@ package agent
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +23,7 @@ const (
 	skeletonLimit    = 16 << 20 // bytes
 )
 
-func setHome(a Account, key, public string) error {
+func setHome(a Account, keys keyPair) error {
 	user, err := lookUpAccount(a.Login)
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func setHome(a Account, key, public string) error {
 			return err
 		}
 	}
-	return runAs(user, func() error { return setKeys(user.home, a.Keys, key, public) })
+	return runAs(user, func() error { return setKeys(user.home, a.Keys, keys) })
 }
 
 // makeHome builds the home where only root can reach it, and then renames it. So no
@@ -122,7 +126,7 @@ func copyFile(from, to string, stat fs.FileInfo) error {
 }
 
 // setKeys must run with the rights of the account.
-func setKeys(home string, keys []string, key, public string) error {
+func setKeys(home string, authorized []string, keys keyPair) error {
 	dir := filepath.Join(home, ".ssh")
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -132,27 +136,68 @@ func setKeys(home string, keys []string, key, public string) error {
 	if err != nil {
 		return err
 	}
-	if err := updateFile(path, old, setBlock(old, keys), 0o600); err != nil {
+	if err := updateFile(path, old, setBlock(old, authorized), 0o600); err != nil {
 		return err
 	}
-	if key == "" {
+	if len(keys.private) == 0 {
 		return nil
 	}
-	return writeKeyPair(filepath.Join(dir, "id_rsa"), []byte(key), []byte(public+"\n"))
+	return keys.write(filepath.Join(dir, "id_rsa"))
 }
 
-// writeKeyPair does not replace another key at path. It writes the private key last, so
-// that an interrupted write is repeated.
-func writeKeyPair(path string, key, public []byte) error {
+// keyPair is the experiment's key.
+type keyPair struct {
+	private, public []byte
+	given           []string // keyID of the keys that homes have received, this one included
+}
+
+// givenFile holds the keyID of each key that homes have received, one per line.
+const (
+	givenFile = "/var/lib/patchbay/keys"
+	maxGiven  = 1000
+)
+
+func keyID(private []byte) string {
+	sum := sha256.Sum256(private)
+	return hex.EncodeToString(sum[:])
+}
+
+// recordKey saves that homes receive the key, so that a later key can replace it. It returns the
+// keyID of all keys that homes have received.
+func recordKey(private []byte) (given []string, err error) {
+	old, err := readIfExists(givenFile)
+	if err != nil || len(private) == 0 {
+		return nil, err
+	}
+	given = strings.Fields(string(old))
+	if id := keyID(private); !slices.Contains(given, id) {
+		given = append(given[max(0, len(given)-maxGiven+1):], id)
+	}
+	return given, updateFile(givenFile, old, []byte(strings.Join(given, "\n")+"\n"), 0o600)
+}
+
+// write replaces only keys of the experiment at path. An interrupted write is repeated, since the
+// private key is written last.
+func (k keyPair) write(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		present, _ := readFile(path, fileLimit) // what cannot be read is no key of the experiment
+		id := keyID(present)
+		if err != nil || id == keyID(k.private) || !slices.Contains(k.given, id) {
+			return err
+		}
+		if err := os.Remove(path + ".pub"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
 	}
 	old, err := readIfExists(path + ".pub")
-	if err != nil || old != nil && !bytes.Equal(old, public) {
+	if err != nil || old != nil && !bytes.Equal(old, k.public) {
 		return err
 	}
-	if err := updateFile(path+".pub", old, public, 0o644); err != nil {
+	if err := updateFile(path+".pub", old, k.public, 0o644); err != nil {
 		return err
 	}
-	return writeFile(path, key, 0o600, os.Geteuid(), os.Getegid())
+	return writeFile(path, k.private, 0o600, os.Geteuid(), os.Getegid())
 }

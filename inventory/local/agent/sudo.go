@@ -79,7 +79,7 @@ func sudoAccount(uid uint32) (account, error) {
 		return account{}, err
 	}
 	for _, r := range parseRecords(text) {
-		if r.uid == uid && !r.removed {
+		if r.uid == uid && r.login == user.name && !r.removed {
 			return user, nil
 		}
 	}

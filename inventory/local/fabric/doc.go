@@ -56,6 +56,8 @@
 //     [network.limitLearning].
 //   - circling frames: frames that can circle are limited where they leave the node, because in a
 //     ring of links they would use up the host's processors: [inflowRate].
+//   - SSH from shared VLANs: dropped where it enters the slice, because port 22 of nodes is for
+//     logins from node to node within a slice: [sshPort].
 //   - removal of devices: all together, but bridges last and eight at a time, because the kernel
 //     holds its network lock while it removes a bridge: [Host.removeDevices].
 package fabric

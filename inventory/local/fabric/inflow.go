@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,9 @@ const (
 	inflowRate  = 20_000
 	inflowBurst = 4_000
 )
+
+// sshPort is the port of the logins between nodes of a slice.
+const sshPort = 22
 
 const (
 	inflowTable = "inflow"
@@ -74,6 +78,13 @@ func (f inflow) apply(c *nftables.Conn) error {
 	toBounded := &expr.Verdict{Kind: expr.VerdictGoto, Chain: bounded.Name}
 	const target, source, octets = 0, 6, 6 // offset of addresses in a frame, and their length
 	for _, list := range [][]expr.Any{
+		{ // from a shared VLAN to SSH: only nodes of the slice may log in to each other
+			port, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte(kindUplink)},
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}, // the destination port
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, sshPort)},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		},
 		{
 			port, &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte(kindPort)},
 			&expr.Verdict{Kind: expr.VerdictAccept},

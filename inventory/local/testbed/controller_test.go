@@ -1,6 +1,8 @@
 package testbed
 
 import (
+	"crypto/ed25519"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
+	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/gateway"
 	"patchbay/inventory/provider"
 )
@@ -498,6 +503,120 @@ func runKilledRepeatedly(t *testing.T, seed uint64) {
 	h.checkNothingLeft(t, tb)
 	if len(h.wrong) > 0 {
 		t.Error(h.wrong)
+	}
+}
+
+// keys returns the slice's key as the running nodes, the gateway and the saved file have it. It
+// is empty if they differ.
+func (h *fakeHost) keys(tb *Testbed, nodes ...string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	saved, err := os.ReadFile(filepath.Join(tb.keysDir, sliceID(sliceURN)))
+	if err != nil {
+		return ""
+	}
+	public, err := publicLines(saved)
+	for _, name := range nodes {
+		if s, open := h.running[name], h.opens[name]; err != nil || s == nil || s.cfg.Key != string(saved) || !slices.Equal(open.InsideKeys, []string{public}) {
+			return ""
+		}
+	}
+	return string(saved)
+}
+
+// freshKeys makes the testbed create a different key each time.
+func freshKeys(tb *Testbed) {
+	tb.newKey = func() ([]byte, error) {
+		_, key, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			return nil, err
+		}
+		block, err := ssh.MarshalPrivateKey(key, "")
+		return pem.EncodeToMemory(block), err
+	}
+}
+
+// A user who has lost access may have a copy of the slice's key.
+func TestKeyOfASliceIsReplacedWhenUsersLoseAccess(t *testing.T) {
+	a, b, other := nodeName(1), nodeName(2), nodeName(3)
+	for _, tt := range []struct {
+		name    string
+		changes map[string]provider.Resource
+		want    bool
+	}{
+		{"a user is removed", map[string]provider.Resource{a: {"users": userItems("alice")}, b: {"users": userItems("alice")}}, true},
+		{"a user is removed from one node", map[string]provider.Resource{a: {"users": userItems("alice")}}, true},
+		{"all users are removed", map[string]provider.Resource{a: {"users": []string{}}}, true},
+		{"a key of a user is replaced", map[string]provider.Resource{a: {"users": append(userItems("alice"), `{"login":"bob","urn":"","keys":["ssh-ed25519 BBBB bob"]}`)}}, true},
+		{"a user is removed, and the node is switched off", map[string]provider.Resource{a: {"users": userItems("alice"), "power": "off"}}, true},
+		{"a user is removed, and the node restarts", map[string]provider.Resource{a: {"users": userItems("alice"), "restart_serial": "1"}}, true},
+		{"a node is removed, whose user has no other", map[string]provider.Resource{other: absent}, true},
+		{"a node is removed, whose users have others", map[string]provider.Resource{a: absent}, false},
+		{"a user is added", map[string]provider.Resource{a: {"users": userItems("alice", "bob", "dave")}}, false},
+		{"users are in another order", map[string]provider.Resource{a: {"users": userItems("bob", "alice")}}, false},
+		{"a node restarts", map[string]provider.Resource{a: {"restart_serial": "1"}}, false},
+		{"a node of another slice loses users", map[string]provider.Resource{nodeName(4): {"users": []string{}}}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newFakeHost(t)
+			tb := h.open(-1)
+			freshKeys(tb)
+			t.Cleanup(h.startServing(tb))
+			setAll(t, tb, map[string]provider.Resource{
+				a: newNode("a", sliceURN, "alice", "bob"), b: newNode("b", sliceURN, "alice", "bob"), other: newNode("c", sliceURN, "carol"),
+				nodeName(4): newNode("d", sliceURN+"2", "alice"),
+			})
+			left := []string{a, b, other}
+			wait.Until(t, "one key", func() bool { return h.keys(tb, left...) != "" })
+			before := h.keys(tb, left...)
+			setAll(t, tb, tt.changes)
+			for name, change := range tt.changes {
+				if change["ensure"] != nil || change["power"] != nil {
+					left = slices.DeleteFunc(left, func(s string) bool { return s == name })
+				}
+				if r := awaitNode(t, tb, name, isSettled); change["ensure"] == nil && !isReady(r) {
+					t.Fatal(r)
+				}
+			}
+			setUntilReady(t, tb, nodeName(5), newNode("later", sliceURN, "alice"))
+			left = append(left, nodeName(5))
+			wait.Until(t, "one key, and the right one", func() bool {
+				is := h.keys(tb, left...)
+				return is != "" && (is != before) == tt.want
+			})
+		})
+	}
+}
+
+// The program is killed at each operation after a user was removed.
+func TestKilledWhileTheKeyOfASliceIsReplaced(t *testing.T) {
+	a, b := nodeName(1), nodeName(2)
+	for operations := range 30 {
+		h := newFakeHost(t)
+		tb := h.open(-1)
+		freshKeys(tb)
+		stop := h.startServing(tb)
+		setAll(t, tb, map[string]provider.Resource{a: newNode("a", sliceURN, "alice", "bob"), b: newNode("b", sliceURN, "alice", "bob")})
+		wait.Until(t, "one key", func() bool { return h.keys(tb, a, b) != "" })
+		before := h.keys(tb, a, b)
+		h.mu.Lock()
+		h.last.left = operations
+		h.mu.Unlock()
+		change := provider.Resource{"users": userItems("alice")}
+		_, err1 := trySet(tb, a, change)
+		_, err2 := trySet(tb, b, change)
+		if err1 == nil && err2 == nil {
+			wait.Until(t, "the end", func() bool { return h.last.isKilled() || h.keys(tb, a, b) != "" && h.keys(tb, a, b) != before })
+		}
+		stop()
+		tb = h.open(-1)
+		freshKeys(tb)
+		stop = h.startServing(tb)
+		setAll(t, tb, map[string]provider.Resource{a: change, b: change}) // a manager repeats the request
+		awaitNode(t, tb, a, isReady)
+		awaitNode(t, tb, b, isReady)
+		wait.Until(t, "one new key", func() bool { is := h.keys(tb, a, b); return is != "" && is != before })
+		stop()
 	}
 }
 

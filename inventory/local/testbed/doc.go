@@ -56,7 +56,8 @@
 //   - names of peers: the address on the first common link, else an address of 127.64.0.0/16,
 //     where the gateway answers: [peer].
 //   - key of the experiment: RSA 2048 in PEM, as scripts expect. Only the endpoints inside nodes
-//     of its slice accept it: [experimentKey].
+//     of its slice accept it: [experimentKey]. It is replaced on all nodes when a user has lost
+//     access to a node, since that user may have a copy: [slice.replaceKey].
 //   - full disk: no node is created while less than a GiB, or a twentieth of a small disk, is free:
 //     [errNoDisk].
 //   - delay of links: they are created 25 ms after the last node has joined, so that each link is

@@ -67,15 +67,25 @@ func (nc *nodeController) insideKeys(key experimentKey) []string {
 	return []string{key.public}
 }
 
-// restrictEndpoint removes from an open endpoint all accounts and keys that are not in users.
-// The logins must then be proven again.
+// restrictEndpoint removes from an open endpoint all accounts and keys that are not in users, and
+// replaces its insideKeys. If it removes any, the logins must be proven again.
 func (nc *nodeController) restrictEndpoint(rec record, users []user, insideKeys []string) error {
 	left := intersectUsers(nc.endpoint.users, users)
-	if nc.endpoint.public == nil && nc.endpoint.inside == nil || sameUsers(left, nc.endpoint.users) {
+	same := sameUsers(left, nc.endpoint.users)
+	if nc.endpoint.public == nil && nc.endpoint.inside == nil || same && slices.Equal(insideKeys, nc.endpoint.insideKeys) {
 		return nil
 	}
-	nc.run.proven = false
+	if !same {
+		nc.run.proven = false
+	}
 	return nc.setEndpoint(&rec, left, insideKeys)
+}
+
+// losesUsers reports whether a user of old has lost access, or one of its keys.
+func losesUsers(old, next []string) bool {
+	before, _ := parseUsers(old) // set has accepted both
+	after, _ := parseUsers(next)
+	return !sameUsers(intersectUsers(before, after), before)
 }
 
 // intersectUsers returns the users in both a and b, with the keys that both have.
@@ -113,7 +123,7 @@ func (nc *nodeController) setEndpoint(rec *record, users []user, insideKeys []st
 		// The gateway may have accepted the endpoint despite the error.
 		return asUserError("the gateway cannot accept logins for it", errors.Join(err, nc.closeEndpoints()))
 	}
-	nc.endpoint.users = users
+	nc.endpoint.users, nc.endpoint.insideKeys = users, insideKeys
 	return nil
 }
 

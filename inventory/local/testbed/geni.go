@@ -66,7 +66,7 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 					}
 					release = releaseSlot
 				}
-				text, err := nc.geniAnswer(command, nc.isExperimentUser(uid))
+				text, err := nc.geniAnswer(command, command == "key" && nc.isExperimentUser(uid))
 				return []byte(text), err
 			})
 			if err != nil {
@@ -98,16 +98,25 @@ func geniCommand(words []string) string {
 	return command
 }
 
-// isExperimentUser reports whether the user is root or an account of the experiment, not a
-// service. The parameter uid is the user's id on the host.
+// isExperimentUser reports whether the user is root or has a login of the node. Services may have
+// ids of the same range. The parameter uid is the user's id on the host, which a user namespace
+// inside the node does not change.
 func (nc *nodeController) isExperimentUser(uid int) bool {
-	const firstAccount, nobody = 1000, 65534
-	base := int(nc.snapshot().Base)
+	rec := nc.snapshot()
+	base := int(rec.Base)
 	if uid < base || uid-base >= hostalloc.Size {
 		return false
 	}
 	inside := uid - base
-	return inside == 0 || inside >= firstAccount && inside != nobody
+	if inside == 0 {
+		return true
+	}
+	users, err := parseUsers(rec.Desired.Users)
+	ids := nc.currentStatus().userIDs
+	return err == nil && slices.ContainsFunc(users, func(u user) bool {
+		id, ok := ids[u.Login]
+		return ok && int64(id) == int64(inside)
+	})
 }
 
 // geniAnswer returns errors for experimenters.

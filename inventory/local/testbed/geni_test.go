@@ -144,13 +144,27 @@ func TestManifestsInMemoryAreBounded(t *testing.T) {
 
 func TestAccessToTheExperimentKey(t *testing.T) {
 	nc := newTestbed(Options{}).newController(nodeName(1))
-	nc.rec.Base = 0x70000000
-	for uid, want := range map[int]bool{
-		0: false, 0x70000000: true, 0x70000000 + 1000: true, 0x70000000 + 60000: true, 0x70000000 + 33: false,
-		0x70000000 + 65534: false, 0x70000000 + 65536: false, 1000: false, 0x6fffffff: false,
+	nc.rec.Base, nc.rec.Desired.Users = 0x70000000, userItems("alice", "carol")
+	nc.userIDs = map[string]uint32{"alice": 10000, "bob": 10001}
+	for _, tt := range []struct {
+		who  string
+		uid  int
+		want bool
+	}{
+		{"root", 0x70000000, true},
+		{"an account with a login", 0x70000000 + 10000, true},
+		{"an account whose login was taken away, and whose processes still run", 0x70000000 + 10001, false},
+		{"a user of an archive or of useradd", 0x70000000 + 1000, false},
+		{"the next id of useradd", 0x70000000 + 10002, false},
+		{"a system account", 0x70000000 + 33, false},
+		{"nobody", 0x70000000 + 65534, false},
+		{"root of the host", 0, false},
+		{"a user of the host", 10000, false},
+		{"the last id of another node", 0x6fffffff, false},
+		{"the first id of another node", 0x70000000 + 65536, false},
 	} {
-		if got := nc.isExperimentUser(uid); got != want {
-			t.Errorf("%#x: %v", uid, got)
+		if got := nc.isExperimentUser(tt.uid); got != tt.want {
+			t.Errorf("%s: %v", tt.who, got)
 		}
 	}
 }

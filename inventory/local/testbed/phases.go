@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"time"
 
 	"patchbay/inventory/local"
@@ -20,10 +21,10 @@ import (
 // the desired state does nothing.
 var (
 	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).repeatStartSteps, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
-	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).runStopSteps, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).reportReady}
-	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).runUninstallSteps, (*nodeController).removeFiles, (*nodeController).releaseClaims}
+	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).runStopSteps, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).replaceLostKey, (*nodeController).reportReady}
+	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).replaceKeyOfRemoved, (*nodeController).runUninstallSteps, (*nodeController).removeFiles, (*nodeController).releaseClaims}
 	phasesBroken  = []phase{(*nodeController).stayBroken}
-	phasesFailed  = []phase{(*nodeController).stayFailed}
+	phasesFailed  = []phase{(*nodeController).replaceLostKey, (*nodeController).stayFailed}
 )
 
 func (nc *nodeController) phases(rec record) []phase {
@@ -195,6 +196,15 @@ func (nc *nodeController) revokeAccess(r *round) result {
 		return resultOf(&userError{err.Error(), err, true})
 	}
 	r.users = users
+	if r.rec.KeyLost != 0 {
+		// No login of a removed user may be left that could read the new key.
+		if err := nc.restrictEndpoint(r.rec, users, nil); err != nil {
+			return resultOf(err)
+		}
+		if end := nc.replaceLostKey(r); end.outcome != done {
+			return end
+		}
+	}
 	if nc.slice != nil {
 		if r.key, err = nc.slice.experimentKey(); err != nil {
 			return resultOf(asUserError("the key of the experiment cannot be created", err))
@@ -204,6 +214,47 @@ func (nc *nodeController) revokeAccess(r *round) result {
 	r.accountsCurrent = sent != nil && sameUsers(users, sent.users) && sent.hostname == r.rec.Desired.Hostname
 	r.loginsReady = r.accountsCurrent && nc.run.proven && nc.currentStatus().loginsOpen
 	return resultOf(nc.restrictEndpoint(r.rec, users, nc.insideKeys(r.key)))
+}
+
+// replaceLostKey replaces the key of the slice if users have lost access to the node, since they
+// may have a copy of the key.
+func (nc *nodeController) replaceLostKey(r *round) result {
+	lost := r.rec.KeyLost
+	if lost == 0 {
+		return result{}
+	}
+	if nc.slice != nil {
+		if err := nc.slice.replaceKey(); err != nil {
+			return resultOf(asUserError("the key of the experiment cannot be replaced", err))
+		}
+	}
+	return resultOf(nc.updateRecord(func(next *record) {
+		if next.KeyLost == lost {
+			next.KeyLost = 0
+		}
+	}))
+}
+
+// replaceKeyOfRemoved does the same for the users of a node that is being removed, if they have
+// no other node of the slice.
+func (nc *nodeController) replaceKeyOfRemoved(r *round) result {
+	if nc.slice == nil || nc.keyReplaced {
+		return result{}
+	}
+	gone, _ := parseUsers(r.rec.Desired.Users)
+	others := nc.slice.others(nc)
+	for _, other := range others {
+		left, _ := parseUsers(other.Desired.Users)
+		gone = slices.DeleteFunc(gone, func(u user) bool { return sameUsers(intersectUsers([]user{u}, left), []user{u}) })
+	}
+	if len(others) == 0 || len(gone) == 0 && r.rec.KeyLost == 0 {
+		return result{}
+	}
+	if err := nc.slice.replaceKey(); err != nil {
+		return resultOf(err)
+	}
+	nc.keyReplaced = true
+	return result{}
 }
 
 // readPeers reads the peers after the gateway has received them. It sets r.configured if the
@@ -216,8 +267,14 @@ func (nc *nodeController) readPeers(r *round) result {
 			return nc.notConfigured(r, false, asUserError("its peers cannot be sent to the gateway", err))
 		}
 	}
-	r.configured = r.loginsReady && nc.run.configured.peers == r.peers.version
+	r.configured = r.loginsReady && nc.isConfigured(r)
 	return result{}
+}
+
+// isConfigured reports whether the agent has the peers and the key of r. The agent of the run must
+// have been configured before.
+func (nc *nodeController) isConfigured(r *round) bool {
+	return nc.run.configured.peers == r.peers.version && nc.run.configured.key == r.key.public
 }
 
 // notConfigured handles a node that could not be configured. A node whose logins work stays
@@ -270,7 +327,7 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 		nc.run.proven = false
 	}
 	var err error
-	if !r.accountsCurrent || nc.run.configured.peers != r.peers.version {
+	if !r.accountsCurrent || !nc.isConfigured(r) {
 		err = nc.configure(ctx, r)
 		r.loginsReady = r.loginsReady && nc.run.proven
 	}
@@ -283,7 +340,7 @@ func (nc *nodeController) configureAndProve(ctx context.Context, r *round) error
 		return errors.Join(err, open)
 	}
 	if err != nil {
-		nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, noPeers}
+		nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, noPeers, ""}
 	}
 	r.loginsReady = true
 	return err
@@ -308,7 +365,8 @@ func (nc *nodeController) configure(ctx context.Context, r *round) error {
 	for _, p := range facts.Problems {
 		nc.t.log.Info("part of a home folder could not be set up", "node", nc.id, "problem", p)
 	}
-	nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, r.peers.version}
+	nc.updateStatus(func(s *status) { s.userIDs = facts.UserIDs })
+	nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, r.peers.version, r.key.public}
 	return nil
 }
 

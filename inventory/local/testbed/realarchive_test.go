@@ -23,6 +23,7 @@ func TestRealArchivesAndScripts(t *testing.T) {
 	n["setup"] = []string{
 		fmt.Sprintf(`{"kind":"install","url":%q,"install_path":"/srv/db/data","archive":{%s,"folders":[{"path":"/srv/db","user":1001,"group":1001,"mode":"0750"},{"path":"/srv/db/data","user":3000000000,"group":1001,"mode":"0755"}]}}`, archive, accounts),
 		`{"kind":"execute","script":"bin/run","files":[{"url":"data:,%23!/bin/sh%0Aecho%20$port%20$(id%20-un)%20$PWD;%20cat%20*/lib","path":"bin/run"},{"url":"data:,helper","path":"etc/lib"}],"environment":{"port":"80"},"as_user":true}`,
+		executeStep("for u in far db; do su $u -c 'geni-get key' 2>&1; done; useradd svc; su svc -c 'geni-get key' 2>&1; su alice -c 'geni-get key' | head -1"),
 		executeStep("stat -c '%U:%G %a' /srv/db /srv/db/data /srv/db/data/table; stat -c %u /srv/db/data; getent passwd db"),
 	}
 	s.set(map[string]provider.Resource{a: n})
@@ -30,6 +31,7 @@ func TestRealArchivesAndScripts(t *testing.T) {
 	for i, want := range []setup.Report{
 		{State: setup.Done},
 		{State: setup.Done, Output: "80 alice /var/lib/patchbay/scripts/2-0\nhelper"},
+		{State: setup.Done, Output: strings.Repeat("geni-get: only root and the accounts of the experiment may read its key\n", 3) + "-----BEGIN RSA PRIVATE KEY-----\n"},
 		{State: setup.Done, Output: "db:dbs 750\nfar:dbs 755\nroot:root 755\n1000\ndb:x:1001:1001::/home/db:/bin/sh\n"},
 	} {
 		got := s.awaitSteps(a)[i]

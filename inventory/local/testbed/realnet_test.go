@@ -224,3 +224,54 @@ func TestSlicesAreIsolated(t *testing.T) {
 		t.Errorf("n0 reaches %s", got)
 	}
 }
+
+// A partner who was removed has a copy of the slice's key, and a node of another slice on the same
+// shared VLAN.
+func TestRealKeyOfARemovedUser(t *testing.T) {
+	s := newSite(t, "testbed-l3", 43300)
+	s.options.Settings.SharedVLANs = []string{"campus"}
+	s.up()
+	a, b, off, theirs, later := nodeName(1), nodeName(2), nodeName(3), nodeName(4), nodeName(5)
+	const campus = `,"shared_vlan":"campus"`
+	nodes := map[string]provider.Resource{
+		a: s.newLinkedNode("a", interfaceItem("0", "lan", "10.9.0.1/24", campus)), b: s.newLinkedNode("b", interfaceItem("1", "lan", "10.9.0.2/24", campus)),
+		off:    s.newLinkedNode("off", interfaceItem("2", "lan", "10.9.0.3/24", campus)),
+		theirs: s.newLinkedNode("x", strings.ReplaceAll(interfaceItem("0", "lan", "10.9.0.4/24", campus), sliceURN, sliceURN+"2")),
+	}
+	nodes[theirs]["slice_urn"] = sliceURN + "2"
+	for _, name := range []string{a, b, off} {
+		nodes[name]["users"] = s.newNode("", "alice", "bob")["users"]
+	}
+	s.set(nodes)
+	all := s.awaitSettled(a, b, off, theirs)
+	s.set(map[string]provider.Resource{off: {"power": "off"}})
+	copied := s.mustSSH(all[a], "bob", "geni-get key")
+	// from logs in to an address with the copied key, from a node.
+	from := func(r observedNode, at string) string {
+		const script = `umask 077; echo '%s' >k; ssh -F none -i k -o IdentitiesOnly=yes -o BatchMode=yes -o ConnectTimeout=2 -o StrictHostKeyChecking=no root@%s hostname 2>&1; true`
+		return s.mustSSH(r, "alice", fmt.Sprintf(script, copied, at))
+	}
+	if got := from(all[b], "10.9.0.1"); !strings.HasSuffix(got, "a") {
+		t.Errorf("before the removal, in the slice: %s", got)
+	}
+	if got := s.mustSSH(all[theirs], "alice", "timeout 5 bash -c '</dev/tcp/10.9.0.1/23' 2>&1; true"); !strings.Contains(got, "refused") {
+		t.Errorf("the shared VLAN does not reach the other slice: %s", got)
+	}
+	if got := from(all[theirs], "10.9.0.1"); !strings.Contains(got, "timed out") {
+		t.Errorf("from another slice by a shared VLAN: %s", got)
+	}
+	alone := s.newNode("", "alice")["users"]
+	s.set(map[string]provider.Resource{a: {"users": alone}, b: {"users": alone}, off: {"users": alone}})
+	s.awaitSettled(a, b, off)
+	s.set(map[string]provider.Resource{off: {"power": "on"}, later: s.newNode("later", "alice")})
+	all = s.awaitSettled(a, b, off, theirs, later)
+	s.mustSSH(all[a], "alice", "for i in $(seq 100); do cmp -s ~/.ssh/id_rsa <(geni-get key) && exit; sleep 0.05; done; exit 1")
+	for _, at := range []string{"10.9.0.2", "off", "later"} {
+		if got := from(all[a], at); !strings.Contains(got, "Permission denied") {
+			t.Errorf("the removed user's copy of the key, to %s: %s", at, got)
+		}
+		if got := s.nodeAt(all[a], at); got == "nobody" {
+			t.Errorf("the new key does not open %s", at)
+		}
+	}
+}

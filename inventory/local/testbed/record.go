@@ -34,6 +34,8 @@ type record struct {
 	EgressNumber int `json:"outside,omitempty"`
 	// Restarted is the serial of the last restart that was done.
 	Restarted string `json:"restarted"`
+	// KeyLost is the last change that took access from users, until the slice's key is replaced.
+	KeyLost uint64 `json:"key_lost,omitempty"`
 	// Failed explains to experimenters why the node failed at the change FailedAt.
 	Failed   string `json:"failed,omitempty"`
 	FailedAt uint64 `json:"failed_at,omitempty"`

@@ -138,6 +138,9 @@ func (nc *nodeController) changeDesired(next desired) error {
 		nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has
 	}
 	rec := nc.rec
+	if losesUsers(rec.Desired.Users, next.Users) {
+		rec.KeyLost = rec.Change + 1
+	}
 	rec.Desired, rec.Change = next, rec.Change+1
 	err := nc.saveRecord(rec)
 	if err != nil && next.Removing {

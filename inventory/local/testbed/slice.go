@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"patchbay/am/durable"
 	"patchbay/inventory/local/agent"
 )
 
@@ -119,6 +120,66 @@ func (s *slice) experimentKey() (experimentKey, error) {
 	return s.key, err
 }
 
+// replaceKey replaces the key, and wakes all nodes of the slice, which then accept only the new
+// key. Concurrent calls share a key if it was created after each of them began.
+func (s *slice) replaceKey() error {
+	call := s.replacements.Add(1)
+	s.keyMu.Lock()
+	defer s.keyMu.Unlock()
+	if s.replaced >= call {
+		return nil
+	}
+	covered := s.replacements.Load()
+	fresh, err := s.t.newKey()
+	if err != nil {
+		return err
+	}
+	public, err := publicLines(fresh)
+	if err == nil {
+		err = s.saveKey(fresh)
+	}
+	if err != nil {
+		return err
+	}
+	s.key, s.replaced = experimentKey{string(fresh), public}, covered
+	s.wakeAll()
+	return nil
+}
+
+func (s *slice) saveKey(private []byte) error {
+	s.t.keysMu.Lock()
+	defer s.t.keysMu.Unlock()
+	if s.t.sliceByURN(s.urn) != s {
+		return errors.New("the slice was removed")
+	}
+	return durable.WriteFile(filepath.Join(s.t.keysDir, s.id), private, 0o600)
+}
+
+// others returns the records of the slice's other nodes, without those that are being removed.
+func (s *slice) others(than *nodeController) (list []record) {
+	for _, nc := range s.nodes() {
+		if rec := nc.snapshot(); nc != than && !rec.Desired.Removing {
+			list = append(list, rec)
+		}
+	}
+	return list
+}
+
+func (s *slice) nodes() (all []*nodeController) {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	for _, nc := range s.peers {
+		all = append(all, nc)
+	}
+	return all
+}
+
+func (s *slice) wakeAll() {
+	for _, nc := range s.nodes() {
+		nc.wake()
+	}
+}
+
 // loadKey reads the saved key of a slice that still exists. If no key is saved, it saves and
 // returns newKey. If newKey is nil, too, it fails with fs.ErrNotExist.
 func (s *slice) loadKey(newKey []byte) (private []byte, public string, err error) {
@@ -150,15 +211,7 @@ func (s *slice) wakeNodes() {
 	s.dirtyMu.Lock()
 	s.timer = nil
 	s.dirtyMu.Unlock()
-	s.t.mu.Lock()
-	var all []*nodeController
-	for _, nc := range s.peers {
-		all = append(all, nc)
-	}
-	s.t.mu.Unlock()
-	for _, nc := range all {
-		nc.wake()
-	}
+	s.wakeAll()
 }
 
 // refreshPeers sends changed peers to the gateway before it returns the content of peer files.

@@ -153,6 +153,7 @@ type nodeController struct {
 	attempts      int // failed attempts
 	retries       int // attempts that are repeated without limit
 	earlier       earlier
+	keyReplaced   bool // the slice's key, after the node's users lost access by its removal
 }
 
 // status is the part of a node's state that is not in its record. get reports both.
@@ -163,6 +164,8 @@ type status struct {
 	loginsOpen     bool
 	pid            int  // of the node's PID 1; 0: it does not run
 	hangs          bool // its agent does not answer
+	// userIDs are the ids of its accounts inside the node, by login, as its agent has reported.
+	userIDs map[string]uint32
 }
 
 // run is one run of a node: from its start, or from its discovery by this program, to
@@ -180,6 +183,7 @@ type configured struct {
 	users    []user
 	hostname string
 	peers    uint64 // version of the peers
+	key      string // the public key of the experiment
 }
 
 // openEndpoint is a node's SSH endpoint at the gateway. The gateway closes the
@@ -187,6 +191,7 @@ type configured struct {
 type openEndpoint struct {
 	public, inside net.Listener
 	users          []user
+	insideKeys     []string
 }
 
 // earlier is the state in which an earlier program left the node.
@@ -277,8 +282,11 @@ type slice struct {
 
 	peers map[netip.Addr]*nodeController // guarded by t.mu
 
-	keyMu sync.Mutex // guards key; held while it is created
+	keyMu sync.Mutex // guards key and replaced; held while a key is created
 	key   experimentKey
+	// replacements counts the calls of replaceKey, and replaced those that the key is newer than.
+	replacements atomic.Uint64
+	replaced     uint64
 
 	dirtyMu sync.Mutex // guards dirty and timer
 	dirty   bool
