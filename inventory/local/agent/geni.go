@@ -23,7 +23,8 @@ const (
 	questionLimit = 4 << 10  // bytes
 	replyLimit    = 16 << 20 // bytes: a manifest
 	questionTime  = 5 * time.Second
-	replyTime     = 30 * time.Second
+	replyTime     = 30 * time.Second // for the whole answer, at the client
+	sendTime      = 5 * time.Second  // for reading the answer, at the server
 )
 
 // GeniGet sends the arguments to the testbed and prints the answer. It runs inside a node as
@@ -125,7 +126,7 @@ func ServeGeni(conn net.Conn, answer func(words []string, uid int) ([]byte, erro
 }
 
 func reply(conn net.Conn, word string, text []byte) error {
-	conn.SetDeadline(time.Now().Add(replyTime))
+	conn.SetDeadline(time.Now().Add(sendTime))
 	if word == "error" {
 		text = text[:min(len(text), textLimit)]
 	}

@@ -18,6 +18,25 @@ import (
 // maxGeniClients bounds the processes of a node that call geni-get at once.
 const maxGeniClients = 8
 
+// The work for geni-get is not charged to the node, so requests of a node beyond this rate wait.
+const (
+	geniPause = 50 * time.Millisecond // from one request to the next
+	geniBurst = 40                    // requests without a pause
+)
+
+type geniRate struct {
+	due time.Time // of the next request, if all came with pauses
+}
+
+// wait counts a request, and returns how long it must wait.
+func (r *geniRate) wait(now time.Time) time.Duration {
+	if first := now.Add(-geniBurst * geniPause); r.due.Before(first) {
+		r.due = first
+	}
+	r.due = r.due.Add(geniPause)
+	return max(0, r.due.Sub(now))
+}
+
 // geniVersion is the output of geni-get version.
 const geniVersion = "1"
 
@@ -41,7 +60,7 @@ var geniCommands = map[string]string{
 
 // serveGeni returns when the listener is closed.
 func (nc *nodeController) serveGeni(listener net.Listener) {
-	slots := make(chan struct{}, maxGeniClients)
+	slots, rate := make(chan struct{}, maxGeniClients), geniRate{}
 	for {
 		slots <- struct{}{}
 		c, err := listener.Accept()
@@ -53,20 +72,21 @@ func (nc *nodeController) serveGeni(listener net.Listener) {
 			<-slots
 			continue
 		}
+		sleep(nc.t.ctx, rate.wait(time.Now()))
 		nc.t.work.Go(func() {
 			defer func() { <-slots }()
 			release := func() {}
 			defer func() { release() }()
 			err := agent.ServeGeni(c, func(words []string, uid int) ([]byte, error) {
 				command := geniCommand(words)
+				answer := func() (string, error) { return nc.geniAnswer(command, command == "key" && nc.isExperimentUser(uid)) }
+				var text string
+				var err error
 				if command == "manifest" || command == "all" {
-					releaseSlot, err := nc.acquireManifestSlot()
-					if err != nil {
-						return nil, err
-					}
-					release = releaseSlot
+					text, release, err = nc.sendManifest(answer)
+				} else {
+					text, err = answer()
 				}
-				text, err := nc.geniAnswer(command, command == "key" && nc.isExperimentUser(uid))
 				return []byte(text), err
 			})
 			if err != nil {

@@ -108,38 +108,77 @@ func TestGeniGet(t *testing.T) {
 	}
 }
 
-// A node that does not read its manifest blocks only one slot.
-func TestManifestsInMemoryAreBounded(t *testing.T) {
+// Four slices do not read their long manifests.
+func TestSlowReadersOfManifestsDelayNoOtherSlice(t *testing.T) {
 	tb := newTestbed(Options{})
-	var gives []func()
+	defer tb.stop()
+	short, long := strings.Repeat("x", maxCachedManifest), strings.Repeat("x", maxCachedManifest+1)
+	send := func(nc *nodeController, text string) (func(), error) {
+		got, release, err := nc.sendManifest(func() (string, error) { return text, nil })
+		if err == nil && got != text {
+			t.Errorf("%d bytes of %d", len(got), len(text))
+		}
+		return release, err
+	}
+	var releases []func()
+	var slow []*nodeController
 	for i := range maxManifestFetches {
-		give, err := tb.newController(nodeName(i)).acquireManifestSlot()
+		slow = append(slow, tb.newController(nodeName(i)))
+		release, err := send(slow[i], long)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gives = append(gives, give)
+		releases = append(releases, release)
 	}
-	one := tb.newController(nodeName(9))
+	other := tb.newController(nodeName(9))
+	for _, tt := range []struct {
+		name, text string
+		want       error
+	}{{"a short manifest", short, nil}, {"another short manifest", "x", nil}, {"a fifth long manifest", long, errNoManifest}} {
+		release, err := send(other, tt.text)
+		if err != tt.want {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		release()
+	}
 	got := make(chan error)
 	go func() {
-		give, err := one.acquireManifestSlot()
-		gives[0] = give
+		release, err := send(slow[0], "x")
+		release()
 		got <- err
 	}()
 	select {
 	case <-got:
-		t.Errorf("more than %d manifests are in memory", maxManifestFetches)
+		t.Error("a slice sends two manifests at once")
 	case <-time.After(20 * time.Millisecond):
 	}
-	gives[1]()
-	if err := <-got; err != nil || len(one.manifestSlot) != 1 {
-		t.Errorf("room is not passed on: %v", err)
+	for _, release := range releases {
+		release()
 	}
-	gives[0]()
-	if len(one.manifestSlot) != 0 {
-		t.Error("room is not given back")
+	if err := <-got; err != nil {
+		t.Errorf("the slot is not passed on: %v", err)
 	}
-	tb.stop()
+	if release, err := send(other, long); err != nil {
+		t.Error(err)
+	} else {
+		release()
+	}
+}
+
+func TestRateOfGeniGet(t *testing.T) {
+	var r geniRate
+	now, late := time.Unix(1000, 0), time.Duration(0)
+	for i := range 3 * geniBurst {
+		if late = r.wait(now); (late > 0) != (i >= geniBurst) {
+			t.Fatalf("request %d waits %v", i+1, late)
+		}
+	}
+	if want := 2 * geniBurst * geniPause; late != want {
+		t.Errorf("the last of %d requests waits %v instead of %v", 3*geniBurst, late, want)
+	}
+	if late = r.wait(now.Add(time.Hour)); late != 0 {
+		t.Errorf("after an hour a request waits %v", late)
+	}
 }
 
 func TestAccessToTheExperimentKey(t *testing.T) {

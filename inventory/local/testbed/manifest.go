@@ -18,8 +18,9 @@ const (
 	manifestTime       = 10 * time.Second
 	maxManifest        = 16 << 20
 	maxHead            = 16 << 10        // HTTP headers, in bytes
-	maxManifestFetches = 4               // fetches and answers at the same time, in all nodes
-	maxCachedManifest  = 64 << 10        // the longest manifest that is cached
+	maxManifestFetches = 4               // fetches at the same time, and as many long answers
+	longManifestTime   = time.Second     // how long a long answer waits for others
+	maxCachedManifest  = 64 << 10        // the longest manifest that is cached, or sent at once
 	manifestMaxAge     = 2 * time.Second // a younger manifest is not fetched again
 )
 
@@ -32,20 +33,31 @@ func (nc *nodeController) cachedManifest() *cachedManifest {
 	return &nc.manifest
 }
 
-// acquireManifestSlot waits until one more manifest may be held in memory, at most for
-// manifestTime. After sending the manifest, the caller must call release. Each node has one
-// slot, so a node that reads slowly delays only itself.
-func (nc *nodeController) acquireManifestSlot() (release func(), err error) {
+// sendManifest calls answer, which may fetch the manifest, and holds what bounds the manifests in
+// memory until the caller has sent the text and calls release. A slice sends one at a time, so
+// that a node that reads slowly delays only its own slice. Nor does it delay the fetches of others,
+// and short manifests.
+func (nc *nodeController) sendManifest(answer func() (string, error)) (text string, release func(), err error) {
 	ctx, cancel := context.WithTimeout(nc.t.ctx, manifestTime)
 	defer cancel()
-	if nc.manifestSlot.acquire(ctx) != nil {
-		return nil, errNoManifest
+	slot := nc.cachedManifest().slot
+	if slot.acquire(ctx) != nil {
+		return "", func() {}, errNoManifest
 	}
 	if nc.t.manifestSlots.acquire(ctx) != nil {
-		nc.manifestSlot.release()
-		return nil, errNoManifest
+		return "", slot.release, errNoManifest
 	}
-	return func() { nc.t.manifestSlots.release(); nc.manifestSlot.release() }, nil
+	defer nc.t.manifestSlots.release()
+	text, err = answer()
+	if len(text) <= maxCachedManifest {
+		return text, slot.release, err
+	}
+	ctx, cancel = context.WithTimeout(nc.t.ctx, longManifestTime)
+	defer cancel()
+	if nc.t.longManifests.acquire(ctx) != nil {
+		return "", slot.release, errNoManifest
+	}
+	return text, func() { nc.t.longManifests.release(); slot.release() }, err
 }
 
 // fetchManifest returns the cached manifest if that is fresh, or if the manager does not answer.

@@ -64,7 +64,7 @@ func (t *Testbed) addNode(id string, rec record, steps []setup.Step) error {
 
 // newController does not start the controller.
 func (t *Testbed) newController(id string) *nodeController {
-	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifestSlot: make(semaphore, 1)}
+	return &nodeController{t: t, id: id, wakeups: make(chan struct{}, 1), died: make(chan *run, 1), manifest: cachedManifest{slot: make(semaphore, 1)}}
 }
 
 // readInterfaces parses the record's interfaces into nc. Afterwards the record uses the same

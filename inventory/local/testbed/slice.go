@@ -32,7 +32,7 @@ func (t *Testbed) joinSlice(nc *nodeController, rec *record) error {
 	}
 	s := t.slices[urn]
 	if s == nil {
-		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*nodeController{}}
+		s = &slice{t: t, urn: urn, id: sliceID(urn), peers: map[netip.Addr]*nodeController{}, manifest: cachedManifest{slot: make(semaphore, 1)}}
 		t.slices[urn] = s
 		t.work.Go(func() { _, _ = s.experimentKey() }) // on failure, the nodes try it again
 	}

@@ -79,7 +79,8 @@ type Testbed struct {
 
 	findingImages sync.RWMutex // read-locked from looking up an image until its use is recorded
 	keysMu        sync.Mutex   // guards the files in keysDir; locked before mu
-	manifestSlots semaphore    // manifests in memory
+	manifestSlots semaphore    // manifests being fetched
+	longManifests semaphore    // long manifests being sent
 
 	mu     sync.Mutex // guards the fields below; locked after a nodeController's mu
 	nodes  map[string]*nodeController
@@ -132,11 +133,10 @@ type nodeController struct {
 	stepsRun     *stepsRun          // nil: no steps run
 	broken       string             // why the node can only be removed, as shown to its user
 
-	once         sync.Once      // starts the goroutine
-	wakeups      chan struct{}  // capacity 1
-	died         chan *run      // a run whose PID 1 ended unexpectedly
-	manifestSlot semaphore      // capacity 1: the manifest being sent to the node
-	manifest     cachedManifest // of a node without a slice
+	once     sync.Once      // starts the goroutine
+	wakeups  chan struct{}  // capacity 1
+	died     chan *run      // a run whose PID 1 ended unexpectedly
+	manifest cachedManifest // of a node without a slice
 
 	mu  sync.Mutex // guards rec and status; held while the record is written
 	rec record
@@ -362,6 +362,7 @@ type counterCache struct {
 // cachedManifest is the last manifest of a slice that the manager sent; empty if it was
 // too long to keep.
 type cachedManifest struct {
+	slot semaphore  // capacity 1: the manifest being sent
 	mu   sync.Mutex // guards text and at; held during a request to the manager
 	text string
 	at   time.Time
