@@ -3,7 +3,10 @@ package egress
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -21,15 +24,16 @@ import (
 const domain = 53 // the port of name servers
 
 const (
-	mostQuestion  = 4096 // bytes of a query or a reply
-	leastQuestion = 12   // a header
-	nodeQuestions = 32   // queries of a node, in progress at the same time
-	mostQuestions = 512  // queries of all nodes
-	nodeStreams   = 4    // TCP connections of a node
-	mostStreams   = 64   // TCP connections of all nodes
-	ownerShare    = 4    // the nodes of one owner use at most a fourth of all
+	mostQuestion  = 512  // bytes of a query
+	mostReply     = 4096 // bytes of a reply by UDP
+	headerSize    = 12
+	nodeQuestions = 32  // queries of a node, in progress at the same time
+	mostQuestions = 512 // queries of all nodes
+	nodeStreams   = 4   // TCP connections of a node
+	mostStreams   = 64  // TCP connections of all nodes
+	ownerShare    = 4   // the nodes of one owner use at most a fourth of all
 	streamTime    = 30 * time.Second
-	mostStream    = 1 << 20 // bytes of a connection, in each direction
+	mostStream    = 1 << 20 // bytes of the replies in a connection
 	serverTime    = 2 * time.Second
 	mostServers   = 3
 	rounds        = 2 // how often each server is tried
@@ -37,8 +41,9 @@ const (
 	waitingQuestions = 4 << 20
 )
 
-// dnsProxy copies nodes' queries to the servers, and the replies to the nodes, without
-// parsing them. Sockets to nodes are in the egress namespace. Sockets to servers are on
+// dnsProxy copies nodes' queries to the servers, and the replies to the nodes without
+// parsing them. It refuses everything that is no ordinary query, since the servers may trust
+// the host more than others. Sockets to nodes are in the egress namespace. Sockets to servers are on
 // the host, since a server may listen only at the host's loopback address. Each query
 // has its own socket with a random port.
 type dnsProxy struct {
@@ -226,7 +231,10 @@ func (n *dnsProxy) answer() {
 			time.Sleep(10 * time.Millisecond) // the error may concern one packet
 			continue
 		}
-		if size < leastQuestion || size > mostQuestion {
+		if !isQuery(b[:size]) {
+			if a := refusal(b[:size]); a != nil {
+				_, _ = n.udp.WriteToUDPAddrPort(a, from)
+			}
 			continue
 		}
 		done, ok := n.admit(&n.questions, from.Addr(), mostQuestions, nodeQuestions)
@@ -272,14 +280,14 @@ func (n *dnsProxy) queryServer(server netip.AddrPort, question []byte) []byte {
 	if _, err := c.Write(question); err != nil {
 		return nil
 	}
-	b := make([]byte, mostQuestion+1)
+	b := make([]byte, mostReply+1)
 	for {
 		size, err := c.Read(b)
 		if err != nil {
 			return nil
 		}
 		// Other packets are ignored: a reply has the id of its query.
-		if size >= leastQuestion && size <= mostQuestion && bytes.Equal(b[:2], question[:2]) {
+		if size >= headerSize && size <= mostReply && bytes.Equal(b[:2], question[:2]) {
 			return b[:size]
 		}
 	}
@@ -326,17 +334,108 @@ func (n *dnsProxy) proxyStream(c *net.TCPConn) {
 		end := time.Now().Add(streamTime)
 		_, _ = c.SetDeadline(end), s.SetDeadline(end)
 		defer context.AfterFunc(n.ctx, func() { c.Close(); s.Close() })()
-		up := s.(*net.TCPConn)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = io.Copy(up, io.LimitReader(c, mostStream))
-			_ = up.CloseWrite()
-		}()
-		_, _ = io.Copy(c, io.LimitReader(up, mostStream))
-		// The server has sent everything.
-		c.Close()
-		<-done
+		forwardStream(c, s)
 		return
 	}
+}
+
+// forwardStream forwards one query after the other, with its reply.
+func forwardStream(node, server net.Conn) {
+	for left := mostStream; left > 0; {
+		q, err := readMessage(node, mostQuestion)
+		if err != nil {
+			return
+		}
+		a := refusal(q)
+		if isQuery(q) {
+			if writeMessage(server, q) != nil {
+				return
+			}
+			if a, err = readMessage(server, math.MaxUint16); err != nil || len(a) < headerSize || !bytes.Equal(a[:2], q[:2]) {
+				return
+			}
+		}
+		if a == nil || writeMessage(node, a) != nil {
+			return
+		}
+		left -= len(a)
+	}
+}
+
+// readMessage reads a message with its length in front.
+func readMessage(r io.Reader, most int) ([]byte, error) {
+	var size [2]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint16(size[:]))
+	if n > most {
+		return nil, errors.New("the message is too long")
+	}
+	b := make([]byte, n)
+	_, err := io.ReadFull(r, b)
+	return b, err
+}
+
+func writeMessage(w io.Writer, b []byte) error {
+	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...))
+	return err
+}
+
+// Parts of a DNS message, by RFC 1035 and 6891.
+const (
+	isReply     = 0x80 // in the third byte
+	recursion   = 0x01 // in the third byte, which has nothing else in a query
+	checkFlags  = 0x30 // in the fourth byte: AD and CD
+	refused     = 5
+	classIN     = 1
+	typeOPT     = 41
+	firstMeta   = 249 // TKEY, TSIG, IXFR, AXFR, MAILB, MAILA, ANY
+	lastMeta    = 255
+	maxName     = 255
+	maxLabel    = 63
+	optionsSize = 11 // of an OPT record without options
+)
+
+// isQuery reports whether b is one question of class IN for records of one type, with an OPT
+// record at most.
+func isQuery(b []byte) bool {
+	if len(b) < headerSize || len(b) > mostQuestion || b[2]&^recursion != 0 || b[3]&^checkFlags != 0 {
+		return false
+	}
+	count := func(i int) uint16 { return binary.BigEndian.Uint16(b[i:]) }
+	if count(4) != 1 || count(6) != 0 || count(8) != 0 || count(10) > 1 {
+		return false
+	}
+	i := headerSize
+	for i < len(b) && b[i] != 0 {
+		if b[i] > maxLabel {
+			return false
+		}
+		i += 1 + int(b[i])
+	}
+	i++
+	if i-headerSize > maxName || i+4 > len(b) {
+		return false
+	}
+	kind, class := count(i), count(i+2)
+	if kind == 0 || kind == typeOPT || kind >= firstMeta && kind <= lastMeta || class != classIN {
+		return false
+	}
+	i += 4
+	if count(10) == 0 {
+		return i == len(b)
+	}
+	return i+optionsSize <= len(b) && b[i] == 0 && count(i+1) == typeOPT && i+optionsSize+int(count(i+9)) == len(b)
+}
+
+// refusal returns the answer to what is no query; nil if it needs no answer.
+func refusal(b []byte) []byte {
+	if len(b) < headerSize || b[2]&isReply != 0 {
+		return nil
+	}
+	a := make([]byte, headerSize)
+	copy(a, b[:3])
+	a[2], a[3] = isReply|b[2]&0x79, refused // with the operation and the wish for recursion
+	return a
 }

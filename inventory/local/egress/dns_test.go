@@ -43,9 +43,16 @@ func server(t testing.TB, b *netlab.Lab, address string, f func(question []byte)
 	}()
 }
 
+// question returns a query with that many bytes.
 func question(id uint16, size int) []byte {
-	return append(binary.BigEndian.AppendUint16(nil, id), bytes.Repeat([]byte{'q'}, size-2)...)
+	b := append(binary.BigEndian.AppendUint16(nil, id), 1, 0, 0, 1, 0, 0, 0, 0, 0, 1)
+	b = append(b, "\x01q\x00\x00\x01\x00\x01\x00\x00\x29\x10\x00\x00\x00\x00\x00"...)
+	b = binary.BigEndian.AppendUint16(b, uint16(size-leastQuestion))
+	return append(b, make([]byte, size-leastQuestion)...)
 }
+
+// leastQuestion is the size of a question with an OPT record.
+const leastQuestion = headerSize + 7 + optionsSize
 
 // query sends a query from a node and returns the answer.
 func query(node *os.File, q []byte, within time.Duration) ([]byte, error) {
@@ -68,15 +75,15 @@ const (
 	second = "198.51.100.32"
 )
 
-func TestQueriesAreForwardedUnparsed(t *testing.T) {
+func TestQueriesAreForwarded(t *testing.T) {
 	t.Parallel()
 	b := netlab.New(t, netlab.Options{Addresses: []string{first}})
 	server(t, b, first, func(q []byte) [][]byte {
 		switch id := binary.BigEndian.Uint16(q); id {
 		case 2: // an answer of another server comes first
-			return [][]byte{question(3, 20), q[:11], q}
+			return [][]byte{question(3, 40), q[:11], q}
 		case 4:
-			return [][]byte{question(4, mostQuestion+1)}
+			return [][]byte{question(4, mostReply+1)}
 		default:
 			return [][]byte{q}
 		}
@@ -91,18 +98,75 @@ func TestQueriesAreForwardedUnparsed(t *testing.T) {
 	}{
 		{"the least", question(1, leastQuestion), true},
 		{"the most", question(1, mostQuestion), true},
-		{"no header", question(1, leastQuestion-1), false},
+		{"no header", question(1, leastQuestion)[:headerSize-1], false},
 		{"too much", question(1, mostQuestion+1), false},
+		{"an update", append([]byte{0, 1, 0x28}, question(1, 40)[3:]...), false},
 		{"strange answers before the right one", question(2, 100), true},
 		{"too long an answer", question(4, 100), false},
 	} {
 		patience := 30 * time.Second
 		if !tt.want {
-			patience = 500*time.Millisecond + time.Duration(len(tt.q)/leastQuestion)*time.Millisecond
+			patience = 500 * time.Millisecond
 		}
 		a, err := query(node, tt.q, patience)
 		if got := err == nil && bytes.Equal(a, tt.q); got != tt.want {
 			t.Errorf("%s: %d bytes, %v", tt.rule, len(a), err)
+		}
+	}
+}
+
+// A node speaks to the servers of the host only as a resolver does.
+func TestOnlyOrdinaryQueriesAreForwarded(t *testing.T) {
+	plain := append([]byte{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, "\x01a\x00\x00\x01\x00\x01"...)
+	with := func(at int, b ...byte) []byte { q := bytes.Clone(plain); copy(q[at:], b); return q }
+	long := func(labels int) []byte {
+		return slices.Concat(plain[:headerSize], bytes.Repeat(append([]byte{63}, bytes.Repeat([]byte{'x'}, 63)...), labels), plain[headerSize+2:])
+	}
+	reply := []byte{0, 7, 0x81, refused, 0, 0, 0, 0, 0, 0, 0, 0}
+	for _, tt := range []struct {
+		rule    string
+		q       []byte
+		want    bool
+		refusal []byte
+	}{
+		{"a query", plain, true, reply},
+		{"a query with an OPT record", question(7, 100), true, reply},
+		{"with AD and CD", with(3, 0x30), true, reply},
+		{"of type HTTPS", with(15, 0, 65), true, reply},
+		{"of a long name", long(3), true, reply},
+		{"a name of more than 255 bytes", long(4), false, reply},
+		{"nothing", nil, false, nil},
+		{"a web request", []byte("GET / HTTP/1.0\r\n\r\n"), false, []byte{'G', 'E', 0xd0, refused, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{"a reply", with(2, 0x81), false, nil},
+		{"NOTIFY", with(2, 0x20), false, []byte{0, 7, 0xa0, refused, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{"UPDATE", with(2, 0x28), false, []byte{0, 7, 0xa8, refused, 0, 0, 0, 0, 0, 0, 0, 0}},
+		{"truncated", with(2, 3), false, reply},
+		{"an error", with(3, 1), false, reply},
+		{"no question", with(4, 0, 0), false, reply},
+		{"two questions", with(4, 0, 2), false, reply},
+		{"an answer", with(6, 0, 1), false, reply},
+		{"an authority, as in IXFR", with(8, 0, 1), false, reply},
+		{"two additional records", with(10, 0, 2), false, reply},
+		{"an additional record that is missing", with(10, 0, 1), false, reply},
+		{"AXFR", with(15, 0, 252), false, reply},
+		{"IXFR", with(15, 0, 251), false, reply},
+		{"ANY", with(15, 0, 255), false, reply},
+		{"TSIG", with(15, 0, 250), false, reply},
+		{"OPT as a question", with(15, 0, 41), false, reply},
+		{"class CHAOS", with(17, 0, 3), false, reply},
+		{"class ANY", with(17, 0, 255), false, reply},
+		{"a pointer in the name", with(12, 0xc0, 12), false, reply},
+		{"bytes after the end", append(bytes.Clone(plain), 0), false, reply},
+		{"bytes after the OPT record", append(question(7, 100), 0), false, reply},
+		{"an end in the name", plain[:14], false, reply},
+		{"an end in the type", plain[:16], false, reply},
+		{"more than 512 bytes", question(7, mostQuestion+1), false, reply},
+	} {
+		if got := isQuery(tt.q); got != tt.want {
+			t.Errorf("%s: %v", tt.rule, got)
+		}
+		if got := refusal(tt.q); !bytes.Equal(got, tt.refusal) {
+			t.Errorf("%s: refused by %x, want %x", tt.rule, got, tt.refusal)
 		}
 	}
 }
@@ -125,7 +189,7 @@ func TestSecondServerAnswers(t *testing.T) {
 	// No server listens at the first address; the second is slow.
 	o.Servers = []netip.Addr{netip.MustParseAddr(netlab.Router), netip.MustParseAddr(first), netip.MustParseAddr(second)}
 	node := attach(t, open(t, o), 1)
-	q := question(1, 20)
+	q := question(1, 40)
 	for _, within := range []time.Duration{30 * time.Second, serverTime * 9 / 10} { // the server that answered is tried first
 		if a, err := query(node, q, within); err != nil || string(a) != string(q)+"2" {
 			t.Errorf("%q, %v", a, err)
@@ -138,7 +202,7 @@ func TestQueriesOfOneNodeAreLimited(t *testing.T) {
 	var mu sync.Mutex
 	waiting := map[string]bool{}
 	server(t, b, first, func(q []byte) [][]byte {
-		if q[2] == 'q' {
+		if q[13] == 'q' {
 			return [][]byte{q}
 		}
 		mu.Lock()
@@ -154,12 +218,12 @@ func TestQueriesOfOneNodeAreLimited(t *testing.T) {
 	must(t, err)
 	defer c.Close()
 	for i := range uint16(10 * nodeQuestions) {
-		q := question(i, 20)
-		q[2] = 'x'
+		q := question(i, 40)
+		q[13] = 'x'
 		_, _ = c.Write(q)
 	}
 	wait.Success(t, "the other node", func() error { // which asks again, as programs do
-		_, err := query(other, question(1, 20), 2*time.Second)
+		_, err := query(other, question(1, 40), 2*time.Second)
 		return err
 	})
 	under := func() int {
@@ -202,13 +266,28 @@ func TestNamesOverTCP(t *testing.T) {
 		}
 		return nil
 	}
+	askTransfer := func(c net.Conn) error {
+		q := append([]byte{0, 30, 0, 8, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}, "\x0bexample-org\x00\x00\xfc\x00\x01"...)
+		q[1] = byte(len(q) - 2)
+		a := make([]byte, 2+headerSize)
+		if _, err := c.Write(q); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, a); err != nil {
+			return err
+		}
+		if a[3] != 8 || a[5] != refused {
+			return fmt.Errorf("a transfer is answered by %x", a)
+		}
+		return nil
+	}
 	at := netip.AddrPortFrom(Gateway(), domain).String()
 	var open []net.Conn
 	for range nodeStreams {
 		c, err := dialIn(node, "tcp4", at)
 		must(t, err)
 		defer c.Close()
-		must(t, errors.Join(ask(c), ask(c)))
+		must(t, errors.Join(ask(c), askTransfer(c), ask(c)))
 		open = append(open, c)
 	}
 	if c, err := dialIn(node, "tcp4", at); err == nil {
