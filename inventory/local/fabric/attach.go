@@ -103,7 +103,8 @@ func (n *network) number(other Namespace) (int, error) {
 // port creates a veth pair to a node, and returns the fabric's side. Both sides are
 // switched off. port removes another device of the node that has the interface's name.
 func (n *network) port(name string, e *End, node Namespace) (device, error) {
-	v := veth(name, e.IfName, e.MAC, e.mtu())
+	v := veth(name, e.IfName, e.MAC, e.carriedMTU())
+	v.PeerMTU = uint32(e.mtu())
 	v.PeerNamespace = netlink.NsFd(node.Fd())
 	err := n.nl.LinkAdd(v)
 	if errors.Is(err, unix.EEXIST) {

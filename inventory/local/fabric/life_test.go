@@ -4,7 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"patchbay/am/testkit/wait"
 )
 
 func TestLANsCarryPackets(t *testing.T) {
@@ -26,6 +32,69 @@ func TestLANsCarryPackets(t *testing.T) {
 		if !isReachable(t, a, l.Ends[pair[0]-1].Addresses[1].Addr().String(), b, l.Ends[pair[1]-1].Addresses[1].Addr().String(), long) {
 			t.Errorf("node %d does not reach node %d with IPv6", pair[0], pair[1])
 		}
+	}
+}
+
+// Root of nodes may raise the MTU up to 9000, and the kernel reports no error for frames that a
+// device drops.
+func TestJumboFramesArrive(t *testing.T) {
+	for _, tt := range []struct {
+		name, emulator string
+		link           Link
+	}{
+		{"plain", "bridge", lan("s1", 2)},
+		{"a slow capacity", "bridge+tbf", lan("s1", 2, Shape{Rate: 1000})},
+		{"a capacity, with segmentation", "", lan("s1", 2, Shape{Rate: 100_000})},
+		{"latency by the switch process", "vswitch", lan("s1", 2, Shape{Delay: 1e6})},
+		{"capacity and latency by the switch process", "tbf+vswitch", lan("s1", 2, Shape{Delay: 1e6, Rate: 10_000})},
+		{"a shared VLAN", "bridge", sharedLink("s1", 1, 1, "office")},
+		{"a shaped shared VLAN", "vswitch", Link{Slice: "s1", Name: "lan", Shared: "office", Ends: []End{end(1)}, Shapes: []Shape{{Delay: 1e6}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := Auto
+			if strings.Contains(tt.emulator, "vswitch") {
+				o = VSwitch
+			}
+			h := open(t, o)
+			var nodes []*node
+			switch {
+			case tt.emulator == "":
+				nodes = buildWithSegmentation(t, h, tt.link)
+			default:
+				nodes = build(t, h, tt.link)
+				if got := setLink(t, h, tt.link); got != tt.emulator {
+					t.Fatalf("the emulator is %s", got)
+				}
+			}
+			if len(nodes) == 1 {
+				nodes = append(nodes, build(t, h, sharedLink("s2", 2, 1, "office"))...)
+			}
+			for _, n := range nodes {
+				n.do(func() error {
+					l, err := netlink.LinkByName("eth1")
+					if err == nil {
+						err = netlink.LinkSetMTU(l, 9000)
+					}
+					return err
+				})
+			}
+			for i, from := range nodes {
+				to := nodes[1-i]
+				in, out := to.udp(addrPort(address(2-i))), from.udp(addrPort(address(i+1)))
+				const most = 9000 - 20 - 8 // bytes of a datagram that is one frame
+				wait.Success(t, "a frame of 9000 bytes", func() error {
+					if _, err := out.WriteTo(make([]byte, most), in.LocalAddr()); err != nil {
+						return err
+					}
+					in.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+					n, _, err := in.ReadFrom(make([]byte, 9000))
+					if err == nil && n != most {
+						err = fmt.Errorf("%d bytes arrive", n)
+					}
+					return err
+				})
+			}
+		})
 	}
 }
 

@@ -75,6 +75,9 @@ const (
 	maxListed = maxEnds * maxEnds
 
 	usualMTU = 1500
+	// jumboMTU is what a link carries at least. The MTU of an interface is lower at first, but root
+	// of the node may raise it, and the kernel drops longer frames without an error.
+	jumboMTU = 9000
 	leastMTU = 68
 	mostMTU  = 65521
 )
@@ -160,6 +163,8 @@ func (e *End) mtu() int {
 	}
 	return e.MTU
 }
+
+func (e *End) carriedMTU() int { return max(e.mtu(), jumboMTU) }
 
 func isSlice(s string) bool {
 	return len(s) >= 1 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""

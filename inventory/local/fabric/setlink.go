@@ -98,14 +98,15 @@ func (m *made) id(i int) string {
 	return m.link.Ends[i].ID
 }
 
-// mtu returns the largest MTU of all ends for the shared VLAN's port.
+// mtu returns the MTU of the devices on the host for the port. For the shared VLAN's port it is the
+// largest of all ends.
 func (m *made) mtu(i int) int {
 	if i < len(m.link.Ends) {
-		return m.link.Ends[i].mtu()
+		return m.link.Ends[i].carriedMTU()
 	}
 	most := 0
 	for j := range m.link.Ends {
-		most = max(most, m.link.Ends[j].mtu())
+		most = max(most, m.mtu(j))
 	}
 	return most
 }

@@ -18,7 +18,7 @@ type shaper struct {
 	rate  int64 // kbit/s
 	delay time.Duration
 	loss  float64
-	mtu   int
+	mtu   int // of the devices
 }
 
 func (s shaper) shapes() bool { return s.rate != 0 || s.netem() }
@@ -35,9 +35,10 @@ const (
 	// queueTime sets the length of a queue: it holds the traffic that the rate transfers
 	// in this time.
 	queueTime = 50 * time.Millisecond
-	// queueFrames is the least queue length in frames, because TCP starts with a burst of
-	// ten frames.
+	// queueFrames is the least queue length in usual frames, because TCP starts with a burst
+	// of ten frames.
 	queueFrames = 16
+	usualFrame  = usualMTU + frameOverhead
 	// netemRate is the rate that sizes netem's queue if there is no capacity limit.
 	netemRate = 10_000_000 // kbit/s
 	// netemBytes limits the memory of netem's queue. It equals the limit of a path of the
@@ -53,12 +54,12 @@ func bytes(kbits int64, d time.Duration) int64 {
 	return int64(float64(kbits) * 125 * d.Seconds())
 }
 
-// burst returns the bytes that tbf may send at once.
-func (s shaper) burst() int64 { return max(bytes(s.rate, burstTime), 2*s.frame()) }
+// burst returns the bytes that tbf may send at once. It drops frames that are longer.
+func (s shaper) burst() int64 { return max(bytes(s.rate, burstTime), 2*usualFrame, s.frame()) }
 
 // queue returns the limit of tbf's queue in bytes.
 func (s shaper) queue() int64 {
-	return min(max(bytes(s.rate, queueTime), queueFrames*s.frame())+s.burst(), math.MaxUint32)
+	return min(max(bytes(s.rate, queueTime), queueFrames*usualFrame)+s.burst(), math.MaxUint32)
 }
 
 // packets returns the limit of netem's queue, which holds the delayed and the waiting

@@ -16,6 +16,10 @@ func TestQueueingDisciplines(t *testing.T) {
 		want []string
 	}{
 		{"Nothing", shaper{mtu: 1500}, nil},
+		{"Jumbo", shaper{rate: 1, mtu: 9000}, []string{
+			// limit 16 usual frames and the burst, 33306; rate 125; burst 1 frame, 9018
+			"tbf 1:0 in root: 28000100 00000000000000007d000000 000000000000000000000000 1a820000 00000000 00000000 | 0c000400 7d00000000000000 | 08000600 3a230000",
+		}},
 		{"Slowest", shaper{rate: 1, mtu: 1500}, []string{
 			// limit 16 frames and the burst, 27324; rate 125; burst 2 frames, 3036
 			"tbf 1:0 in root: 28000100 00000000000000007d000000 000000000000000000000000 bc6a0000 00000000 00000000 | 0c000400 7d00000000000000 | 08000600 dc0b0000",

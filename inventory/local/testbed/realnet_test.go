@@ -151,6 +151,15 @@ func TestRealLinks(t *testing.T) {
 		}
 	}
 
+	for _, r := range []observedNode{all[a], all[b]} {
+		s.mustSSH(r, "alice", "sudo ip link set eth1 mtu 9000; sudo ip link set eth2 mtu 9000")
+	}
+	for _, at := range []string{"b-lan", "fd09::2"} {
+		if got := s.mustSSH(all[a], "alice", "sudo ip address add fd09::1/64 dev eth2 nodad 2>/dev/null; head -c 200000 /dev/zero | timeout 20 ssh -o BatchMode=yes "+at+" wc -c"); got != "200000" {
+			t.Errorf("with an MTU of 9000, %s bytes arrive at %s", got, at)
+		}
+	}
+
 	var listed []local.ListedLink
 	s.call("links", nil, &listed)
 	if len(listed) != 6 || fmt.Sprint(listed[1].Properties) != "[{[] 50000 10 0}]" || listed[1].Interface != "eth2" || listed[1].Counters == nil || listed[1].Emulator == "" || listed[1].MAC != macOf(a, "a:1").String() {
