@@ -161,7 +161,7 @@ func installer(command string) string {
 }
 
 // setupRemarks has remarks only if the site's nodes do not reach the Internet. They are on
-// installs that a node cannot fetch, and on executes that install packages from the Internet.
+// installs and files of scripts that a node cannot fetch, and on executes that install packages from the Internet.
 func (r *remarks) setupRemarks(n *rspec.Node) {
 	if r.inv.OutsideAccess != inventory.No {
 		return
@@ -172,11 +172,23 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; ask the operators for an image that contains the packages", i+1, len(executes), p)
 		}
 	}
+	for i, x := range executes {
+		for _, f := range x.Files {
+			if !isData(f.URL) {
+				r.add("node", n.ClientID, "execute", "the file %.80q of its execute %d of %d cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or put it into the script", f.URL, i+1, len(executes))
+				break
+			}
+		}
+	}
 	for i, x := range installs {
-		if len(x.URL) < len("data:") || !strings.EqualFold(x.URL[:len("data:")], "data:") {
+		if !isData(x.URL) {
 			r.add("node", n.ClientID, "install", "its install %d of %d, %.80q, cannot be fetched: nodes here do not reach the Internet; let a node of the slice serve it, or write it as a data: URL", i+1, len(installs), x.URL)
 		}
 	}
+}
+
+func isData(url string) bool {
+	return len(url) >= len("data:") && strings.EqualFold(url[:len("data:")], "data:")
 }
 
 // monitoringRemarks adds remarks on requested monitoring that is not available.

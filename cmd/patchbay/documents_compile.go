@@ -83,7 +83,7 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 	if err != nil {
 		return err
 	}
-	if isXML(text) {
+	if isXML(text) && !compile.IsForeign(text) {
 		return fmt.Errorf("%s: this is XML, not RADL; an RSpec needs no compilation", o.File)
 	}
 	with, err := o.offer()

@@ -3,10 +3,12 @@ package blueprint
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,8 +24,7 @@ var update = flag.Bool("update", false, "write the request of testdata/webtier")
 
 const containers = `
 components:
-  - {name: org.jetty.Server, extends: WarContainer, form: node}
-  - {name: com.other.Server, extends: WarContainer, form: node}
+  - {name: com.other.Server, extends: WarContainer, abstract: false, form: node}
 `
 
 const cache = `  - {name: cache, extends: server, attributes: {size: "1"}, actions: [{name: start the cache, script: "true"}]}
@@ -50,7 +51,7 @@ func compileText(t testing.TB, text string, o Options) (string, []rspec.Problem)
 		return "", problems
 	}
 	request, more := Compile(d, o)
-	if problems = append(problems, more...); request == nil {
+	if problems = rspec.ByLine(append(problems, more...)); request == nil {
 		return "", problems
 	}
 	written := request.Write()
@@ -79,6 +80,8 @@ components:
   - {content: hello.war, requires: [{type: WarDeployment}]}
 requires: {jurisdiction: us, providers: [%s]}
 `
+
+var base64Text = regexp.MustCompile(`[A-Za-z0-9+/=]{12,}`)
 
 func TestCompile(t *testing.T) {
 	for _, tt := range []struct{ rule, text, has, hasNot string }{ // has and hasNot separated by |
@@ -112,9 +115,25 @@ components:
 		{"a private key stays", "components: {a: {type: server, requires: {run: {type: ShellScript, content: key}}}}", `client_id="a"`, "setup:step"},
 		{"the name of a step does not repeat that of the component", "components: {cache: {type: cache}, database: {type: database}, db: {type: database}}", `name="start the cache"|name="install database"|name="install database db"`, "cache cache"},
 		{"attributes of the node are no variables", "components: {a: {type: cache, image: x, sliver_type: ''}}", `setup:parameter name="size"`, `parameter name="sliver_type"|parameter name="image"|parameter name="hardware_type"`},
+		{"a script in place of the name of a file", "components:\n  a: {type: server, requires: {run: s}}\n  s:\n    type: ShellScript\n    content: |\n      apt-get update\n      true\n", `apt-get update`, "content.00"},
+		{"a script of one line", "components: {a: {type: server, requires: {run: {type: ShellScript, content: '#!/bin/sh'}}}}", `#!/bin/sh`, ""},
+		{"a schema is a script or SQL", "components: {s: {type: Schema, content: s.sql, requires: d}, d: {type: database}}", `sqlite3 /var/lib/database/main.db|exec ./content`, ""},
+		{"names of types as the proposal prints them", `
+components:
+  hello_war: {content: hello.war, requires: {com.example.java:WarDeploymentRequirement: {fulfillment: frontend}}}
+  hello_sql: {content: s.sql, type: com.example.database:Schema, requires: backend}
+  frontend: {requires: {database: backend, com.example.lb:LoadBalanced: lb, run: {type: com.example.script.ShellScript, content: i.sh}}}
+requires: {providers: [com.example.*, org.jetty.*]}
+`, `name="install Jetty frontend"|name="copy application hello_war"|name="load schema hello_sql"|node client_id="backend"|node client_id="lb"`, ""},
+		{"os is the name of a system or a flavour", "components: {a: {type: server, requires: {os: Linux}}, b: {type: server, requires: {os: debian}}}", `feature="disk.0.os.name" value="Linux"|feature="disk.0.os.flavour" value="debian"`, ""},
+		{"a repository without a .repo file", "components: {a: {type: server, requires: {run: {type: rpm, rpms: [php], repos: ['http://rpms.example.org/repo/']}}}}", `name="repos" value="http://rpms.example.org/repo/"|baseurl=%s`, ""},
 		{"unknown attributes and names", "name: x\ncomponents: {a: {type: server, color: red}}\nmore: 1", `origin:feature name="name" value="x"|name="color" value="red"|name="more" value="1"`, ""},
 	} {
 		got, problems := compileText(t, tt.text, Options{Files: files})
+		for _, body := range base64Text.FindAllString(got, -1) {
+			script, _ := base64.StdEncoding.DecodeString(body) // fails for other texts
+			got += string(script)
+		}
 		for _, want := range strings.Split(tt.has, "|") {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: the request lacks %s; %s\n%s", tt.rule, want, rspec.Lines(problems), got)
@@ -150,19 +169,82 @@ func TestEqualForms(t *testing.T) {
 	}
 }
 
+// TestUnused requires that nothing of a blueprint is left out in silence.
+func TestUnused(t *testing.T) {
+	const balanced = "components:\n  web: {type: server, requires: {LoadBalanced: {fulfillment: lb, %s}}}\n  lb: {tags: [x], image: debian-12}\n"
+	for _, tt := range []struct{ rule, text, want string }{ // want is separated by |, and empty for no warning
+		{"an attribute that the balancer cannot honor", fmt.Sprintf(balanced, "protocol: https"), `line 2: protocol: "https" has no effect: the requirement LoadBalanced does only tcp; expect tcp`},
+		{"several attributes", fmt.Sprintf(balanced, "\n    algorithm: least,\n    sticky-sessions: true"), `line 3: algorithm: "least" has no effect: the requirement LoadBalanced does only round-robin; expect round-robin|line 4: sticky-sessions: "true" has no effect: the requirement LoadBalanced does only false; expect false`},
+		{"values that are honored", fmt.Sprintf(balanced, "protocol: tcp, algorithm: round-robin, sticky-sessions: false, publicPort: 81, membersPort: 80"), ""},
+		{"an attribute of a relation", "components:\n  a:\n    type: server\n    requires:\n      database: {fulfillment: b, mode: CDI}\n  b: {type: database}\n", `line 5: the requirement database has no attribute "mode", so it has no effect; remove it`},
+		{"an attribute of a constraint", "components: {a: {type: server, requires: {minRam: {value: 1g, valeu: 2}}}}", `line 1: the requirement minRam has no attribute "valeu", so it has no effect; did you mean "value"?`},
+		{"an attribute of a setup", "components: {a: {type: server, requires: {run: {fulfillment: s, as: root}}}, s: {type: ShellScript, content: i.sh}}", `line 1: the requirement run has no attribute "as", so it has no effect; remove it`},
+		{"a host name beside a component", "components: {a: {type: server, requires: {dns: {hostname: a.example.org, fulfillment: b}}}, b: {type: server}}", `line 1: the requirement dns has no attribute "hostname", so it has no effect; remove it`},
+		{"a policy at the top", "components: []\njurisdiction: us\nproviders: ['org.*']\n", `line 2: the key "jurisdiction" has no effect here; write it below requires:|line 3: the key "providers" has no effect here; write it below requires:`},
+		{"another key at the top", "components: []\nversion: 1\ndescription: x\n", `line 2: the key "version" has no effect here; remove it; it is only copied to the manifest`},
+		{"an attribute of a policy", "components: []\nrequires: {jurisdiction: {iso3166: us, region: east}}", `line 2: the requirement jurisdiction has no attribute "region", so it has no effect; remove it`},
+		{"a misspelled attribute", "components: {a: {type: tier, initalSize: 3}}", `line 1: the type tier has no attribute "initalSize", so it has no effect; did you mean "initialSize"?`},
+		{"a requirement in place of an attribute", "components: {a: {type: server, minRam: 4gb}}", `line 1: the type server has no attribute "minRam", so it has no effect; write it below requires:`},
+		{"attributes of a nodespec", "components: {a: {type: tier, nodespec: {type: vm, image: x, color: red}}}", `line 1: the type tier has no attribute "color", so it has no effect; remove it`},
+		{"attributes of software", "components: {a: {type: server, requires: {run: {type: ShellScript, content: i.sh, user: root}}}}", `line 1: the type ShellScript has no attribute "user", so it has no effect; remove it`},
+		{"a tier without nodes", "components:\n  a:\n    type: tier\n    initialSize: 0\n", `line 4: the initialSize of "a" is 0, so it has no nodes, and its requirements have no effect; write at least 1 to get nodes`},
+		{"documentation", "name: x\ncomponents: {a: {type: server, description: x, tags: [x]}, s: {type: ShellScript, content: i.sh, description: x, requires: a}}", ""},
+		{"attributes of a site's own type", "components: {a: {type: cache, size: 2}}", ""},
+	} {
+		got, problems := compileText(t, tt.text, Options{Files: files})
+		if all := strings.Join(rspec.Lines(problems), "|"); got == "" || all != tt.want {
+			t.Errorf("%s:\n%s, want\n%s", tt.rule, all, tt.want)
+		}
+	}
+}
+
+// TestAllMistakes requires that all mistakes are reported at once, and nothing that is only their
+// consequence.
+func TestAllMistakes(t *testing.T) {
+	for _, tt := range []struct{ rule, text, want string }{ // lines of the mistakes
+		{"in each part of the compilation", `
+components:
+  a: {type: servr}
+  b: {type: server, requires: {minRan: 4gb}}
+  c: {type: server, requires: {minRam: much}}
+  d: {type: server, requires: {run: {type: ShellScript, content: none.sh}}}
+  e: {type: server, requires: {dns: 'a b'}}
+  f: {type: tier, initialSize: two}
+  g: {type: server, requires: {database: h}}
+  h: {type: database, requires: {run: i}}
+  i: {type: ShellScript, content: i.sh, requires: {host: g}}
+  j: {type: server, requires: {run: {type: ShellScript, content: missing.sh}}}
+requires: {jurisdiction: usa, providers: ['[']}
+`, "3 4 5 6 7 8 9 12 13 13"},
+		{"in the reading", "components:\n  a: {id: b, type: server}\n  c: {type: server, type: vm}\n  d: {type: servr}\n", "2 3 4"},
+		{"what only a mistake refers to", "components:\n  a: {type: server, requires: {loadbalancr: lb}}\n  lb: {}\n  s: {type: ShellScript, content: i.sh}\n", "2"},
+		{"what an unreadable component may refer to", "components:\n  a: {id: b, requires: {loadbalancer: lb}}\n  lb: {}\n", "2"},
+		{"what requires a component of an unknown type", "components:\n  a: {type: server, requires: {database: d}}\n  d: {type: databse}\n", "3"},
+	} {
+		got, problems := compileText(t, tt.text, Options{Files: files})
+		var lines []string
+		for _, p := range problems {
+			lines = append(lines, fmt.Sprint(p.Line))
+		}
+		if got != "" || strings.Join(lines, " ") != tt.want {
+			t.Errorf("%s: mistakes in lines %v, want %s\n%s", tt.rule, lines, tt.want, strings.Join(rspec.Lines(problems), "\n"))
+		}
+	}
+}
+
 // TestAllowedImages checks which image of a site providers.allow leaves to a node.
 func TestAllowedImages(t *testing.T) {
 	for _, tt := range []struct{ rule, images, server, want string }{
 		{"the default image is allowed", "[org.x.rocky, debian-12.5]", "", "no disk_image"},
 		{"a name without a provider is allowed", "[debian-12.5]", "", "no disk_image"},
 		{"another image than the default one", "[com.x.rocky, debian-12.5]", "", `<disk_image name="debian-12.5"/>`},
-		{"by a constraint", "[com.x.rocky, ubuntu-22.04]", ", requires: {os: linux}", `<disk_image name="ubuntu-22.04"/>`},
+		{"by a constraint", "[com.x.rocky, ubuntu-22.04]", ", requires: {os: debian}", `<disk_image name="ubuntu-22.04"/>`},
 		{"none", "[com.x.rocky]", "", `providers.allow excludes the image "com.x.rocky", which "a" would get`},
 		{"the image by its URN", "[com.x.rocky]", ", image: 'urn:publicid:IDN+example.org+image+com.x.rocky'", `providers.allow excludes the image "urn:publicid:IDN+example.org+image+com.x.rocky"`},
 	} {
 		var images []string
 		for _, name := range strings.Split(strings.Trim(tt.images, "[]"), ", ") {
-			images = append(images, "{name: "+name+", os: Linux, capabilities: {disk.0.os.flavour: linux}}")
+			images = append(images, "{name: "+name+", os: Linux, capabilities: {disk.0.os.flavour: debian}}")
 		}
 		first, _, _ := strings.Cut(strings.Trim(tt.images, "[]"), ",")
 		site, err := inventory.Parse([]byte("provider: local\ndefault_sliver_type: vm\nsliver_types: [{name: vm, images: "+tt.images+", default_image: "+first+", needs: {slots: 1}}]\nimages: ["+strings.Join(images, ", ")+"]\n"+
@@ -186,6 +268,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"H10 two inferences", "components:\n  s: {type: ShellScript, content: i.sh, requires: {host: x}}\n  a: {type: server, requires: {database: x}}", "host in line 2 refers to it and needs compute; database in line 3 refers to it and needs database"},
 		{"H11 no default requirement", server("backend"), "names no requirement, and there is no default one"},
 		{"H11 the name of a requirement in place of a value", server("[database]"), `the value "database" names no requirement, and there is no default one; write {type: database}`},
+		{"a script that is no name of a file", server("{run: {type: ShellScript, content: apt-get install -y nginx}}"), `there is no file "apt-get install -y nginx"; correct the name, which is relative to the blueprint; a script itself begins with #!/bin/sh`},
+		{"a text in place of an archive", server(`{unpack: {type: tgz, content: "a\nb"}}`), `the content of "tgz-0" is a text in place of the name of a file`},
 		{"a file that is missing", server("{run: {type: ShellScript, content: no.sh}}"), `there is no file "no.sh"; correct the name`},
 		{"no DNS name", server("{dns: 'a b'}"), `the requirement "dns": "a b" is not a DNS name`},
 		{"H12 components is missing", "name: x", "the blueprint has no components"},
@@ -330,21 +414,23 @@ func TestLibrary(t *testing.T) {
 		{"an unknown requirement", "components:\n  - {name: a, form: node, requirements: [minRan]}", `did you mean "minRam"?`},
 		{"no effect", "requirements:\n  - {name: a}", "has no effect"},
 		{"a known name", "components:\n  - {name: server}", "exists already"},
+		{"a known alias", "components:\n  - {name: com.example.script:ShellScript, form: node}", "exists already"},
+		{"an alias of a known name", "requirements:\n  - {name: a, aliases: [os], effect: policy}", "exists already"},
 		{"an unknown key", "components:\n  - {name: a, fomr: node}", `did you mean "form"?`},
 	} {
 		if got := strings.Join(rspec.Lines(CheckLibrary([]byte(tt.text), "l.yaml")), "\n"); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %s", tt.rule, got)
 		}
 	}
-	const want = "component org.jetty.Server (node): a node that runs WARs; extends WarContainer; offers war-container; knows the requirements minRam, os, dns, subnet"
-	if got := DescribeLibrary([]byte(containers), "l.yaml"); len(got) != 2 || got[0] != want {
+	const want = "component com.other.Server (node): a node that runs WARs; extends WarContainer; offers war-container; knows the requirements minRam, os, run, unpack, database, loadbalancer, LoadBalanced, dns, subnet"
+	if got := DescribeLibrary([]byte(containers), "l.yaml"); len(got) != 1 || got[0] != want {
 		t.Errorf("%q", got)
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(containers), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := LoadLibrary(dir); err != nil || l.component("org.jetty:Server") == nil {
+	if l, err := LoadLibrary(dir); err != nil || l.component("com.other:Server") == nil {
 		t.Error(err)
 	}
 }

@@ -48,6 +48,7 @@ type part struct {
 	requirements []*need
 	pointing     []*need // requirements of others that it fulfills
 	implied      bool
+	isBroken     bool // a mistake concerns its type or its requirements
 	urn          string
 	nodes        []int
 	stage        int
@@ -83,11 +84,13 @@ type compiler struct {
 	compared int
 	contents map[string]*content
 	implied  map[string]int
+	isVague  bool // a mistake hides what refers to some components
 }
 
-// Compile returns the request for the document; nil if an error is among the problems.
+// Compile returns the request for the document; nil if an error is among the problems, or was among
+// those of Parse.
 func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
-	c := &compiler{o: o, d: d, l: o.Library, byID: map[string]*part{}, taken: map[string]bool{}, links: map[string]int{}, joined: map[[2]string]bool{}, contents: map[string]*content{}, implied: map[string]int{}}
+	c := &compiler{o: o, d: d, l: o.Library, byID: map[string]*part{}, taken: map[string]bool{}, links: map[string]int{}, isVague: d.isPartial, joined: map[[2]string]bool{}, contents: map[string]*content{}, implied: map[string]int{}}
 	if c.l == nil {
 		c.l = Standard()
 	}
@@ -102,10 +105,13 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		c.request.Features = append(c.request.Features, generate.Feature{Name: "name", Value: flat(d.name)})
 	}
 	c.request.Features = append(c.request.Features, features("", d.features)...)
-	for _, step := range []func(){c.declare, c.policies, c.infer, c.place, c.order, c.setUp, c.finish} {
-		if step(); c.Failed() {
-			return nil, c.Problems()
+	for _, step := range []func(){c.declare, c.policies, c.infer, c.warnOfUnused, c.place, c.order, c.setUp, c.finish} {
+		if step(); c.stopped() {
+			break
 		}
+	}
+	if c.Failed() || d.isPartial {
+		return nil, c.Problems()
 	}
 	return &c.request, c.Problems()
 }

@@ -24,10 +24,13 @@ func (c *compiler) declare() {
 	for i := 0; i < len(c.parts); i++ { // grows by inline and implied components
 		p := c.parts[i]
 		for _, r := range p.requires {
-			if n := c.need(p, r); n != nil {
-				p.requirements = append(p.requirements, n)
-				c.point(n)
+			n := c.need(p, r)
+			if n == nil {
+				p.isBroken, c.isVague = true, true
+				continue
 			}
+			p.requirements = append(p.requirements, n)
+			c.point(n)
 		}
 	}
 }
@@ -48,6 +51,7 @@ func (c *compiler) add(d *component) *part {
 					servers = append(servers, t.name)
 				}
 			}
+			p.isBroken = true
 			c.wrong(d.typeName, remedy+"; concrete types of server are "+strings.Join(servers, ", "), "the component type %.80q is unknown", d.typeName.text)
 		}
 	}

@@ -68,8 +68,13 @@ func (c *compiler) isAllowed(name string) bool {
 func (c *compiler) infer() {
 	for _, p := range c.parts {
 		declared := p.kind
+		if p.isBroken {
+			continue
+		}
 		if declared == nil && len(p.pointing)+len(p.requirements) == 0 {
-			c.wrong(p.at, "add type:", "the component %.80q has no type, and nothing refers to it", p.id)
+			if !c.isVague {
+				c.wrong(p.at, "add type:", "the component %.80q has no type, and nothing refers to it", p.id)
+			}
 			continue
 		}
 		var usable, rejected []string
@@ -99,6 +104,16 @@ func (c *compiler) infer() {
 		}
 		if p.kind = chosen; declared != chosen {
 			c.request.Comments = append(c.request.Comments, fmt.Sprintf("component in line %d: type %s, the first of %s", p.at.line, chosen.name, strings.Join(usable, ", ")))
+		}
+	}
+	// the rest is about components of which the type is known
+	isUnknown := func(p *part) bool { return p.kind == nil || p.kind.form == "" }
+	c.isVague = c.isVague || slices.ContainsFunc(c.parts, isUnknown)
+	c.parts = slices.DeleteFunc(c.parts, isUnknown)
+	for _, p := range c.parts {
+		p.pointing = slices.DeleteFunc(p.pointing, func(n *need) bool { return isUnknown(n.source) })
+		for _, n := range p.requirements {
+			n.targets = slices.DeleteFunc(n.targets, isUnknown)
 		}
 	}
 }

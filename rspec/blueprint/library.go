@@ -5,6 +5,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,6 +48,7 @@ type componentType struct {
 	name, extends, description string
 	abstract                   bool
 	form, defaultRequirement   string
+	aliases                    []string
 	offers, requirements       []string
 	attributes                 []attribute
 	sliverType, image          string
@@ -61,7 +64,9 @@ type requirementType struct {
 	needs                      string // the capability that targets offer
 	feature                    string
 	op                         match.Op
+	aliases                    []string
 	attributes                 []attribute
+	fixed                      []attribute // an attribute may have this value; another one has no effect
 	environment, host          bool
 	actions                    []action
 	line                       int
@@ -72,7 +77,7 @@ type attribute struct{ name, value string }
 
 type action struct {
 	name, operation, script string
-	content                 string // run, unpack or copy
+	content                 string // run, unpack, copy or load
 	onTarget                bool
 }
 
@@ -95,7 +100,7 @@ var standardLibrary = sync.OnceValue(func() *Library {
 // LoadLibrary returns the standard library with the types in the *.yaml files of a folder. It
 // fails with all mistakes in these files.
 func LoadLibrary(dir string) (*Library, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	names, err := LibraryFiles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +117,20 @@ func LoadLibrary(dir string) (*Library, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// LibraryFiles returns the *.yaml files of a folder; none without the folder.
+func LibraryFiles(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) == ".yaml" {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
+	return names, nil
 }
 
 // CheckLibrary returns the mistakes of a library file, whose types may extend the standard ones.
@@ -189,11 +208,13 @@ func (r *libraryReader) isTrue(n *yaml.Node, label string) bool {
 
 func (r *libraryReader) component(n *yaml.Node) {
 	t := &componentType{line: n.Line}
-	keys := []string{"name", "extends", "description", "abstract", "form", "offers", "requirements", "attributes", "default_requirement", "sliver_type", "image", "hardware_type", "actions"}
+	keys := []string{"name", "aliases", "extends", "description", "abstract", "form", "offers", "requirements", "attributes", "default_requirement", "sliver_type", "image", "hardware_type", "actions"}
 	r.Fields(n, "a component type", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			t.name = r.Text(n, key)
+		case "aliases":
+			t.aliases = r.texts(n, key)
 		case "extends":
 			t.extends = r.Text(n, key)
 		case "description":
@@ -224,9 +245,11 @@ func (r *libraryReader) component(n *yaml.Node) {
 		r.Missing(n, "a component type", "name")
 		return
 	}
-	if r.l.component(t.name) != nil {
-		r.Wrong(n, "the component type %.80q exists already; rename it", t.name)
-		return
+	for _, name := range append([]string{t.name}, t.aliases...) {
+		if r.l.component(name) != nil {
+			r.Wrong(n, "the component type %.80q exists already; rename it", name)
+			return
+		}
 	}
 	if t.extends != "" {
 		if t.parent = r.l.component(t.extends); t.parent == nil {
@@ -290,7 +313,7 @@ func (r *libraryReader) actions(n *yaml.Node) (list []action) {
 			case "script":
 				a.script = n.Value
 			case "content":
-				a.content = yamlfile.Choice(&r.Reader, n, key, "run", "unpack", "copy")
+				a.content = yamlfile.Choice(&r.Reader, n, key, "run", "unpack", "copy", "load")
 			case "on":
 				a.onTarget = yamlfile.Choice(&r.Reader, n, key, "source", "target") == "target"
 			}
@@ -305,7 +328,7 @@ func (r *libraryReader) actions(n *yaml.Node) (list []action) {
 
 func (r *libraryReader) requirement(n *yaml.Node) {
 	t := &requirementType{line: n.Line, op: match.Equal, scope: "component"}
-	keys := []string{"name", "extends", "description", "effect", "scope", "default", "needs", "feature", "op", "attributes", "environment", "host", "actions"}
+	keys := []string{"name", "aliases", "extends", "description", "effect", "scope", "default", "needs", "feature", "op", "attributes", "fixed", "environment", "host", "actions"}
 	var base *requirementType
 	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
 		if key == "extends" {
@@ -315,13 +338,15 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 			}
 			line := t.line
 			*t = *base
-			t.name, t.extends, t.line, t.actions = "", base.name, line, slices.Clone(base.actions)
+			t.name, t.aliases, t.extends, t.line, t.actions = "", nil, base.name, line, slices.Clone(base.actions)
 		}
 	})
 	r.Fields(n, "a requirement type", keys, func(key string, n *yaml.Node) {
 		switch key {
 		case "name":
 			t.name = r.Text(n, key)
+		case "aliases":
+			t.aliases = r.texts(n, key)
 		case "description":
 			t.description = r.Text(n, key)
 		case "effect":
@@ -338,6 +363,8 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 			t.op = yamlfile.Choice(&r.Reader, n, key, match.Ops...)
 		case "attributes":
 			t.attributes = inherited(r.attributes(n), t.attributes)
+		case "fixed":
+			t.fixed = r.attributes(n)
 		case "environment":
 			t.environment = r.isTrue(n, key)
 		case "host":
@@ -353,8 +380,8 @@ func (r *libraryReader) requirement(n *yaml.Node) {
 		r.Missing(n, "requirement type "+t.name, "effect")
 	case t.effect == byMatch && t.feature == "":
 		r.Missing(n, "requirement type "+t.name, "feature")
-	case r.l.requirement(t.name) != nil:
-		r.Wrong(n, "the requirement type %.80q exists already; rename it", t.name)
+	case slices.ContainsFunc(append([]string{t.name}, t.aliases...), func(name string) bool { return r.l.requirement(name) != nil }):
+		r.Wrong(n, "the requirement type %.80q, or an alias of it, exists already; rename it", t.name)
 	default:
 		r.l.requirements = append(r.l.requirements, t)
 	}
@@ -381,16 +408,20 @@ func typeName(name string) string {
 
 func (l *Library) component(name string) *componentType {
 	for _, t := range l.components {
-		if typeName(t.name) == typeName(name) {
+		if isNamed(name, t.name, t.aliases) {
 			return t
 		}
 	}
 	return nil
 }
 
+func isNamed(name, own string, aliases []string) bool {
+	return typeName(name) == typeName(own) || slices.ContainsFunc(aliases, func(alias string) bool { return typeName(name) == typeName(alias) })
+}
+
 func (l *Library) requirement(name string) *requirementType {
 	for _, t := range l.requirements {
-		if typeName(t.name) == typeName(name) {
+		if isNamed(name, t.name, t.aliases) {
 			return t
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // order gives each part its stage: after the stages of the components that it refers to.
 func (c *compiler) order() {
 	for _, p := range c.parts {
-		if c.stageOf(p, nil); c.Failed() {
+		if c.stageOf(p, nil); c.stopped() {
 			return
 		}
 	}
@@ -27,7 +27,7 @@ func (c *compiler) stageOf(p *part, path []*part) int {
 		c.wrong(p.at, "remove one of these requirements", "the components require each other: %.400s", strings.Join(names, " -> "))
 		p.state = 2
 	}
-	if p.state == 2 || c.Failed() {
+	if p.state == 2 || c.stopped() {
 		return p.stage
 	}
 	p.state = 1

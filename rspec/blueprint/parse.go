@@ -31,6 +31,7 @@ type Document struct {
 	requires   []*requirement
 	features   []field
 	files      fs.FS // of a package; nil for a text
+	isPartial  bool  // it has mistakes, and lacks what they concern
 }
 
 // component is a component as written.
@@ -64,8 +65,8 @@ func IsBlueprint(text []byte) bool {
 	return IsPackage(text) || isBlueprintText(text)
 }
 
-// Parse reads a blueprint in YAML or JSON, or a ZIP package. It returns nil if an error is among
-// the problems.
+// Parse reads a blueprint in YAML or JSON, or a ZIP package. It returns nil if nothing can be said
+// about the rest because of the mistakes. Compile finds further ones in any other document.
 func Parse(text []byte) (*Document, []rspec.Problem) {
 	p := &parser{d: &Document{}}
 	if IsPackage(text) {
@@ -74,11 +75,10 @@ func Parse(text []byte) (*Document, []rspec.Problem) {
 	if len(text) > maxText {
 		p.refuse(rspec.TooBig, nil, "divide it", "the blueprint has more than %d bytes", maxText)
 	}
-	if !p.Failed() {
-		p.parse(text)
-	}
-	if p.Failed() {
+	if p.Failed() || !p.parse(text) {
 		p.d = nil
+	} else {
+		p.d.isPartial = p.Failed()
 	}
 	return p.d, p.Problems()
 }
@@ -141,22 +141,23 @@ func readFile(files fs.FS, name string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-func (p *parser) parse(text []byte) {
+// parse reports whether the text has components.
+func (p *parser) parse(text []byte) bool {
 	y := &yamlfile.Reader{}
 	document := y.Document(text)
 	if err, ok := errors.AsType[*yamlfile.Error](y.Err()); ok {
 		for _, w := range err.Problems {
 			p.wrong(&value{line: w.Line}, "", "%s", w.Msg)
 		}
-		return
+		return false
 	}
 	root := p.read(document.Content[0], 0)
-	if p.Failed() {
-		return
+	if root == nil || p.stopped() {
+		return false
 	}
 	if root.kind != yaml.MappingNode {
 		p.wrong(root, "write components: and below it the components", "a blueprint is a list of keys and values")
-		return
+		return false
 	}
 	hasComponents := false
 	for _, f := range root.fields {
@@ -175,6 +176,7 @@ func (p *parser) parse(text []byte) {
 	if !hasComponents {
 		p.wrong(root, "add components: []", "the blueprint has no components")
 	}
+	return hasComponents
 }
 
 func (p *parser) components(v *value) {

@@ -44,12 +44,12 @@ func (c *compiler) place() {
 		case isGroup:
 			c.addGroup(p)
 		}
-		if c.Failed() {
+		if c.stopped() {
 			return
 		}
 	}
 	for _, p := range c.parts {
-		if c.nodesOf(p); p.kind.form == isSoftware && len(p.nodes) == 0 {
+		if c.nodesOf(p); p.kind.form == isSoftware && len(p.nodes) == 0 && !c.isVague {
 			c.warn(p.at, "refer to it by run, or add host:", "the component %.80q is on no node", p.label)
 		}
 	}
@@ -62,9 +62,14 @@ func (c *compiler) place() {
 
 func (c *compiler) addGroup(p *part) {
 	size, text := 1, p.attribute("initialSize")
-	if n, err := strconv.Atoi(text); err != nil || n < 0 {
-		c.wrong(p.at, "write a number", "the initialSize of %.80q is %.80q", p.label, text)
-	} else {
+	at := cmp.Or(p.value("initialSize"), p.at)
+	switch n, err := strconv.Atoi(text); {
+	case err != nil || n < 0:
+		c.wrong(at, "write a number", "the initialSize of %.80q is %.80q", p.label, text)
+	case n == 0:
+		c.warn(at, "write at least 1 to get nodes", "the initialSize of %.80q is 0, so it has no nodes, and its requirements have no effect", p.label)
+		fallthrough
+	default:
 		size = n
 	}
 	if size > maxNodes {
@@ -72,18 +77,26 @@ func (c *compiler) addGroup(p *part) {
 		return
 	}
 	c.link(p.at, p.label)
-	for i := 0; i < size && !c.Failed(); i++ {
+	for i := 0; i < size && !c.stopped(); i++ {
 		c.addNode(p, fmt.Sprintf("%s-%d", p.label, i), i)
 		c.join(p.label, len(c.request.Nodes)-1)
 	}
 }
 
-// attribute returns an attribute as text, or its default.
-func (p *part) attribute(name string) string {
+// value returns an attribute as it is written, or nil.
+func (p *part) value(name string) *value {
 	for _, f := range p.attributes {
 		if f.name == name {
-			return flat(f.value)
+			return f.value
 		}
+	}
+	return nil
+}
+
+// attribute returns an attribute as text, or its default.
+func (p *part) attribute(name string) string {
+	if v := p.value(name); v != nil {
+		return flat(v)
 	}
 	for _, a := range p.kind.attributes {
 		if a.name == name {
@@ -120,6 +133,14 @@ func (c *compiler) addNode(p *part, name string, ordinal int) {
 	c.request.Nodes = append(c.request.Nodes, n)
 }
 
+// The requirement os is a flavour such as debian, or one of the systems that have flavours.
+const (
+	osFlavour = "disk.0.os.flavour"
+	osName    = "disk.0.os.name"
+)
+
+var osNames = []string{"linux", "windows", "freebsd"}
+
 func (c *compiler) choose(p *part, n *generate.Node) {
 	w := generate.Want{SliverType: cmp.Or(p.attribute("sliver_type"), p.kind.sliverType), Work: c.o.Work}
 	if c.allow != nil {
@@ -143,6 +164,9 @@ func (c *compiler) choose(p *part, n *generate.Node) {
 			continue
 		}
 		k := match.Constraint{Feature: r.kind.feature, Op: r.kind.op, Value: flat(v)}
+		if k.Feature == osFlavour && slices.Contains(osNames, strings.ToLower(k.Value)) {
+			k.Feature = osName
+		}
 		if strings.HasSuffix(k.Feature, ".size") {
 			k.Value = strings.ToUpper(k.Value)
 		}

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
+	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
 )
@@ -28,6 +31,7 @@ const (
 type content struct {
 	body        []byte
 	url, digest string
+	isInline    bool
 }
 
 const fetch = `set -e
@@ -47,6 +51,13 @@ mkdir -p "$target"
 tar -xf content -C "$target"
 `
 
+const load = `set -e
+if [ "$(head -c 2 content)" = '#!' ]; then chmod +x content; exec ./content; fi
+if command -v mysqld >/dev/null || command -v mariadbd >/dev/null; then mysql <content
+elif ! command -v postgres >/dev/null && command -v sqlite3 >/dev/null; then mkdir -p /var/lib/database; sqlite3 /var/lib/database/main.db <content
+else su postgres -c 'psql -v ON_ERROR_STOP=1' <content; fi
+`
+
 const copyFile = `set -e
 mkdir -p "$target"
 cp content "$target/$file"
@@ -63,7 +74,7 @@ func (c *compiler) spend(at *value, n int) {
 // addStep adds a step to a node.
 func (c *compiler) addStep(at *value, node int, s generate.Step) {
 	n := &c.request.Nodes[node]
-	if len(n.Steps) >= maxSteps && !c.Failed() {
+	if len(n.Steps) >= maxSteps && !c.stopped() {
 		c.refuse(rspec.TooBig, at, "put several scripts into one", "the node %.80q has more than %d steps", n.ClientID, maxSteps)
 	}
 	size := len(s.Body) + 100
@@ -72,11 +83,11 @@ func (c *compiler) addStep(at *value, node int, s generate.Step) {
 	}
 	for _, p := range s.Parameters {
 		size += len(p.Name) + len(p.Value)
-		if len(p.Value) > maxInline/2 && !c.Failed() {
+		if len(p.Value) > maxInline/2 && !c.stopped() {
 			c.refuse(rspec.TooBig, at, "shorten it", "the attribute %.80q has more than %d bytes", p.Name, maxInline/2)
 		}
 	}
-	if c.spend(at, size); !c.Failed() {
+	if c.spend(at, size); !c.stopped() {
 		n.Steps = append(n.Steps, s)
 	}
 }
@@ -90,7 +101,7 @@ func (c *compiler) setUp() {
 		for _, n := range p.requirements {
 			for _, t := range n.targets {
 				switch {
-				case c.Failed():
+				case c.stopped():
 					return
 				case n.kind.effect == bySetup && t.kind.form == isSoftware:
 					c.act(t, p, p.nodes)
@@ -104,7 +115,7 @@ func (c *compiler) setUp() {
 				c.dns(p, n)
 			}
 		}
-		if c.Failed() {
+		if c.stopped() {
 			return
 		}
 	}
@@ -186,7 +197,7 @@ func (c *compiler) relate(p, t *part, n *need) {
 					c.addStep(n.at, source, s)
 				}
 			}
-			if c.Failed() {
+			if c.stopped() {
 				return
 			}
 		}
@@ -202,7 +213,7 @@ func (c *compiler) introduce(n *need, node int, names string) {
 	} else {
 		(*list)[i].Value += " " + names
 	}
-	if c.spend(n.at, len(names)); len(names) > maxInline/2 && !c.Failed() {
+	if c.spend(n.at, len(names)); len(names) > maxInline/2 && !c.stopped() {
 		c.refuse(rspec.TooBig, n.at, "make the tier smaller", "the names of the nodes of a tier have more than %d bytes", maxInline/2)
 	}
 }
@@ -233,10 +244,16 @@ func (c *compiler) addContent(p *part, a action, s *generate.Step) bool {
 	if f == nil {
 		return false
 	}
+	if f.isInline && a.content != "run" && a.content != "load" {
+		c.wrong(p.at, "name a file beside the blueprint", "the content of %.80q is a text in place of the name of a file", p.label)
+		return false
+	}
 	script := "chmod +x content\n./content\n"
 	switch a.content {
 	case "unpack":
 		script = unpack
+	case "load":
+		script = load
 	case "copy":
 		script = copyFile
 		s.Parameters = append(s.Parameters, generate.Feature{Name: "file", Value: path.Base(p.attribute("content"))})
@@ -274,23 +291,39 @@ func pieces(body []byte) (list []generate.File) {
 
 // contentOf reads the file of a component once.
 func (c *compiler) contentOf(p *part) *content {
-	name := p.attribute("content")
+	name, at := p.attribute("content"), p.at
+	if v := p.value("content"); v != nil {
+		at = v
+		if v.kind == yaml.ScalarNode {
+			name = v.text
+		}
+	}
 	if f, known := c.contents[name]; known {
 		return f
 	}
 	c.contents[name] = nil
 	switch {
 	case name == "":
-		c.wrong(p.at, "add content: with a file or URL", "the component %.80q has no content", p.label)
+		c.wrong(at, "add content: with a file or URL", "the component %.80q has no content", p.label)
 		return nil
 	case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+		if c.o.Site != nil && c.o.Site.OutsideAccess == inventory.No {
+			c.warn(at, "put the file beside the blueprint, and name it", "the content %.80q cannot be fetched, unless a node of the slice serves it: nodes here do not reach the Internet", name)
+		}
 		c.contents[name] = &content{url: name}
 		return c.contents[name]
+	case strings.HasPrefix(name, "#!"), strings.Contains(name, "\n"):
+		if len(name) > maxInline {
+			c.refuse(rspec.TooBig, at, "put it into a file", "the content of %.80q has more than %d bytes", p.label, maxInline)
+		} else {
+			c.contents[name] = &content{body: []byte(name), isInline: true}
+		}
+		return c.contents[name]
 	case !fs.ValidPath(name) || name == ".":
-		c.wrong(p.at, "name a file beside the blueprint or in its package, without ..", "the content %.80q is neither a relative path nor a URL", name)
+		c.wrong(at, "name a file beside the blueprint or in its package, without ..", "the content %.80q is neither a relative path nor a URL", name)
 		return nil
 	case c.o.Files == nil:
-		c.wrong(p.at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
+		c.wrong(at, "send a ZIP package with heat.yaml, or give a URL", "the file %.80q is not available here", name)
 		return nil
 	}
 	limit := int64(maxInPieces) // a package may contain more than the memory holds
@@ -300,21 +333,25 @@ func (c *compiler) contentOf(p *part) *content {
 	body, err := readFile(c.o.Files, name, limit)
 	switch {
 	case errors.Is(err, errTooLarge) && c.o.ContentDir == "":
-		c.refuse(rspec.TooBig, p.at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInPieces)
+		c.refuse(rspec.TooBig, at, "use the options --content DIR and --content-url URL of compile", "the file %.80q has %d bytes, more than the %d that travel in a request", name, sizeOf(c.o.Files, name), maxInPieces)
 	case errors.Is(err, errTooLarge):
-		c.refuse(rspec.TooBig, p.at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
+		c.refuse(rspec.TooBig, at, "put it on a web server", "the file %.80q has more than %d bytes", name, maxUnpacked)
 	case errors.Is(err, fs.ErrNotExist):
-		c.wrong(p.at, "correct the name, which is relative to the blueprint", "there is no file %.80q", name)
+		remedy := "correct the name, which is relative to the blueprint"
+		if strings.Contains(name, " ") {
+			remedy += "; a script itself begins with #!/bin/sh"
+		}
+		c.wrong(at, remedy, "there is no file %.80q", name)
 	case err != nil:
-		c.wrong(p.at, "name a file that is beside the blueprint or in a folder below", "the file %.80q cannot be read: %.200v", name, err)
+		c.wrong(at, "name a file that is beside the blueprint or in a folder below", "the file %.80q cannot be read: %.200v", name, err)
 	case bytes.Contains(body, []byte("PRIVATE KEY-----")):
-		c.warn(p.at, "give nodes their secrets after they were created", "the file %.80q has a private key, so it is left out", name)
+		c.warn(at, "give nodes their secrets after they were created", "the file %.80q has a private key, so it is left out", name)
 	case len(body) == 0:
-		c.wrong(p.at, "fill it", "the file %.80q is empty", name)
+		c.wrong(at, "fill it", "the file %.80q is empty", name)
 	case len(body) <= maxInline || c.o.ContentDir == "":
 		c.contents[name] = &content{body: body}
 	default:
-		c.contents[name] = c.publish(p, name, body)
+		c.contents[name] = c.publish(at, name, body)
 	}
 	if c.contents[name] != nil && c.d.files == nil {
 		c.request.Files = append(c.request.Files, generate.SourceFile{Name: name, Size: len(body)})
@@ -332,11 +369,11 @@ func sizeOf(files fs.FS, name string) int64 {
 }
 
 // publish writes a large file into the folder of the content URL.
-func (c *compiler) publish(p *part, name string, body []byte) *content {
+func (c *compiler) publish(at *value, name string, body []byte) *content {
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
 	if err := os.WriteFile(filepath.Join(c.o.ContentDir, digest), body, 0o644); err != nil {
-		c.wrong(p.at, "create the folder", "the file %.80q cannot be published: %v", name, err)
+		c.wrong(at, "create the folder", "the file %.80q cannot be published: %v", name, err)
 		return nil
 	}
 	return &content{url: strings.TrimSuffix(c.o.ContentURL, "/") + "/" + digest, digest: digest}
@@ -348,7 +385,7 @@ func (c *compiler) finish() {
 		n := &c.request.Nodes[i]
 		for _, p := range n.Parameters {
 			// a relation gives a step the variables of two nodes
-			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.Failed() {
+			if c.spend(nil, 2*len(n.Steps)*len(p.Value)); len(p.Value) > maxInline/2 && !c.stopped() {
 				c.refuse(rspec.TooBig, nil, "make tiers smaller", "the node %.80q refers to too many others", n.ClientID)
 			}
 		}

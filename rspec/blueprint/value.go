@@ -50,8 +50,12 @@ func (v *value) get(name string) *value {
 // problemList collects problems.
 type problemList struct {
 	generate.Report
-	hints int
+	hints    int
+	isTooBig bool
 }
+
+// stopped reports whether to look for no more mistakes.
+func (p *problemList) stopped() bool { return p.isTooBig || p.IsFull() }
 
 func (p *problemList) wrong(at *value, remedy, format string, args ...any) {
 	p.refuse(rspec.BadArgs, at, remedy, format, args...)
@@ -61,6 +65,7 @@ func (p *problemList) refuse(kind rspec.Kind, at *value, remedy, format string, 
 	if at == nil {
 		at = &value{}
 	}
+	p.isTooBig = p.isTooBig || kind == rspec.TooBig
 	p.Refuse(kind, at.line, at.column, remedy, format, args...)
 }
 
@@ -98,7 +103,7 @@ func (r *reader) read(n *yaml.Node, depth int) *value {
 	target := yamlfile.Deref(n)
 	r.count++
 	if r.bytes += len(target.Value); r.count > maxValues || depth > maxDepth || r.bytes > maxTexts {
-		if !r.Failed() {
+		if !r.isTooBig {
 			r.refuse(rspec.TooBig, at, "write less, and use fewer aliases", "the blueprint has more than %d values, more than %d inside each other, or more than %d bytes of text", maxValues, maxDepth, maxTexts)
 		}
 		return nil

@@ -83,8 +83,12 @@ func newError(all []rspec.Problem) error {
 	return nil
 }
 
-// Language returns the language of a text by its content; empty for RSpecs and other texts.
+// Language returns the language of a text by its content; empty for RSpecs and other texts. It can
+// be a language that Compile refuses, with advice.
 func Language(text []byte) string {
+	if l := foreignLanguage(text); l != "" {
+		return l
+	}
 	switch {
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		return ""
@@ -127,7 +131,7 @@ type document interface {
 	compile(Options) (*generate.Request, []rspec.Problem)
 }
 
-// parse returns nil if an error is among the problems.
+// parse returns nil if the source cannot be compiled to find further mistakes.
 func parse(text []byte, o Options) (document, []rspec.Problem) {
 	if len(text) > MaxSource {
 		return nil, []rspec.Problem{{Kind: rspec.TooBig, Msg: fmt.Sprintf("the source has more than %d bytes", MaxSource), Remedy: "divide it, or put large files on a web server"}}
@@ -139,6 +143,9 @@ func parse(text []byte, o Options) (document, []rspec.Problem) {
 		return parseBlueprint(text)
 	case "":
 		return nil, []rspec.Problem{{Kind: rspec.BadArgs, Msg: "the text is neither RADL nor a blueprint", Remedy: "RADL begins with a keyword such as network or system, a blueprint has components"}}
+	}
+	if problems := refuseForeign(o.language(text), text); problems != nil {
+		return nil, problems
 	}
 	return nil, []rspec.Problem{{Kind: rspec.Unsupported, Msg: fmt.Sprintf("the language %.80q is unknown", o.Language), Remedy: "write radl or blueprint"}}
 }
@@ -180,8 +187,8 @@ func compile(text []byte, o Options) (*Result, error) {
 		}
 	}
 	d, problems := parse(text, o)
-	if err := newError(problems); err != nil {
-		return nil, err
+	if d == nil {
+		return nil, newError(problems)
 	}
 	source, more := d.safe()
 	problems = append(problems, more...)

@@ -25,6 +25,9 @@ func TestLanguage(t *testing.T) {
 		{"an RSpec", `<rspec type="request"/>`, ""},
 		{"an RSpec after a byte order mark and a blank line", "\ufeff\n<rspec/>", ""},
 		{"another text", "Dear alice,", ""},
+		{"a template of Heat", "heat_template_version: 2015-04-30\n", "hot"},
+		{"a name in a blueprint", "components: {a: {type: server, note: 'heat_template_version: x'}}", compile.Blueprint},
+		{"a request with artifacts of TOSCA", "<rspec><t:Definitions/></rspec>", ""},
 	} {
 		if got := compile.Language([]byte(tt.text)); got != tt.want {
 			t.Errorf("%s: language %q, want %q", tt.rule, got, tt.want)
@@ -83,6 +86,11 @@ func TestCompileRefuses(t *testing.T) {
 		{"all mistakes", "system a (cpu.count >= >)\nsystem b (cpu.count >= >)\n", compile.Options{}, rspec.BadArgs, "line 2: "},
 		{"a warning does not hide a mistake", "system a (disk.0.os.credentials.password = 'x')\ndeploy b 1\n", compile.Options{}, rspec.BadArgs, "line 2: "},
 		{"another text", "Dear alice,", compile.Options{}, rspec.BadArgs, "the text is neither RADL nor"},
+		{"a template of Heat", "heat_template_version: 2015-04-30\nresources: {}\n", compile.Options{}, rspec.BadArgs, "line 1: this is a template of OpenStack Heat (HOT), which Patchbay does not read; write its servers as a blueprint or in RADL"},
+		{"a template of Heat in JSON, with components inside", "{\n \"heat_template_version\": \"2015-04-30\", \"components\": []}", compile.Options{}, rspec.BadArgs, "line 2: this is a template of OpenStack Heat"},
+		{"a service template of TOSCA", "# a comment\ntosca_definitions_version: tosca_simple_yaml_1_0\n", compile.Options{}, rspec.BadArgs, "line 2: this is a TOSCA service template"},
+		{"definitions of TOSCA", "<?xml version='1.0'?>\n<!-- x -->\n<t:Definitions xmlns:t='x'/>", compile.Options{}, rspec.BadArgs, "line 3: this is a document of TOSCA definitions, which Patchbay does not read; write each node as <node>"},
+		{"a CAMP plan", "camp_version: CAMP 1.1\n", compile.Options{}, rspec.BadArgs, "this is a CAMP plan"},
 		{"another language", cluster, compile.Options{Language: "tosca"}, rspec.Unsupported, `the language "tosca" is unknown`},
 		{"too long", "#" + strings.Repeat("x", compile.MaxSource), compile.Options{Parameters: two}, rspec.TooBig, "the source has more than 1048576 bytes"},
 		{"a result that is too large", "system a (name = '" + strings.Repeat(`"`, 45*40) + "')\ndeploy a 2000", compile.Options{}, rspec.TooBig, "the result is too large: "},

@@ -30,6 +30,9 @@ func parseRADL(text []byte, o Options) (document, []rspec.Problem) {
 		}
 		r.earlier = append(r.earlier, before)
 	}
+	if newError(problems) != nil {
+		return nil, problems
+	}
 	return r, problems
 }
 

@@ -91,6 +91,8 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.certificates(name, text)
 	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
+	case compile.IsForeign(text):
+		k.source(ctx, name, text)
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
 	case blueprint.IsPackage(text):
