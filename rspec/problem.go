@@ -99,13 +99,13 @@ func NewRequestError(all []Problem) *RequestError {
 
 const maxShown = 10
 
-// Error lists the first ten problems on one line.
+// Error lists the first ten problems, one on a line.
 func (e *RequestError) Error() string {
 	shown := Lines(e.Problems[:min(len(e.Problems), maxShown)])
 	if more := len(e.Problems) - len(shown) + e.More; more > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more; patchbay check lists them", more))
 	}
-	return strings.Join(shown, "; ")
+	return strings.Join(shown, "\n")
 }
 
 // newRequestError requires sorted problems, and returns nil if there are none.

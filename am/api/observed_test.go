@@ -175,13 +175,20 @@ func TestTooMuchToInstallAndExecute(t *testing.T) {
 func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 	const doc = `<node client_id="a"><services><install url="DATA:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/></services></node>` +
 		`<node client_id="b"><services><install url="data:,x" install_path="/"/><install url="https://example.org/x" install_path="/"/><execute shell="sh" command="apt list; echo install"/>` +
-		`<execute shell="sh" command="true; sudo apt-get -y install vlc"/></services></node>`
+		`<execute shell="sh" command="true; sudo apt-get -y install vlc"/></services></node>` +
+		`<node client_id="c"><services xmlns:t="http://docs.oasis-open.org/tosca/ns/2011/12" xmlns:b="http://docs.oasis-open.org/tosca/ns/2011/12/ToscaBaseTypes"><execute shell="sh" command="">` +
+		`<b:ScriptArtifactProperties><b:ScriptLanguage>sh</b:ScriptLanguage><b:PrimaryScript>main.sh</b:PrimaryScript></b:ScriptArtifactProperties>` +
+		`<t:ArtifactReferences><t:ArtifactReference reference="https://example.org/main.sh"/><t:ArtifactReference reference="https://example.org/helper.sh"/></t:ArtifactReferences></execute></services></node>`
 	for outbound, want := range map[string]bool{"no": true, "yes": false, "unknown": false} {
 		alice := setting{inventory: "outbound: " + outbound + "\nprovider: rack\nsliver_types: [{name: vm}]\ncomponents: [{name: pc, exclusive: false, capacity: {slots: 9}}]"}.site(t).user("alice")
 		slice, cred := alice.slice("s1", time.Hour)
 		a := alice.call("Allocate", slice, creds(cred), request(doc), opts()).want(t, outbound, am.Success)
 		const text = `nodes "a", "b": its install 2 of 2, "https://example.org/x", cannot be fetched: nodes here do not reach the Internet`
 		const runs = `node "b": its execute 2 of 2 runs apt-get, which needs the Internet`
+		const script = `node "c": the file "https://example.org/main.sh" of its execute 1 of 1 cannot be fetched: nodes here do not reach the Internet`
+		if strings.Contains(a.output, script) != want || strings.Contains(a.output, "helper.sh") {
+			t.Errorf("outbound: %s: output %q", outbound, a.output)
+		}
 		if strings.Contains(a.output, runs) != want || strings.Contains(a.output, "execute 1 of 2") {
 			t.Errorf("outbound: %s: output %q", outbound, a.output)
 		}

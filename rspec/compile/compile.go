@@ -69,7 +69,7 @@ type Error struct {
 	refusal  *rspec.RequestError
 }
 
-// Error lists the first mistakes on one line.
+// Error lists the first mistakes, one on a line.
 func (e *Error) Error() string { return e.refusal.Error() }
 
 // Unwrap returns the mistakes as the refusal of a request.
