@@ -81,7 +81,7 @@ const allowedImports = `
 7  am/server                        am am/api am/audit am/budget am/xmlrpc github.com/prometheus/client_golang
 7  am/client                        am am/xmlrpc
 7  am/authority                     am am/api am/durable am/fileowner am/urn am/xmlrpc credentials credentials/cert credentials/trial inventory/suggest github.com/google/uuid go.etcd.io/bbolt
-8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl schemas/xmltree go.yaml.in/yaml/v3
+8  am/experiment                     am am/client am/urn rspec rspec/draw rspec/radl rspec/setup schemas/xmltree go.yaml.in/yaml/v3
 8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial schemas schemas/xmltree golang.org/x/crypto
 8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup

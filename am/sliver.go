@@ -80,6 +80,9 @@ type Sliver struct {
 	Number int    `json:",omitempty"`
 	// IsMaster marks the master of the slice's playbooks.
 	IsMaster bool `json:",omitempty"`
+	// Added means that a change of the slice added the sliver: the plan of its document waits until
+	// it is provisioned.
+	Added bool `json:",omitempty"`
 	// SetupBegan is the time when the plan of the sliver's document began, or when
 	// patchbay_setup continued it; zero before, and when the plan has ended.
 	SetupBegan time.Time `json:",omitzero"`
@@ -145,8 +148,10 @@ type Desired struct {
 	Present bool
 	On      bool
 	// RestartSerial grows by one with each restart.
-	RestartSerial int       `json:",omitempty"`
-	Accounts      []Account `json:",omitempty"`
+	RestartSerial int `json:",omitempty"`
+	// ChangeSerial grows by one with each change of Interfaces or Setup of a provisioned sliver.
+	ChangeSerial int       `json:",omitempty"`
+	Accounts     []Account `json:",omitempty"`
 	// Stage is the highest stage of Setup that may run. The runner raises it when the stage
 	// before has ended on all nodes of the document. It is -1 at the lowest.
 	Stage int `json:",omitempty"`
@@ -188,6 +193,8 @@ type Observed struct {
 	Services []StepReport `json:",omitempty"`
 	// Stage is the stage that the provider knows; see Desired.Stage.
 	Stage int `json:",omitempty"`
+	// ChangeSerial is the change that the provider knows; see Desired.ChangeSerial.
+	ChangeSerial int `json:",omitempty"`
 }
 
 // Feature is the value of one feature, such as 4 for cpu.count.

@@ -40,6 +40,7 @@ type Event string
 const (
 	EventAllocate  Event = "Allocate"
 	EventProvision Event = "Provision"
+	EventChange    Event = "change"
 	EventRenew     Event = "Renew"
 	EventDelete    Event = "Delete"
 	EventExpire    Event = "lease over"

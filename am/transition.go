@@ -21,6 +21,7 @@ type Transition struct {
 var Transitions = []Transition{
 	{unallocated, EventAllocate, allocated, "reserve"},
 	{allocated, EventProvision, pending, "create the resources"},
+	{allocated, EventChange, allocated, "change what is reserved"},
 	{allocated, EventRenew, allocated, "prolong the reservation"},
 	{allocated, EventDelete, unallocated, "release"},
 	{allocated, EventExpire, unallocated, "release"},
@@ -28,18 +29,21 @@ var Transitions = []Transition{
 
 	{pending, ActionStart, pending, "remembered: switch on when it has been created"},
 	{pending, ActionStop, pending, "leave it off when it has been created"},
+	{pending, EventChange, pending, "make it as changed"},
 	{pending, EventDone, notReady, ""},
 	{pending, EventGaveUp, failed, ""},
 
 	{notReady, ActionStart, configuring, "switch on"},
 	{notReady, ActionStop, notReady, "already off: nothing to do"},
 	{notReady, ActionSetup, notReady, "remembered: run failed steps of the setup again when it is on"},
+	{notReady, EventChange, notReady, "remembered: change it when it is on"},
 	{notReady, EventLost, failed, ""},
 
 	{configuring, ActionStart, configuring, "already being switched on: nothing to do"},
 	{configuring, ActionStop, stopping, "switch off; files stay, and the running steps fail"},
 	{configuring, ActionUpdateUsers, configuring, "replace the keys of the users listed in geni_users"},
 	{configuring, ActionSetup, configuring, "run failed steps of the setup again, and go on"},
+	{configuring, EventChange, configuring, "change it in place"},
 	{configuring, EventShutdown, stopping, "freeze for inspection"},
 	{configuring, EventDone, ready, ""},
 	{configuring, EventGaveUp, failed, ""},
@@ -49,6 +53,7 @@ var Transitions = []Transition{
 	{ready, ActionStop, stopping, "switch off; files stay"},
 	{ready, ActionUpdateUsers, updatingUsers, "replace the keys of the users listed in geni_users"},
 	{ready, ActionSetup, configuring, "run failed steps of the setup again, and go on"},
+	{ready, EventChange, configuring, "change it in place"},
 	{ready, EventShutdown, stopping, "freeze for inspection"},
 	{ready, EventLost, failed, ""},
 

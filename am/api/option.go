@@ -31,12 +31,12 @@ type option struct {
 
 // parsedOptions are the parsed options of a call; the zero value of each is its default.
 type parsedOptions struct {
-	speakingFor                                         string
-	slice                                               urn.URN
-	available, compressed, bestEffort, asLongAsPossible bool
-	endTime                                             time.Time
-	users                                               []am.Account
-	hasUsers                                            bool
+	speakingFor                                                 string
+	slice                                                       urn.URN
+	available, compressed, bestEffort, asLongAsPossible, change bool
+	endTime                                                     time.Time
+	users                                                       []am.Account
+	hasUsers                                                    bool
 }
 
 const flagKind = "boolean, 0 or 1; also as a string"
@@ -111,6 +111,11 @@ var (
 			}
 			return err
 		},
+	}
+	optChange = option{
+		name: "patchbay_change", kind: flagKind, without: "false: a client_id that the slice has already is refused (17)",
+		effect: "the request changes the slice: nodes that it has already stay, and get the links and steps of the request; see [experimenter](experimenter.md)",
+		read:   func(c *call, v xmlrpc.Value) (err error) { c.change, err = boolean(v); return err },
 	}
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",

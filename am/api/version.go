@@ -49,6 +49,7 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 			{Name: "geni_api", Value: Version3},
 			{Name: "geni_single_allocation", Value: 0},
 			{Name: "geni_allocate", Value: "geni_many"},
+			{Name: "patchbay_change", Value: 1},
 			{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("geni_sfa", "3"), credentialType("geni_sfa", "2"), credentialType("geni_abac", "1")}},
 		}, all...),
 	}

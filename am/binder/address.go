@@ -13,9 +13,14 @@ import (
 // a shared VLAN gets the tag of that VLAN.
 func (b *binding) assignTags() {
 	pool := &b.x.network.tags
+	for i := range b.wires {
+		if w := &b.wires[i]; w.tag != 0 {
+			pool.held[w.tag] = true
+		}
+	}
 	asked := 0
 	for i := range b.wires {
-		if w := &b.wires[i]; w.shared == nil && w.routed && len(w.existing) == 0 {
+		if w := &b.wires[i]; w.shared == nil && w.routed && len(w.existing) == 0 && w.tag == 0 {
 			asked++
 		}
 	}
@@ -27,6 +32,8 @@ func (b *binding) assignTags() {
 			tag, shared = w.shared.Tag, w.shared.Name
 		case len(w.existing) > 0:
 			tag = w.existing[0].Interface.VLAN
+		case w.routed && w.tag != 0:
+			tag = w.tag
 		case w.routed && len(pool.names) > 0:
 			var ok bool
 			if tag, ok = pool.take(); !ok {
@@ -51,6 +58,10 @@ func (b *binding) assignPublic() {
 	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
+		if x := b.Kept[n.Node.ClientID]; x != nil {
+			n.PublicAddress = x.PublicAddress
+			continue
+		}
 		if !n.Node.RoutableIP || len(pool.names) == 0 {
 			continue
 		}

@@ -46,7 +46,7 @@ type Bound struct {
 // *UnsatisfiedError, or with the error of the calendar. It reserves nothing: only stored slivers
 // hold resources. So call Bind inside the decision of Store.Commit that stores the slivers.
 func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
-	x, err := v.occupy(from, until, am.HashOf(r.Slice))
+	x, err := v.without(r.Kept).occupy(from, until, am.HashOf(r.Slice))
 	if err != nil {
 		return Binding{}, err
 	}
@@ -61,6 +61,7 @@ func Bind(r *Request, from, until time.Time, v *View) (Binding, error) {
 		b.assignAddresses(r.Addresses)
 		b.assignProperties()
 		b.assignPublic()
+		b.checkKept()
 	}
 	if len(b.reasons) > 0 {
 		return Binding{}, Unsatisfied(b.reasons)
@@ -280,6 +281,10 @@ func (b *binding) bindNamed() {
 }
 
 func (b *binding) bindTo(n *node, c *inventory.Component) {
+	if b.Kept[n.Node.ClientID] != nil && n.matching.admits(c) {
+		b.assign(n, int32(c.Index))
+		return
+	}
 	if !b.Permit.component(int32(c.Index)) {
 		b.refuse(n, am.Refused, "%s is not available: %s", c.Name, b.Permit.NoComponent)
 		return

@@ -59,6 +59,9 @@
 //     other link gets it. A shared VLAN is on every physical link.
 //   - A link that joins one of the slice gets its physical link, tag and network. Its existing ends do
 //     not change.
+//   - A node that exists already (Request.Kept) stays on its component. Its interfaces keep their
+//     addresses, physical interfaces and VLANs on the same links. Everything that it takes counts
+//     anew, so that a higher capacity of a link needs room.
 //   - An interface without address gets the lowest free address of its link's
 //     network; a link without addresses gets the lowest network, /24 or larger,
 //     that its slice does not use.

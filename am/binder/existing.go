@@ -17,9 +17,9 @@ type LinkEnd struct {
 	Component urn.URN
 }
 
-// readExisting makes a link that joins another have the type and the shared VLAN of the other.
+// readExisting makes a link that has ends in the slice already keep their type and shared VLAN.
 func (b *binding) readExisting(w *wire) {
-	if !w.Join || len(b.Existing[w.ClientID]) == 0 {
+	if len(b.Existing[w.ClientID]) == 0 {
 		return
 	}
 	w.existing = b.Existing[w.ClientID]

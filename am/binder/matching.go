@@ -24,7 +24,10 @@ type Request struct {
 	// Existing are the ends of the links that the links of the request join, by client_id. A link
 	// without any is bound as a link of its own.
 	Existing map[string][]LinkEnd
-	Permit   Permit
+	// Kept are the slivers that nodes of the request have already, by client_id. Such a node stays on
+	// its component, and its interfaces keep what they have on their links.
+	Kept   map[string]*am.Sliver
+	Permit Permit
 	// Avoid lists components whose providers have refused slivers of this request. Only a node
 	// that names such a component gets it.
 	Avoid []*inventory.Component

@@ -29,6 +29,12 @@ func (b *binding) choosePorts(n *node) {
 	for i := range n.Node.Interfaces {
 		in := &n.Node.Interfaces[i]
 		if in.ComponentID == "" {
+			if p := b.keptPort(n, i); p != nil {
+				if n.portsAsked == nil {
+					n.portsAsked = make([]*inventory.Interface, len(n.Node.Interfaces))
+				}
+				n.portsAsked[i], n.Interfaces[i].Component = p, p.URN
+			}
 			continue
 		}
 		asked, known := b.x.inv.Interface(in.Component)

@@ -11,6 +11,10 @@ import (
 func (b *binding) resolve(n *node) {
 	n.alone = n.Node.Exclusive != nil && *n.Node.Exclusive
 	n.hardware = n.Node.HardwareType
+	if x := b.Kept[n.Node.ClientID]; x != nil {
+		b.resolveKept(n, x)
+		return
+	}
 	if n.Node.ComponentID == "" {
 		if n.Component = b.componentOfInterfaces(n); n.Component != nil {
 			b.setTypeAndImage(n, n.Component)

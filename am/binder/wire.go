@@ -25,6 +25,7 @@ type wire struct {
 	over     *inventory.Link
 	// only has the physical links that the request allows; nil for any.
 	only   []*inventory.Link
+	tag    int  // of the VLAN that its kept ends have; 0 if they have none
 	routed bool // it runs over a physical link
 	failed bool // refused with a reason
 }
@@ -90,6 +91,7 @@ func (b *binding) readWires() {
 			on[e] = w.ClientID
 			in := &b.nodes[e.node].Interfaces[e.number]
 			in.Link, in.LinkType = w.ClientID, w.Type
+			b.keepAddresses(&w, e)
 			number[id] = len(w.ends)
 			w.ends = append(w.ends, e)
 		}

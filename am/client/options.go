@@ -20,6 +20,8 @@ type Options struct {
 	Users []User
 	// End is the end of leases, for Allocate and Provision.
 	End time.Time
+	// Change makes Allocate change the nodes that the slice has already; see Version.Change.
+	Change bool
 }
 
 // Time formats t as the API requires: UTC, whole seconds.
@@ -36,6 +38,9 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	}
 	if !o.End.IsZero() {
 		s = append(s, xmlrpc.Member{Name: "geni_end_time", Value: Time(o.End)})
+	}
+	if o.Change {
+		s = append(s, xmlrpc.Member{Name: "patchbay_change", Value: true})
 	}
 	if len(o.Users) > 0 {
 		s = append(s, xmlrpc.Member{Name: "geni_users", Value: Users(o.Users)})

@@ -14,6 +14,8 @@ type Version struct {
 	API int
 	// URN is the URN of the aggregate; "" if the answer has none.
 	URN string
+	// Change means that Allocate knows the option patchbay_change.
+	Change bool
 }
 
 // GetVersion requests the version of the aggregate. It needs no credential.
@@ -35,5 +37,7 @@ func parseVersion(value xmlrpc.Value) (v Version, err error) {
 	if v.API, ok = api.(int); !ok {
 		return v, fmt.Errorf("geni_api is %s, not an int", kind(api))
 	}
+	change, _ := s.Get("patchbay_change")
+	v.Change = change == 1
 	return v, cmp.Or(member(s, "urn", &v.URN, false), member(s, "geni_urn", &v.URN, false))
 }

@@ -3,14 +3,15 @@
 //
 //	request, request before, slivers ── Compare ──> Plan
 //	Plan ── Experiment.Clear ──> Delete, and waits until the slivers no longer exist
-//	Plan ── Experiment.Apply ──> Allocate … Provision … geni_start, and waits
+//	Plan ── Experiment.Allocate ──> Allocate, which also changes nodes in place
+//	slice ── Experiment.Run ──> Provision … geni_start, and waits
 //	manifest ── ReadManifest ──> nodes with their logins ── SSHConfig ──> a file for OpenSSH
 //
 // AnsibleInventory, JSON and RADL describe the nodes for other programs.
 //
 // The caller stores the request from which the slivers were created, for the next Compare. The
-// caller stores the new request after Clear and before Apply. The slivers that then remain are
-// the same in the old and the new request.
+// caller stores the new request after Clear and before Allocate, because the slivers that then remain
+// are the same in the old and the new request; if Experiment.Changes, after Allocate.
 //
 // A manifest and the answers come from an aggregate that may be hostile. So SSHConfig
 // contains their values only if these have no special meaning to OpenSSH, and AnsibleInventory

@@ -13,10 +13,10 @@ import (
 	"patchbay/rspec"
 )
 
-// Phase is a step of Apply or Delete, as users see it.
+// Phase is a step of an experiment, as users see it.
 type Phase string
 
-// Phases of Apply and Delete, in their order.
+// Phases, in their order.
 const (
 	Deleting     Phase = "release nodes"
 	Allocating   Phase = "reserve"
@@ -35,11 +35,13 @@ type Experiment struct {
 	// Progress is called when a phase begins, and then with the slivers of each
 	// answer while it lasts.
 	Progress func(Phase, []client.Sliver)
+	// InPlace means that the aggregate changes nodes in place (client.Version.Change).
+	InPlace bool
 	// Notices, if not nil, is called with the aggregate's remarks about an allocated request.
 	Notices func(string)
 }
 
-// busyTimeout limits the time in which Apply retries while components are being cleaned.
+// busyTimeout limits the time in which Allocate retries while components are being cleaned.
 const busyTimeout = 3 * time.Minute
 
 // Describe returns the manifest and the slivers of the slice. A slice without slivers
@@ -69,7 +71,7 @@ func (e *Experiment) Describe(ctx context.Context) (client.Answer, error) {
 }
 
 // Clear deletes the slivers that a plan replaces or removes, and waits until they no longer
-// exist. Call it before Apply.
+// exist. Call it before Allocate.
 func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	if urns := p.delete(); len(urns) > 0 {
 		return e.Delete(ctx, urns)
@@ -77,28 +79,32 @@ func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 	return nil
 }
 
-// Apply carries out the rest of a plan after Clear. request is the new request of the plan.
-// Apply allocates the new slivers. Then it provisions and starts all slivers of the slice that
-// need it, and returns when all are ready. If end is zero, the aggregate chooses the end of
-// leases.
-func (e *Experiment) Apply(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
-	if p.Has(Add, Replace) {
+// Changes reports whether the plan changes nodes in place or adds nodes beside them, in one call.
+func (e *Experiment) Changes(p Plan) bool {
+	return e.InPlace && p.Has(Keep, ChangeInPlace) && p.Has(Add, ChangeInPlace, Replace, Remove)
+}
+
+// Allocate carries out a plan after Clear: it allocates the new slivers, and changes the kept ones.
+// request is the new request of the plan. If end is zero, the aggregate chooses the end of leases.
+func (e *Experiment) Allocate(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
+	switch {
+	case e.Changes(p):
+		return e.allocate(ctx, string(request.Text()), client.Options{End: end, Change: true})
+	case p.Has(Add, Replace):
 		text, err := request.Only(p.allocates)
 		if err != nil {
 			return err
 		}
-		if err := e.allocate(ctx, string(text), end); err != nil {
-			return err
-		}
+		return e.allocate(ctx, string(text), client.Options{End: end})
 	}
-	return e.run(ctx, end)
+	return nil
 }
 
 // allocate retries while components are being cleaned.
-func (e *Experiment) allocate(ctx context.Context, request string, end time.Time) error {
+func (e *Experiment) allocate(ctx context.Context, request string, o client.Options) error {
 	e.Progress(Allocating, nil)
 	for limit := time.Now().Add(busyTimeout); ; {
-		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, client.Options{End: end})
+		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, o)
 		if err == nil && reply.Output != "" && e.Notices != nil {
 			e.Notices(reply.Output)
 		}
@@ -113,8 +119,9 @@ func (e *Experiment) allocate(ctx context.Context, request string, end time.Time
 	}
 }
 
-// run provisions allocated slivers, starts stopped ones, and waits until all are ready.
-func (e *Experiment) run(ctx context.Context, end time.Time) error {
+// Run provisions the allocated slivers of the slice, starts stopped ones, and waits until all are
+// ready.
+func (e *Experiment) Run(ctx context.Context, end time.Time) error {
 	slice := []string{e.Slice}
 	status := e.Client.StatusOf(slice, e.Credentials)
 	list, err := status(ctx)
@@ -207,7 +214,7 @@ func CheckRequest(text []byte) error {
 	return err
 }
 
-// ParseStored reads the stored request of an earlier Apply. It returns nil if that fails.
+// ParseStored reads the stored request of an earlier Allocate. It returns nil if that fails.
 func ParseStored(text []byte, aggregate string) *rspec.Request {
 	r, err := parseFor(text, aggregate, true)
 	if err != nil {

@@ -15,10 +15,12 @@ type Action string
 
 // Actions of a plan.
 const (
-	Keep    Action = "keep"
-	Add     Action = "add"
-	Replace Action = "replace"
-	Remove  Action = "remove"
+	Keep Action = "keep"
+	// ChangeInPlace keeps the node, with its files and processes.
+	ChangeInPlace Action = "change"
+	Add           Action = "add"
+	Replace       Action = "replace"
+	Remove        Action = "remove"
 )
 
 // Change is the action on one node, and its reason.
@@ -36,17 +38,19 @@ type Change struct {
 type Plan []Change
 
 // Compare plans the changes from the existing slivers of a slice to the new request. previous is
-// the request from which the slivers were created; nil if it is unknown. Compare keeps a node
+// the request from which the slivers were created; nil if it is unknown. If inPlace is set, the
+// aggregate changes nodes in place (client.Version.Change): then Compare replaces a node only if its
+// type, image, component or first setup changes. Otherwise it keeps a node only
 // if its text, its links and all nodes at the other ends of these links are unchanged. A relation
 // between the steps of two nodes counts as a link, because a plan belongs to one request.
-func Compare(previous, request *rspec.Request, existing []client.Sliver) Plan {
+func Compare(previous, request *rspec.Request, existing []client.Sliver, inPlace bool) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
 	for _, s := range existing {
 		slivers[s.ClientID] = append(slivers[s.ClientID], s)
 	}
 	was := map[string]rspec.Piece{}
-	if previous != nil && previous.HasSameNamespaces(request) {
+	if previous != nil && (inPlace || previous.HasSameNamespaces(request)) {
 		for _, n := range previous.NodePieces() {
 			was[n.ClientID] = n
 		}
@@ -54,20 +58,25 @@ func Compare(previous, request *rspec.Request, existing []client.Sliver) Plan {
 	indexes := map[string]int{}
 	for _, n := range request.NodePieces() {
 		indexes[n.ClientID] = len(p)
-		p = append(p, compareNode(n, was, slivers[n.ClientID]))
+		p = append(p, compareNode(n, was, slivers[n.ClientID], inPlace))
 		delete(slivers, n.ClientID)
 	}
-	p.compareLinks(previous, request, indexes)
 	gone := make([]Change, 0, len(slivers))
 	for name, list := range slivers {
 		gone = append(gone, Change{name, Remove, "it is no longer in the request", urnsOf(list)})
 	}
 	slices.SortFunc(gone, func(a, b Change) int { return strings.Compare(a.Node, b.Node) })
-	return append(p, gone...)
+	p = append(p, gone...)
+	if inPlace && len(was) > 0 {
+		p.compareInPlace(previous, request)
+	} else {
+		p.compareLinks(previous, request, indexes)
+	}
+	return p
 }
 
-// compareNode ignores the links of the node.
-func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sliver) Change {
+// compareNode ignores the links of the node. With inPlace, it also ignores the text.
+func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sliver, inPlace bool) Change {
 	c := Change{Node: n.ClientID, Action: Replace, Slivers: urnsOf(existing)}
 	failed := slices.IndexFunc(existing, func(s client.Sliver) bool { return s.Operational == string(am.Failed) })
 	old, known := was[n.ClientID]
@@ -79,7 +88,7 @@ func compareNode(n rspec.Piece, was map[string]rspec.Piece, existing []client.Sl
 		}
 	case !known:
 		c.Why = "the request from which it was created is unknown"
-	case old.Text != n.Text:
+	case old.Text != n.Text && !inPlace:
 		c.Why = "the node changed in the request"
 	case failed >= 0:
 		c.Why = "it failed"

@@ -71,3 +71,17 @@ func (d *draft) leftover(u urn.URN, gone []am.Sliver) (unused []string, empty bo
 	}
 	return unused, empty, err
 }
+
+// DropDocuments adds to cs the deletion of the documents of slivers as they were before cs, if no
+// sliver needs them any more.
+func DropDocuments(v *store.View, cs *store.ChangeSet, slice urn.URN, before []am.Sliver) error {
+	d := draftOf(v, cs)
+	for _, s := range d.slivers[slice.Key()] {
+		d.deleted[store.SliverKey(s.URN)] = true
+	}
+	unused, _, err := d.leftover(slice, before)
+	for _, id := range unused {
+		cs.Remove(store.DocumentKey(id))
+	}
+	return err
+}

@@ -71,7 +71,8 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 			s.release(ctx, r, t)
 			return t, err
 		}
-		refused := probe(probing, s.cfg.Prober, t.binding, t.slivers, beingRemoved, s.isChanged)
+		binding, added := t.added()
+		refused := probe(probing, s.cfg.Prober, binding, added, beingRemoved, s.isChanged)
 		if len(refused) == 0 {
 			err := s.confirm(ctx, r, &t)
 			if err != nil {
@@ -141,7 +142,7 @@ func isUnchanged(x, was *am.Sliver) bool {
 // confirm gives the slivers their leases. It fails if a sliver was changed or removed during the
 // dry run.
 func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error {
-	var confirmed []am.Sliver
+	var confirmed reserved
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
 		var cs store.ChangeSet
 		by, err := s.checkReservation(v, &r, false)
@@ -152,8 +153,13 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 		if !requested.IsZero() && !requested.After(now) {
 			return cs, am.Errorf(am.BadArgs, "geni_end_time %s has passed while providers checked the request; give a later one", requested.Format(time.RFC3339)).With(am.OutOfRange)
 		}
-		confirmed = nil
-		for _, was := range t.slivers {
+		if confirmed, err = s.bindAgain(v, r, by, t); err != nil {
+			return cs, err
+		}
+		for i, was := range t.slivers {
+			if confirmed.kept[was.ClientID] != nil {
+				continue
+			}
 			x, _, err := v.Sliver(was.URN)
 			if errors.Is(err, store.ErrNotFound) || err == nil && (!x.Live(now) || !isUnchanged(&x, &was)) {
 				return cs, am.Errorf(am.SearchFailed, "the slivers were deleted while their providers checked the request; nothing is reserved").About(r.slice)
@@ -168,14 +174,39 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 				return cs, err
 			}
 			x.ProbedUntil = time.Time{}
-			confirmed = append(confirmed, x)
+			confirmed.slivers[i] = x
 		}
-		return cs, s.store(v, &cs, r, by, confirmed)
+		return cs, s.store(v, &cs, r, by, &confirmed)
 	})
 	if err == nil {
-		t.slivers = confirmed
+		*t = confirmed
 	}
 	return err
+}
+
+// bindAgain returns the reservation t for its confirmation. It binds a change again, with the new
+// slivers where they are, since the slice and the site may have changed during the dry run.
+func (s *Service) bindAgain(v *store.View, r reservation, by conditions, t *reserved) (reserved, error) {
+	if len(t.kept) == 0 {
+		next := *t
+		next.slivers = slices.Clone(t.slivers)
+		return next, nil
+	}
+	next, err := s.bind(v, r, by, am.Document{ID: t.document})
+	if err != nil {
+		return next, err
+	}
+	for i := range next.slivers {
+		if was := t.slivers[i].URN; !next.slivers[i].URN.Equal(was) {
+			return next, am.Errorf(am.Busy, "the slice changed while providers checked the request; try again").About(r.slice)
+		}
+	}
+	for name := range next.kept {
+		if t.kept[name] == nil {
+			delete(next.kept, name)
+		}
+	}
+	return next, nil
 }
 
 // release works even if the caller has disconnected. Slivers that Shutdown has frozen stay for
@@ -183,7 +214,8 @@ func (s *Service) confirm(ctx context.Context, r reservation, t *reserved) error
 func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 	_ = s.commit(context.WithoutCancel(ctx), r.grant, Targets{Slice: r.slice}, func(v *store.View) (cs store.ChangeSet, err error) {
 		var unused []am.Sliver
-		for _, was := range t.slivers {
+		_, added := t.added()
+		for _, was := range added {
 			x, _, err := v.Sliver(was.URN)
 			if err == nil && isUnchanged(&x, &was) && !x.Frozen {
 				unused = append(unused, x)

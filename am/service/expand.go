@@ -44,6 +44,9 @@ func (s *Service) expand(ctx context.Context, r *reservation) error {
 	if len(r.request.Templates) == 0 {
 		return nil
 	}
+	if r.options.Change {
+		return am.Errorf(am.Unsupported, "line %d: a change of the slice (patchbay_change) cannot have templates; compile the source first: patchbay compile", r.request.Templates[0].Line)
+	}
 	if s.cfg.Compile == nil {
 		return am.Errorf(am.Unsupported, "line %d: this aggregate compiles no templates; compile the source yourself, such as by: patchbay compile", r.request.Templates[0].Line)
 	}

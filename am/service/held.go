@@ -18,7 +18,7 @@ import (
 // sliceContent holds the data of a slice that a further request must not conflict with. They come
 // from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
-	live            []am.Sliver
+	live            []am.Sliver // without kept
 	hostnames       am.Hostnames
 	addresses       []netip.Prefix
 	bytes, elements int
@@ -27,6 +27,8 @@ type sliceContent struct {
 	names  map[name]urn.URN
 	joined map[string][]binder.LinkEnd
 	links  map[string]bool
+	// kept are the slivers that a change keeps, by client_id.
+	kept map[string]*am.Sliver
 }
 
 // name is a client_id, unique among the parts of its kind.
@@ -56,17 +58,32 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 }
 
 // readContent finds the client_ids of c that the slice uses already. Released and expired slivers
-// do not count.
-func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, error) {
+// do not count. With isChange, slivers with the client_id of a node of c are kept, and the links at
+// them are joined by other slivers.
+func readContent(v *store.View, slice urn.URN, c clientIDs, isChange bool) (*sliceContent, error) {
 	live, err := liveSlivers(v, slice)
 	if err != nil {
 		return nil, err
+	}
+	kept := map[string]*am.Sliver{}
+	joins := c.joins
+	if isChange {
+		joins = maps.Clone(joins)
+		for i := range live {
+			if x := live[i]; c.has[name{"node", x.ClientID}] {
+				kept[x.ClientID] = &x
+				for _, in := range x.Interfaces {
+					joins[in.Link] = joins[in.Link] || in.Link != ""
+				}
+			}
+		}
+		live = slices.DeleteFunc(live, func(x am.Sliver) bool { return kept[x.ClientID] != nil })
 	}
 	rec, _, err := v.Slice(slice)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}
-	h := &sliceContent{live: live, names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
+	h := &sliceContent{live: live, kept: kept, names: map[name]urn.URN{}, joined: map[string][]binder.LinkEnd{}, links: map[string]bool{}}
 	count := func(document string) error {
 		head, err := v.DocumentHead(document)
 		h.bytes += head.Bytes
@@ -76,6 +93,12 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 	for _, id := range rec.Definitions {
 		if err := count(id); err != nil {
 			return nil, err
+		}
+	}
+	for _, x := range kept {
+		h.hostnames.Take(x.Hostname)
+		for _, in := range x.Interfaces {
+			h.addresses = append(h.addresses, in.Addresses...)
 		}
 	}
 	documents := map[string]bool{}
@@ -93,7 +116,7 @@ func readContent(v *store.View, slice urn.URN, c clientIDs) (*sliceContent, erro
 			if in.Link != "" {
 				h.links[in.Link] = true
 			}
-			if c.joins[in.Link] {
+			if joins[in.Link] {
 				h.joined[in.Link] = append(h.joined[in.Link], binder.LinkEnd{Interface: in, Component: x.Component})
 			} else {
 				hold("link", in.Link)

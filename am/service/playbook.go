@@ -84,7 +84,8 @@ func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, sliv
 	if install {
 		version = req.AnsibleVersion
 	}
-	master := slices.IndexFunc(live, func(x am.Sliver) bool { return x.IsMaster })
+	all := slices.Concat(live, slivers)
+	master := slices.IndexFunc(all, func(x am.Sliver) bool { return x.IsMaster })
 	if master < 0 {
 		i := masterOf(slivers, func(x *am.Sliver) bool {
 			system, ok := imageCapability(inv, x.Image, "disk.0.os.name")
@@ -92,8 +93,8 @@ func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, sliv
 		})
 		slivers[i].IsMaster = true
 		master = len(live) + i
+		all[master].IsMaster = true
 	}
-	all := slices.Concat(live, slivers)
 	p := setup.NewPlaybooks(s.hosts(bound, all, &all[master]), version)
 	if limit := s.cfg.Reading.Limits.Command; limit > 0 && p.Size() > limit {
 		return nil, am.Errorf(am.TooBig, "the inventory of the playbooks takes %d bytes for %d nodes; the limit is %d; use fewer or shorter parameters, or request fewer nodes", p.Size(), len(all), limit)

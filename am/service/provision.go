@@ -19,6 +19,9 @@ type ProvisionOptions struct {
 	EndTime time.Time
 	// Users get accounts on every node. The service sets the field Login. Allocate ignores Users.
 	Users []am.Account
+	// Change makes Allocate change the nodes of the request that the slice has already, instead of
+	// refusing them. Only Allocate uses it.
+	Change bool
 }
 
 // Provision starts the creation of reserved slivers and replaces the short lease of the
@@ -121,7 +124,7 @@ func (s *Service) provision(v *store.View, cs *store.ChangeSet, x *am.Sliver, p 
 	if err := p.permit.Over(now, x); err != nil {
 		return err
 	}
-	x.Status = status
+	x.Status, x.Added = status, false
 	end := earliest(p.permit.First(now, x.Created, s.leaseEnd(now, p.until, p.requested)))
 	if w := s.nextMaintenance(now, end, x); p.cut != nil && (w == nil || granted.Before(w.From)) {
 		p.cut.note(x, w)

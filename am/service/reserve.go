@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"patchbay/am"
 	"patchbay/am/binder"
+	"patchbay/am/lease"
 	"patchbay/am/policy"
 	"patchbay/am/store"
 	"patchbay/am/urn"
@@ -94,6 +96,8 @@ type reserved struct {
 	inventory *inventory.Inventory // of the binding
 	binding   binder.Binding
 	slivers   []am.Sliver
+	// kept are the slivers that a change keeps, as they were, by client_id.
+	kept map[string]*am.Sliver
 	// definedUntil is the time until which a request is remembered that only defines; zero for
 	// other requests.
 	definedUntil time.Time
@@ -219,8 +223,7 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 		if r.basis != nil && *r.basis != v.Rev(store.SliceKey(r.slice)) {
 			return cs, &am.Error{Code: am.ServerBusy, URN: r.slice, Msg: "other calls change the slice while its templates are compiled; try again", Err: errChanged}
 		}
-		t = reserved{document: doc.ID, inventory: s.Inventory()}
-		if t.slivers, t.binding, err = s.bind(v, r, by, doc); err != nil {
+		if t, err = s.bind(v, r, by, doc); err != nil {
 			return cs, err
 		}
 		if len(t.slivers) == 0 {
@@ -229,29 +232,43 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 			return cs, err
 		}
 		for i := range t.slivers {
+			if t.kept[t.slivers[i].ClientID] != nil {
+				continue
+			}
 			// The remark is about the later lease after Provision. So users learn early that it
 			// is shortened.
 			t.cut.note(&t.slivers[i], s.nextMaintenance(v.Now(), s.leaseEnd(v.Now().UTC(), by.until, r.options.EndTime), &t.slivers[i]))
 		}
 		doc.Received = v.Now().UTC()
 		cs.PutDocument(doc)
-		if t.mustProbe = s.mustProbe(t.slivers); t.mustProbe {
+		if _, added := t.added(); s.mustProbe(added) {
+			t.mustProbe = true
 			end := earliest(v.Now().UTC().Add(s.cfg.Prober.Timeout()+probeMargin), by.until)
 			for i := range t.slivers {
-				t.slivers[i].Expires, t.slivers[i].ProbedUntil = end, end
-				cs.PutSliver(t.slivers[i])
+				if t.kept[t.slivers[i].ClientID] == nil { // kept ones change afterwards
+					t.slivers[i].Expires, t.slivers[i].ProbedUntil = end, end
+					cs.PutSliver(t.slivers[i])
+				}
 			}
 			return cs, countChange(&cs, v, r.slice)
 		}
-		return cs, s.store(v, &cs, r, by, t.slivers)
+		return cs, s.store(v, &cs, r, by, &t)
 	})
 	return t, err
 }
 
 // store also provisions the slivers if r.create is set.
-func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by conditions, slivers []am.Sliver) error {
-	for i := range slivers {
-		x := &slivers[i]
+func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by conditions, t *reserved) error {
+	var before []am.Sliver
+	for i := range t.slivers {
+		x := &t.slivers[i]
+		if was := t.kept[x.ClientID]; was != nil {
+			before = append(before, *was)
+			if err := s.changeSliver(v, cs, was, x, r.options.Call); err != nil {
+				return err
+			}
+			continue
+		}
 		if r.create {
 			if err := s.provision(v, cs, x, provisioning{permit: by.permit, until: by.until, accounts: by.accounts, on: true, call: r.options.Call}); err != nil {
 				return err
@@ -262,40 +279,49 @@ func (s *Service) store(v *store.View, cs *store.ChangeSet, r reservation, by co
 	if err := countChange(cs, v, r.slice); err != nil {
 		return err
 	}
-	journal(cs, v, r.grant, r.options.Call, r.event, "", r.slice, slivers)
+	text := ""
+	if len(before) > 0 {
+		text = fmt.Sprintf("changed %d of %d slivers", len(before), len(t.slivers))
+		if err := lease.DropDocuments(v, cs, r.slice, before); err != nil {
+			return err
+		}
+	}
+	journal(cs, v, r.grant, r.options.Call, r.event, text, r.slice, t.slivers)
 	return nil
 }
 
-// bind returns a sliver for each node; none for an empty request.
-func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) ([]am.Sliver, binder.Binding, error) {
+// bind returns a sliver for each node; none for an empty request. In a change, these are also the
+// kept ones.
+func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Document) (t reserved, err error) {
+	t.document, t.inventory = doc.ID, s.Inventory()
 	now, requested := v.Now().UTC(), r.options.EndTime
-	var none binder.Binding
 	empty := len(r.request.Nodes) == 0 && r.request.IsEmpty()
 	if len(r.request.Nodes) == 0 && !empty {
-		return nil, none, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
+		return t, am.Errorf(am.SearchFailed, "%s", r.request.NoNodesReason(s.Inventory().Manager))
 	}
 	if err := checkEndTime(now, requested); err != nil || empty {
-		return nil, none, err
+		return t, err
 	}
-	held, err := readContent(v, r.slice, r.clientIDs)
+	held, err := readContent(v, r.slice, r.clientIDs, r.options.Change)
 	if err != nil {
-		return nil, none, err
+		return t, err
 	}
 	if err := held.checkClientIDs(r.clientIDs); err != nil {
-		return nil, none, err
+		return t, err
 	}
 	if held.bytes > 0 { // the parser has checked only the new request
 		if why := s.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+doc.Bytes, held.elements+doc.Elements); why != "" {
-			return nil, none, am.Errorf(am.TooBig, "%s", why).About(r.slice)
+			return t, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
 	all := policy.Calendar(v.Calendar)
 	inUse := func(user, slice urn.URN) (policy.Held, error) { return all.Held(user, slice, now, time.Time{}, now) }
-	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes))}, inUse); err != nil {
-		return nil, none, err
+	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes) - len(held.kept))}, inUse); err != nil {
+		return t, err
 	}
 	inv := s.Inventory()
 	r.bindable.Permit, r.bindable.Addresses, r.bindable.Existing, r.bindable.Avoid = binderPermit(by.permit), held.addresses, held.joined, nil
+	r.bindable.Kept = held.kept
 	for _, u := range r.avoid {
 		if c, ok := inv.Component(u); ok { // the inventory still has it
 			r.bindable.Avoid = append(r.bindable.Avoid, c)
@@ -304,35 +330,60 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	// The lease can be renewed, so the end of the interval is open.
 	binding, err := binder.Bind(r.bindable, now, time.Time{}, &binder.View{Inventory: inv, Plan: s.plan.Load(), Calendar: v.Calendar, Now: now})
 	if err != nil {
-		return nil, none, err
+		return t, err
 	}
 	var added am.Amount
 	for _, b := range binding.Nodes {
-		added = added.Add(b.Amount)
+		if held.kept[b.Node.ClientID] == nil {
+			added = added.Add(b.Amount)
+		}
 	}
 	if err := by.permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
-		return nil, none, err
+		return t, err
 	}
 	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
 	if err != nil {
-		return nil, none, err
+		return t, err
 	}
 	slivers := make([]am.Sliver, len(binding.Nodes))
 	for i, b := range binding.Nodes {
-		x := newSliver(inv, r.slice, &b, &held.hostnames)
+		var x am.Sliver
+		was := held.kept[b.Node.ClientID]
+		if was != nil {
+			x = *was
+			x.Interfaces, x.CopiedLinks = nameInterfaces(inv, b.Interfaces), nil
+		} else {
+			x = newSliver(inv, r.slice, &b, &held.hostnames)
+			x.Added = len(held.kept) > 0
+		}
 		x.Ordinal, x.Document, x.SetupLimit = i, doc.ID, r.request.SetupLimit
 		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
 			x.Number = i
 		}
+		if was != nil {
+			slivers[i] = x
+			continue
+		}
 		x.Status, x.Created, x.RequestedEnd = status, now, requested
 		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
 		if err := s.setReservationLease(now, by, requested, &x); err != nil {
-			return nil, none, err
+			return t, err
 		}
 		slivers[i] = x
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	return slivers, binding, s.planSetup(r.request, binding.Nodes, held.live, slivers)
+	if err := s.planSetup(r.request, binding.Nodes, held.live, slivers, held.kept); err != nil {
+		return t, err
+	}
+	for i := range slivers {
+		if was := held.kept[slivers[i].ClientID]; was != nil {
+			if err := s.checkChange(v, was, &slivers[i]); err != nil {
+				return t, err
+			}
+		}
+	}
+	t.slivers, t.binding, t.kept = slivers, binding, held.kept
+	return t, nil
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails

@@ -73,6 +73,9 @@ type Config struct {
 	// HasStages reports whether a provider carries out steps with stages and operations. Decisions
 	// call it, so it does not wait. If it is nil, all providers do.
 	HasStages func(provider string) bool
+	// ChangesNodes reports whether a provider changes interfaces and steps of existing nodes; nil: all
+	// do. Decisions call it.
+	ChangesNodes func(provider string) bool
 	// Compile compiles a template of a request. For mistakes in its source it fails with an error
 	// that wraps a *rspec.RequestError. If Compile is nil, requests with templates are refused.
 	Compile func(rspec.Template, Known) (rspec.Expansion, error)

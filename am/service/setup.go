@@ -17,8 +17,8 @@ import (
 const maxSetupBytes = 4 << 20
 
 // planSetup sets the steps of the slivers, which belong to the bound nodes in the same order. The
-// slice has the slivers in live already.
-func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) error {
+// slice has the slivers in live already, and a change keeps those in kept.
+func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver, kept map[string]*am.Sliver) error {
 	var playbooks *setup.Playbooks
 	if hasPlaybooks(req) {
 		var err error
@@ -31,9 +31,18 @@ func (s *Service) planSetup(req *rspec.Request, bound []binder.Bound, live, sliv
 		x := &slivers[i]
 		nodes[i] = setup.Node{ClientID: x.ClientID, Hostname: x.Hostname, SliverURN: x.URN.String(), Services: &bound[i].Node.Services}
 	}
-	n := 0
+	isAdded := func(x am.Sliver) bool { // a call has stored it already, if it asks providers for a dry run
+		was := kept[x.ClientID]
+		return was == nil || was.Document == x.Document
+	}
+	n, moreNodes := 0, slices.ContainsFunc(slivers, isAdded)
 	for i, steps := range setup.Plan(slivers[0].Slice.String(), nodes, playbooks) {
-		slivers[i].Setup = steps
+		if x := &slivers[i]; isAdded(*x) {
+			x.Setup = steps
+		} else {
+			changeSteps(x, steps, moreNodes)
+		}
+		steps = slivers[i].Setup
 		text, err := json.Marshal(steps)
 		if err != nil {
 			return err

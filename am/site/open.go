@@ -112,6 +112,7 @@ func (s *Site) openAggregate(context.Context) error {
 		Settled:               s.audit.Settled,
 		Silent:                s.runner.Silent,
 		HasStages:             s.providers.HasStages,
+		ChangesNodes:          s.providers.ChangesNodes,
 		LiveOutput:            s.runner.LiveOutput,
 		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
 			o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work}

@@ -186,6 +186,13 @@ func (s *ProviderSet) HasStages(name string) bool {
 	return p != nil && p.Has(provider.AttrSetupStage)
 }
 
+// ChangesNodes reports whether a provider changes interfaces and steps of existing nodes. It returns
+// false if the provider is not open yet.
+func (s *ProviderSet) ChangesNodes(name string) bool {
+	p := s.openProvider(name)
+	return p != nil && p.Has(provider.AttrChangeSerial)
+}
+
 // openProvider returns nil if the provider is not open.
 func (s *ProviderSet) openProvider(name string) *provider.Provider {
 	s.mu.Lock()

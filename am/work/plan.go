@@ -175,6 +175,9 @@ func (r *Runner) nextStage(v *store.View, p plan) (cs store.ChangeSet, isOpen bo
 		return cs, false, deadline, nil
 	}
 	isOpen = slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.SetupOpen() })
+	if slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.Added && s.Status.Allocation == am.Allocated }) {
+		return cs, isOpen, deadline, nil
+	}
 	if state.Began.IsZero() {
 		if !slices.ContainsFunc(slivers, func(s am.Sliver) bool { return s.ReadyForSteps() }) {
 			return cs, isOpen, deadline, nil

@@ -73,11 +73,14 @@ func wanted(p Provider, i *item) provider.Resource {
 }
 
 // toSet returns the attributes to send in a set: those that differ from the desired state and,
-// for a node that does not exist, those that are sent only at creation.
+// for a node that does not exist, those that are sent only at creation. A changed node gets its
+// steps again.
 func toSet(p Provider, i *item) provider.Resource {
 	should := provider.Diff(i.is, wanted(p, i))
 	if provider.Gone(i.is) {
 		maps.Copy(should, provider.NewNode(&i.sliver))
+	} else if should[provider.AttrChangeSerial] != nil {
+		should[provider.AttrSetup] = provider.NewNode(&i.sliver).List(provider.AttrSetup)
 	}
 	return should
 }
@@ -114,6 +117,9 @@ func observed(s *am.Sliver, r provider.Resource) am.Observed {
 	o := provider.ObservedNode(r)
 	o.MACs, o.Emulators = keepInterfaces(s, o.MACs), keepInterfaces(s, o.Emulators)
 	o.Services = o.Services[:min(len(o.Services), len(s.Setup))]
+	if o.ChangeSerial != s.Desired.ChangeSerial && o.State != "" { // its reports are about earlier steps
+		o.Services = s.Observed.Services
+	}
 	if len(o.Services) == 0 {
 		o.Services = nil
 	}

@@ -205,10 +205,12 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	plan := experiment.Compare(before, request, have.Slivers)
+	x.InPlace = version.Change
+	plan := experiment.Compare(before, request, have.Slivers, x.InPlace)
 	c := x.session.console
+	changes := plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)
 	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) {
-		if !plan.Has(experiment.Add, experiment.Replace, experiment.Remove) {
+		if !changes {
 			fmt.Fprintf(c.err, "Nothing to change in the slice %s.\n", x.name)
 		}
 	}
@@ -220,7 +222,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err := o.check(ctx, x, plan, check.SliceRequest{Name: o.request, Text: text, Compiled: isSource}); err != nil {
 		return err
 	}
-	if plan.Has(experiment.Keep, experiment.Replace, experiment.Remove) && plan.Has(experiment.Add, experiment.Replace, experiment.Remove) {
+	if changes && plan.Has(experiment.Keep, experiment.ChangeInPlace, experiment.Replace, experiment.Remove) {
 		if err := o.confirm(c, x.name, plan); err != nil {
 			return err
 		}
@@ -232,7 +234,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err := o.carryOut(ctx, x, plan, request, text, end); err != nil {
 		return err
 	}
-	if o.life > 0 && plan.Has(experiment.Keep) {
+	if o.life > 0 && plan.Has(experiment.Keep, experiment.ChangeInPlace) {
 		list, err := x.Renew(ctx, end)
 		if err != nil {
 			return fmt.Errorf("the nodes run, but the end of their leases cannot be changed: %w", err)
@@ -276,12 +278,16 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 	s := x.session
 	p := newProgress(s.err)
 	x.Progress = p.show
-	err := x.Clear(ctx, plan)
-	if err == nil {
-		err = x.write(".request.xml", text)
+	store := func() error { return x.write(".request.xml", text) }
+	parts := []func() error{store, func() error { return x.Allocate(ctx, plan, request, end) }}
+	if x.Changes(plan) {
+		slices.Reverse(parts)
 	}
-	if err == nil {
-		err = x.Apply(ctx, plan, request, end)
+	err := x.Clear(ctx, plan)
+	for _, do := range append(parts, func() error { return x.Run(ctx, end) }) {
+		if err == nil {
+			err = do()
+		}
 	}
 	if err == nil {
 		p.finish()

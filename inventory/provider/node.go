@@ -35,6 +35,9 @@ const (
 	AttrGranted       = "granted"     // items: feature=value
 	AttrSetup         = "setup"       // items: setup.Step
 	AttrSetupStage    = "setup_stage" // the highest stage of steps that may run
+	// AttrChangeSerial increases by one with each change of "interfaces" or "setup". A provider with
+	// it can change both while the node exists.
+	AttrChangeSerial = "change_serial"
 )
 
 // Attributes of a node that only the provider reports.
@@ -130,6 +133,9 @@ func DesiredNode(s *am.Sliver, component, hostname string, portName func(urn.URN
 	if s.Desired.On {
 		r[AttrPower] = On
 	}
+	if s.Desired.ChangeSerial > 0 {
+		r[AttrChangeSerial] = strconv.Itoa(s.Desired.ChangeSerial)
+	}
 	if len(s.Setup) > 0 {
 		stage := s.Desired.Stage
 		if s.Frozen { // the steps for Stop do not run either
@@ -187,6 +193,9 @@ func ObservedNode(r Resource) am.Observed {
 	}
 	if stage, err := strconv.Atoi(r.Text(AttrSetupStage)); err == nil {
 		o.Stage = stage
+	}
+	if serial, err := strconv.Atoi(r.Text(AttrChangeSerial)); err == nil {
+		o.ChangeSerial = serial
 	}
 	if p := r.Text(AttrProxy); isEndpoint(p) && strings.Contains(p, "@") {
 		o.Proxy = p

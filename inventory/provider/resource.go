@@ -63,7 +63,7 @@ type Change struct {
 // Arrays are equal if they have the same items in any order. Items that are JSON objects are
 // compared as objects, so a provider may change their spacing. An item of users is compared
 // only in the keys of the type account, and an item of interfaces only in those of the type
-// port. An empty value of such a key equals a missing one. An unset attribute equals an empty
+// port; if AttrChangeSerial differs, interfaces differ too. An empty value of such a key equals a missing one. An unset attribute equals an empty
 // string and an empty array.
 //
 // A write-only attribute is never in current, so it always differs. The caller must remove
@@ -80,6 +80,9 @@ func Diff(current, desired Resource) Resource {
 		if name != AttrName && !equalValues(name, current[name], want) {
 			d[name] = want
 		}
+	}
+	if list, ok := desired[AttrInterfaces]; ok && d[AttrChangeSerial] != nil {
+		d[AttrInterfaces] = list
 	}
 	return d
 }

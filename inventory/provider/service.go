@@ -20,7 +20,8 @@ const (
 )
 
 // NewNode returns the attributes that the provider gets only when the sliver's node is created:
-// the steps in order, and the granted features.
+// the steps in order, and the granted features. It gets the steps again with each new
+// AttrChangeSerial.
 func NewNode(s *am.Sliver) Resource {
 	r := Resource{}
 	if !s.Desired.Present {
@@ -28,6 +29,7 @@ func NewNode(s *am.Sliver) Resource {
 	}
 	var steps, granted []string
 	for _, x := range s.Setup {
+		x.Again = false // the manager's rule
 		steps = append(steps, encode(x))
 	}
 	for _, f := range s.Features {

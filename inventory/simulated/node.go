@@ -31,6 +31,7 @@ type node struct {
 	Users         []string `json:"users,omitempty"`
 	Interfaces    []string `json:"interfaces,omitempty"`
 	SetupStage    string   `json:"setup_stage,omitempty"`
+	ChangeSerial  string   `json:"change_serial,omitempty"`
 	Steps         []step   `json:"steps,omitempty"`
 	// StepsAt is set in logs of release 0.1: all steps ran from then on, one after the other.
 	StepsAt time.Time `json:"steps_at,omitzero"`
@@ -89,6 +90,9 @@ func (n *node) report(now time.Time, domain string) provider.Resource {
 	items, step := n.services(now)
 	if len(items) > 0 {
 		r[provider.AttrServices] = items
+	}
+	if n.ChangeSerial != "" {
+		r[provider.AttrChangeSerial] = n.ChangeSerial
 	}
 	if n.SetupStage != "" {
 		r[provider.AttrSetupStage] = n.SetupStage

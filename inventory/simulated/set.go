@@ -36,6 +36,7 @@ type should struct {
 	Interfaces    *[]string `json:"interfaces"`
 	Setup         *[]string `json:"setup"`
 	SetupStage    *string   `json:"setup_stage"`
+	ChangeSerial  *string   `json:"change_serial"`
 }
 
 // set accepts the updates one after the other. If the settings make the call hang or die at an
@@ -276,14 +277,20 @@ func next(current *node, u update) (*node, []operation, error) {
 	if renames(w.ClientID, current.ClientID) || renames(w.SliceURN, current.SliceURN) || renames(w.SliverURN, current.SliverURN) {
 		return nil, nil, refused(provider.Failed, "client_id, slice_urn and sliver_urn of node %s cannot be changed; remove it first", u.Name)
 	}
-	n, ops := change(current, u)
-	return n, ops, nil
+	return change(current, u)
 }
 
-func change(current *node, u update) (*node, []operation) {
+func change(current *node, u update) (*node, []operation, error) {
 	w, n := u.Should, *current
 	var ops []operation
 	n.assign(w)
+	if differs(w.ChangeSerial, current.ChangeSerial) {
+		items := []string{}
+		assign(&items, w.Setup)
+		if err := n.changeSteps(items); err != nil {
+			return nil, nil, err
+		}
+	}
 	switch {
 	case differs(w.Power, current.Power) && *w.Power == provider.On:
 		ops = append(ops, opStart)
@@ -298,7 +305,7 @@ func change(current *node, u update) (*node, []operation) {
 	if len(ops) == 0 && u.changesOther(current) {
 		ops = append(ops, opUsers) // other small changes take as long as a change of users
 	}
-	return &n, ops
+	return &n, ops, nil
 }
 
 func newNode(u update) (*node, []operation, error) {
@@ -326,7 +333,7 @@ func newNode(u update) (*node, []operation, error) {
 func (u update) changesOther(current *node) bool {
 	w := u.Should
 	return differs(w.Hostname, current.Hostname) || differs(w.ClientID, current.ClientID) ||
-		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) || differs(w.SetupStage, current.SetupStage) ||
+		differs(w.SliceURN, current.SliceURN) || differs(w.SliverURN, current.SliverURN) || differs(w.RestartSerial, current.RestartSerial) || differs(w.SetupStage, current.SetupStage) || differs(w.ChangeSerial, current.ChangeSerial) ||
 		w.Interfaces != nil && !slices.Equal(*w.Interfaces, current.Interfaces)
 }
 
@@ -345,7 +352,7 @@ func (n *node) assign(w should) {
 	for to, from := range map[*string]*string{
 		&n.Component: w.Component, &n.SliverType: w.SliverType, &n.Image: w.Image, &n.Hostname: w.Hostname,
 		&n.ClientID: w.ClientID, &n.SliceURN: w.SliceURN, &n.SliverURN: w.SliverURN,
-		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial, &n.SetupStage: w.SetupStage,
+		&n.Power: w.Power, &n.RestartSerial: w.RestartSerial, &n.SetupStage: w.SetupStage, &n.ChangeSerial: w.ChangeSerial,
 	} {
 		assign(to, from)
 	}

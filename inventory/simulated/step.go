@@ -1,6 +1,8 @@
 package simulated
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"slices"
@@ -32,6 +34,8 @@ var activity = map[string]string{
 type step struct {
 	// Step has only the kind, the stage, the operation and the background.
 	setup.Step
+	// Text identifies the step as requested; empty in states of earlier versions.
+	Text string `json:"text,omitempty"`
 	// FailRuns is the number of runs that will fail.
 	FailRuns int `json:"fail_runs,omitempty"`
 	// Began may be in the future.
@@ -59,6 +63,8 @@ func parseSteps(items []string) ([]step, error) {
 		if !slices.Contains([]string{"", setup.Start, setup.Stop, setup.Uninstall}, x.Operation) {
 			return nil, refused(provider.Unsupported, "step %d of setup has the operation %.80q, which cannot be simulated", i+1, x.Operation)
 		}
+		sum := sha256.Sum256([]byte(item))
+		all[i].Text = hex.EncodeToString(sum[:8])
 		all[i].Step = setup.Step{Kind: x.Kind, Stage: x.Stage, Operation: x.Operation, Background: x.Background}
 		switch text := x.URL + x.Command + x.Script; {
 		case strings.Contains(text, "fail once"):
@@ -68,6 +74,27 @@ func parseSteps(items []string) ([]step, error) {
 		}
 	}
 	return all, nil
+}
+
+// changeSteps replaces the steps. Those that are the same keep their runs.
+func (n *node) changeSteps(items []string) error {
+	now, err := parseSteps(items)
+	if err != nil {
+		return err
+	}
+	text := func(list []step) (texts []string) {
+		for i := range list {
+			texts = append(texts, list[i].Text)
+		}
+		return texts
+	}
+	for i, was := range setup.Keep(text(n.Steps), text(now)) {
+		if was >= 0 {
+			now[i] = n.Steps[was]
+		}
+	}
+	n.Steps = now
+	return nil
 }
 
 // draw chooses the duration of a run of a step, and how it proceeds.

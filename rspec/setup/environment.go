@@ -35,6 +35,9 @@ var reserved = []string{
 	"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLIVER_URN", "SLICE_URN",
 }
 
+// allNodes is the variable of a step with Again that has the host names of all nodes.
+const allNodes = "SLICE_NODES"
+
 // nodeVariables name the node that a step runs on. With a prefix, they name the nodes of a relation.
 var nodeVariables = []string{"NODE_CLIENT_ID", "NODE_HOSTNAME", "SLIVER_URN"}
 
@@ -50,6 +53,9 @@ func (r *Requested) CheckNames(source, target []Parameter) (at int, err error) {
 		}
 	}
 	taken := slices.Clone(reserved)
+	if r.Again {
+		taken = append(taken, allNodes)
+	}
 	if r.Relation == nil {
 		add("", source)
 	} else {

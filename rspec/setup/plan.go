@@ -3,6 +3,7 @@ package setup
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Configure is one more operation of a requested step: like Install, it comes with the first start,
@@ -67,9 +68,11 @@ type Node struct {
 // Playbooks must have all nodes; nil leaves steps with a playbook as they are, for Outline.
 func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 	byName := map[string]int{}
+	all := make([]string, len(nodes))
 	for i := range nodes {
-		byName[nodes[i].ClientID] = i
+		byName[nodes[i].ClientID], all[i] = i, nodes[i].Hostname
 	}
+	names := strings.Join(all, " ")
 	requested := make([][]Requested, len(nodes))
 	for i := range nodes {
 		for _, r := range nodes[i].Services.Steps {
@@ -84,6 +87,9 @@ func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 				}
 				if !r.IsPlain() || target != nil || len(r.Parameters)+len(nodes[i].Services.Properties) > 0 {
 					r.Environment = environment(sliceURN, &nodes[i], target, &nodes[on], r.Parameters)
+					if r.Again {
+						r.Environment[allNodes] = names
+					}
 				}
 			}
 			if r.IsPlaybook && playbooks != nil {
@@ -92,7 +98,7 @@ func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 			requested[on] = append(requested[on], r)
 		}
 	}
-	all := make([][]Step, len(nodes))
+	plan := make([][]Step, len(nodes))
 	for i, list := range requested {
 		slices.SortStableFunc(list, func(a, b Requested) int {
 			return cmp.Or(cmp.Compare(a.part(), b.part()), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.class(), b.class()))
@@ -101,10 +107,10 @@ func Plan(sliceURN string, nodes []Node, playbooks *Playbooks) [][]Step {
 			if r.Operation == Install || r.Operation == Configure {
 				r.Operation = ""
 			}
-			all[i] = append(all[i], r.Step)
+			plan[i] = append(plan[i], r.Step)
 		}
 	}
-	return all
+	return plan
 }
 
 // part orders the plan before the steps of later events.

@@ -58,6 +58,11 @@ type Step struct {
 	// nil, it may in stage 0 only, after half a minute.
 	Background *bool `json:"background,omitempty"`
 
+	// Again makes the step run again when the nodes of the request change. Run counts how often it
+	// must run again.
+	Again bool `json:"again,omitempty"`
+	Run   int  `json:"run,omitempty"`
+
 	// Size of a Disk in MiB, and its type of file system, such as ext4.
 	Size       int64  `json:"size,omitempty"`
 	FileSystem string `json:"fstype,omitempty"`

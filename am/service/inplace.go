@@ -1,0 +1,117 @@
+package service
+
+import (
+	"errors"
+	"reflect"
+
+	"patchbay/am"
+	"patchbay/am/binder"
+	"patchbay/am/store"
+	"patchbay/rspec/setup"
+)
+
+// changeSteps gives a kept sliver its new steps. Those that are the same keep their reports; the
+// others wait for their stage.
+func changeSteps(x *am.Sliver, now []setup.Step, moreNodes bool) {
+	steps, from := setup.Change(x.Setup, now, moreNodes)
+	var reports []am.StepReport
+	if len(x.Observed.Services) > 0 && len(steps) > 0 {
+		reports = make([]am.StepReport, len(steps))
+	}
+	for i, was := range from {
+		if was >= 0 && was < len(x.Observed.Services) {
+			reports[i] = x.Observed.Services[was]
+		}
+		if s := &steps[i]; was < 0 && s.InPlan() && x.Status.Allocation == am.Provisioned {
+			x.Desired.Stage = min(x.Desired.Stage, s.Stage-1)
+		}
+	}
+	x.Setup, x.Observed.Services = steps, reports
+}
+
+// isChangedNode reports whether a provider must change the node.
+func isChangedNode(was, x *am.Sliver) bool {
+	return !reflect.DeepEqual(was.Interfaces, x.Interfaces) || !reflect.DeepEqual(plainSteps(was), plainSteps(x))
+}
+
+// plainSteps returns the steps without the rule that is not the provider's.
+func plainSteps(x *am.Sliver) []setup.Step {
+	list := make([]setup.Step, len(x.Setup))
+	for i := range x.Setup {
+		list[i] = x.Setup[i]
+		list[i].Again = false
+	}
+	return list
+}
+
+// checkChange refuses a change that the sliver's state or its provider does not permit.
+func (s *Service) checkChange(v *store.View, was, x *am.Sliver) error {
+	if v.Now().Before(was.ProbedUntil) && was.Document != x.Document {
+		return am.Errorf(am.Busy, "the provider of node %.80q is still checking whether it can make it; try again when the call that reserves it has returned", x.ClientID).About(x.URN)
+	}
+	if !isChangedNode(was, x) {
+		return nil
+	}
+	if _, err := am.Next(was.Status, am.EventChange); err != nil {
+		e := *errorOf(err)
+		e.Msg = "node " + x.ClientID + ": " + e.Msg
+		return e.About(x.URN)
+	}
+	if was.Status.Allocation == am.Provisioned && s.cfg.ChangesNodes != nil && !s.cfg.ChangesNodes(x.Provider) {
+		return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s cannot change links and steps of a node that exists; Delete the node first, or leave both as they were", x.ClientID, x.ComponentName).About(x.URN)
+	}
+	return nil
+}
+
+func errorOf(err error) *am.Error {
+	e, ok := errors.AsType[*am.Error](err)
+	if !ok {
+		e = am.Errorf(am.ErrorCode, "%v", err)
+	}
+	return e
+}
+
+// changeSliver stores a kept sliver, and makes the runner change its node if that differs.
+func (s *Service) changeSliver(v *store.View, cs *store.ChangeSet, was, x *am.Sliver, call Call) error {
+	if !isChangedNode(was, x) {
+		cs.PutSliver(*x)
+		return nil
+	}
+	status, err := am.Next(x.Status, am.EventChange)
+	if err != nil {
+		return err
+	}
+	x.Status, x.Error = status, ""
+	if x.Status.Allocation != am.Provisioned {
+		cs.PutSliver(*x)
+		return nil
+	}
+	x.Desired.ChangeSerial++
+	if x.Desired.Stage < was.Desired.Stage {
+		x.SetupBegan, x.SetupDone, x.SetupStopped = v.Now().UTC(), false, ""
+	}
+	goal := am.GoalSetup
+	if status.Operational == am.PendingAllocation {
+		goal = am.GoalMake
+	}
+	if t, _, err := v.Task(x.URN); err == nil {
+		goal = t.Goal
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if x.Desired.On || goal == am.GoalMake {
+		queueTask(cs, v, x, goal, call)
+	}
+	cs.PutSliver(*x)
+	return nil
+}
+
+// added returns the part of a reservation that is new: all of it, unless it is a change.
+func (t *reserved) added() (b binder.Binding, slivers []am.Sliver) {
+	for i := range t.slivers {
+		if t.kept[t.slivers[i].ClientID] == nil {
+			b.Nodes, slivers = append(b.Nodes, t.binding.Nodes[i]), append(slivers, t.slivers[i])
+		}
+	}
+	return b, slivers
+}
