@@ -37,7 +37,8 @@ missing ones.
 
 --with names earlier sources of the same slice, in their order. They define what FILE only
 refers to, and their nodes and links count as existing: numbers of nodes go on, and new
-nodes join existing links. The result is for a further Allocate.
+nodes join existing links. Each may be RADL or a blueprint. The result is for a further
+Allocate.
 
 A blueprint may name files beside it, or be a ZIP with heat.yaml and these files. With
 --content DIR --content-url URL, files of more than 64 KiB are written into the folder DIR
@@ -91,20 +92,32 @@ func (o *compileOptions) Run(_ context.Context, c console) error {
 		return err
 	}
 	with.ContentDir, with.ContentURL = o.ContentDir, o.ContentURL
-	with.Language = cmp.Or(compile.Language(text), compile.RADL) // the mistakes explain RADL best
-	for _, name := range o.With {
-		text, err := readInput(name)
-		if err != nil {
-			return err
+	sources := map[string][][]byte{} // by language: they define names for those in the same one
+	compileNext := func(name string, text []byte) (*compile.Result, error) {
+		with.Language = cmp.Or(compile.Language(text), compile.RADL) // the mistakes explain RADL best
+		with.Earlier = sources[with.Language]
+		flags := o.source
+		if with.Language == compile.Blueprint && len(o.With) > 0 {
+			flags = sourceFlags{} // the parameters are those of the sources in RADL
 		}
-		earlier, err := o.source.compile(c, name, text, with)
+		r, err := flags.compile(c, name, text, with)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		with.Earlier = append(with.Earlier, text)
-		with.Nodes, with.Links = append(with.Nodes, earlier.Nodes...), append(with.Links, earlier.Links...)
+		sources[with.Language] = append(sources[with.Language], text)
+		with.Nodes, with.Links = append(with.Nodes, r.Nodes...), append(with.Links, r.Links...)
+		return r, nil
 	}
-	r, err := o.source.compile(c, o.File, text, with)
+	for _, name := range o.With {
+		earlier, err := readInput(name)
+		if err != nil {
+			return err
+		}
+		if _, err := compileNext(name, earlier); err != nil {
+			return err
+		}
+	}
+	r, err := compileNext(o.File, text)
 	if err != nil {
 		return err
 	}

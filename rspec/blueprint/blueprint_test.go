@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -350,6 +351,35 @@ func TestLargeContentIsPublished(t *testing.T) {
 	digest := filepath.Base(written[0])
 	if len(digest) != 64 || !strings.Contains(got, "https://example.org/c/"+digest) || !strings.Contains(got, `name="sha256" value="`+digest) {
 		t.Error(got)
+	}
+	again := func() string {
+		_, problems := compileText(t, "components: {a: {type: server, requires: {unpack: {type: tgz, content: large.tgz}}}}", Options{Files: files, ContentDir: dir, ContentURL: "https://example.org/c/"})
+		return strings.Join(rspec.Lines(problems), "; ")
+	}
+	if problems := again(); problems != "" {
+		t.Errorf("the file exists already: %s", problems)
+	}
+	target := filepath.Join(t.TempDir(), "target")
+	for _, tt := range []struct {
+		rule string
+		make func() error
+		want string
+	}{
+		{"a link to nothing", func() error { return os.Symlink(target, written[0]) }, "is no regular file; remove it"},
+		{"a link to a file", func() error {
+			return errors.Join(os.WriteFile(target, []byte("x"), 0o600), os.Symlink(target, written[0]))
+		}, "is no regular file; remove it"},
+		{"another file", func() error { return os.WriteFile(written[0], []byte("x"), 0o600) }, "has another content than its name says; remove it"},
+	} {
+		if err := errors.Join(os.Remove(written[0]), tt.make()); err != nil {
+			t.Fatal(err)
+		}
+		if problems := again(); !strings.Contains(problems, tt.want) {
+			t.Errorf("%s: %q", tt.rule, problems)
+		}
+		if b, err := os.ReadFile(target); err == nil && string(b) != "x" {
+			t.Errorf("%s: the target of the link has changed", tt.rule)
+		}
 	}
 }
 

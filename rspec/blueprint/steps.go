@@ -372,11 +372,31 @@ func sizeOf(files fs.FS, name string) int64 {
 func (c *compiler) publish(at *value, name string, body []byte) *content {
 	sum := sha256.Sum256(body)
 	digest := hex.EncodeToString(sum[:])
-	if err := os.WriteFile(filepath.Join(c.o.ContentDir, digest), body, 0o644); err != nil {
-		c.wrong(at, "create the folder", "the file %.80q cannot be published: %v", name, err)
+	if err := createFile(filepath.Join(c.o.ContentDir, digest), body); err != nil {
+		c.wrong(at, "name an existing folder that only you can write to", "the file %.80q cannot be published: %v", name, err)
 		return nil
 	}
 	return &content{url: strings.TrimSuffix(c.o.ContentURL, "/") + "/" + digest, digest: digest}
+}
+
+// createFile creates a file, and follows no link. If the path exists already, it must be a file with the
+// same content.
+func createFile(path string, body []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file; remove it", path)
+		}
+		if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, body) {
+			return fmt.Errorf("%s has another content than its name says; remove it", path)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(body)
+	return errors.Join(err, f.Close())
 }
 
 // finish removes links without ends, and counts the variables of all steps.

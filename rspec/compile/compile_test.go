@@ -82,7 +82,7 @@ func TestCompileRefuses(t *testing.T) {
 	}{
 		{"R9 a missing parameter", cluster, compile.Options{}, rspec.BadArgs, "line 2: no values are given for CPUs"},
 		{"R13 a reference to nothing", "system node\ndeploy node 1", compile.Options{}, rspec.BadArgs, "line 1: "},
-		{"an earlier source with mistakes", "system node\ndeploy node 1", compile.Options{Earlier: [][]byte{[]byte("system (")}}, rspec.BadArgs, "the earlier source 1 has mistakes: "},
+		{"an earlier source with mistakes", "system node\ndeploy node 1", compile.Options{Earlier: [][]byte{[]byte("system (")}}, rspec.BadArgs, "earlier source 1, line 1: "},
 		{"all mistakes", "system a (cpu.count >= >)\nsystem b (cpu.count >= >)\n", compile.Options{}, rspec.BadArgs, "line 2: "},
 		{"a warning does not hide a mistake", "system a (disk.0.os.credentials.password = 'x')\ndeploy b 1\n", compile.Options{}, rspec.BadArgs, "line 2: "},
 		{"another text", "Dear alice,", compile.Options{}, rspec.BadArgs, "the text is neither RADL nor"},

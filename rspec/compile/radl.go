@@ -24,8 +24,11 @@ func parseRADL(text []byte, o Options) (document, []rspec.Problem) {
 	for i, text := range o.Earlier {
 		before, wrong := radl.Parse(text, o.Parameters)
 		if before == nil {
-			err := newError(wrong)
-			problems = append(problems, rspec.Problem{Kind: rspec.BadArgs, Msg: fmt.Sprintf("the earlier source %d has mistakes: %v", i+1, err), Remedy: "give it as it was when it was compiled"})
+			for _, p := range wrong {
+				if !p.IsRemark() {
+					problems = append(problems, rspec.Problem{Kind: p.Kind, Msg: fmt.Sprintf("earlier source %d, line %d: %s", i+1, p.Line, p.Msg), Remedy: p.Remedy})
+				}
+			}
 			continue
 		}
 		r.earlier = append(r.earlier, before)

@@ -1,6 +1,7 @@
 package radl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -141,6 +142,9 @@ func (c *compiler) install(s *system, choice generate.Choice) {
 
 // imageOf returns the image that nodes get; nil if it is unknown.
 func imageOf(site *inventory.Inventory, choice generate.Choice) *inventory.Image {
+	if site == nil {
+		return nil
+	}
 	if choice.Image != nil {
 		return choice.Image
 	}
@@ -231,7 +235,7 @@ func (s *system) parameters() (list []generate.Feature) {
 		a := &s.apps[i]
 		for _, name := range []string{"IM_APP_" + strings.ToUpper(a.name), "IM_" + a.name} {
 			add(name+"_VERSION", a.version)
-			add(name+"_PATH", a.path)
+			add(name+"_PATH", cmp.Or(a.path, "/usr"))
 		}
 	}
 	return list

@@ -48,7 +48,7 @@ var (
 		"virtual_system_type": {}, "image_type": {choices: []string{"vmdk", "qcow", "qcow2", "raw"}},
 		"availability_zone": {}, "instance_type": {}, "instance_name": {}, "instance_tags": {}, "instance_id": {}, "rg_name": {},
 		"nat_instance": {choices: yesNo}, "ansible_host": {},
-		"net_interface.i.connection": {}, "net_interface.i.ip": {}, "net_interface.i.ipv6": {}, "net_interface.i.dns_name": {}, "net_interface.i.additional_dns_names": {kind: textOrList},
+		"net_interface.i.dns.i.name": {}, "net_interface.i.connection": {}, "net_interface.i.ip": {}, "net_interface.i.ipv6": {}, "net_interface.i.dns_name": {}, "net_interface.i.additional_dns_names": {kind: textOrList},
 		"disk.i.image.url": {kind: textOrList}, "disk.i.image.name": {}, "disk.i.device": {}, "disk.i.mount_path": {}, "disk.i.fstype": {}, "disk.i.type": {}, "disk.i.size": {kind: size},
 		"disk.i.free_size": {kind: size}, "disk.i.os.name": {choices: []string{"linux", "windows", "mac os x"}}, "disk.i.os.flavour": {}, "disk.i.os.version": {kind: version},
 		"disk.i.os.credentials.username": {}, "disk.i.os.credentials.password": {}, "disk.i.os.credentials.public_key": {}, "disk.i.os.credentials.private_key": {},
@@ -60,6 +60,7 @@ var (
 
 var (
 	indexed        = regexp.MustCompile(`^(net_interface|disk)\.([0-9]{1,4})\.(.+)$`)
+	numberedName   = regexp.MustCompile(`^dns\.[0-9]{1,4}\.`)
 	isVersionText  = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString
 	hasJSONSuffix  = regexp.MustCompile(`_(min|max|above|below)$`).MatchString
 	maxFeatureName = 128 // bytes
@@ -68,7 +69,7 @@ var (
 // ruleName replaces the number in the name of a feature by i.
 func ruleName(name string) string {
 	if m := indexed.FindStringSubmatch(name); m != nil {
-		return m[1] + ".i." + m[3]
+		return m[1] + ".i." + numberedName.ReplaceAllString(m[3], "dns.i.")
 	}
 	return name
 }
@@ -82,7 +83,7 @@ func (p *parser) check() {
 	}
 	for i := range d.Ansibles {
 		d.Ansibles[i].Features = p.checkFeatures(d.Ansibles[i].Features, ansibleRules)
-		p.checkAnsible(&d.Ansibles[i])
+		p.warn(d.Ansibles[i].Place, "leave it out; to play recipes from a host of yours, use: patchbay export --format ansible", "ansible %.40q is not used, since each node plays its recipes itself", d.Ansibles[i].ID)
 	}
 	for i := range d.Networks {
 		d.Networks[i].Features = p.checkFeatures(d.Networks[i].Features, networkRules)
@@ -208,10 +209,13 @@ func checkTextValue(f *Feature, rule featureRule, bad func(remedy, format string
 func (p *parser) checkNumber(f *Feature, kind ruleKind, bad func(remedy, format string, args ...any) bool) bool {
 	unit := f.Value.Unit
 	switch {
-	case kind == count && (unit != "" || strings.Contains(f.Value.Number, ".")):
+	case kind == count && (unit != "" || strings.Contains(whole(f.Value.Number), ".")):
 		return bad("write a whole number without a unit", "the value is %.40s%s", f.Value.Number, unit)
 	case kind == real && isSizeUnit(unit), kind == size && slices.Contains(performanceUnits, unit), f.Name == "price" && unit != "":
 		return bad("use another unit", "%s is no unit of this feature", unit)
+	}
+	if kind == count {
+		f.Value.Number = whole(f.Value.Number)
 	}
 	c := match.Constraint{Feature: f.Name, Op: match.Op(f.Op), Value: f.Value.Number + unit}
 	if _, err := match.New([]match.Constraint{c}, nil); err != nil {
@@ -220,23 +224,17 @@ func (p *parser) checkNumber(f *Feature, kind ruleKind, bad func(remedy, format 
 	return true
 }
 
+// whole returns a number without a fraction of zeros: "2" for "2.0".
+func whole(number string) string {
+	if i := strings.IndexByte(number, '.'); i > 0 && i < len(number)-1 && strings.Trim(number[i+1:], "0") == "" {
+		return number[:i]
+	}
+	return number
+}
+
 func isStrong(password string) bool {
 	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	return len(password) > 6 && strings.ContainsFunc(password, unicode.IsUpper) && strings.ContainsFunc(password, unicode.IsDigit) && strings.ContainsFunc(password, other)
-}
-
-// checkAnsible requires what a connection needs.
-func (p *parser) checkAnsible(b *Block) {
-	for _, name := range []string{"host", "credentials.username"} {
-		if b.text(name) == "" {
-			p.wrong(b.Place, "add "+name+" = '…'", "ansible %.40q has no %s", b.ID, name)
-		}
-	}
-	// An empty secret is one that WithoutSecrets has left out.
-	_, hasPassword := b.find("credentials.password")
-	if _, hasKey := b.find("credentials.private_key"); !hasPassword && !hasKey {
-		p.wrong(b.Place, "add one of them", "ansible %.40q has neither credentials.password nor credentials.private_key", b.ID)
-	}
 }
 
 // checkNetwork checks the ports of a network. The compiler checks the other texts.

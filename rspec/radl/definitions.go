@@ -120,24 +120,29 @@ func (u *undefined) add(kind, name string, at Place) {
 // checkUndefined refuses all undefined names in one error.
 func (c *compiler) checkUndefined(d *Document) {
 	u := undefined{names: map[string]bool{}}
+	reference := "" // the first sentence without parentheses
+	refer := func(kind, id string, at Place) {
+		reference = cmp.Or(reference, kind+" "+cut(id))
+		u.add(kind, id, at)
+	}
 	for _, b := range d.Networks {
 		if c.networkBlocks[b.ID] == nil {
-			u.add("network", b.ID, b.Place)
+			refer("network", b.ID, b.Place)
 		}
 	}
 	for _, b := range d.Systems {
 		if s := c.systemBlocks[b.ID]; s == nil {
-			u.add("system", b.ID, b.Place)
+			refer("system", b.ID, b.Place)
 		}
 	}
 	for _, b := range d.Ansibles {
 		if c.ansibles[b.ID] == nil {
-			u.add("ansible", b.ID, b.Place)
+			refer("ansible", b.ID, b.Place)
 		}
 	}
 	for _, r := range d.Recipes {
 		if c.recipes[r.ID] == nil {
-			u.add("configure", r.ID, r.Place)
+			refer("configure", r.ID, r.Place)
 		}
 	}
 	c.checkDeploys(d.Deploys, &u)
@@ -161,7 +166,9 @@ func (c *compiler) checkUndefined(d *Document) {
 			list[i] = cut(list[i])
 		}
 		remedy := "define it here, or give the earlier documents of the slice (compile --with FILE)"
-		if name, ok := strings.CutPrefix(list[0], "system "); ok && len(list) == 1 {
+		if name, ok := strings.CutPrefix(list[0], "system "); reference != "" {
+			remedy = "write " + reference + " () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"
+		} else if ok && len(list) == 1 {
 			if near := suggest.Word(name, sorted(c.systemBlocks)); near != "" {
 				remedy = "did you mean " + cut(near) + "? Or " + remedy
 			}

@@ -25,6 +25,8 @@ type system struct {
 	comments   []string // of the first node, about all
 	interfaces []netInterface
 	apps       []application
+	// lacksAnsible means that the image of the nodes is known, and does not list Ansible.
+	lacksAnsible bool
 }
 
 // deployment is a deploy sentence.

@@ -29,7 +29,7 @@ func TestDifferences(t *testing.T) {
 		{"network n (outports = '105986-5986')", false, "accepts port 105986", "ports end at 65535"},
 		{"network n (outports = '10:1')", false, "accepts a range that ends before it begins", "it has no ports"},
 		{"network n (outports = '1:10-20')", false, "accepts a range and a local port", "it is unknown which port is meant"},
-		{"contextualize (system s configure c step 1 with cloud_init)", true, "refuses step together with with", "the language shows both"},
+		{"contextualize (system s configure c step 1 with Ansible)", true, "refuses step together with with", "the language shows both"},
 		{"system s (disk.0.applications contains (name='x', version='1'))", true, "refuses a comma", "the wording of the language has commas"},
 	} {
 		d, problems := radl.Parse([]byte(tt.text), nil)

@@ -70,9 +70,9 @@ func (c *compiler) checkDisk(s *system, step *generate.Step, index int, at Place
 	size, err := match.SizeOf(step.Size)
 	switch {
 	case step.FileSystem == "swap":
-		c.refuse(rspec.Unsupported, at, "make a swap file by a recipe", "disk %d: disks for swapping are not possible here", index)
+		c.refuse(rspec.Unsupported, at, "leave the disk out, and ask for more memory.size instead; or choose another fstype, and make a swap file there by a recipe", "disk %d: fstype = 'swap' is not possible: a node mounts its disks as file systems", index)
 	case step.Size == "" && step.Image != "":
-		c.refuse(rspec.Unsupported, at, fmt.Sprintf("add disk.%d.size", index), "disk %d has an image, but no size", index)
+		c.refuse(rspec.Unsupported, at, fmt.Sprintf("add disk.%d.size = 10G, or more if the image is larger", index), "disk %d has an image, but no size, and the size of the image is not known here", index)
 	case step.Size == "":
 		c.refuse(rspec.BadArgs, at, fmt.Sprintf("add disk.%d.size", index), "disk %d has no size", index)
 	case err != nil || size == 0:

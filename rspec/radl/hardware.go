@@ -50,7 +50,7 @@ func (c *compiler) readSystem(s *system) {
 			c.readApplication(s, f)
 		case isDisk && index > 0:
 			disks[index] = true
-		case isInterface && slices.Contains(interfaceFeatures, name):
+		case isInterface && slices.Contains(interfaceFeatures, numberedName.ReplaceAllString(name, "dns.i.")):
 		case f.Name == "instance_type":
 			w.SliverType = c.line(f)
 		case f.Name == imageURL || f.Name == imageName:
@@ -199,7 +199,7 @@ func (c *compiler) choose(s *system, w generate.Want) {
 	hard := w.Require
 	w.Work = c.o.Work
 	best := generate.Choose(s.site, w)
-	if s.site != nil && len(w.Images) == 0 && c.runsAnsible(s.block.ID) {
+	if s.site != nil && len(w.Images) == 0 && c.needsAnsible(s.block) {
 		for _, version := range []string{c.request.Ansible, ""} {
 			try := w
 			try.Require = slices.Concat(w.Require, versionTests(generate.SoftwareFeature("ansible"), Equal, version))
@@ -230,6 +230,10 @@ func (c *compiler) choose(s *system, w generate.Want) {
 	}
 	for _, text := range best.Comments {
 		s.comments = append(s.comments, "system "+s.block.ID+": "+text)
+	}
+	if image := imageOf(s.site, best); image != nil {
+		_, has := image.Capabilities[generate.SoftwareFeature("ansible")]
+		s.lacksAnsible = !has
 	}
 	c.install(s, best)
 }

@@ -41,11 +41,11 @@ func (c *compiler) interfacesOf(b *Block) (list []netInterface) {
 }
 
 // interfaceFeatures are those that have a place in a request.
-var interfaceFeatures = []string{"connection", "ip", "ipv6", "dns_name", "additional_dns_names"}
+var interfaceFeatures = []string{"connection", "ip", "ipv6", "dns_name", "additional_dns_names", "dns.i.name"}
 
 func (c *compiler) readInterface(in *netInterface, f *Feature, name string) {
 	text := f.Value.Text
-	switch name {
+	switch numberedName.ReplaceAllString(name, "dns.i.") {
 	case "connection":
 		in.connection, in.at = text, f.Place
 	case "ip", "ipv6":
@@ -62,12 +62,13 @@ func (c *compiler) readInterface(in *netInterface, f *Feature, name string) {
 			bits = 64
 		}
 		in.fixed = append(in.fixed, netip.PrefixFrom(a, bits))
-	case "dns_name", "additional_dns_names":
+	case "dns_name", "additional_dns_names", "dns.i.name":
 		list := f.Value.List
 		if f.Value.Kind == Text && text != "" {
 			list = strings.Split(text, ",")
 		}
 		for _, item := range list {
+			item = strings.Replace(item, "@", ".", 1) // name@zone
 			if item = strings.TrimSpace(item); !rspec.IsDNSName(strings.ReplaceAll(item, "#N#", "9999")) {
 				c.refuse(rspec.BadArgs, f.Place, "write one such as node-#N#.example.org, of letters, digits, hyphens and dots", "%s: %.80q is not a DNS name", f.Name, item)
 				continue

@@ -202,7 +202,7 @@ func (o *object) count(name string) int {
 		}
 	}
 	o.used[name] = true
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(whole(text))
 	if err != nil || n < 0 || n > maxCount {
 		o.wrong(at, "write a whole number", "%q of %s is %.40q", name, o.what, text)
 	}
@@ -281,10 +281,19 @@ func (p *parser) softObject(v jsonValue) Soft {
 		return s
 	}
 	for _, x := range items.items {
-		s.Features = append(s.Features, p.featuresOf(x, map[string]bool{})...)
+		s.Features = append(s.Features, p.entryOf(x, "a soft group")...)
 	}
 	o.finish()
 	return s
+}
+
+// entryOf returns the features of an entry of an array, which must be an object with some.
+func (p *parser) entryOf(v jsonValue, what string) []Feature {
+	list := p.featuresOf(v, map[string]bool{})
+	if v.kind != '{' || len(list) == 0 {
+		p.wrong(v.Place, `write an object such as {"name": "value"}, or leave it out`, "the array of %s has an entry that is no object, or an empty one", what)
+	}
+	return list
 }
 
 func (p *parser) planObject(o *object) {
@@ -372,10 +381,7 @@ func (p *parser) arrayOf(f Feature, v jsonValue) (list []Feature) {
 		case '"':
 			texts = append(texts, p.scalarOf(x).Text)
 		case '{':
-			g := Feature{Place: x.Place, Name: f.Name, Op: Contains, Value: Value{Kind: Group, Group: p.featuresOf(x, map[string]bool{})}}
-			if len(g.Value.Group) > 0 {
-				list = append(list, g)
-			}
+			list = append(list, Feature{Place: x.Place, Name: f.Name, Op: Contains, Value: Value{Kind: Group, Group: p.entryOf(x, strconv.Quote(f.Name))}})
 		default:
 			p.wrong(x.Place, "write texts, or objects with a name", "the feature %.40q has another value in its array", f.Name)
 		}

@@ -147,13 +147,21 @@ func (b *Block) add(rules map[string]featureRule, name, value string) {
 	}
 	_, has := b.find(name)
 	isLine := isWord(strings.ReplaceAll(value, " ", "_")) && !strings.HasSuffix(value, `\`) && !strings.Contains(value, parameterBegin)
-	if has || !isLine || !isFeatureName(name) || len(b.Features) == maxExported {
+	if has || !isLine || !isHarmless(name, value) || !isFeatureName(name) || len(b.Features) == maxExported {
 		return
 	}
 	var p parser
 	if _, ok := p.checkFeature(&f, rules); ok {
 		b.Features = append(b.Features, f)
 	}
+}
+
+// isHarmless reports whether programs that get a value do not take it for an option, such as ssh, or for a
+// template, such as Ansible.
+func isHarmless(name, value string) bool {
+	isLogin := name == "host" || name == "proxy_host" || strings.HasSuffix(name, "username")
+	return !strings.HasPrefix(value, "-") && !strings.Contains(value, "@-") && !strings.Contains(value, "{{") && !strings.Contains(value, "{%") &&
+		!(isLogin && strings.ContainsAny(value, " ;&|$`'\"()<>"))
 }
 
 // addNode adds the system of a node, and deploys it.

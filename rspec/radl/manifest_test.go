@@ -58,6 +58,11 @@ func TestFromManifest(t *testing.T) {
 			"ansible m ( host = 'h.example.org' and credentials.username = 'u' and credentials.password = '') system a ( " + urn + "a' and ansible_host = 'm')"},
 		{"names that RADL does not have", node("node 1", "") + node("node-1", "") + node("1", "") + node("deploy", "") + `<link client_id="ö"/>`,
 			"network network-- () system node-1 ( " + urn + "node 1') system node-1-2 ( " + urn + "node-1') system system-1 ( " + urn + "1') system system-deploy ( " + urn + "deploy')"},
+		{"options and templates are left out", `<origin:feature name="ansible.m.host" value="-oProxyCommand=x"/><origin:feature name="ansible.m.credentials.username" value="u"/>` +
+			node("a", `<services><login username="-oProxyCommand=touch${IFS}x" hostname="h"/></services><origin:feature name="instance_name" value="{{ lookup('pipe', 'x') }}"/><origin:feature name="rg_name" value="{% x %}"/><interface client_id="i"/>`) +
+			node("b", `<services><login username="bob -oProxyCommand=x" hostname="h"/></services>`) + node("c", `<services><login username="{{x}}" hostname="h"/></services>`) +
+			`<link client_id="lan"><interface_ref client_id="i"/><net:proxy user="-F" host="h" port="22"/></link><link client_id="far"><net:proxy user="u" host="-F" port="22"/></link>`,
+			"network lan () network far () system a ( " + urn + "a' and net_interface.0.connection = 'lan') system b ( " + urn + "b') system c ( " + urn + "c')"},
 		{"hostile values are left out", node("a", `<sliver_type name="x' and cpu.count = 1"/><match:granted feature="cpu.count" value="1) deploy a 9"/><match:granted feature="memory.size" value="8 and"/><match:granted feature="disk.7.size" value="1G"/>`+
 			`<origin:feature name="a b" value="c"/><origin:feature name="and" value="c"/><origin:feature name="x" value="c&#10;d"/><origin:feature name="y" value="c\"/><origin:feature name="z" value="@input.Q@"/><origin:feature name="disk.3.type" value="x"/><origin:feature name="disk.2." value="x"/><origin:feature name="net_interface.4.ip" value="1"/><origin:feature name="ansible_host" value="none"/>`+
 			`<interface client_id="i"><ip address="10.0.0.1'"/><net:dns name="a' and b"/></interface>`) +

@@ -132,7 +132,7 @@ deploy small_node 2
 			no link_type`, ""}.check(t, radl.Options{Earlier: []*radl.Document{parse(first), parse(second)}, Nodes: []string{"small_node-0", "small_node-1"}, Links: []string{"net"}})
 	})
 	t.Run("R13 without the earlier documents", func(t *testing.T) {
-		row{"", third, "", "line 1: no document defines system big_node, system small_node; define it here, or give the earlier documents"}.check(t, radl.Options{})
+		row{"", third, "", "line 1: no document defines system big_node, system small_node; write system small_node () to define it here; without parentheses it is that of an earlier document"}.check(t, radl.Options{})
 	})
 	t.Run("networks keep the first definition, systems take the latest", func(t *testing.T) {
 		row{"", "network net (cidr = '10.7.0.0/24')\nsystem small_node (cpu.count >= 2 and net_interface.0.connection = 'net')\ndeploy small_node 1", `
@@ -145,7 +145,7 @@ deploy small_node 2
 	})
 	t.Run("mistakes in earlier documents have no place", func(t *testing.T) {
 		_, problems := compile(t, "system s\ndeploy s 1", radl.Options{Earlier: []*radl.Document{parse("\n\nsystem s (disk.1.size = 1GB and disk.1.fstype = 'swap')")}})
-		if len(problems) != 1 || !strings.HasPrefix(problems[0], "disk 1: disks for swapping") {
+		if len(problems) != 1 || !strings.HasPrefix(problems[0], "disk 1: fstype = 'swap'") {
 			t.Errorf("%q", problems)
 		}
 	})

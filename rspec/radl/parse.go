@@ -241,7 +241,7 @@ func (p *parser) parseCount(what string) (n int, ok bool) {
 		return 0, false
 	}
 	p.advance()
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(whole(text))
 	if err != nil || n < 0 || n > maxCount {
 		if !p.params.isMissing[t.text] {
 			p.wrong(t.Place, "write a whole number", "%s is %.40q", what, text)

@@ -59,6 +59,9 @@ func (p *parser) parsePlanItem(at Place) (i PlanItem, ok bool) {
 				p.wrong(t.Place, "write Ansible or cloud_init", "%.40s is not a tool for recipes", t)
 			}
 		default:
+			if i.Step > 0 && i.Tool == CloudInit {
+				p.wrong(at, "leave the step out", "a line has step %d with cloud_init, which runs when the node starts, before all steps", i.Step)
+			}
 			return i, true
 		}
 	}

@@ -65,8 +65,8 @@ func (c *compiler) runsAnsible(system string) bool {
 // addSteps adds the steps of recipes to the nodes of s.
 func (c *compiler) addSteps(s *system) {
 	n := &s.node
-	if c.runsAnsible(s.block.ID) && len(c.roles) > 0 {
-		n.Steps = append(n.Steps, c.rolesStep(s.site))
+	if roles := c.rolesOf(s); len(roles) > 0 {
+		n.Steps = append(n.Steps, rolesStep(s.site, roles))
 	}
 	var bodies []string
 	for _, item := range c.linesOf(s.block.ID) {

@@ -52,7 +52,10 @@ func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	}
 	var edits []edit
 	files := map[string][]byte{}
-	for _, play := range s.root.Content {
+	for i, play := range s.root.Content {
+		if i > 0 && c.lostIndentation(r, s.root.Content[i-1], play) {
+			break
+		}
 		edits = append(edits, c.play(r, s, play, &p, files)...)
 	}
 	p.body = []byte(apply(s.text, edits))
@@ -64,6 +67,21 @@ func (c *compiler) playbook(r *Recipe, at Place) playbook {
 	}
 	c.playbooks[r.ID] = p
 	return p
+}
+
+// lostIndentation refuses an item that is no play after a play without its tasks or roles, which the
+// item was probably below.
+func (c *compiler) lostIndentation(r *Recipe, before, item *yaml.Node) bool {
+	if value(item, playKeys...) != nil || value(item, playbookIncludes...) != nil {
+		return false
+	}
+	for _, key := range append(slices.Clip(taskLists), "roles") {
+		if list := value(before, key); list != nil && list.Kind == yaml.ScalarNode && list.Value == "" {
+			c.refuse(rspec.BadArgs, r.recipePlace(item), "write it under "+key+":, with two blanks more before its -", "recipe %.80q has an item that is not indented, so it is not one of the %s of the play before it", r.ID, key)
+			return true
+		}
+	}
+	return false
 }
 
 // play returns the edits of one item of a recipe, and adds what it includes to files.
@@ -120,7 +138,7 @@ func sameShape(text []byte, root *yaml.Node) bool {
 
 // secrets are texts that look like secrets.
 var (
-	secretText = regexp.MustCompile(`(?i)password\s*[=:]|passwd|token|private[ _-]?key`)
+	secretText = regexp.MustCompile(`(?i)(?:password|passphrase|(?:^|[^a-z])pass)["']?\s*[=:]|passwd|token|(?:private|secret|api|access)[ _-]?key`)
 	secretURL  = regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`)
 )
 
@@ -169,7 +187,8 @@ func (c *compiler) usedRecipes() map[string]bool {
 	return used
 }
 
-// document returns the parameter with the document, if a recipe mentions it.
+// document returns the parameter with the networks, systems and deploy sentences of the document, if a
+// recipe mentions it. Recipes are left out: Ansible would replace the {{…}} in them again.
 func (c *compiler) document() []generate.Feature {
 	const name = "IM_INFRASTRUCTURE_RADL"
 	mentions := func(r *Recipe) bool { return strings.Contains(r.Text, name) }
@@ -178,7 +197,8 @@ func (c *compiler) document() []generate.Feature {
 	}
 	if c.json == "" {
 		var tree any
-		if err := json.Unmarshal(c.current.JSON(), &tree); err == nil {
+		d := Document{Networks: c.current.Networks, Systems: c.current.Systems, Deploys: c.current.Deploys}
+		if err := json.Unmarshal(d.JSON(), &tree); err == nil {
 			text, _ := json.Marshal(withUnderscores(tree))
 			c.json = string(text)
 		}

@@ -45,13 +45,18 @@ func TestPlaybooks(t *testing.T) {
 		{"both", "- become: yes\n  hosts: all\n  tasks: []", "- become: yes\n  hosts: all\n  tasks: []", "has hosts"},
 		{"include has another name today", "- tasks:\n  - {include: /etc/x.yml}\n  - include: /etc/y.yml\n    with_items: [1]\n", "- " + full + "tasks:\n  - {import_tasks: /etc/x.yml}\n  - include_tasks: /etc/y.yml\n    with_items: [1]\n", ""},
 		{"no play", "- tasks: []\n- {role: x}", "", "line 4: recipe \"a\" has an item that is no play"},
-		{"R12 repaired, but no play", "- {roles: null}\n- {role: micafer.hadoop}", "", "line 4: recipe \"a\" has an item that is no play"},
+		{"a role that is not indented", "- roles:\n- {role: alice.web}", "", "line 4: recipe \"a\" has an item that is not indented, so it is not one of the roles of the play before it; write it under roles:"},
+		{"a task that is not indented", "- become: yes\n  pre_tasks:\n- debug:", "", "it is not one of the pre_tasks of the play before it"},
 		{"no list", "packages: [x]", "", "it is not a list of plays; write a list of plays, each with tasks or roles; if it is a text for cloud-init"},
 		{"two YAML documents", "- tasks: []\n---\n- tasks: []", "", "more than one YAML document"},
 		{"only a comment", "# nothing", "", ""},
 		{"a key that begins in another way", "- ? tasks\n  : []", "", "its plays have a form that cannot be completed"},
 		{"a role of nobody", "- roles: [{role: alice.web}]", "- " + full + "roles: [{role: alice.web}]", "the role \"alice.web\", which is not among the applications"},
 		{"a password in a body", "- tasks:\n  - user: name=bob password=x", "- " + full + "tasks:\n  - user: name=bob password=x", "line 4: recipe \"a\" has \"password=\""},
+		{"a private key in a body", "- tasks:\n  - copy: {dest: /k, content: '-----BEGIN OPENSSH PRIVATE KEY-----'}", "- " + full + "tasks:\n  - copy: {dest: /k, content: '-----BEGIN OPENSSH PRIVATE KEY-----'}", "line 4: recipe \"a\" has \"PRIVATE KEY\""},
+		{"a password to become root", "- vars: {ansible_become_pass: x}\n  tasks: []", "- " + full + "vars: {ansible_become_pass: x}\n  tasks: []", "line 3: recipe \"a\" has \"_pass:\""},
+		{"a password in quotes", "- vars: {\"db_pass\": x}\n  tasks: []", "- " + full + "vars: {\"db_pass\": x}\n  tasks: []", "line 3: recipe \"a\" has \"_pass\\\":\""},
+		{"no password", "- vars: {compass: x}\n  tasks: []", "- " + full + "vars: {compass: x}\n  tasks: []", ""},
 		{"a password in a URL", "- tasks:\n  - get_url: url=https://bob:x@example.org/", "- " + full + "tasks:\n  - get_url: url=https://bob:x@example.org/", "line 4: recipe \"a\" has a URL with a password"},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
@@ -107,5 +112,5 @@ func TestRolesWithoutOutsideAccess(t *testing.T) {
 	play := recipe("s", "- roles: []") + "deploy s 1"
 	row{"", fmt.Sprintf(source, "bob.db") + play, "", `line 1: the nodes of this site cannot fetch the Ansible role "bob.db"`}.check(t, radl.Options{Site: v})
 	row{"", fmt.Sprintf(source, "alice.web") + play, "'https://example.org/web.tar.gz,,alice.web'", ""}.check(t, radl.Options{Site: v})
-	row{"", fmt.Sprintf(source, "bob.db") + "deploy s 1", "<node\nno ansible-galaxy", ""}.check(t, radl.Options{Site: v})
+	row{"", fmt.Sprintf(source, "bob.db") + "deploy s 1", "<node\nno ansible-galaxy", `line 1: the Ansible role "bob.db" is not installed on the nodes of "s": they do not reach the outside network`}.check(t, radl.Options{Site: v})
 }

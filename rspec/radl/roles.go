@@ -65,21 +65,12 @@ func roleOf(application string) (r role, ok bool) {
 func (c *compiler) collectRoles() {
 	names := map[string]bool{}
 	add := func(b *Block) {
-		for i := range b.Features {
-			f := &b.Features[i]
-			if _, rest, ok := numbered(f.Name, "disk"); !ok || rest != "applications" {
-				continue
+		b.roles(func(f *Feature, r role) {
+			if key := r.name + "|" + r.source; !names[key] {
+				names[key] = true
+				c.addRole(f, r)
 			}
-			if r, ok := roleOf(groupText(f, "name")); ok {
-				if r.version == "" {
-					r.version = groupText(f, "version")
-				}
-				if key := r.name + "|" + r.source; !names[key] {
-					names[key] = true
-					c.addRole(f, r)
-				}
-			}
-		}
+		})
 	}
 	for _, s := range c.systemOrder {
 		add(s.block)
@@ -89,6 +80,54 @@ func (c *compiler) collectRoles() {
 			add(b)
 		}
 	}
+}
+
+// roles calls visit for each role that a system names.
+func (b *Block) roles(visit func(*Feature, role)) {
+	for i := range b.Features {
+		f := &b.Features[i]
+		if _, rest, ok := numbered(f.Name, "disk"); !ok || rest != "applications" {
+			continue
+		}
+		if r, ok := roleOf(groupText(f, "name")); ok {
+			if r.version == "" {
+				r.version = groupText(f, "version")
+			}
+			visit(f, r)
+		}
+	}
+}
+
+// rolesOf returns the roles that the nodes of s install: all, if they run recipes; else those that s
+// names and that its nodes can install.
+func (c *compiler) rolesOf(s *system) (list []role) {
+	if c.runsAnsible(s.block.ID) {
+		return c.roles
+	}
+	s.block.roles(func(f *Feature, r role) {
+		i := slices.IndexFunc(c.roles, func(x role) bool { return x.name == r.name && x.source == r.source })
+		switch {
+		case i < 0: // it was refused
+		case c.isOutOfReach(s.site, r):
+			c.warn(f.Place, "ask the operator to add it to galaxy in inventory.yaml, or leave it out, since no recipe uses it", "the Ansible role %.80q is not installed on the nodes of %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name, s.block.ID)
+		case s.lacksAnsible:
+			c.warn(f.Place, "request another image, or leave it out, since no recipe uses it", "the Ansible role %.80q is not installed on the nodes of %.80q: their image does not list Ansible", r.name, s.block.ID)
+		default:
+			list = append(list, c.roles[i])
+		}
+	})
+	return list
+}
+
+// isOutOfReach reports whether the nodes of a site cannot fetch a role.
+func (c *compiler) isOutOfReach(site *inventory.Inventory, r role) bool {
+	return site != nil && site.OutsideAccess == inventory.No && catalogue(site, r) == ""
+}
+
+// needsAnsible reports whether the nodes of a system use Ansible.
+func (c *compiler) needsAnsible(b *Block) (needs bool) {
+	b.roles(func(*Feature, role) { needs = true })
+	return needs || c.runsAnsible(b.ID)
 }
 
 // groupText returns the text of a feature inside of "contains".
@@ -108,7 +147,7 @@ func (c *compiler) addRole(f *Feature, r role) {
 		return
 	}
 	c.roles = append(c.roles, r)
-	if c.runsRecipes() && c.o.Site.OutsideAccess == inventory.No && catalogue(c.o.Site, r) == "" {
+	if c.runsRecipes() && c.isOutOfReach(c.o.Site, r) {
 		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible role %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name)
 	}
 }
@@ -129,11 +168,11 @@ func (c *compiler) runsRecipes() bool {
 	return slices.ContainsFunc(c.systemOrder, func(s *system) bool { return s.site != nil && c.runsAnsible(s.block.ID) })
 }
 
-// rolesStep returns the step that installs all roles on a node.
-func (c *compiler) rolesStep(site *inventory.Inventory) generate.Step {
+// rolesStep returns the step that installs roles on a node.
+func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 	var text strings.Builder
 	text.WriteString("set -e\nexport HOME=/root\n") // else the user's ~/.ansible would be root's
-	for _, r := range c.roles {
+	for _, r := range roles {
 		url := catalogue(site, r)
 		kind, folder, options := "role", rolesFolder, ""
 		what := r.name

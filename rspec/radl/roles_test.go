@@ -49,7 +49,7 @@ func TestAnsibleInstallsRoles(t *testing.T) {
 		}
 		c.roles = append(c.roles, r)
 	}
-	script := string(c.rolesStep(site).Body)
+	script := string(rolesStep(site, c.roles).Body)
 	run(strings.NewReplacer(rolesFolder, filepath.Join(dir, "roles"), collectionsFolder, filepath.Join(dir, "collections"), "HOME=/root", "HOME="+dir).Replace(script))
 	for _, file := range []string{"roles/alice.web/tasks/main.yml", "roles/from-git/tasks/main.yml", "roles/from-url/tasks/main.yml", "collections/ansible_collections/alice/tools/MANIFEST.json"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {

@@ -51,7 +51,10 @@ func (d *Document) WithoutSecrets() (*Document, []rspec.Problem) {
 	if d.Description != nil {
 		c.Description = &blocks([]Block{*d.Description})[0]
 	}
-	c.Ansibles, c.Networks, c.Systems = blocks(d.Ansibles), blocks(d.Networks), blocks(d.Systems)
+	warnings := len(dropped)
+	c.Ansibles = blocks(d.Ansibles)
+	dropped = dropped[:warnings] // there is a warning for the whole sentence
+	c.Networks, c.Systems = blocks(d.Networks), blocks(d.Systems)
 	return &c, dropped
 }
 

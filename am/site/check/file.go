@@ -85,19 +85,19 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
 		k.bad(name, "it is empty")
+	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
+		k.source(ctx, name, text) // which may have keys and certificates inside
 	case bytes.Contains(text, []byte("signed-credential")):
 		k.credential(name, text)
+	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
+		k.document(ctx, name, text)
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
 		k.certificates(name, text)
 	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
 	case compile.IsForeign(text):
 		k.source(ctx, name, text)
-	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
-		k.document(ctx, name, text)
 	case blueprint.IsPackage(text):
-		k.source(ctx, name, text)
-	case compile.Language(text) == compile.RADL && !strings.HasSuffix(name, ".yaml"): // a comment alone is RADL, too
 		k.source(ctx, name, text)
 	default:
 		k.yaml(ctx, name, text)
