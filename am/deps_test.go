@@ -51,7 +51,7 @@ const allowedImports = `
 2  credentials/dsig                 credentials/cert credentials/rule schemas/xmltree golang.org/x/crypto
 2  inventory                        am am/urn inventory/yamlfile inventory/nameset rspec/match go.yaml.in/yaml/v3
 3  credentials                      am am/urn credentials/cert credentials/dsig credentials/rule schemas/xmltree
-3  credentials/trial                am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
+3  credentials/trial                am/durable am/fileowner am/urn credentials/cert credentials/dsig github.com/google/uuid golang.org/x/crypto
 4  credentials/trial/trialtest      am/urn credentials/trial
 3  rspec                            am/urn inventory/suggest rspec/match schemas schemas/xmltree rspec/setup
 3  inventory/provider               am am/executable am/urn rspec/match go.yaml.in/yaml/v3

@@ -92,7 +92,7 @@ func (a *Authority) adopt(now time.Time) error {
 				continue
 			}
 			s := Slice{group: group{URN: c.URN, UID: uidOf(c), Created: c.NotBefore, Expires: now}}
-			if err := errors.Join(put(t, sliceRecords, c.URN.Key(), s), put(t, certificates, c.URN.Key(), c.Raw)); err != nil {
+			if err := errors.Join(putSlice(t, s), put(t, certificates, c.URN.Key(), c.Raw)); err != nil {
 				return err
 			}
 		}
@@ -126,23 +126,16 @@ func addMember(t *tx, c *cert.Certificate, now time.Time) error {
 }
 
 // replaceKeys replaces the keys that commands wrote. lines has one key a line.
-func replaceKeys(t *tx, u urn.URN, lines []byte, now time.Time) (err error) {
-	var old []string
-	present := map[string]bool{}
-	for id, k := range all[Key](t, keys, &err) {
-		switch {
-		case !k.Member.Equal(u):
-		case k.ByCommand:
-			old = append(old, id)
-		default:
-			present[id] = true
-		}
-	}
+func replaceKeys(t *tx, u urn.URN, lines []byte, now time.Time) error {
+	old, err := keysOf(t, u)
 	if err != nil {
 		return err
 	}
-	for _, id := range old {
-		if err := remove(t, keys, id); err != nil {
+	present := map[string]bool{}
+	for _, k := range old {
+		if !k.ByCommand {
+			present[k.ID] = true
+		} else if err := removeKey(t, k); err != nil {
 			return err
 		}
 	}
@@ -151,7 +144,7 @@ func replaceKeys(t *tx, u urn.URN, lines []byte, now time.Time) (err error) {
 		if k.ID = keyID(k); present[k.ID] {
 			continue
 		}
-		if err := put(t, keys, k.ID, k); err != nil {
+		if err := putKey(t, k); err != nil {
 			return err
 		}
 	}
@@ -227,14 +220,14 @@ func (a *Authority) Slice(name, owner string, expires, now time.Time) (Issued, e
 		switch role := s.roleOf(user); {
 		case role != "":
 		case len(s.Members) == 0:
-			s.Members = []Membership{{user, Lead}}
+			s.Members = []Membership{{user, Lead, true}}
 		default:
-			s.Members = append(s.Members, Membership{user, Admin})
+			s.Members = append(s.Members, Membership{user, Admin, true})
 		}
 		if expires.After(s.Expires) {
 			s.Expires = expires
 		}
-		return put(t, sliceRecords, u.Key(), s)
+		return putSlice(t, s)
 	})
 	if err != nil {
 		return Issued{}, err
@@ -271,12 +264,11 @@ func (a *Authority) credentialOf(s Slice, member urn.URN, expires, now time.Time
 }
 
 // HasSlice reports whether there is a slice of that name.
-func (a *Authority) HasSlice(name string) bool {
+func (a *Authority) HasSlice(name string) (has bool, err error) {
 	u := urn.URN{Authority: a.URN().Authority, Type: urn.Slice, Name: name}
-	has := false
-	a.store.view(func(t *tx) (err error) {
+	err = a.store.view(func(t *tx) (err error) {
 		_, has, err = get[Slice](t, sliceRecords, u.Key())
 		return err
 	})
-	return has
+	return has, err
 }

@@ -55,14 +55,17 @@ func Restore(dir, backup string, now time.Time) (kept string, err error) {
 func check(path string) error {
 	s := &store{path: path}
 	return s.view(func(t *tx) error {
-		for _, b := range buckets {
+		for _, b := range records { // a backup of an earlier version has no indexes
 			if t.Bucket([]byte(b)) == nil {
 				return fmt.Errorf("it has no %s, so it is no backup of an authority", b)
 			}
 		}
-		for err := range t.Check(bbolt.WithKVStringer(bbolt.HexKVStringer())) {
-			return err
+		var first error
+		for err := range t.Check(bbolt.WithKVStringer(bbolt.HexKVStringer())) { // bbolt waits until all errors are read
+			if first == nil {
+				first = err
+			}
 		}
-		return nil
+		return first
 	})
 }

@@ -91,7 +91,7 @@ func TestEarlierAuthority(t *testing.T) {
 	if len(keys) != 1 {
 		t.Errorf("%d keys", len(keys))
 	}
-	if !f.HasSlice("first") {
+	if has, err := f.HasSlice("first"); !has || err != nil {
 		t.Error("the slice is lost")
 	}
 	s, err := f.Slice("first", "alice", f.now.Add(time.Hour), f.now)

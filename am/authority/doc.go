@@ -11,6 +11,24 @@
 //	/ma/2, /ma/1                member authority     Federation API
 //	/protogeni/xmlrpc/sa        slice authority      ProtoGENI
 //
+// Others wait for a transaction, so a lookup only copies records in it, and decodes and compares them
+// later; indexes (index.go) find the records of a member, a project or a slice. The database has these
+// buckets; \0 separates the parts of a key, and URNs are in the form of urn.URN.Key:
+//
+//	members            URN              Member
+//	keys               id               Key
+//	slices             URN              Slice
+//	certificates       slice            DER
+//	projects           URN              Project
+//	slivers            slice \0 sliver   SliverInfo
+//	invitations        hash of the code Invitation
+//	memberships        member \0 slice or project   role, and * if accepted
+//	keys_of_member     member \0 id
+//	slices_of_project  project \0 slice
+//	ends               slice            its end
+//	slices_by_end      end \0 slice
+//	slivers_of_member  creator \0 slice \0 sliver
+//
 // The tables in method.go list the methods. Version 1 has other names for the functions of
 // version 2. An object (object.go) is a table of fields, which also makes get_version, and
 // functions that list, create, update and delete its records. The table in right.go says who may
@@ -28,7 +46,9 @@
 //
 //   - the database is opened for each transaction: so commands change it while the site is served,
 //     without a protocol between them: [Authority].
-//   - slices are never deleted or shortened, since credentials are valid until the end of their
-//     slice, and a new slice of that name would accept them: [Slice].
+//   - slices are never deleted or shortened before their end, since credentials are valid until
+//     then, and a new slice of that name would accept them: [Slice].
+//   - a member's name and email are visible to those who share a slice or project that the member
+//     has accepted. The API has no call for that, so the first work in it counts: [Membership].
 //   - the names of removed members are not given again, for the same reason: [Member].
 package authority

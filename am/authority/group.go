@@ -13,10 +13,10 @@ func (c *call) group(t *tx, action string) (g *group, write func() error, err er
 	switch c.object {
 	case &sliceObject:
 		s, err := c.slice(t, c.target, action)
-		return &s.group, func() error { return put(t, sliceRecords, s.URN.Key(), s) }, err
+		return &s.group, func() error { return putSlice(t, s) }, err
 	case &projectObject:
 		p, err := c.project(t, c.target, action)
-		return &p.group, func() error { return put(t, projects, p.URN.Key(), p) }, err
+		return &p.group, func() error { return putProject(t, p) }, err
 	}
 	return nil, nil, refuse(Argument, "%s has no members", c.object.name)
 }
@@ -24,22 +24,31 @@ func (c *call) group(t *tx, action string) (g *group, write func() error, err er
 // lookupMembers answers with the members of a slice or a project and their roles.
 func lookupMembers(c *call) (xmlrpc.Value, error) {
 	prefix, list := c.object.name, []xmlrpc.Value{}
-	err := c.view(func(t *tx) error {
-		g, _, err := c.group(t, actMembers)
-		if err != nil {
+	var g *group
+	var found snapshot
+	err := c.view(func(t *tx) (err error) {
+		if g, _, err = c.group(t, actMembers); err != nil {
 			return err
 		}
 		for _, m := range g.Members {
-			record, _, err := get[Member](t, members, m.Member.Key())
-			if err != nil {
+			if err := found.add(t, members, m.Member.Key()); err != nil {
 				return err
 			}
-			list = append(list, xmlrpc.Struct{
-				{Name: prefix + "_MEMBER", Value: m.Member.String()}, {Name: prefix + "_ROLE", Value: string(m.Role)}, {Name: prefix + "_MEMBER_UID", Value: record.UID},
-			})
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	uids := map[string]string{}
+	for key, m := range each[Member](found, &err) {
+		uids[key] = m.UID
+	}
+	for _, m := range g.Members {
+		list = append(list, xmlrpc.Struct{
+			{Name: prefix + "_MEMBER", Value: m.Member.String()}, {Name: prefix + "_ROLE", Value: string(m.Role)}, {Name: prefix + "_MEMBER_UID", Value: uids[m.Member.Key()]},
+		})
+	}
 	return list, err
 }
 
@@ -58,35 +67,39 @@ func lookupForMember(c *call) (xmlrpc.Value, error) {
 	}
 	prefix, list := c.object.name, []xmlrpc.Value{}
 	add := func(g *group, r row) {
-		role := g.roleOf(c.caller)
-		for i := range match {
-			if !match[i].isMet(r) {
-				return
-			}
-		}
-		if role != "" {
+		if role := g.roleOf(c.caller); role != "" && match.areMet(r) {
 			list = append(list, xmlrpc.Struct{
 				{Name: prefix + "_URN", Value: r.key}, {Name: prefix + "_UID", Value: g.UID}, {Name: prefix + "_ROLE", Value: string(role)},
 				{Name: prefix + "_EXPIRED", Value: g.isExpired(c.now)}, {Name: "EXPIRED", Value: g.isExpired(c.now)},
 			})
 		}
 	}
-	err = c.view(func(t *tx) (err error) {
-		switch c.object {
-		case &sliceObject:
-			for _, s := range all[Slice](t, sliceRecords, &err) {
-				add(&s.group, rowOfSlice(s, c.now))
-			}
-		case &projectObject:
-			for _, p := range all[Project](t, projects, &err) {
-				add(&p.group, rowOfProject(p, c.now))
-			}
-		default:
-			return refuse(Argument, "%s has no members", c.object.name)
+	switch c.object {
+	case &sliceObject:
+		for _, s := range each[Slice](c.groups(sliceRecords, &err), &err) {
+			add(&s.group, rowOfSlice(s, c.now))
 		}
-		return err
-	})
+	case &projectObject:
+		for _, p := range each[Project](c.groups(projects, &err), &err) {
+			add(&p.group, rowOfProject(p, c.now))
+		}
+	default:
+		return nil, refuse(Argument, "%s has no members", c.object.name)
+	}
 	return list, err
+}
+
+// groups returns the slices, or the projects, of the caller.
+func (c *call) groups(b bucket, err *error) (list snapshot) {
+	*err = c.view(func(t *tx) error {
+		for _, key := range groupsOf(t, c.caller, b) {
+			if err := list.add(t, b, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list
 }
 
 // membershipChange is one entry of the options of modify_membership. A change without role
@@ -193,9 +206,14 @@ func (c *call) applyChange(t *tx, g *group, x membershipChange, is relation) err
 		return nil
 	}
 	m, ok, err := get[Member](t, members, x.member.Key())
-	if err == nil && (!ok || !m.Removed.IsZero()) {
-		err = unknown("member urn", x.member)
+	switch {
+	case err != nil:
+		return err
+	case !ok || !m.Removed.IsZero():
+		return unknown("member urn", x.member)
+	case len(following(t, memberships, maxMemberships, m.URN.Key())) == maxMemberships:
+		return refuse(Argument, "%s is in %d slices and projects, the limit; they must leave one first", m.URN, maxMemberships)
 	}
-	g.Members = append(g.Members, Membership{m.URN, x.role})
-	return err
+	g.Members = append(g.Members, Membership{Member: m.URN, Role: x.role})
+	return nil
 }

@@ -8,9 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -72,33 +74,33 @@ func (a *Authority) rootHash() (sum [sha256.Size]byte, err error) {
 }
 
 // Invite returns the code of an invitation for a new member. It replaces an unused invitation of
-// the same name.
-func (a *Authority) Invite(name string, now time.Time) (string, error) {
+// the same name, whose code is refused from now on; then isReplaced is true.
+func (a *Authority) Invite(name string, now time.Time) (text string, isReplaced bool, err error) {
 	if err := trial.CheckUser(name); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := a.checkRemoved(name); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if a.HasUser(name) {
-		return "", fmt.Errorf("there is a user %s already; invite another name", name)
+		return "", false, fmt.Errorf("there is a user %s already; invite another name", name)
 	}
 	var c code
-	var err error
 	if c.root, err = a.rootHash(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	rand.Read(c.secret[:])
 	err = a.store.update(func(t *tx) (err error) {
-		var old []string
-		for key, x := range all[Invitation](t, invitations, &err) {
-			if strings.EqualFold(x.Name, name) || now.After(x.Expires) {
-				old = append(old, key)
+		var list snapshot
+		err = list.addAll(t, invitations, math.MaxInt)
+		for key, x := range each[Invitation](list, &err) {
+			isOver := now.After(x.Expires)
+			if !isOver && !strings.EqualFold(x.Name, name) {
+				continue
 			}
-		}
-		for _, key := range old {
-			if err == nil {
-				err = remove(t, invitations, key)
+			isReplaced = isReplaced || !isOver
+			if err := remove(t, invitations, key); err != nil {
+				return err
 			}
 		}
 		if err == nil && count(t, invitations) >= maxMembers {
@@ -109,7 +111,7 @@ func (a *Authority) Invite(name string, now time.Time) (string, error) {
 		}
 		return put(t, invitations, c.key(), Invitation{Name: name, Created: now.UTC(), Expires: now.Add(InvitationLife).UTC()})
 	})
-	return c.String(), err
+	return c.String(), isReplaced, err
 }
 
 // acceptInvitation certifies the key of the client's certificate, which may be self-signed. TLS has
@@ -218,6 +220,11 @@ func serverCertificates(c *call) (xmlrpc.Value, error) {
 	}, nil
 }
 
+// encodePEM leaves out what a server may have written beside a certificate.
+func encodePEM(c *cert.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
 // VerifiedServer holds the certificates of a server that VerifyServer has accepted.
 type VerifiedServer struct {
 	// Authority is the certificate of the root, and Certificates those of the listener, in PEM.
@@ -251,7 +258,7 @@ func VerifyServer(answer xmlrpc.Value, invitation string, leaf []byte) (s Verifi
 	if err := ma[0].CheckSignatureFrom(root[0].Certificate); err != nil {
 		return s, fmt.Errorf("the certificate of the member authority: %w", err)
 	}
-	s.Authority = []byte(f.text("authority") + "\n")
+	s.Authority = encodePEM(root[0])
 	var certificates [][]byte
 	shown := false
 	values, _ := f["server_certificates"].([]xmlrpc.Value)
@@ -263,7 +270,7 @@ func VerifyServer(answer xmlrpc.Value, invitation string, leaf []byte) (s Verifi
 		}
 		shown = shown || bytes.Equal(one[0].Raw, leaf)
 		certificates = append(certificates, []byte(text))
-		s.Certificates = append(s.Certificates, text...)
+		s.Certificates = append(s.Certificates, encodePEM(one[0])...)
 	}
 	signature, _ := f["signature"].([]byte)
 	key, _ := ma[0].PublicKey.(*rsa.PublicKey)

@@ -31,7 +31,7 @@ func TestInvitations(t *testing.T) {
 	accept := func(who, code string) answer { return f.call(who, "/ma/2", "patchbay_accept", code) }
 	invite := func(name string) string {
 		t.Helper()
-		c, err := f.Invite(name, f.now)
+		c, _, err := f.Invite(name, f.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("an expired invitation: %d %s", a.code, a.output)
 	}
 	for _, name := range []string{"dave", "alice", "../x"} {
-		if _, err := f.Invite(name, f.now); err == nil {
+		if _, _, err := f.Invite(name, f.now); err == nil {
 			t.Errorf("%s is invited", name)
 		}
 	}
@@ -77,7 +77,7 @@ func TestInvitations(t *testing.T) {
 // TestVerifyServer checks what a client believes of a server before it sends the code.
 func TestVerifyServer(t *testing.T) {
 	f := newFixture(t)
-	c, err := f.Invite("dave", f.now)
+	c, _, err := f.Invite("dave", f.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,12 @@ import (
 const (
 	maxMembers        = 10_000
 	maxKeys           = 20   // of a member
-	maxSlices         = 100  // that have not expired, of a member as LEAD
+	maxSlices         = 100  // that have not expired, of a member as LEAD; and as many expired ones
 	maxProjects       = 20   // of a member as LEAD
 	maxGroup          = 1000 // members of a slice or a project
+	maxMemberships    = 500  // slices and projects to which others add a member
 	maxSliverInfos    = 2000 // of a slice
+	maxReported       = 5000 // sliver records that one member has made
 	credentialType    = "geni_sfa"
 	credentialVersion = "3"
 )
@@ -30,7 +32,7 @@ var memberObject = object{
 	fields: []field{
 		{name: "MEMBER_URN", kind: typeURN, match: true},
 		{name: "MEMBER_UID", kind: typeUID, match: true},
-		{name: "MEMBER_USERNAME", kind: typeString, match: true},
+		{name: "MEMBER_USERNAME", kind: typeName, match: true},
 		{name: "MEMBER_FIRSTNAME", kind: typeString, update: true, match: true, protect: identifying},
 		{name: "MEMBER_LASTNAME", kind: typeString, update: true, match: true, protect: identifying},
 		{name: "MEMBER_EMAIL", kind: typeEmail, update: true, match: true, protect: identifying},
@@ -39,12 +41,16 @@ var memberObject = object{
 	update: updateMember,
 }
 
-func memberRows(c *call, t *tx, yield func(row)) (err error) {
-	known, err := companions(t, c.caller)
+func memberRows(c *call, _ conditions, yield func(row)) error {
+	var list snapshot
+	known, err := c.companions()
+	if err == nil {
+		err = c.view(func(t *tx) error { return list.addAll(t, members, maxRows) })
+	}
 	if err != nil {
 		return err
 	}
-	for _, m := range all[Member](t, members, &err) {
+	for _, m := range each[Member](list, &err) {
 		if !m.Removed.IsZero() {
 			continue
 		}
@@ -70,24 +76,35 @@ func memberRows(c *call, t *tx, yield func(row)) (err error) {
 	return err
 }
 
-// companions returns the members who share a slice or a project with u.
-func companions(t *tx, u urn.URN) (known map[string]bool, err error) {
+// maxCompanions limits the bytes of slices and projects that one lookup of members decodes.
+const maxCompanions = 4 << 20
+
+// companions returns the members whose name and email the caller sees: those who have accepted a
+// slice or a project of the caller, and all members of an operator's project that the caller leads.
+func (c *call) companions() (known map[string]bool, err error) {
+	var groups snapshot
+	size := 0
+	err = c.view(func(t *tx) error {
+		for _, key := range following(t, memberships, maxRows, c.caller.Key()) {
+			if size > maxCompanions {
+				break
+			}
+			b := groupBucket(key)
+			if err := groups.add(t, b, key); err != nil {
+				return err
+			}
+			size += len(t.Bucket([]byte(b)).Get([]byte(key)))
+		}
+		return nil
+	})
 	known = map[string]bool{}
-	add := func(g *group) {
-		if g.roleOf(u) != "" {
-			for _, m := range g.Members {
+	for _, p := range each[Project](groups, &err) { // the fields of a slice's record that matter here are the same
+		isOperators := p.ByOperator && p.roleOf(c.caller) == Lead
+		for _, m := range p.Members {
+			if !p.isExpired(c.now) && (m.Accepted || isOperators) {
 				known[m.Member.Key()] = true
 			}
 		}
-	}
-	for _, s := range all[Slice](t, sliceRecords, &err) {
-		add(&s.group)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range all[Project](t, projects, &err) {
-		add(&p.group)
 	}
 	return known, err
 }
@@ -161,8 +178,32 @@ var keyObject = object{
 	remove: deleteKey,
 }
 
-func keyRows(_ *call, t *tx, yield func(row)) (err error) {
-	for _, k := range all[Key](t, keys, &err) {
+func keyRows(c *call, match conditions, yield func(row)) error {
+	var list snapshot
+	err := c.view(func(t *tx) error {
+		ids, ok := match.only("KEY_ID")
+		if owners, has := match.only("KEY_MEMBER"); has && !ok {
+			ok = true
+			for owner := range owners {
+				for _, id := range following(t, keysOfMember, maxRows, owner) {
+					ids[id] = true
+				}
+			}
+		}
+		if !ok {
+			return list.addAll(t, keys, maxRows)
+		}
+		for id := range ids {
+			if err := list.add(t, keys, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range each[Key](list, &err) {
 		yield(rowOfKey(k))
 	}
 	return err
@@ -199,23 +240,15 @@ func createKey(c *call, f fields) (r row, err error) {
 		k.Type = "ssh"
 	}
 	k.ID = keyID(k)
-	err = c.update(func(t *tx) (err error) {
-		n := 0
-		for id, have := range all[Key](t, keys, &err) {
-			if id == k.ID {
-				return refuse(Duplicate, "you have this key already, as %s", id)
-			}
-			if have.Member.Equal(c.caller) {
-				n++
-			}
+	err = c.update(func(t *tx) error {
+		own := following(t, keysOfMember, maxRows, c.caller.Key())
+		switch {
+		case slices.Contains(own, k.ID):
+			return refuse(Duplicate, "you have this key already, as %s", k.ID)
+		case len(own) >= maxKeys:
+			return refuse(Argument, "you have %d keys, the limit; delete one first", maxKeys)
 		}
-		if err == nil && n >= maxKeys {
-			err = refuse(Argument, "you have %d keys, the limit; delete one first", maxKeys)
-		}
-		if err != nil {
-			return err
-		}
-		return put(t, keys, k.ID, k)
+		return putKey(t, k)
 	})
 	return rowOfKey(k), err
 }
@@ -234,7 +267,7 @@ func createKey1(c *call) (xmlrpc.Value, error) {
 // changeKey passes the key to f in a transaction, if the caller may do the action.
 func changeKey(c *call, id, action string, f func(*tx, Key) error) error {
 	return c.update(func(t *tx) error {
-		k, ok, err := get[Key](t, keys, id)
+		k, ok, err := get[Key](t, keys, urn.Lower(id))
 		if err != nil {
 			return err
 		}
@@ -251,12 +284,12 @@ func changeKey(c *call, id, action string, f func(*tx, Key) error) error {
 func updateKey(c *call, id string, f fields) error {
 	return changeKey(c, id, actUpdate, func(t *tx, k Key) error {
 		k.Description = f.text("KEY_DESCRIPTION")
-		return put(t, keys, id, k)
+		return put(t, keys, k.ID, k)
 	})
 }
 
 func deleteKey(c *call, id string) error {
-	return changeKey(c, id, actDelete, func(t *tx, _ Key) error { return remove(t, keys, id) })
+	return changeKey(c, id, actDelete, removeKey)
 }
 
 // lookupKeys1 answers with the keys of each member, as version 1 requires.

@@ -1,10 +1,12 @@
 package authority
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"patchbay/am/api"
 	"patchbay/am/urn"
@@ -41,6 +43,7 @@ const (
 
 const (
 	typeString  = "STRING"
+	typeName    = "NAME" // a STRING that is compared without case, as in URNs
 	typeURN     = "URN"
 	typeUID     = "UID"
 	typeTime    = "DATETIME"
@@ -62,8 +65,9 @@ type field struct {
 type object struct {
 	name   string
 	fields []field
-	// rows calls yield for each record that the caller may see.
-	rows func(c *call, t *tx, yield func(row)) error
+	// rows calls yield for each record that the caller may see. It may leave out records that do not
+	// meet the conditions. It decodes records after its transaction.
+	rows func(c *call, match conditions, yield func(row)) error
 	// create returns the new object. update and remove take its URN or id.
 	create func(c *call, f fields) (row, error)
 	update func(c *call, key string, f fields) error
@@ -174,6 +178,9 @@ func (o *object) readFields(options xmlrpc.Struct, isSettable func(field) bool) 
 			if limit := maxText * map[bool]int{true: 16, false: 1}[x.kind == typeKey]; !ok || len(s) > limit {
 				return nil, refuse(Argument, "%s must be a text of at most %d bytes", name, limit)
 			}
+			if i := strings.IndexFunc(s, isHidden); i >= 0 && x.kind != typeKey && !strings.HasSuffix(name, "_DESCRIPTION") {
+				return nil, refuse(Argument, "%s contains the invisible character %+q; remove it", name, []rune(s[i:])[0])
+			}
 		}
 		f[name] = m.Value
 	}
@@ -193,16 +200,26 @@ func (o *object) readCreate(options xmlrpc.Struct) (fields, error) {
 	return f, nil
 }
 
+// isHidden reports whether a character is a control character, a line separator, or an invisible one
+// that changes how others are shown, such as the right-to-left override. The joiners U+200C and
+// U+200D are part of names in some languages.
+func isHidden(r rune) bool {
+	return r != '\u200c' && r != '\u200d' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
 // condition is one member of the option match: the field has one of the values.
 type condition struct {
 	field
-	values []xmlrpc.Value
+	values map[string]bool // in the form of matchText
 }
 
-// maxMatched limits the values of one condition.
+type conditions []condition
+
+// maxMatched limits the values of all conditions.
 const maxMatched = 1000
 
-func (o *object) readMatch(options xmlrpc.Struct) (list []condition, err error) {
+// readMatch converts each value once, so that a lookup compares each row by a map.
+func (o *object) readMatch(options xmlrpc.Struct) (list conditions, err error) {
 	v, ok := options.Get("match")
 	if !ok {
 		return nil, nil
@@ -211,6 +228,7 @@ func (o *object) readMatch(options xmlrpc.Struct) (list []condition, err error) 
 	if !ok {
 		return nil, refuse(Argument, "the option match must be a struct of fields and values")
 	}
+	total := 0
 	for _, m := range s {
 		x, ok := o.field(m.Name)
 		if !ok {
@@ -223,40 +241,63 @@ func (o *object) readMatch(options xmlrpc.Struct) (list []condition, err error) 
 		if !isList {
 			values = []xmlrpc.Value{m.Value}
 		}
-		if len(values) > maxMatched {
-			return nil, refuse(Argument, "match has %d values for %s, more than %d", len(values), x.name, maxMatched)
+		if total += len(values); total > maxMatched {
+			return nil, refuse(Argument, "match has more than %d values", maxMatched)
 		}
-		list = append(list, condition{x, values})
+		c := condition{x, map[string]bool{}}
+		for _, v := range values {
+			if s, ok := matchText(x.kind, v); ok {
+				c.values[s] = true
+			}
+		}
+		list = append(list, c)
 	}
 	return list, nil
 }
 
-// isMet compares as the field's type requires.
-func (c *condition) isMet(r row) bool {
-	have, ok := r.values[c.name]
-	return ok && c.protect <= r.sees && slices.ContainsFunc(c.values, func(want xmlrpc.Value) bool { return isEqual(c.kind, have, want) })
+// only returns the values that the field must have, in the form of matchText. The second result
+// is false if every value is possible.
+func (list conditions) only(name string) (values map[string]bool, ok bool) {
+	for _, c := range list {
+		if c.name == name {
+			return c.values, true
+		}
+	}
+	return map[string]bool{}, false
 }
 
-func isEqual(kind string, have, want xmlrpc.Value) bool {
+func (list conditions) areMet(r row) bool {
+	for _, c := range list {
+		v, ok := r.values[c.name]
+		if !ok || c.protect > r.sees {
+			return false
+		}
+		if s, ok := matchText(c.kind, v); !ok || !c.values[s] {
+			return false
+		}
+	}
+	return true
+}
+
+// matchText returns a text that is the same for equal values of a field. Names and URNs are compared
+// without case, as in GENI. The second result is false for a value that no such field has.
+func matchText(kind string, v xmlrpc.Value) (string, bool) {
 	if kind == typeBoolean {
-		b, ok := asBool(want)
-		return ok && have == b
+		b, ok := asBool(v)
+		return fmt.Sprint(b), ok
 	}
-	a, okA := xmlrpc.AsString(have)
-	if kind == typeTime {
-		t, err := api.ParseTime(want)
-		return err == nil && a == api.FormatTime(t)
+	s, ok := xmlrpc.AsString(v)
+	switch kind {
+	case typeTime:
+		t, err := api.ParseTime(v)
+		return api.FormatTime(t), err == nil
+	case typeURN:
+		u, err := urn.Parse(s)
+		return u.Key(), ok && err == nil
+	case typeName, typeUID:
+		return urn.Lower(s), ok
 	}
-	b, okB := xmlrpc.AsString(want)
-	if !okA || !okB {
-		return false
-	}
-	if kind == typeURN {
-		u, errU := urn.Parse(a)
-		v, errV := urn.Parse(b)
-		return errU == nil && errV == nil && u.Equal(v)
-	}
-	return a == b
+	return s, ok
 }
 
 // asBool also accepts t and f, which omni sends.
@@ -303,20 +344,20 @@ func (o *object) lookup(c *call) ([]row, error) {
 		return nil, err
 	}
 	var found []row
-	err = c.view(func(t *tx) error {
-		return o.rows(c, t, func(r row) {
-			for i := range match {
-				if !match[i].isMet(r) {
-					return
-				}
-			}
-			maps.DeleteFunc(r.values, func(name string, _ xmlrpc.Value) bool {
-				x, _ := o.field(name)
-				return x.protect > r.sees || filter != nil && !slices.Contains(filter, name)
-			})
-			found = append(found, r)
+	n := 0
+	err = o.rows(c, match, func(r row) {
+		if n++; n > maxRows || !match.areMet(r) {
+			return
+		}
+		maps.DeleteFunc(r.values, func(name string, _ xmlrpc.Value) bool {
+			x, _ := o.field(name)
+			return x.protect > r.sees || filter != nil && !slices.Contains(filter, name)
 		})
+		found = append(found, r)
 	})
+	if err == nil && n > maxRows {
+		err = tooMany(maxRows)
+	}
 	slices.SortFunc(found, func(a, b row) int { return strings.Compare(a.key, b.key) })
 	return found, err
 }
@@ -345,7 +386,7 @@ func (o *object) dictionary(rows []row) xmlrpc.Struct {
 // because jFed knows only two values.
 func (o *object) describe() (s xmlrpc.Struct) {
 	for _, f := range o.fields {
-		d := xmlrpc.Struct{{Name: "OBJECT", Value: o.name}, {Name: "TYPE", Value: f.kind}}
+		d := xmlrpc.Struct{{Name: "OBJECT", Value: o.name}, {Name: "TYPE", Value: strings.Replace(f.kind, typeName, typeString, 1)}}
 		if f.create != "" {
 			d = append(d, xmlrpc.Member{Name: "CREATE", Value: f.create})
 		}

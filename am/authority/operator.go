@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -15,16 +16,12 @@ func (a *Authority) Remove(name string, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		var old []string
-		for id, k := range all[Key](t, keys, &err) {
-			if k.Member.Equal(m.URN) {
-				old = append(old, id)
-			}
+		if err != nil {
+			return err
 		}
-		for _, id := range old {
-			if err == nil {
-				err = remove(t, keys, id)
-			}
+		old, err := keysOf(t, m.URN)
+		for _, k := range old {
+			err = errors.Join(err, removeKey(t, k))
 		}
 		if err != nil {
 			return err
@@ -53,31 +50,28 @@ type Listed struct {
 
 // Members returns all members in the order of their names, and the removed ones if removed is true.
 func (a *Authority) Members(removed bool, now time.Time) (list []Listed, err error) {
-	err = a.store.view(func(t *tx) (err error) {
-		nKeys, nSlices := map[string]int{}, map[string]int{}
-		for _, k := range all[Key](t, keys, &err) {
-			nKeys[k.Member.Key()]++
-		}
-		if err != nil {
-			return err
-		}
-		for _, s := range all[Slice](t, sliceRecords, &err) {
-			for _, m := range s.Members {
-				if !s.isExpired(now) {
-					nSlices[m.Member.Key()]++
-				}
+	nKeys, nSlices := map[string]int{}, map[string]int{}
+	for _, k := range all[Key](a.store, keys, &err) {
+		nKeys[k.Member.Key()]++
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all[Slice](a.store, sliceRecords, &err) {
+		for _, m := range s.Members {
+			if !s.isExpired(now) {
+				nSlices[m.Member.Key()]++
 			}
 		}
-		if err != nil {
-			return err
+	}
+	if err != nil {
+		return nil, err
+	}
+	for key, m := range all[Member](a.store, members, &err) {
+		if removed || m.Removed.IsZero() {
+			list = append(list, Listed{m, nKeys[key], nSlices[key], !a.HasKey(m.URN.Name)})
 		}
-		for key, m := range all[Member](t, members, &err) {
-			if removed || m.Removed.IsZero() {
-				list = append(list, Listed{m, nKeys[key], nSlices[key], !a.HasKey(m.URN.Name)})
-			}
-		}
-		return err
-	})
+	}
 	return list, err
 }
 
@@ -92,25 +86,19 @@ type Group struct {
 
 // Slices returns the slices that have not expired, in the order of their URNs.
 func (a *Authority) Slices(now time.Time) (list []Group, err error) {
-	err = a.store.view(func(t *tx) (err error) {
-		for _, s := range all[Slice](t, sliceRecords, &err) {
-			if !s.isExpired(now) {
-				list = append(list, s.public())
-			}
+	for _, s := range all[Slice](a.store, sliceRecords, &err) {
+		if !s.isExpired(now) {
+			list = append(list, s.public())
 		}
-		return err
-	})
+	}
 	return list, err
 }
 
 // Projects returns all projects in the order of their URNs.
 func (a *Authority) Projects() (list []Group, err error) {
-	err = a.store.view(func(t *tx) (err error) {
-		for _, p := range all[Project](t, projects, &err) {
-			list = append(list, p.public())
-		}
-		return err
-	})
+	for _, p := range all[Project](a.store, projects, &err) {
+		list = append(list, p.public())
+	}
 	return list, err
 }
 
@@ -142,13 +130,60 @@ func (a *Authority) SetRole(slice, name string, role Role) error {
 		case role == "":
 			s.Members = append(s.Members[:i:i], s.Members[i+1:]...)
 		case i < 0:
-			s.Members = append(s.Members, Membership{m.URN, role})
+			s.Members = append(s.Members, Membership{m.URN, role, true})
 		default:
 			s.Members[i].Role = role
 		}
 		if !s.hasLead() {
 			return refuse(Argument, "%s needs a member with the role LEAD; give it to another member first", u)
 		}
-		return put(t, sliceRecords, u.Key(), s)
+		return putSlice(t, s)
+	})
+}
+
+// AddProject makes a member the LEAD of a project. It creates a missing project; then isNew is true.
+func (a *Authority) AddProject(name, lead string, now time.Time) (isNew bool, err error) {
+	if err := checkProjectName(name); err != nil {
+		return false, err
+	}
+	u := urn.URN{Authority: a.URN().Authority, Type: urn.Project, Name: name}
+	err = a.store.update(func(t *tx) error {
+		m, err := a.member(t, lead)
+		if err != nil {
+			return err
+		}
+		p, ok, err := get[Project](t, projects, u.Key())
+		if err != nil {
+			return err
+		}
+		if isNew = !ok; isNew {
+			p = newProject(u, now)
+			p.ByOperator = true
+		}
+		if i := p.index(m.URN); i >= 0 {
+			p.Members[i] = Membership{m.URN, Lead, true}
+		} else {
+			p.Members = append(p.Members, Membership{m.URN, Lead, true})
+		}
+		return putProject(t, p)
+	})
+	return isNew, err
+}
+
+// RemoveProject removes a project whose slices have all expired.
+func (a *Authority) RemoveProject(name string, now time.Time) error {
+	u := urn.URN{Authority: a.URN().Authority, Type: urn.Project, Name: name}
+	return a.store.update(func(t *tx) error {
+		p, ok, err := get[Project](t, projects, u.Key())
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return refuse(Argument, "there is no project %s of %s", name, a.URN().Authority)
+		}
+		if err := checkUnused(t, p, now); err != nil {
+			return err
+		}
+		return removeProject(t, p)
 	})
 }

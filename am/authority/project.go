@@ -1,7 +1,9 @@
 package authority
 
 import (
+	"math"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -10,9 +12,6 @@ import (
 	"patchbay/am/urn"
 )
 
-// typeProject is the type in the URNs of projects.
-const typeProject = "project"
-
 var projectName = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9]{0,31}$`)
 
 var projectObject = object{
@@ -20,7 +19,7 @@ var projectObject = object{
 	fields: []field{
 		{name: "PROJECT_URN", kind: typeURN, match: true},
 		{name: "PROJECT_UID", kind: typeUID, match: true},
-		{name: "PROJECT_NAME", kind: typeString, create: required, match: true},
+		{name: "PROJECT_NAME", kind: typeName, create: required, match: true},
 		{name: "PROJECT_DESCRIPTION", kind: typeString, create: allowed, update: true},
 		{name: "PROJECT_CREATION", kind: typeTime},
 		{name: "PROJECT_EXPIRATION", kind: typeTime, create: allowed, update: true},
@@ -32,8 +31,8 @@ var projectObject = object{
 	remove: deleteProject,
 }
 
-func projectRows(c *call, t *tx, yield func(row)) (err error) {
-	for _, p := range all[Project](t, projects, &err) {
+func projectRows(c *call, _ conditions, yield func(row)) (err error) {
+	for _, p := range each[Project](c.groups(projects, &err), &err) {
 		if may(objectProject, actLookup, p.relationTo(c.caller), p.URN) == nil {
 			yield(rowOfProject(p, c.now))
 		}
@@ -47,10 +46,22 @@ func rowOfProject(p Project, now time.Time) row {
 	return r
 }
 
+func checkProjectName(name string) error {
+	if !projectName.MatchString(name) {
+		return refuse(Argument, "%q cannot name a project: write a letter, then up to 31 letters, digits or hyphens", cut(name))
+	}
+	return nil
+}
+
+// newProject returns a project without members.
+func newProject(u urn.URN, now time.Time) Project {
+	return Project{group: group{URN: u, UID: uuid.NewString(), Created: now.UTC().Truncate(time.Second)}}
+}
+
 func createProject(c *call, f fields) (row, error) {
 	name := f.text("PROJECT_NAME")
-	if !projectName.MatchString(name) {
-		return row{}, refuse(Argument, "%q cannot name a project: write a letter, then up to 31 letters, digits or hyphens", cut(name))
+	if err := checkProjectName(name); err != nil {
+		return row{}, err
 	}
 	expires, err := f.time("PROJECT_EXPIRATION")
 	if err != nil {
@@ -59,33 +70,26 @@ func createProject(c *call, f fields) (row, error) {
 	if !expires.IsZero() && !expires.After(c.now) {
 		return row{}, refuse(Argument, "the expiry %s is in the past", api.FormatTime(expires))
 	}
-	p := Project{group{
-		URN: urn.URN{Authority: c.authority.URN().Authority, Type: typeProject, Name: name}, UID: uuid.NewString(), Description: f.text("PROJECT_DESCRIPTION"),
-		Created: c.now.UTC().Truncate(time.Second), Expires: expires, Members: []Membership{{c.caller, Lead}},
-	}}
-	err = c.update(func(t *tx) (err error) {
-		n := 0
-		for key, x := range all[Project](t, projects, &err) {
-			if key == p.URN.Key() {
-				return refuse(Duplicate, "the project %s exists; choose another name", x.URN)
-			}
-			if x.roleOf(c.caller) == Lead {
-				n++
-			}
-		}
+	p := newProject(urn.URN{Authority: c.authority.URN().Authority, Type: urn.Project, Name: name}, c.now)
+	p.Description, p.Expires, p.Members = f.text("PROJECT_DESCRIPTION"), expires, []Membership{{c.caller, Lead, true}}
+	err = c.update(func(t *tx) error {
+		have, ok, err := get[Project](t, projects, p.URN.Key())
+		led := slices.DeleteFunc(groupsOf(t, c.caller, projects), func(key string) bool { return !leads(t, c.caller, key) })
 		switch {
 		case err != nil:
 			return err
-		case n >= maxProjects:
+		case ok:
+			return refuse(Duplicate, "the project %s exists; choose another name", have.URN)
+		case len(led) >= maxProjects:
 			return refuse(Argument, "you lead %d projects, the limit; delete one first", maxProjects)
 		}
-		return put(t, projects, p.URN.Key(), p)
+		return putProject(t, p)
 	})
 	return rowOfProject(p, c.now), err
 }
 
 func (c *call) project(t *tx, name, action string) (p Project, err error) {
-	u, err := parseURN("the project", name, typeProject)
+	u, err := parseURN("the project", name, urn.Project)
 	if err != nil {
 		return p, err
 	}
@@ -116,7 +120,7 @@ func updateProject(c *call, name string, f fields) error {
 		if hasDescription {
 			p.Description = f.text("PROJECT_DESCRIPTION")
 		}
-		return put(t, projects, p.URN.Key(), p)
+		return putProject(t, p)
 	})
 }
 
@@ -128,14 +132,30 @@ func deleteProject(c *call, name string) error {
 		if err != nil {
 			return err
 		}
-		for _, s := range all[Slice](t, sliceRecords, &err) {
-			if s.Project.Equal(p.URN) && !s.isExpired(c.now) {
-				return refuse(Argument, "the project has the slice %s until %s", s.URN, api.FormatTime(s.Expires))
-			}
+		if err := checkUnused(t, p, c.now); err != nil {
+			return err
 		}
+		return removeProject(t, p)
+	})
+}
+
+// checkUnused fails if a slice of the project has not expired.
+func checkUnused(t *tx, p Project, now time.Time) error {
+	for _, key := range following(t, slicesOfProject, math.MaxInt, p.URN.Key()) {
+		end, _, err := get[time.Time](t, ends, key)
 		if err != nil {
 			return err
 		}
-		return remove(t, projects, p.URN.Key())
-	})
+		if now.Before(end) {
+			return refuse(Argument, "the project has the slice %s until %s", key, api.FormatTime(end))
+		}
+	}
+	return nil
+}
+
+// leads reports whether a member leads a slice or project that they have accepted. So nobody uses up
+// the limits of another member.
+func leads(t *tx, member urn.URN, group string) bool {
+	role, isAccepted := roleIn(t, member, group)
+	return role == Lead && isAccepted
 }

@@ -51,8 +51,11 @@ func (c *call) pgName(kind string) (urn.URN, error) {
 		return parseURN("urn", text, kind)
 	}
 	hrn := c.option("hrn")
-	if hrn == "" {
+	switch {
+	case hrn == "":
 		return urn.URN{}, refuse(Argument, "urn is missing; it names a %s", kind)
+	case strings.HasPrefix(urn.Lower(hrn), "urn:"):
+		return parseURN("hrn", hrn, kind)
 	}
 	return urn.URN{Authority: c.authority.URN().Authority, Type: kind, Name: hrn[strings.LastIndexByte(hrn, '.')+1:]}, nil
 }
@@ -99,7 +102,7 @@ func pgRegister(c *call) (xmlrpc.Value, error) {
 	}
 	var project urn.URN
 	if len(u.Authority) > len(own) {
-		project = urn.URN{Authority: own, Type: typeProject, Name: u.Authority[len(own)+1:]}
+		project = urn.URN{Authority: own, Type: urn.Project, Name: u.Authority[len(own)+1:]}
 	}
 	expires, err := c.pgExpiration()
 	if err != nil {
@@ -150,16 +153,17 @@ func (c *call) pgCredentialSlice() (name string, err error) {
 		return "", refuse(Authorization, "%v", err)
 	}
 	err = c.view(func(t *tx) (err error) {
-		for _, s := range all[Slice](t, sliceRecords, &err) {
-			if s.roleOf(c.caller) == "" {
-				continue
+		for _, key := range groupsOf(t, c.caller, sliceRecords) {
+			u, err := urn.Parse(key)
+			if err != nil {
+				return err
 			}
-			if _, err := grant.Over(s.URN); err == nil {
-				name = s.URN.String()
+			if _, err := grant.Over(u); err == nil {
+				name = key
 				return nil
 			}
 		}
-		return err
+		return nil
 	})
 	if err == nil && name == "" {
 		err = refuse(Argument, "the credential is for no slice of yours")
@@ -177,12 +181,11 @@ func pgResolve(c *call) (v xmlrpc.Value, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind == urn.User {
+		return c.pgUser(u)
+	}
 	err = c.view(func(t *tx) error {
-		if kind == urn.User {
-			v, err = c.pgUser(t, u)
-		} else {
-			v, err = c.pgSlice(t, u)
-		}
+		v, err = c.pgSlice(t, u)
 		return err
 	})
 	return v, err
@@ -214,13 +217,18 @@ func (c *call) pgSlice(t *tx, u urn.URN) (xmlrpc.Value, error) {
 	return v, nil
 }
 
-func (c *call) pgUser(t *tx, u urn.URN) (xmlrpc.Value, error) {
-	m, ok, err := get[Member](t, members, u.Key())
+// pgUser always has the member slices, which clients read: it is empty for other users.
+func (c *call) pgUser(u urn.URN) (xmlrpc.Value, error) {
+	var m Member
+	err := c.view(func(t *tx) (err error) {
+		var ok bool
+		if m, ok, err = get[Member](t, members, u.Key()); err == nil && (!ok || !m.Removed.IsZero()) {
+			err = unknown("member urn", u)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	if !ok || !m.Removed.IsZero() {
-		return nil, unknown("member urn", u)
 	}
 	gid, err := c.authority.UserCertificate(m.URN.Name)
 	if err != nil {
@@ -229,12 +237,12 @@ func (c *call) pgUser(t *tx, u urn.URN) (xmlrpc.Value, error) {
 	v := xmlrpc.Struct{
 		{Name: "urn", Value: m.URN.String()}, {Name: "uuid", Value: m.UID}, {Name: "uid", Value: m.URN.Name}, {Name: "hrn", Value: m.URN.Name}, {Name: "gid", Value: string(gid)},
 	}
-	if !m.URN.Equal(c.caller) {
-		return v, nil
-	}
 	own := []xmlrpc.Value{}
-	for _, s := range all[Slice](t, sliceRecords, &err) {
-		if s.roleOf(c.caller) != "" && !s.isExpired(c.now) {
+	if !m.URN.Equal(c.caller) {
+		return append(v, xmlrpc.Member{Name: "slices", Value: own}), nil
+	}
+	for _, s := range each[Slice](c.groups(sliceRecords, &err), &err) {
+		if !s.isExpired(c.now) {
 			own = append(own, s.URN.String())
 		}
 	}
@@ -245,12 +253,11 @@ func (c *call) pgUser(t *tx, u urn.URN) (xmlrpc.Value, error) {
 // pgGetKeys returns the caller's keys, each in the forms of both versions of this call.
 func pgGetKeys(c *call) (xmlrpc.Value, error) {
 	list := []xmlrpc.Value{}
-	err := c.view(func(t *tx) (err error) {
-		for _, k := range all[Key](t, keys, &err) {
-			if k.Member.Equal(c.caller) {
-				one := xmlrpc.Struct{{Name: "type", Value: "ssh"}, {Name: "key", Value: k.Public}}
-				list = append(list, append(one, xmlrpc.Member{Name: "urn", Value: c.caller.String()}, xmlrpc.Member{Name: "keys", Value: []xmlrpc.Value{one}}))
-			}
+	err := c.view(func(t *tx) error {
+		own, err := keysOf(t, c.caller)
+		for _, k := range own {
+			one := xmlrpc.Struct{{Name: "type", Value: "ssh"}, {Name: "key", Value: k.Public}}
+			list = append(list, append(one, xmlrpc.Member{Name: "urn", Value: c.caller.String()}, xmlrpc.Member{Name: "keys", Value: []xmlrpc.Value{one}}))
 		}
 		return err
 	})
@@ -281,6 +288,6 @@ func pgRemove(c *call) (xmlrpc.Value, error) {
 		if !s.isExpired(c.now) {
 			return refuse(NotImplemented, "the slice lives until %s; delete its slivers and let it expire", api.FormatTime(s.Expires))
 		}
-		return errors.Join(removeSliverInfos(t, u), remove(t, sliceRecords, u.Key()), remove(t, certificates, u.Key()))
+		return removeSlice(t, u.Key())
 	})
 }

@@ -59,6 +59,9 @@ var privileges = map[Role][]string{
 type Membership struct {
 	Member urn.URN
 	Role   Role
+	// Accepted means that the member has created the slice or project or worked in it, or that an
+	// operator has added them. The other members see the name and email of such a member.
+	Accepted bool `json:",omitempty"`
 }
 
 // group holds the fields that slices and projects share.
@@ -86,6 +89,16 @@ func (g *group) index(u urn.URN) int {
 	return slices.IndexFunc(g.Members, func(m Membership) bool { return m.Member.Equal(u) })
 }
 
+// accept marks a membership as accepted. It returns false if it is already.
+func (g *group) accept(u urn.URN) bool {
+	i := g.index(u)
+	if i < 0 || g.Members[i].Accepted {
+		return false
+	}
+	g.Members[i].Accepted = true
+	return true
+}
+
 func (g *group) hasLead() bool {
 	return slices.ContainsFunc(g.Members, func(m Membership) bool { return m.Role == Lead })
 }
@@ -98,7 +111,12 @@ type Slice struct {
 }
 
 // Project is a group of members whose slices share a name space.
-type Project struct{ group }
+type Project struct {
+	group
+	// ByOperator means that an operator has created the project. Its LEAD sees the name and email
+	// of all members.
+	ByOperator bool `json:",omitempty"`
+}
 
 // SliverInfo is what a client has reported about a sliver at another aggregate.
 type SliverInfo struct {

@@ -21,13 +21,13 @@ var services = object{
 		{name: "SERVICE_URN", kind: typeURN, match: true},
 		{name: "SERVICE_URL", kind: typeString, match: true},
 		{name: "SERVICE_TYPE", kind: typeString, match: true},
-		{name: "SERVICE_NAME", kind: typeString, match: true},
+		{name: "SERVICE_NAME", kind: typeName, match: true},
 		{name: "SERVICE_DESCRIPTION", kind: typeString},
 		{name: "SERVICE_CERT", kind: typeString},
 		{name: "_GENI_SERVICE_SHORT_NAME", kind: typeString},
 		{name: "_GENI_SERVICE_ATTRIBUTES", kind: "STRUCT"},
 	},
-	rows: func(c *call, _ *tx, yield func(row)) error {
+	rows: func(c *call, _ conditions, yield func(row)) error {
 		name := c.authority.URN().Authority
 		sa, ma := c.authority.Services()
 		for i, x := range []struct {
@@ -85,7 +85,7 @@ func lookupAuthorities(c *call) (xmlrpc.Value, error) {
 			continue
 		}
 		sa, ma := fmt.Sprint("/sa/", c.version), fmt.Sprint("/ma/", c.version)
-		path := map[string]string{urn.Slice: sa, typeProject: sa, urn.User: ma, urn.Sliver: "/am/3.0"}[u.Type]
+		path := map[string]string{urn.Slice: sa, urn.Project: sa, urn.User: ma, urn.Sliver: "/am/3.0"}[u.Type]
 		if _, has := s.Get(text); path != "" && !has {
 			s = append(s, xmlrpc.Member{Name: text, Value: c.config.PublicURL + path})
 		}

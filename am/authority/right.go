@@ -29,7 +29,7 @@ var relationNames = []struct {
 }{
 	{anyMember, "every member"}, {self, "the member themselves"},
 	{lead, "LEAD"}, {admin, "ADMIN"}, {plainMember, "MEMBER"}, {auditor, "AUDITOR"},
-	{projectLead, "LEAD of the project"}, {projectAdmin, "ADMIN of the project"}, {shares, "those who share a slice or a project with them"},
+	{projectLead, "LEAD of the project"}, {projectAdmin, "ADMIN of the project"}, {shares, "those who share a slice or a project that the member has accepted"},
 }
 
 func (r relation) String() string {
@@ -119,21 +119,17 @@ func may(object, action string, is relation, what urn.URN) error {
 
 var relationOfRole = map[Role]relation{Lead: lead, Admin: admin, PlainMember: plainMember, Auditor: auditor}
 
+var relationOfProjectRole = map[Role]relation{Lead: projectLead, Admin: projectAdmin}
+
 // relationTo returns the caller's relations to a group.
 func (g *group) relationTo(u urn.URN) relation { return relationOfRole[g.roleOf(u)] }
 
 // relationTo includes the relations to the slice's project.
-func (s *Slice) relationTo(t *tx, u urn.URN) (relation, error) {
+func (s *Slice) relationTo(t *tx, u urn.URN) relation {
 	is := s.group.relationTo(u)
-	if s.Project.IsZero() {
-		return is, nil
+	if !s.Project.IsZero() {
+		role, _ := roleIn(t, u, s.Project.Key())
+		is |= relationOfProjectRole[role]
 	}
-	p, _, err := get[Project](t, projects, s.Project.Key())
-	switch p.roleOf(u) {
-	case Lead:
-		is |= projectLead
-	case Admin:
-		is |= projectAdmin
-	}
-	return is, err
+	return is
 }

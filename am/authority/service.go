@@ -157,11 +157,23 @@ func (s *Service) Serve(_ context.Context, path string, r api.Request) (resp api
 		return c.fault(c.noMethod(in.Method))
 	}
 	c.event.Method = in.Method
+	m.args = withoutCredentials(m.args, in.Params)
 	if n := len(in.Params); n > len(m.args) || n < len(strings.TrimRight(m.args, "OS")) {
 		return c.fault(&xmlrpc.Fault{Code: xmlrpc.FaultParams, Text: fmt.Sprintf("%s takes %d parameters, not %d", in.Method, len(m.args), n)})
 	}
 	value, err := c.run(m, in.Params)
 	return c.answer(value, err)
+}
+
+// withoutCredentials returns the arguments of a call that leaves out the credentials before its
+// options, as some clients do. Members are identified by their TLS certificates.
+func withoutCredentials(args string, params []xmlrpc.Value) string {
+	if before, ok := strings.CutSuffix(args, "CO"); ok && len(params) == len(args)-1 {
+		if _, isStruct := params[len(params)-1].(xmlrpc.Struct); isStruct {
+			return before + "O"
+		}
+	}
+	return args
 }
 
 func (c *call) noMethod(name string) error {
@@ -388,7 +400,7 @@ func (s *Service) Calls(add func(n float64, labels ...string)) {
 // Records passes the number of records by kind to add.
 func (s *Service) Records(add func(n float64, labels ...string)) {
 	s.authority.store.view(func(t *tx) error {
-		for _, b := range buckets {
+		for _, b := range records {
 			if b != certificates {
 				add(float64(count(t, b)), string(b))
 			}

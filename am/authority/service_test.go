@@ -162,10 +162,10 @@ func (f *fixture) call(who, path, method string, params ...xmlrpc.Value) answer 
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return decode(f.t, f.send(who, path, body))
+	return decodeAnswer(f.t, f.send(who, path, body))
 }
 
-func decode(t *testing.T, body []byte) answer {
+func decodeAnswer(t *testing.T, body []byte) answer {
 	t.Helper()
 	v, err := xmlrpc.DecodeResponse(body, xmlrpc.Limits{Values: 1_000_000})
 	if err != nil {
@@ -271,7 +271,7 @@ func (f *fixture) callWith(chain [][]byte, path, method string, params ...xmlrpc
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return decode(f.t, f.Serve(context.Background(), path, api.Request{ID: "1", Chain: chain, Body: body}).Body)
+	return decodeAnswer(f.t, f.Serve(context.Background(), path, api.Request{ID: "1", Chain: chain, Body: body}).Body)
 }
 
 func mustURN(s string) urn.URN { return urn.MustParse(s) }

@@ -14,7 +14,7 @@ var sliceObject = object{
 	fields: []field{
 		{name: "SLICE_URN", kind: typeURN, match: true},
 		{name: "SLICE_UID", kind: typeUID, match: true},
-		{name: "SLICE_NAME", kind: typeString, create: required, match: true},
+		{name: "SLICE_NAME", kind: typeName, create: required, match: true},
 		{name: "SLICE_DESCRIPTION", kind: typeString, create: allowed, update: true},
 		{name: "SLICE_CREATION", kind: typeTime},
 		{name: "SLICE_EXPIRATION", kind: typeTime, create: allowed, update: true},
@@ -26,17 +26,44 @@ var sliceObject = object{
 	update: updateSlice,
 }
 
-func sliceRows(c *call, t *tx, yield func(row)) (err error) {
-	for _, s := range all[Slice](t, sliceRecords, &err) {
-		is, err := s.relationTo(t, c.caller)
-		if err != nil {
-			return err
-		}
-		if may(objectSlice, actLookup, is, s.URN) == nil {
-			yield(rowOfSlice(s, c.now))
-		}
+func sliceRows(c *call, match conditions, yield func(row)) error {
+	var list snapshot
+	err := c.view(func(t *tx) error {
+		return c.visibleSlices(t, match, "SLICE_URN", objectSlice, func(key string) error { return list.add(t, sliceRecords, key) })
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range each[Slice](list, &err) {
+		yield(rowOfSlice(s, c.now))
 	}
 	return err
+}
+
+// visibleSlices calls yield with the keys of the slices of which the caller may look up the object.
+// If match names slices in the field, it calls yield only with these.
+func (c *call) visibleSlices(t *tx, match conditions, field, object string, yield func(key string) error) error {
+	wanted, isLimited := match.only(field)
+	related := map[string]relation{}
+	for _, group := range following(t, memberships, maxRows, c.caller.Key()) {
+		role, _ := roleIn(t, c.caller, group)
+		if groupBucket(group) == sliceRecords {
+			related[group] |= relationOfRole[role]
+		} else if is := relationOfProjectRole[role]; is&whoMay(object, actLookup) != 0 {
+			for _, key := range following(t, slicesOfProject, maxRows+1, group) {
+				related[key] |= is
+			}
+		}
+	}
+	for key, is := range related {
+		if is&whoMay(object, actLookup) == 0 || isLimited && !wanted[key] {
+			continue
+		}
+		if err := yield(key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func rowOfSlice(s Slice, now time.Time) row {
@@ -61,7 +88,7 @@ func (g *group) row(prefix string, now time.Time) row {
 }
 
 func createSlice(c *call, f fields) (row, error) {
-	project, err := f.urn("SLICE_PROJECT_URN", typeProject)
+	project, err := f.urn("SLICE_PROJECT_URN", urn.Project)
 	if err != nil {
 		return row{}, err
 	}
@@ -87,36 +114,64 @@ func (c *call) createSlice(name string, project urn.URN, description string, exp
 		return s, err
 	}
 	err = c.update(func(t *tx) error {
-		if err := c.checkProject(t, project); err != nil {
+		p, err := c.useProject(t, project)
+		if err != nil {
 			return err
 		}
-		n, have := 0, Slice{}
-		for key, x := range all[Slice](t, sliceRecords, &err) {
-			if key == u.Key() {
-				have = x
-			}
-			if x.roleOf(c.caller) == Lead && !x.isExpired(c.now) {
-				n++
-			}
+		if !p.URN.IsZero() { // spelled as the project was created
+			u.Authority, project = c.authority.URN().Authority+":"+p.URN.Name, p.URN
 		}
-		switch {
-		case err != nil:
+		if err := c.checkName(t, u); err != nil {
 			return err
-		case !have.URN.IsZero() && !have.isExpired(c.now):
-			return refuse(Duplicate, "the slice %s exists until %s; choose another name", have.URN, api.FormatTime(have.Expires))
-		case n >= maxSlices:
-			return refuse(Argument, "you have %d slices, the limit; wait until one expires", maxSlices)
 		}
-		if err := removeSliverInfos(t, u); err != nil { // of an expired slice of that name
+		if err := c.makeRoom(t); err != nil {
 			return err
 		}
 		if s, err = c.authority.newSlice(t, u, project, c.now); err != nil {
 			return err
 		}
-		s.Description, s.Expires, s.Members = description, expires, []Membership{{c.caller, Lead}}
-		return put(t, sliceRecords, u.Key(), s)
+		s.Description, s.Expires, s.Members = description, expires, []Membership{{c.caller, Lead, true}}
+		return putSlice(t, s)
 	})
 	return s, err
+}
+
+// checkName removes what was reported for an expired slice of that name.
+func (c *call) checkName(t *tx, u urn.URN) error {
+	end, ok, err := get[time.Time](t, ends, u.Key())
+	if err == nil && ok && c.now.Before(end) {
+		err = refuse(Duplicate, "the slice %s exists until %s; choose another name", u, api.FormatTime(end))
+	}
+	if err != nil {
+		return err
+	}
+	return removeSliverInfos(t, u.Key())
+}
+
+// makeRoom fails if the caller leads too many slices. It removes old slices, and expired ones of the
+// caller if these are too many.
+func (c *call) makeRoom(t *tx) error {
+	n, expired := 0, 0
+	for _, key := range groupsOf(t, c.caller, sliceRecords) {
+		if !leads(t, c.caller, key) {
+			continue
+		}
+		end, _, err := get[time.Time](t, ends, key)
+		if err != nil {
+			return err
+		}
+		if c.now.Before(end) {
+			n++
+		} else if expired++; expired > maxSlices {
+			if err := removeSlice(t, key); err != nil {
+				return err
+			}
+		}
+	}
+	if n >= maxSlices {
+		return refuse(Argument, "you have %d slices, the limit; wait until one expires", maxSlices)
+	}
+	return removeOldSlices(t, c.now)
 }
 
 // expiry returns the default for the zero time.
@@ -136,20 +191,25 @@ func (c *call) expiry(t time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func (c *call) checkProject(t *tx, project urn.URN) error {
+// useProject checks that the caller may create a slice in the project. With its first slice, a member
+// accepts a project.
+func (c *call) useProject(t *tx, project urn.URN) (p Project, err error) {
 	if project.IsZero() {
-		return nil
+		return p, nil
 	}
 	p, ok, err := get[Project](t, projects, project.Key())
 	switch {
 	case err != nil:
-		return err
+		return p, err
 	case !ok:
-		return unknown("project urn", project)
+		return p, unknown("project urn", project)
 	case p.isExpired(c.now):
-		return refuse(Argument, "the project %s expired %s", p.URN, api.FormatTime(p.Expires))
+		return p, refuse(Argument, "the project %s expired %s", p.URN, api.FormatTime(p.Expires))
 	}
-	return may(objectProject, actSlices, p.relationTo(c.caller), p.URN)
+	if err := may(objectProject, actSlices, p.relationTo(c.caller), p.URN); err != nil || !p.accept(c.caller) {
+		return p, err
+	}
+	return p, putProject(t, p)
 }
 
 // slice returns a slice that has not expired, if the caller may do the action.
@@ -166,10 +226,7 @@ func (c *call) slice(t *tx, name, action string) (s Slice, err error) {
 	case !ok:
 		return s, unknown("slice urn", u)
 	}
-	is, err := s.relationTo(t, c.caller)
-	if err == nil {
-		err = may(objectSlice, action, is, s.URN)
-	}
+	err = may(objectSlice, action, s.relationTo(t, c.caller), s.URN)
 	if err == nil && s.isExpired(c.now) {
 		err = refuse(Argument, "Unknown slice urn: %s expired %s; create it again", s.URN, api.FormatTime(s.Expires))
 	}
@@ -195,7 +252,7 @@ func updateSlice(c *call, name string, f fields) error {
 		if hasDescription {
 			s.Description = f.text("SLICE_DESCRIPTION")
 		}
-		return put(t, sliceRecords, s.URN.Key(), s)
+		return putSlice(t, s)
 	})
 }
 
@@ -214,13 +271,22 @@ func getSliceCredentials(c *call) (xmlrpc.Value, error) {
 	return credentialList(text), err
 }
 
-// sliceCredential issues a credential with the privileges of the caller's role.
+// sliceCredential issues a credential with the privileges of the caller's role. With the first one,
+// a member accepts a slice.
 func (c *call) sliceCredential(name string) (text []byte, err error) {
 	var s Slice
 	err = c.view(func(t *tx) (err error) {
 		s, err = c.slice(t, name, actCredential)
 		return err
 	})
+	if err == nil && s.accept(c.caller) {
+		err = c.update(func(t *tx) (err error) {
+			if s, err = c.slice(t, name, actCredential); err == nil && s.accept(c.caller) {
+				err = putSlice(t, s)
+			}
+			return err
+		})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,33 +25,40 @@ var sliverInfoObject = object{
 }
 
 // sliverInfoRows adds the slivers at the site's aggregate, which are never recorded.
-func sliverInfoRows(c *call, t *tx, yield func(row)) (err error) {
-	visible := map[string]bool{}
-	for _, s := range all[Slice](t, sliceRecords, &err) {
-		is, err := s.relationTo(t, c.caller)
+func sliverInfoRows(c *call, match conditions, yield func(row)) error {
+	var list snapshot
+	var visible []string
+	err := c.view(func(t *tx) error {
+		return c.visibleSlices(t, match, "SLIVER_INFO_SLICE_URN", objectSliverInfo, func(slice string) error {
+			visible = append(visible, slice)
+			for _, sliver := range following(t, sliverInfos, maxSliverInfos, slice) {
+				if err := list.add(t, sliverInfos, join(slice, sliver)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, slice := range visible {
+		u, err := urn.Parse(slice)
 		if err != nil {
 			return err
 		}
-		if may(objectSliverInfo, actLookup, is, s.URN) != nil {
-			continue
-		}
-		visible[s.URN.Key()] = true
-		slivers, err := c.config.Slivers(s.URN)
+		slivers, err := c.config.Slivers(u)
 		if err != nil {
 			return err
 		}
 		for i := range slivers {
-			x := &slivers[i]
-			yield(rowOfSliverInfo(SliverInfo{x.URN, s.URN, c.config.Manager, x.Creator, x.Created, x.Expires}))
+			if x := &slivers[i]; x.Live(c.now) {
+				yield(rowOfSliverInfo(SliverInfo{x.URN, x.Slice, c.config.Manager, x.Creator, x.Created, x.Expires}))
+			}
 		}
 	}
-	if err != nil {
-		return err
-	}
-	for _, x := range all[SliverInfo](t, sliverInfos, &err) {
-		if visible[x.Slice.Key()] {
-			yield(rowOfSliverInfo(x))
-		}
+	for _, x := range each[SliverInfo](list, &err) {
+		yield(rowOfSliverInfo(x))
 	}
 	return err
 }
@@ -72,6 +79,8 @@ func (c *call) isOwn(u urn.URN) bool {
 	return urn.Lower(u.Authority) == urn.Lower(c.config.Manager.Authority)
 }
 
+// createSliverInfo records a sliver with the caller as its creator. Records of one sliver in several
+// slices do not concern each other, so nobody can take a sliver's place.
 func createSliverInfo(c *call, f fields) (r row, err error) {
 	var x SliverInfo
 	for _, to := range []struct {
@@ -88,6 +97,7 @@ func createSliverInfo(c *call, f fields) (r row, err error) {
 			return r, refuse(Argument, "%s is empty", to.name)
 		}
 	}
+	x.Creator = c.caller
 	if x.Created, err = f.time("SLIVER_INFO_CREATION"); err != nil {
 		return r, err
 	}
@@ -105,51 +115,53 @@ func createSliverInfo(c *call, f fields) (r row, err error) {
 		if err != nil || c.isOwn(x.URN) {
 			return err
 		}
-		if have, ok, err := get[SliverInfo](t, sliverInfos, x.URN.Key()); err != nil {
+		have, ok, err := get[SliverInfo](t, sliverInfos, join(s.URN.Key(), x.URN.Key()))
+		switch {
+		case err != nil:
 			return err
-		} else if ok && !have.Slice.Equal(x.Slice) {
-			return refuse(Duplicate, "%s is recorded for another slice", x.URN)
+		case ok:
+			x.Creator = have.Creator
+		case len(following(t, sliverInfos, maxSliverInfos, s.URN.Key())) == maxSliverInfos:
+			return refuse(Argument, "%d slivers are recorded for the slice, the limit", maxSliverInfos)
+		case len(following(t, sliversOf, maxReported, c.caller.Key())) == maxReported:
+			return refuse(Argument, "you have recorded %d slivers, the limit; delete the records of slivers that have gone", maxReported)
 		}
-		n := 0
-		for _, y := range all[SliverInfo](t, sliverInfos, &err) {
-			if y.Slice.Equal(x.Slice) {
-				n++
-			}
-		}
-		if err == nil && n >= maxSliverInfos {
-			err = refuse(Argument, "%d slivers are recorded for the slice, the limit", maxSliverInfos)
-		}
-		if err != nil {
-			return err
-		}
-		return put(t, sliverInfos, x.URN.Key(), x)
+		return putSliverInfo(t, x)
 	})
 	return rowOfSliverInfo(x), err
 }
 
-// changeSliverInfo passes the record to f in a transaction, if the caller may do the action. It
-// does nothing for slivers of the site's aggregate.
+// changeSliverInfo passes the records of a sliver in the slices of the caller to f, in a
+// transaction, if the caller may do the action. It does nothing for slivers of the site's aggregate.
 func (c *call) changeSliverInfo(name, action string, f func(*tx, SliverInfo) error) error {
 	u, err := parseURN("the sliver", name, "")
 	if err != nil || c.isOwn(u) {
 		return err
 	}
 	return c.update(func(t *tx) error {
-		x, ok, err := get[SliverInfo](t, sliverInfos, u.Key())
-		if err != nil {
-			return err
+		refused, isChanged := error(unknown("sliver urn", u)), false
+		for _, slice := range groupsOf(t, c.caller, sliceRecords) {
+			x, ok, err := get[SliverInfo](t, sliverInfos, join(slice, u.Key()))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			role, _ := roleIn(t, c.caller, slice)
+			if err := may(objectSliverInfo, action, relationOfRole[role], x.Slice); err != nil {
+				refused = err
+				continue
+			}
+			if err := f(t, x); err != nil {
+				return err
+			}
+			isChanged = true
 		}
-		if !ok {
-			return unknown("sliver urn", u)
+		if !isChanged {
+			return refused
 		}
-		s, _, err := get[Slice](t, sliceRecords, x.Slice.Key())
-		if err == nil {
-			err = may(objectSliverInfo, action, s.group.relationTo(c.caller), x.Slice)
-		}
-		if err != nil {
-			return err
-		}
-		return f(t, x)
+		return nil
 	})
 }
 
@@ -162,25 +174,10 @@ func updateSliverInfo(c *call, name string, f fields) error {
 		if !expires.IsZero() {
 			x.Expires = expires
 		}
-		return put(t, sliverInfos, x.URN.Key(), x)
+		return putSliverInfo(t, x)
 	})
 }
 
 func deleteSliverInfo(c *call, name string) error {
-	return c.changeSliverInfo(name, actDelete, func(t *tx, x SliverInfo) error { return remove(t, sliverInfos, x.URN.Key()) })
-}
-
-func removeSliverInfos(t *tx, slice urn.URN) (err error) {
-	var old []string
-	for key, x := range all[SliverInfo](t, sliverInfos, &err) {
-		if x.Slice.Equal(slice) {
-			old = append(old, key)
-		}
-	}
-	for _, key := range old {
-		if err == nil {
-			err = remove(t, sliverInfos, key)
-		}
-	}
-	return err
+	return c.changeSliverInfo(name, actDelete, removeSliverInfo)
 }

@@ -1,16 +1,20 @@
 package authority
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -27,34 +31,55 @@ const lockTimeout = 20 * time.Second
 
 type bucket string
 
+// Records.
 const (
 	members      bucket = "members"
 	keys         bucket = "keys"
 	sliceRecords bucket = "slices"
 	certificates bucket = "certificates" // of slices
 	projects     bucket = "projects"
-	sliverInfos  bucket = "slivers"
+	sliverInfos  bucket = "slivers" // by slice and sliver
 	invitations  bucket = "invitations"
 )
 
-var buckets = []bucket{members, keys, sliceRecords, certificates, projects, sliverInfos, invitations}
+// Indexes, so that no transaction reads all records. The functions in index.go write them.
+const (
+	memberships     bucket = "memberships"       // member, slice or project → role, and * if accepted
+	keysOfMember    bucket = "keys_of_member"    // member, id of a key
+	slicesOfProject bucket = "slices_of_project" // project, slice
+	ends            bucket = "ends"              // slice → its end
+	slicesByEnd     bucket = "slices_by_end"     // end, slice
+	sliversOf       bucket = "slivers_of_member" // creator, slice, sliver
+)
+
+var (
+	records = []bucket{members, keys, sliceRecords, certificates, projects, sliverInfos, invitations}
+	indexes = []bucket{memberships, keysOfMember, slicesOfProject, ends, slicesByEnd, sliversOf}
+)
 
 // store is the database. It opens the file for each transaction, so that commands can use the
 // database while the site is served.
 type store struct {
 	path string
 	mu   sync.RWMutex // transactions of one process must not wait for each other's file lock
+	// mostDecoded is the largest number of records that one transaction has decoded. Others wait
+	// for a transaction, so tests limit this number.
+	mostDecoded atomic.Int64
 }
 
-type tx struct{ *bbolt.Tx }
+type tx struct {
+	*bbolt.Tx
+	decoded int64
+}
 
-// openStore creates what a new or interrupted one lacks.
+// openStore creates what a new or interrupted one lacks. It migrates the database of an earlier
+// version, which has no indexes.
 func openStore(path string) (*store, error) {
 	s := &store{path: path}
 	if _, err := os.Lstat(path); err == nil {
 		complete := true
 		err := s.view(func(t *tx) error {
-			for _, b := range buckets {
+			for _, b := range slices.Concat(records, indexes) {
 				complete = complete && t.Bucket([]byte(b)) != nil
 			}
 			return nil
@@ -66,12 +91,12 @@ func openStore(path string) (*store, error) {
 	// The owner of the folder gets the file, also if root runs the program.
 	err := fileowner.As(filepath.Dir(path), func() error {
 		return s.update(func(t *tx) error {
-			for _, b := range buckets {
+			for _, b := range slices.Concat(records, indexes) {
 				if _, err := t.CreateBucketIfNotExists([]byte(b)); err != nil {
 					return err
 				}
 			}
-			return nil
+			return migrate(t)
 		})
 	})
 	return s, err
@@ -82,7 +107,7 @@ func (s *store) view(f func(*tx) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.open(true, func(db *bbolt.DB) error {
-		return db.View(func(t *bbolt.Tx) error { return f(&tx{t}) })
+		return db.View(func(t *bbolt.Tx) error { return s.count(t, f) })
 	})
 }
 
@@ -91,8 +116,17 @@ func (s *store) update(f func(*tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open(false, func(db *bbolt.DB) error {
-		return db.Update(func(t *bbolt.Tx) error { return f(&tx{t}) })
+		return db.Update(func(t *bbolt.Tx) error { return s.count(t, f) })
 	})
+}
+
+func (s *store) count(t *bbolt.Tx, f func(*tx) error) error {
+	x := &tx{Tx: t}
+	err := f(x)
+	for most := s.mostDecoded.Load(); x.decoded > most && !s.mostDecoded.CompareAndSwap(most, x.decoded); {
+		most = s.mostDecoded.Load()
+	}
+	return err
 }
 
 // open turns faults of a damaged or truncated file, which bbolt maps into memory, into errors.
@@ -134,9 +168,8 @@ func get[T any](t *tx, b bucket, key string) (v T, ok bool, err error) {
 	if text == nil {
 		return v, false, nil
 	}
-	if err = json.Unmarshal(text, &v); err != nil {
-		err = refuse(Database, "the record %s of %s cannot be read: %v", key, b, err)
-	}
+	t.decoded++
+	v, err = decode[T](record{b, key, text})
 	return v, true, err
 }
 
@@ -152,19 +185,88 @@ func remove(t *tx, b bucket, key string) error { return t.Bucket([]byte(b)).Dele
 
 func count(t *tx, b bucket) int { return t.Bucket([]byte(b)).Stats().KeyN }
 
-// all returns the records of a bucket in the order of their keys. Check err after the loop.
-func all[T any](t *tx, b bucket, err *error) iter.Seq2[string, T] {
+// join makes a key of several parts, which contain no zero byte.
+func join(parts ...string) string { return strings.Join(parts, "\x00") }
+
+// following returns the keys of a bucket that begin with the parts, without these parts: at most
+// most, in their order.
+func following(t *tx, b bucket, most int, parts ...string) (list []string) {
+	prefix := []byte(join(append(parts, "")...))
+	c := t.Bucket([]byte(b)).Cursor()
+	for key, _ := c.Seek(prefix); bytes.HasPrefix(key, prefix) && len(list) < most; key, _ = c.Next() {
+		list = append(list, string(key[len(prefix):]))
+	}
+	return list
+}
+
+// record is the text of a record.
+type record struct {
+	bucket
+	key  string
+	text []byte
+}
+
+func decode[T any](r record) (v T, err error) {
+	if err = json.Unmarshal(r.text, &v); err != nil {
+		err = refuse(Database, "the record %s of %s cannot be read: %v", strings.ReplaceAll(r.key, "\x00", " "), r.bucket, err)
+	}
+	return v, err
+}
+
+// maxRows limits the records that one lookup reads.
+const maxRows = 10_000
+
+// snapshot holds copies of records. A lookup copies them in a transaction, and decodes them after
+// it, since others wait for the transaction.
+type snapshot []record
+
+// add adds a record if it exists.
+func (s *snapshot) add(t *tx, b bucket, key string) error {
+	text := t.Bucket([]byte(b)).Get([]byte(key))
+	if text == nil {
+		return nil
+	}
+	return s.append(maxRows, record{b, key, bytes.Clone(text)})
+}
+
+// addAll adds all records of a bucket. It fails if the snapshot gets more than most.
+func (s *snapshot) addAll(t *tx, b bucket, most int) error {
+	c := t.Bucket([]byte(b)).Cursor()
+	for key, text := c.First(); key != nil; key, text = c.Next() {
+		if err := s.append(most, record{b, string(key), bytes.Clone(text)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *snapshot) append(most int, r record) error {
+	if len(*s) >= most {
+		return tooMany(most)
+	}
+	*s = append(*s, r)
+	return nil
+}
+
+func tooMany(most int) error {
+	return refuse(Argument, "the answer needs more than %d records; name fewer objects in the option match", most)
+}
+
+// each decodes the records. Check err after the loop.
+func each[T any](s snapshot, err *error) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
-		c := t.Bucket([]byte(b)).Cursor()
-		for key, text := c.First(); key != nil; key, text = c.Next() {
+		for _, r := range s {
 			var v T
-			if *err = json.Unmarshal(text, &v); *err != nil {
-				*err = fmt.Errorf("record %s of %s: %w", key, b, *err)
-				return
-			}
-			if !yield(string(key), v) {
+			if v, *err = decode[T](r); *err != nil || !yield(r.key, v) {
 				return
 			}
 		}
 	}
+}
+
+// all returns all records of a bucket in the order of their keys, for operators and migrations.
+func all[T any](s *store, b bucket, err *error) iter.Seq2[string, T] {
+	var list snapshot
+	*err = s.view(func(t *tx) error { return list.addAll(t, b, math.MaxInt) })
+	return each[T](list, err)
 }

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Types of URN that the aggregate manager API names.
+// Types of URN that the aggregate manager API and the Federation API name.
 const (
 	Authority = "authority"
 	Image     = "image"
 	Interface = "interface"
 	Link      = "link"
 	Node      = "node"
+	Project   = "project"
 	Slice     = "slice"
 	Sliver    = "sliver"
 	Tool      = "tool"
@@ -129,14 +130,14 @@ func (u URN) IsZero() bool { return u == URN{} }
 
 // Key returns a spelling by which URNs are compared: two URNs are equal if and only if
 // their keys are. The case of authorities is ignored, and so is the case of the names of
-// slices, slivers, users and authorities. All other names are case-sensitive.
+// slices, slivers, users, projects and authorities. All other names are case-sensitive.
 func (u URN) Key() string {
 	if u.IsZero() {
 		return ""
 	}
 	name := u.Name
 	switch u.Type {
-	case Slice, Sliver, User, Authority:
+	case Slice, Sliver, User, Project, Authority:
 		name = Lower(name)
 	}
 	return prefix + "IDN+" + Lower(u.Authority) + "+" + u.Type + "+" + name

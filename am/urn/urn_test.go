@@ -41,6 +41,7 @@ func TestEqual(t *testing.T) {
 	}{
 		{"authority ignores case", "urn:publicid:IDN+Example.org+node+n", "urn:publicid:IDN+example.ORG+node+n", true},
 		{"slice names ignore case", "urn:publicid:IDN+a+slice+S", "urn:publicid:IDN+a+slice+s", true},
+		{"project names ignore case", "urn:publicid:IDN+a+project+P", "urn:publicid:IDN+a+project+p", true},
 		{"node names do not", "urn:publicid:IDN+a+node+N", "urn:publicid:IDN+a+node+n", false},
 		{"percent-encoding is never decoded", "urn:publicid:IDN+a+slice+%73lice", "urn:publicid:IDN+a+slice+slice", false},
 		{"type is exact", "urn:publicid:IDN+a+slice+x", "urn:publicid:IDN+a+sliver+x", false},

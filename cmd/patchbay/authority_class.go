@@ -229,7 +229,11 @@ func (o *userOptions) check(t *trialSite, class []classUser) (wrong []string) {
 			continue
 		}
 		owned[strings.ToLower(m.slice)] = m.place
-		if !t.HasSlice(m.slice) {
+		isTaken, err := t.HasSlice(m.slice)
+		if err != nil {
+			note("%v", err)
+		}
+		if !isTaken {
 			continue
 		}
 		if has := t.otherOwner(m.slice, folded); has != "" {

@@ -167,11 +167,15 @@ func (o *authorityOptions) invite(t *trialSite, c console, now time.Time) error 
 		return errors.New("the site listens on any free port; give its URL with --url, or set listen or public_url in the configuration")
 	}
 	for _, name := range o.args {
-		code, err := t.Invite(name, now)
+		code, isReplaced, err := t.Invite(name, now)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "%s, until %s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), url, code)
+		note := ""
+		if isReplaced {
+			note = "; the earlier invitation of this name no longer works"
+		}
+		fmt.Fprintf(c.out, "%s, until %s%s:\n  patchbay login %s %s\n", name, now.Add(authority.InvitationLife).Format(time.DateOnly), note, url, code)
 	}
 	if s := t.config.TrialAuthority; !s.Serve || !s.Invite {
 		fmt.Fprintf(c.err, "The site does not accept invitations yet: set trial_authority: {serve: yes, invite: yes} in\n%s, and restart the server.\n", t.config.Origin.File)

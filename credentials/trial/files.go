@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"patchbay/am/durable"
 	"patchbay/am/fileowner"
 	"patchbay/credentials/cert"
 )
@@ -83,5 +84,8 @@ func createFile(path string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return os.Link(f.Name(), path)
+	if err := os.Link(f.Name(), path); err != nil {
+		return err
+	}
+	return durable.SyncFolder(filepath.Dir(path))
 }

@@ -156,12 +156,15 @@ func (a *Authority) Users() (users, slices []*cert.Certificate, err error) {
 		folder string
 		list   *[]*cert.Certificate
 	}{{"users", &users}, {"slices", &slices}} {
-		files, err := filepath.Glob(filepath.Join(a.dir, x.folder, "*.pem"))
-		if err != nil {
+		entries, err := os.ReadDir(filepath.Join(a.dir, x.folder))
+		if err != nil && !isMissing(err) {
 			return nil, nil, err
 		}
-		for _, file := range files {
-			c, err := readCertificate(file)
+		for _, e := range entries {
+			if filepath.Ext(e.Name()) != ".pem" {
+				continue
+			}
+			c, err := readCertificate(filepath.Join(a.dir, x.folder, e.Name()))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -193,7 +196,7 @@ func ParseSSHKeys(text []byte) (lines []byte, err error) {
 		}
 		key, comment, options, _, err := ssh.ParseAuthorizedKey(line)
 		switch {
-		case err != nil || strings.ContainsFunc(comment, unicode.IsControl):
+		case err != nil || strings.ContainsFunc(comment, func(r rune) bool { return !unicode.IsPrint(r) }):
 			return nil, errors.New("it has a line that is not a public SSH key such as: ssh-ed25519 AAAA… alice@example.org")
 		case len(options) > 0:
 			return nil, fmt.Errorf("a key has options before it (%s); remove them", options[0])

@@ -145,7 +145,14 @@ func (k *Checker) warnUnknownSlice(c *site.Config, slice urn.URN) {
 		return
 	}
 	a, err := c.OpenAuthority()
-	if err == nil && strings.EqualFold(a.URN().Authority, slice.Authority) && !a.HasSlice(slice.Name) {
+	if err != nil || !strings.EqualFold(a.URN().Authority, slice.Authority) {
+		return
+	}
+	has, err := a.HasSlice(slice.Name)
+	switch {
+	case err != nil:
+		k.warn(dir, "the slices of the trial authority cannot be read: %v", err)
+	case !has:
 		k.warn(dir, "the trial authority has no slice %q; correct the name, or make it with patchbay slice", slice.Name)
 	}
 }
