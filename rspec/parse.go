@@ -157,7 +157,7 @@ func (p *requestParser) checkRoot(root *xmltree.Element) {
 }
 
 func (p *requestParser) readRoot(root *xmltree.Element) {
-	var nodes, links []*xmltree.Element
+	var nodes, ownNodes, links []*xmltree.Element
 	for e := range childElements(root) {
 		switch {
 		case isElement(e, "node"):
@@ -193,8 +193,10 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 		if free {
 			p.r.numbers[value(e, "client_id")] = len(p.r.Nodes)
 		}
+		ownNodes = append(ownNodes, e)
 		p.r.Nodes = append(p.r.Nodes, p.readNode(e))
 	}
+	p.checkNodeNames(ownNodes)
 	p.checkSteps()
 	for _, e := range links {
 		p.readLink(e)

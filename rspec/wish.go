@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"patchbay/rspec/hostname"
 	"patchbay/schemas/xmltree"
 )
 
@@ -79,7 +80,9 @@ func (p *requestParser) checkWish(e *xmltree.Element, kind, id string, wishes []
 	attr, remedy := "", ""
 	switch e.Local {
 	case "dns":
-		if !IsDNSName(trimmed(e, "name")) {
+		if name := trimmed(e, "name"); hostname.IsLoopback(name) {
+			attr, remedy = "name", "use another name, since this one is of each node itself"
+		} else if !IsDNSName(name) {
 			attr, remedy = "name", "write one such as www.example.org, of letters, digits, hyphens and dots"
 		}
 	case "outports":
@@ -128,10 +131,11 @@ func isRange(text string) bool {
 	return err == nil && p == p.Masked() && p.Bits() > 0 && !a.Is4In6() && !a.IsMulticast() && !a.IsLoopback() && !a.IsUnspecified()
 }
 
-// IsDNSName reports whether nodes can have the name. It accepts names of one label, too, but no IPv4 address.
+// IsDNSName reports whether nodes can have the name. It accepts names of one label, too, but no IPv4 address
+// and no name of each node itself, such as localhost.
 func IsDNSName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	if len(s) > 253 {
+	if len(s) > 253 || hostname.IsLoopback(s) {
 		return false
 	}
 	last := ""

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/rspec/hostname"
 	"patchbay/rspec/radl"
 )
 
@@ -29,7 +30,7 @@ type ansibleHost struct {
 
 var (
 	// reservedForAnsible are names with a meaning of their own.
-	reservedForAnsible = map[string]bool{"all": true, "ungrouped": true, "localhost": true}
+	reservedForAnsible = map[string]bool{"all": true, "ungrouped": true}
 	numberedName       = regexp.MustCompile(`^(.+)-[0-9]+$`)
 )
 
@@ -47,27 +48,18 @@ func AnsibleInventory(hosts []Host, manifest []byte, sshConfig string) ([]byte, 
 	for _, a := range d.Ansibles {
 		fmt.Fprintf(&b, "# The sentence \"ansible %s\" of the RADL document names a host that runs the playbooks.\n# This inventory connects from the host where you use it.\n", a.ID)
 	}
-	names := map[string]bool{}
-	for _, h := range hosts {
-		names[h.shortName()] = true
-	}
+	groups := groupsOf(hosts)
 	all := &ansibleGroup{Hosts: map[string]ansibleHost{}, Children: map[string]*ansibleGroup{}, Vars: map[string]string{
 		"ansible_ssh_common_args": `-F "` + sshConfig + `"`,
 	}}
-	for _, h := range hosts {
-		name := h.shortName()
+	for i, h := range hosts {
+		name := h.inventoryName()
 		if !h.Login.Exists() {
 			fmt.Fprintf(&b, "# %s has no login.\n", name)
 			continue
 		}
-		group := ""
-		if m := numberedName.FindStringSubmatch(name); m != nil && !names[m[1]] && !reservedForAnsible[m[1]] {
-			group = groupName(m[1])
-		}
-		if reservedForAnsible[name] {
-			name = h.Alias
-		}
 		all.Hosts[name] = ansibleHost{h.Alias, addressByLink(h.Addresses)}
+		group := groups[i]
 		if group == "" {
 			continue
 		}
@@ -82,9 +74,37 @@ func AnsibleInventory(hosts []Host, manifest []byte, sshConfig string) ([]byte, 
 	return b.Bytes(), err
 }
 
+// groupsOf returns the group of each host; "" for none. A group's name is neither that of a host, nor does it
+// mean two kinds of nodes.
+func groupsOf(hosts []Host) []string {
+	names, kinds := map[string]bool{}, map[string]string{} // kinds by group
+	for _, h := range hosts {
+		names[h.inventoryName()] = true
+	}
+	groups := make([]string, len(hosts))
+	for i, h := range hosts {
+		m := numberedName.FindStringSubmatch(h.inventoryName())
+		if m == nil {
+			continue
+		}
+		group := groupName(m[1])
+		if kind, known := kinds[group]; known && kind != m[1] || names[m[1]] || names[group] || reservedForAnsible[group] {
+			kinds[group] = "" // no kind
+			continue
+		}
+		kinds[group], groups[i] = m[1], group
+	}
+	for i, group := range groups {
+		if kinds[group] == "" {
+			groups[i] = ""
+		}
+	}
+	return groups
+}
+
 // groupName returns a name that Ansible accepts without a warning.
 func groupName(name string) string {
-	name = strings.ReplaceAll(name, "-", "_")
+	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
 	if name[0] >= '0' && name[0] <= '9' {
 		return "_" + name
 	}
@@ -103,10 +123,12 @@ func addressByLink(list []Address) map[string]string {
 	return first
 }
 
-// shortName is the alias without slice and domain.
-func (h Host) shortName() string {
-	name, _, _ := strings.Cut(h.Alias, ".")
-	return name
+// inventoryName is the client_id, or else the host name.
+func (h Host) inventoryName() string {
+	if name := h.names[0]; hostname.IsName(name) && !reservedForAnsible[name] {
+		return name
+	}
+	return h.names[len(h.names)-1]
 }
 
 // JSON describes a slice and its nodes for programs. Nodes without a login have no field "login".

@@ -45,9 +45,9 @@ all:
   hosts:
     3d-7:
       ansible_host: 3d-7.first.patchbay
-    7-7------x---python-name--0:
-      ansible_host: 7-7------x---python-name--0.first.patchbay
-    all.first.patchbay:
+    7-7-x-python-name-0:
+      ansible_host: 7-7-x-python-name-0.first.patchbay
+    node-all:
       ansible_host: all.first.patchbay
     worker-0:
       ansible_host: worker-0.first.patchbay
@@ -63,9 +63,9 @@ all:
     _3d:
       hosts:
         3d-7: {}
-    _7_7______x___python_name_:
+    _7_7_x_python_name:
       hosts:
-        7-7------x---python-name--0: {}
+        7-7-x-python-name-0: {}
     worker:
       hosts:
         worker-0: {}

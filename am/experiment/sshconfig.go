@@ -2,9 +2,11 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"patchbay/am/urn"
+	"patchbay/rspec/hostname"
 )
 
 // Domain is the last part of the nodes' names for OpenSSH: NODE.SLICE.patchbay.
@@ -13,36 +15,67 @@ const Domain = "patchbay"
 // Host is a node as OpenSSH knows it.
 type Host struct {
 	Node
-	// Alias is NODE.SLICE.patchbay, in small letters.
+	// Alias is NODE.SLICE.patchbay, where NODE is the client_id, or else a host name.
 	Alias string
+	// aliases are all its names, Alias first, and names the spellings of NODE in them.
+	aliases, names []string
+	// key is the alias of its host name, in lower case as OpenSSH writes names into known_hosts.
+	key string
 }
 
-// Hosts returns the nodes of a slice with names for OpenSSH. Characters that a host name
-// cannot have become hyphens, and equal names get a number.
+// Hosts returns the nodes of a slice with names for OpenSSH.
 func Hosts(slice string, nodes []Node) []Host {
-	taken := map[string]int{} // for each name in use, the last number that was appended to the name
-	hosts := make([]Host, len(nodes))
+	ids := make([]string, len(nodes))
 	for i, n := range nodes {
-		base := label(n.Name)
-		name := base
-		for taken[name] > 0 {
-			taken[base]++
-			name = fmt.Sprintf("%s-%d", base, taken[base])
+		ids[i] = n.Name
+	}
+	hosts := make([]Host, len(nodes))
+	slice = label(slice)
+	for i, names := range hostname.Spellings(ids) {
+		var aliases []string
+		for _, in := range slices.Compact([]string{slice, strings.ToLower(slice)}) {
+			for _, name := range names {
+				aliases = append(aliases, name+"."+in+"."+Domain)
+			}
 		}
-		taken[name] = 1
-		hosts[i] = Host{n, name + "." + label(slice) + "." + Domain}
+		hosts[i] = Host{nodes[i], aliases[0], aliases, names, names[len(names)-1] + "." + strings.ToLower(slice) + "." + Domain}
 	}
 	return hosts
 }
 
+// Named returns the hosts that a name means: NODE, NODE.SLICE or NODE.SLICE.patchbay. A client_id as it is
+// written counts first, then the other names, and then names without case.
+func Named(hosts []Host, name string) []Host {
+	for _, isNamed := range []func(Host) bool{
+		func(h Host) bool { return h.Name == name },
+		func(h Host) bool { return h.isNamed(name, func(a, b string) bool { return a == b }) },
+		func(h Host) bool { return strings.EqualFold(h.Name, name) || h.isNamed(name, strings.EqualFold) },
+	} {
+		var found []Host
+		for _, h := range hosts {
+			if isNamed(h) {
+				found = append(found, h)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+func (h Host) isNamed(name string, isEqual func(a, b string) bool) bool {
+	is := func(s string) bool { return isEqual(s, name) }
+	return slices.ContainsFunc(h.names, is) || slices.ContainsFunc(h.aliases, func(s string) bool { return is(s) || is(strings.TrimSuffix(s, "."+Domain)) })
+}
+
+// label is a part of a name for OpenSSH: characters with a meaning become hyphens.
 func label(s string) string {
 	const most = 63
 	name := strings.Map(func(r rune) rune {
 		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_':
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
 			return r
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
 		}
 		return '-'
 	}, s)
@@ -74,11 +107,11 @@ func SSHConfig(hosts []Host, f SSHFiles) []byte {
 		if !h.Login.Exists() {
 			continue
 		}
-		fmt.Fprintf(&b, "\nHost %s\n", h.Alias)
+		fmt.Fprintf(&b, "\nHost %s\n", strings.Join(h.aliases, " "))
 		common(h.Login)
 		fmt.Fprintf(&b, "  HostKeyAlias %s\n", h.keyAlias())
-		if h.Gateway.Exists() {
-			fmt.Fprintf(&b, "  ProxyJump gateway.%s\n\nHost gateway.%[1]s\n", h.Alias)
+		if h.Gateway.Exists() { // its name does not end like those of nodes
+			fmt.Fprintf(&b, "  ProxyJump %s.gateway\n\nHost %[1]s.gateway\n", h.Alias)
 			common(h.Gateway)
 		}
 	}
@@ -89,9 +122,9 @@ func SSHConfig(hosts []Host, f SSHFiles) []byte {
 func (h Host) keyAlias() string {
 	u, err := urn.Parse(h.Sliver)
 	if err != nil {
-		return h.Alias
+		return h.key
 	}
-	return label(u.Name) + "." + h.Alias
+	return strings.ToLower(label(u.Name)) + "." + h.key
 }
 
 // PruneKnownHosts removes from a known_hosts file the lines of nodes that are not among

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -105,19 +104,53 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestHosts checks that each node has a unique alias without special meaning to OpenSSH.
+// TestHosts checks that each node has names without special meaning to OpenSSH, which are its own.
 func TestHosts(t *testing.T) {
+	for _, tt := range []struct {
+		rule  string
+		nodes []string
+		names []string // of each node; of the slice Exp1
+	}{
+		{"as written", []string{"Client", "my_server"}, []string{"Client.Exp1 client.Exp1 Client.exp1 client.exp1", "my_server.Exp1 my-server.Exp1 my_server.exp1 my-server.exp1"}},
+		{"equal without case", []string{"server", "Server"}, []string{"server.Exp1 server-2.Exp1 server.exp1 server-2.exp1", "Server.Exp1 server-3.Exp1 Server.exp1 server-3.exp1"}},
+		{"equal after folding", []string{"a b", "a*b", "a-b"}, []string{"a-b-2.Exp1 a-b-2.exp1", "a-b-3.Exp1 a-b-3.exp1", "a-b.Exp1 a-b.exp1"}},
+		{"options, patterns and line ends", []string{"-x", "!y", "", "a\nHost *"}, []string{"x.Exp1 x.exp1", "y.Exp1 y.exp1", "node.Exp1 node.exp1", "a-host.Exp1 a-host.exp1"}},
+		{"the same twice", []string{"a", "a"}, []string{"a-2.Exp1 a-2.exp1", "a-3.Exp1 a-3.exp1"}},
+		{"dots and numbers", []string{"a.b", "012"}, []string{"a.b.Exp1 a-b.Exp1 a.b.exp1 a-b.exp1", "012.Exp1 node-012.Exp1 012.exp1 node-012.exp1"}},
+	} {
+		var nodes []Node
+		for _, name := range tt.nodes {
+			nodes = append(nodes, Node{Name: name, Login: Login{Host: "h", Port: 22, User: "alice"}})
+		}
+		hosts := Hosts("Exp1", nodes)
+		config := string(SSHConfig(hosts, SSHFiles{"/k", "/h"}))
+		for i, want := range tt.names {
+			want = strings.ReplaceAll(want, "xp1", "xp1.patchbay")
+			if first, _, _ := strings.Cut(want, " "); !strings.Contains(config, "\nHost "+want+"\n") || hosts[i].Alias != first {
+				t.Errorf("%s: no %q in\n%s", tt.rule, want, config)
+			}
+		}
+	}
+}
+
+// TestNamed checks which nodes a name on a command line means.
+func TestNamed(t *testing.T) {
 	var nodes []Node
-	for _, name := range []string{"server", "Server", "a b", "a*b", "-x", "!x", "ünode", "", "a\nHost *"} {
+	for _, name := range []string{"pc", "PC", "My_Server", "a-b", "a_b"} {
 		nodes = append(nodes, Node{Name: name})
 	}
-	var got []string
-	for _, h := range Hosts("Exp1", nodes) {
-		got = append(got, strings.TrimSuffix(h.Alias, ".exp1.patchbay"))
-	}
-	want := []string{"server", "server-2", "a-b", "a-b-2", "x", "x-2", "node", "node-2", "a-host--"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
+	hosts := Hosts("Exp1", nodes)
+	for name, want := range map[string]string{
+		"pc": "pc", "PC": "PC", "Pc": "pc PC", "pc.Exp1": "pc", "PC.exp1.patchbay": "PC", "pc-3": "PC",
+		"my_server": "My_Server", "MY_SERVER.EXP1": "My_Server", "my-server": "My_Server", "a-b": "a-b", "a_b": "a_b", "a-b-2": "a_b", "c": "",
+	} {
+		var got []string
+		for _, h := range Named(hosts, name) {
+			got = append(got, h.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s means %q, want %q", name, got, want)
+		}
 	}
 }
 
@@ -125,7 +158,7 @@ func TestHosts(t *testing.T) {
 // quadratic time.
 func TestManyNodesOfOneName(t *testing.T) {
 	hosts := Hosts("exp", make([]Node, 100_000))
-	if last := hosts[len(hosts)-1].Alias; last != "node-100000.exp.patchbay" {
+	if last := hosts[len(hosts)-1].Alias; last != "node-100001.exp.patchbay" {
 		t.Error(last)
 	}
 }

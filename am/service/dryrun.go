@@ -233,11 +233,7 @@ func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.
 	defer cancel()
 	var avoid []*inventory.Component
 	for n := 1; ; n++ {
-		var names am.Hostnames
-		slivers := make([]am.Sliver, len(b.Nodes))
-		for i := range b.Nodes {
-			slivers[i] = newSliver(inv, slice, &b.Nodes[i], &names)
-		}
+		slivers := newSlivers(inv, slice, b.Nodes, nil, nil)
 		refused := probe(ctx, p, b, slivers, nil, func(am.Sliver) bool { return false })
 		if len(refused) == 0 {
 			return nil

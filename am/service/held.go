@@ -19,7 +19,6 @@ import (
 // from the records of slivers and the heads of documents; no document is parsed.
 type sliceContent struct {
 	live            []am.Sliver // without kept
-	hostnames       am.Hostnames
 	addresses       []netip.Prefix
 	bytes, elements int
 	// names are the client_ids of the new request that slivers of the slice use already. joined are
@@ -96,7 +95,6 @@ func readContent(v *store.View, slice urn.URN, c clientIDs, isChange bool) (*sli
 		}
 	}
 	for _, x := range kept {
-		h.hostnames.Take(x.Hostname)
 		for _, in := range x.Interfaces {
 			h.addresses = append(h.addresses, in.Addresses...)
 		}
@@ -110,7 +108,6 @@ func readContent(v *store.View, slice urn.URN, c clientIDs, isChange bool) (*sli
 			}
 		}
 		hold("node", x.ClientID)
-		h.hostnames.Take(x.Hostname)
 		for _, in := range x.Interfaces {
 			hold("interface", in.ClientID)
 			if in.Link != "" {

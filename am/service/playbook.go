@@ -11,6 +11,7 @@ import (
 	"patchbay/am/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/hostname"
 	"patchbay/rspec/match"
 	"patchbay/rspec/setup"
 )
@@ -153,6 +154,7 @@ func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver
 	}
 	addNames(common, "IM_MASTER_", master)
 	hosts := make([]setup.Host, len(all))
+	names := hostname.Name(namesOf(all))
 	for i := range all {
 		x := &all[i]
 		v := map[string]any{"IM_NODE_NUM": x.Number, "IM_NODE_VMID": x.URN.Name, "IM_NODE_PRIVATE_IP": privateAddress(x), "IM_NODE_PUBLIC_IP": publicAddress(x)}
@@ -170,7 +172,7 @@ func (s *Service) hosts(bound []binder.Bound, all []am.Sliver, master *am.Sliver
 				v[setup.Variable(p.Name)] = p.Value
 			}
 		}
-		hosts[i] = setup.Host{ClientID: x.ClientID, Hostname: x.Hostname, Group: x.System, Variables: v}
+		hosts[i] = setup.Host{ClientID: x.ClientID, Name: names[i], Group: x.System, Variables: v}
 	}
 	return hosts
 }

@@ -18,6 +18,7 @@ import (
 	"patchbay/credentials"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/hostname"
 )
 
 // Allocate binds the request's nodes for this aggregate to components and reserves these
@@ -345,15 +346,12 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	if err != nil {
 		return t, err
 	}
-	slivers := make([]am.Sliver, len(binding.Nodes))
+	slivers := newSlivers(inv, r.slice, binding.Nodes, held.live, held.kept)
 	for i, b := range binding.Nodes {
-		var x am.Sliver
-		was := held.kept[b.Node.ClientID]
+		x, was := slivers[i], held.kept[b.Node.ClientID]
 		if was != nil {
-			x = *was
 			x.Interfaces, x.CopiedLinks = nameInterfaces(inv, b.Interfaces), nil
 		} else {
-			x = newSliver(inv, r.slice, &b, &held.hostnames)
 			x.Added = len(held.kept) > 0
 		}
 		x.Ordinal, x.Document, x.SetupLimit = i, doc.ID, r.request.SetupLimit
@@ -403,7 +401,40 @@ func binderPermit(p *policy.Permit) (b binder.Permit) {
 	return b
 }
 
-func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *am.Hostnames) am.Sliver {
+// newSlivers returns slivers for the bound nodes, in their order. The slice has the slivers in live already,
+// and keeps those in kept.
+func newSlivers(inv *inventory.Inventory, slice urn.URN, bound []binder.Bound, live []am.Sliver, kept map[string]*am.Sliver) []am.Sliver {
+	names := namesOf(live)
+	for i := range bound {
+		n := hostname.Node{ClientID: bound[i].Node.ClientID, DNSNames: bound[i].Node.DNSNames}
+		if was := kept[n.ClientID]; was != nil {
+			n.Hostname, n.DNSName = was.Hostname, was.DNSName
+		}
+		names = append(names, n)
+	}
+	hostname.Assign(names)
+	slivers := make([]am.Sliver, len(bound))
+	for i, n := range names[len(live):] {
+		if was := kept[n.ClientID]; was != nil {
+			slivers[i] = *was
+			continue
+		}
+		slivers[i] = newSliver(inv, slice, &bound[i])
+		slivers[i].Hostname, slivers[i].DNSName = n.Hostname, n.DNSName
+	}
+	return slivers
+}
+
+// namesOf returns the nodes of slivers with their names.
+func namesOf(slivers []am.Sliver) []hostname.Node {
+	nodes := make([]hostname.Node, len(slivers))
+	for i := range slivers {
+		nodes[i] = hostname.Node{ClientID: slivers[i].ClientID, Hostname: slivers[i].Hostname, DNSName: slivers[i].DNSName}
+	}
+	return nodes
+}
+
+func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound) am.Sliver {
 	x := am.Sliver{
 		URN:   urn.URN{Authority: inv.Manager.Authority, Type: urn.Sliver, Name: uuid.NewString()},
 		Slice: slice, ClientID: b.Node.ClientID,
@@ -412,15 +443,6 @@ func newSliver(inv *inventory.Inventory, slice urn.URN, b *binder.Bound, names *
 		Exclusive: b.Exclusive, Amount: b.Amount,
 		Interfaces: nameInterfaces(inv, b.Interfaces), PublicAddress: b.PublicAddress,
 		Generation: 1,
-	}
-	for _, name := range b.Node.DNSNames {
-		if hostname, ok := names.AssignDNS(name); ok {
-			x.Hostname, x.DNSName = hostname, name
-			break
-		}
-	}
-	if x.Hostname == "" {
-		x.Hostname = names.Assign(x.ClientID)
 	}
 	for _, g := range b.Granted {
 		x.Features = append(x.Features, am.Feature{Feature: g.Feature, Value: g.Value})

@@ -455,10 +455,3 @@ func sliceNameOf(file string) string {
 }
 
 var notInSlices = regexp.MustCompile(`[^A-Za-z0-9]+`)
-
-// nodesNamed accepts the names NODE and NODE.SLICE.
-func nodesNamed(hosts []experiment.Host, name string) []experiment.Host {
-	return slices.DeleteFunc(slices.Clone(hosts), func(h experiment.Host) bool {
-		return h.Name != name && h.Alias != name && strings.TrimSuffix(h.Alias, "."+experiment.Domain) != strings.ToLower(name)
-	})
-}

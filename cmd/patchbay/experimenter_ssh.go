@@ -116,15 +116,15 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	if err := s.writeSSH(); err != nil {
 		return h, err
 	}
-	var all, found []experiment.Host
+	var all []experiment.Host
 	for _, x := range s.usable() {
 		hosts, _, err := s.hosts(x)
 		if err != nil {
 			return h, err
 		}
 		all = append(all, hosts...)
-		found = append(found, nodesNamed(hosts, name)...)
 	}
+	found := experiment.Named(all, name)
 	switch {
 	case len(found) == 1 && found[0].Login.Exists():
 		if asked != nil {

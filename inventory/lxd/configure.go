@@ -40,9 +40,6 @@ func (w *worker) configure(ctx context.Context, n *node, i *instance, f *facts) 
 	if config.Hosts, known, err = w.knownNodes(ctx, n); err != nil {
 		return err
 	}
-	if strings.Contains(n.Hostname, ".") {
-		config.Hosts = append(config.Hosts, "127.0.1.1 "+n.Hostname+" "+shortName(n.Hostname))
-	}
 	mine, err := n.interfaces()
 	if err != nil {
 		return err

@@ -446,12 +446,12 @@ func TestHosts(t *testing.T) {
 		"f": n("f", "f"),
 	}
 	for of, want := range map[string][]string{
-		"a": {"10.0.0.2 b.lan.example.org b b-lan", "10.1.0.2 b-wan", "10.1.0.3 c c-wan"},
-		"b": {"10.1.0.1 a.lan.example.org a a-wan", "10.0.0.1 a-lan", "10.1.0.3 c c-wan"},
-		"d": nil,
-		"f": nil,
+		"a": {"10.0.0.1\ta.lan.example.org a a-lan", "10.0.0.2\tb.lan.example.org b b-lan", "10.1.0.3\tc c-wan", "10.1.0.1\ta-wan", "10.1.0.2\tb-wan"},
+		"b": {"10.1.0.1\ta.lan.example.org a a-wan", "10.1.0.2\tb.lan.example.org b b-wan", "10.1.0.3\tc c-wan", "10.0.0.1\ta-lan", "10.0.0.2\tb-lan"},
+		"d": {"10.2.0.4\td d-other"},
+		"f": {"127.0.1.1\tf"},
 	} {
-		if got := nodes[of].hosts(nodes, endsOf(nodes)); !slices.Equal(got, want) {
+		if got := namesIn(nodes, "").hosts(of); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", of, got, want)
 		}
 	}
@@ -474,7 +474,7 @@ func TestLaterNodesAreMadeKnown(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	finish(t, dir)
-	if got := f.hosts[instanceName(testID)]; !strings.Contains(got, "10.0.0.2 n2 n2-lan") {
+	if got := f.hosts[instanceName(testID)]; !strings.Contains(got, `10.0.0.2\tn2 n2-lan`) {
 		t.Errorf("the first node has %q", got)
 	}
 	if left, err := (folder{dir, "lxd"}).ids(); err != nil || len(left) > 0 {

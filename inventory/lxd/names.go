@@ -7,74 +7,89 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/hostname"
 )
 
 // maxHosts bounds the lines of /etc/hosts.
 const maxHosts = 20000
 
-// hosts returns lines of /etc/hosts: the names of the other nodes on the links of n. A node has its
-// host name on the first link that it shares with n, and on each link the alias NAME-LINK. all has the
-// interfaces of nodes.
-func (n *node) hosts(nodes map[string]*node, all ends) (lines []string) {
-	mine, err := n.interfaces()
-	if err != nil {
-		return nil
-	}
-	links := map[string]int{}
-	theirs := map[string][]iface{} // by node
-	for k, i := range mine {
-		key := i.linkKey()
-		if _, twice := links[key]; twice || key == "" {
-			continue
-		}
-		links[key] = k
-		for _, other := range all[key] {
-			if other.node != n.Name && len(other.Addresses) > 0 {
-				theirs[other.node] = append(theirs[other.node], other)
-			}
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(theirs)) {
-		host := nodes[id].Hostname
-		if !agent.IsHostname(host) {
-			continue
-		}
-		for k, i := range theirs[id] { // in the order of links of n
-			var names []string
-			short := shortName(host)
-			if names = append(names, host); k > 0 {
-				names = nil
-			} else if short != host {
-				names = append(names, short)
-			}
-			if alias := short + "-" + i.Link; agent.IsHostname(alias) {
-				names = append(names, alias)
-			}
-			address, err := netip.ParsePrefix(i.Addresses[0])
-			if err == nil && len(names) > 0 && len(lines) < maxHosts {
-				lines = append(lines, address.Addr().String()+" "+strings.Join(names, " "))
-			}
-		}
-	}
-	return lines
+// ownAddress is the address of a node's own names if it has no link.
+var ownAddress = netip.AddrFrom4([4]byte{127, 0, 1, 1})
+
+// sliceNames are the names of the nodes of one slice.
+type sliceNames struct {
+	peers []hostname.Peer
+	nodes map[string]int // places in peers by the name of the node
 }
 
-// knownNodes returns the lines of hosts for the nodes that exist now, and their hash; both are empty if
-// the node has no link. The cluster's part may be as old as listTime.
+// namesIn returns the names of the nodes of a slice.
+func namesIn(nodes map[string]*node, slice string) *sliceNames {
+	s := &sliceNames{nodes: map[string]int{}}
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		if n := nodes[id]; n.SliceURN == slice {
+			s.nodes[id] = len(s.peers)
+			s.peers = append(s.peers, n.peer())
+		}
+	}
+	hostname.SetNames(s.peers)
+	return s
+}
+
+// peer has no interface that is on no link.
+func (n *node) peer() hostname.Peer {
+	p := hostname.Peer{ClientID: n.ClientID, Hostname: n.Hostname}
+	mine, _ := n.interfaces() // a mistake is refused elsewhere
+	for _, i := range mine {
+		if i.linkKey() == "" {
+			continue
+		}
+		x := hostname.Interface{Link: i.Link}
+		for _, a := range i.Addresses {
+			if prefix, err := netip.ParsePrefix(a); err == nil {
+				x.Addresses = append(x.Addresses, prefix.Addr())
+			}
+		}
+		p.Interfaces = append(p.Interfaces, x)
+	}
+	return p
+}
+
+// hosts returns lines of /etc/hosts: the names of the node itself, and of the others on its links.
+func (s *sliceNames) hosts(id string) []string {
+	place, ok := s.nodes[id]
+	if !ok {
+		return nil
+	}
+	var links []string
+	for _, i := range s.peers[place].Interfaces {
+		links = append(links, i.Link)
+	}
+	var known []hostname.Peer
+	for k, p := range s.peers {
+		if k == place {
+			p.Address = ownAddress
+		} else {
+			p.Interfaces = slices.DeleteFunc(slices.Clone(p.Interfaces), func(i hostname.Interface) bool { return !slices.Contains(links, i.Link) })
+		}
+		known = append(known, p)
+	}
+	return hostname.Lines(known, links, maxHosts)
+}
+
+// knownNodes returns the lines of hosts for the nodes that exist now, and their hash. The cluster's part may
+// be as old as listTime.
 func (w *worker) knownNodes(ctx context.Context, n *node) (lines []string, hash string, err error) {
-	if len(n.Interfaces) == 0 {
-		return nil, "", nil
+	nodes := map[string]*node{n.Name: n}
+	if len(n.Interfaces) > 0 {
+		if nodes, err = w.currentNodes(ctx); err != nil {
+			return nil, "", err
+		}
+		nodes[n.Name] = n
 	}
-	nodes, err := w.currentNodes(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	lines = n.hosts(nodes, endsOf(nodes))
+	lines = namesIn(nodes, n.SliceURN).hosts(n.Name)
 	return lines, hashOf(lines), nil
 }
 
@@ -132,7 +147,7 @@ func (w *worker) refreshPeers(ctx context.Context, n *node) error {
 	if err != nil {
 		return err
 	}
-	all, peers := endsOf(nodes), map[string]bool{}
+	all, peers, names := endsOf(nodes), map[string]bool{}, namesIn(nodes, n.SliceURN)
 	for _, i := range mine {
 		for _, other := range all[i.linkKey()] {
 			peers[other.node] = other.node != n.Name
@@ -149,7 +164,7 @@ func (w *worker) refreshPeers(ctx context.Context, n *node) error {
 		if later, ok := w.settled.Load(other.Name); ok {
 			known = later.(settled).known
 		}
-		if hashOf(other.hosts(nodes, all)) != known {
+		if hashOf(names.hosts(other.Name)) != known {
 			old = append(old, other)
 		}
 	}

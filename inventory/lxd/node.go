@@ -13,6 +13,7 @@ import (
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/hostname"
 	"patchbay/rspec/match"
 )
 
@@ -236,7 +237,7 @@ func (s *settings) check(n *node) error {
 	if _, ok := s.image(n.Image); !ok {
 		return refusal{provider.Unknown, fmt.Sprintf("the image %.60q is not in the settings of this cluster", n.Image)}
 	}
-	if n.Hostname != "" && !agent.IsHostname(n.Hostname) {
+	if n.Hostname != "" && !hostname.IsHost(n.Hostname) {
 		return refusal{provider.Failed, fmt.Sprintf("%.80q is not a host name", n.Hostname)}
 	}
 	accounts, err := n.accounts()

@@ -84,7 +84,8 @@ type compiler struct {
 	compared int
 	contents map[string]*content
 	implied  map[string]int
-	isVague  bool // a mistake hides what refers to some components
+	isVague  bool     // a mistake hides what refers to some components
+	names    []string // by which other nodes reach those of the request
 }
 
 // Compile returns the request for the document; nil if an error is among the problems, or was among
@@ -105,7 +106,7 @@ func Compile(d *Document, o Options) (*generate.Request, []rspec.Problem) {
 		c.request.Features = append(c.request.Features, generate.Feature{Name: "name", Value: flat(d.name)})
 	}
 	c.request.Features = append(c.request.Features, features("", d.features)...)
-	for _, step := range []func(){c.declare, c.policies, c.infer, c.warnOfUnused, c.place, c.order, c.setUp, c.finish} {
+	for _, step := range []func(){c.declare, c.policies, c.infer, c.warnOfUnused, c.place, c.order, c.nameNodes, c.setUp, c.finish} {
 		if step(); c.stopped() {
 			break
 		}

@@ -19,6 +19,7 @@ import (
 	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/generate"
+	"patchbay/rspec/hostname"
 )
 
 // Files travel in the request in pieces of at most maxInline bytes, and up to maxInPieces bytes.
@@ -92,7 +93,31 @@ func (c *compiler) addStep(at *value, node int, s generate.Step) {
 	}
 }
 
-// setUp gives the nodes their steps and names.
+// nameNodes gives the nodes their DNS names, and finds out by which names others reach them.
+func (c *compiler) nameNodes() {
+	for _, p := range c.parts {
+		for _, n := range p.requirements {
+			if n.kind.environment && len(n.targets) == 0 {
+				c.dns(p, n)
+			}
+		}
+	}
+	var nodes []hostname.Node
+	for i := range c.request.Nodes {
+		n := hostname.Node{ClientID: c.request.Nodes[i].ClientID}
+		for _, x := range c.request.Nodes[i].Interfaces {
+			n.DNSNames = append(n.DNSNames, x.DNSNames...)
+		}
+		nodes = append(nodes, n)
+	}
+	for _, id := range c.o.Nodes {
+		nodes = append(nodes, hostname.Node{ClientID: id})
+	}
+	hostname.Assign(nodes)
+	c.names = hostname.Name(nodes)[:len(c.request.Nodes)]
+}
+
+// setUp gives the nodes their steps.
 func (c *compiler) setUp() {
 	for _, p := range c.parts {
 		if p.kind.form != isSoftware {
@@ -110,9 +135,6 @@ func (c *compiler) setUp() {
 				case n.kind.effect == byRelation:
 					c.relate(p, t, n)
 				}
-			}
-			if n.kind.environment && len(n.targets) == 0 {
-				c.dns(p, n)
 			}
 		}
 		if c.stopped() {
@@ -169,11 +191,11 @@ func (c *compiler) relate(p, t *part, n *need) {
 	}
 	var members []string
 	for _, i := range p.nodes {
-		members = append(members, c.request.Nodes[i].ClientID)
+		members = append(members, c.names[i])
 	}
 	var targets []string
 	for _, i := range t.nodes {
-		targets = append(targets, c.request.Nodes[i].ClientID)
+		targets = append(targets, c.names[i])
 	}
 	for _, i := range p.nodes {
 		c.introduce(n, i, strings.Join(targets, " "))

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 )
 
@@ -31,7 +30,10 @@ var jsonQuery []byte
 
 // Host is a node in the inventory of playbooks.
 type Host struct {
-	ClientID, Hostname string
+	ClientID string
+	// Name is the node's name in the inventory: one by which other nodes reach it, and that Ansible reads
+	// as a host.
+	Name string
 	// Group is the name of a group with the node; empty for none.
 	Group string
 	// Variables are texts and numbers that playbooks on all nodes can read.
@@ -49,27 +51,17 @@ type Playbooks struct {
 // Size returns the number of bytes of the inventory in a step.
 func (p *Playbooks) Size() int { return len(p.inventory) }
 
-// isHostPattern reports whether Ansible reads a name as that of one host.
-var isHostPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`).MatchString
-
-// NewPlaybooks returns the Playbooks for hosts. In the inventory, nodes have their client_ids as
-// names. If Ansible would misread one of these, all nodes have their host names.
+// NewPlaybooks returns the Playbooks for hosts.
 func NewPlaybooks(hosts []Host, install string) *Playbooks {
 	type members map[string]struct{}
 	type group struct {
 		Hosts any `json:"hosts"`
 	}
 	p := &Playbooks{names: map[string]string{}, Install: install}
-	isMisread := slices.ContainsFunc(hosts, func(h Host) bool {
-		return !isHostPattern(h.ClientID) || h.ClientID == "all"
-	})
 	common := commonVariables(hosts)
 	variables, groups := map[string]map[string]any{}, map[string]members{}
 	for _, h := range hosts {
-		name := h.ClientID
-		if isMisread {
-			name = h.Hostname
-		}
+		name := h.Name
 		p.names[h.ClientID] = name
 		own := maps.Clone(h.Variables)
 		maps.DeleteFunc(own, func(k string, _ any) bool { _, ok := common[k]; return ok })

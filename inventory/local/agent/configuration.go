@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"patchbay/inventory/local/fdsocket"
+	"patchbay/rspec/hostname"
 )
 
 // Account is a login of the node.
@@ -77,7 +77,7 @@ func Configure(ctx context.Context, c *fdsocket.Conn, cfg Configuration) (Facts,
 
 // Validate refuses values that the node's files cannot represent.
 func (cfg *Configuration) Validate() error {
-	if !IsHostname(cfg.Hostname) {
+	if !hostname.IsHost(cfg.Hostname) {
 		return fmt.Errorf("%q is not a host name", printable(cfg.Hostname))
 	}
 	if len(cfg.Accounts) > maxAccounts {
@@ -152,10 +152,4 @@ func isLogin(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= 32
-}
-
-// IsHostname reports whether s can be the name of a Linux host and a name in /etc/hosts.
-func IsHostname(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	return len(s) <= 64 && s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"-.") == "" && !strings.Contains(s, "..")
 }

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"patchbay/inventory/local/agent"
+	"patchbay/rspec/hostname"
 )
 
 // Names of cgroups that do not belong to nodes. No node id can be one of them.
@@ -76,7 +76,7 @@ func (s Spec) check() error {
 	}
 	l := s.Limits
 	switch {
-	case !agent.IsHostname(s.Hostname):
+	case !hostname.IsHost(s.Hostname):
 		return bad("%q is not a host name: it must have 1 to 64 letters, digits, dots and hyphens", s.Hostname)
 	case s.Base < idCount || s.Base > maxBase:
 		return bad("its user ids cannot start at %d: the first id must be between %d and %d", s.Base, idCount, int64(maxBase))

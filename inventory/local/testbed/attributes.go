@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/image"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/hostname"
 )
 
 // update is the requested change of one resource. The current state in the request is
@@ -104,7 +104,7 @@ func (changes *requestedChanges) apply(a *desired) error {
 	switch {
 	case a.Power != provider.On && a.Power != provider.Off:
 		return refusalf(provider.Failed, "power is %.40q; it must be on or off", a.Power)
-	case a.Hostname != "" && !agent.IsHostname(a.Hostname):
+	case a.Hostname != "" && !hostname.IsHost(a.Hostname):
 		return refusalf(provider.Failed, "%.80q cannot be a hostname; use up to 64 letters, digits, hyphens and dots", a.Hostname)
 	}
 	if changes.SetupStage != nil {

@@ -53,8 +53,8 @@
 //     minutes, the node has failed: [maxDeaths].
 //   - removed accounts and keys: the gateway refuses them before the node is asked to remove
 //     them, because the removed user may control the node: [nodeController.revokeAccess].
-//   - names of peers: the address on the first common link, else an address of 127.64.0.0/16,
-//     where the gateway answers: [peer].
+//   - names of peers: the addresses on the first common links, one of each family, else an address of
+//     127.64.0.0/16, where the gateway answers: [peerFiles].
 //   - key of the experiment: RSA 2048 in PEM, as scripts expect. Only the endpoints inside nodes
 //     of its slice accept it: [experimentKey]. It is replaced on all nodes when a user has lost
 //     access to a node, since that user may have a copy: [slice.replaceKey].

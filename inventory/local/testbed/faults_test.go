@@ -202,7 +202,7 @@ func TestNodesBeingRemovedAreNoPeers(t *testing.T) {
 	h.mu.Unlock()
 	set(t, tb, nodeName(1), absent)
 	lines, err := leaving.slice.refreshPeers()
-	if err != nil || len(lines.peers) != 1 || lines.peers[0].node != tb.node(nodeName(2)) {
+	if err != nil || len(lines.peers) != 1 || lines.nodes[0] != tb.node(nodeName(2)) {
 		t.Errorf("peers are %+v, %v; want the other node alone", lines.peers, err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"strings"
 
 	"patchbay/inventory/local"
-	"patchbay/inventory/local/agent"
 	"patchbay/inventory/local/gateway"
+	"patchbay/rspec/hostname"
 )
 
 const maxForeignEndpoints = 2000
@@ -145,7 +145,7 @@ func (t *Testbed) setForeignEndpoint(providerName string, request local.Endpoint
 	} else if len(t.foreignEndpoints) >= maxForeignEndpoints {
 		return local.EndpointStatus{}, fmt.Errorf("the maximum of %d logins for nodes of other providers is reached", maxForeignEndpoints)
 	}
-	if agent.IsHostname(request.Hostname) {
+	if hostname.IsHost(request.Hostname) {
 		next.Hostname = request.Hostname
 	}
 	_, err := parseUsers(next.Users)

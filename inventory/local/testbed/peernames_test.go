@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"patchbay/inventory/provider"
+	"patchbay/rspec/hostname"
 )
 
 func TestPeersAreNamedByTheirLinks(t *testing.T) {
@@ -21,13 +22,13 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 	}
 	setAll(t, tb, nodes)
 	want := map[string][]string{
-		nodeName(1): { // lan is its first link, and b has an address on it
-			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
-			"10.0.1.1\ta-p2p", "10.0.1.2\tb-p2p",
+		nodeName(1): { // lan is its first link, and b has its IPv6 address on it
+			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "fd00::3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+			"10.0.1.1\ta-p2p", "10.0.1.2\tb b-p2p",
 		},
-		nodeName(2): { // p2p is its first link
-			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
-			"10.0.0.1\ta-lan", "fd00::2\tb-lan",
+		nodeName(2): { // p2p is its first link, and b has its IPv6 address on the other
+			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "10.0.0.3\tc", "fd00::3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+			"10.0.0.1\ta-lan", "fd00::2\tb b-lan",
 		},
 		nodeName(5): {
 			"127.64.0.1\ta.exp.example.org a", "127.64.0.2\tb", "127.64.0.3\tc", "127.64.0.4\td", "10.0.5.1\tc-lan",
@@ -94,14 +95,13 @@ func TestNamesOfPeersAreBounded(t *testing.T) {
 	name := strings.Repeat("n", 60)
 	lines := peerFiles{}
 	for range maxNodes {
-		nc := &nodeController{interfaces: ifaces}
-		p := peer{node: nc, address: netip.MustParseAddr("127.64.0.1"), names: []string{name}}
-		p.interfaces = nc.peerInterfaces(p.names, nil)
-		known := p.knownHostsLines("ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
+		p := []hostname.Peer{{Hostname: name, Address: netip.MustParseAddr("127.64.0.1"), Interfaces: (&nodeController{interfaces: ifaces}).peerInterfaces()}}
+		hostname.SetNames(p)
+		known := knownHostsLines(&p[0], "ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
 		if len(known) > 8 || slices.ContainsFunc(known, func(s string) bool { return len(s) > 16<<10 }) {
 			t.Fatalf("%d lines of known hosts, the first of %d bytes", len(known), len(known[0]))
 		}
-		lines.peers = append(lines.peers, p)
+		lines.peers = append(lines.peers, p...)
 	}
 	hosts := lines.hostsLines(&nodeController{interfaces: ifaces})
 	if len(hosts) != maxLines {

@@ -8,11 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"patchbay/am/durable"
-	"patchbay/inventory/local/agent"
+	"patchbay/rspec/hostname"
 )
 
 // peerUpdateDelay is how long changes among the nodes of a slice are collected before all
@@ -235,26 +234,22 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	}
 	s.t.mu.Unlock()
 	slices.SortFunc(order, netip.Addr.Compare)
-	records, nodes := make([]record, len(order)), map[string]bool{}
-	for i, a := range order {
-		if records[i] = peers[a].snapshot(); records[i].Desired.Removing { // a new node may have the same names
+	var hostKeys []string
+	for _, a := range order {
+		nc := peers[a]
+		rec := nc.snapshot()
+		if rec.Desired.Removing { // a new node may have the same names
 			delete(at, a)
 			continue
 		}
-		for _, name := range records[i].peerNames() {
-			nodes[name] = true
-		}
+		next.nodes, hostKeys = append(next.nodes, nc), append(hostKeys, rec.HostKey)
+		next.peers = append(next.peers, hostname.Peer{ClientID: rec.Desired.ClientID, Hostname: rec.Desired.Hostname, Address: a, Interfaces: nc.peerInterfaces()})
 	}
-	for i, a := range order {
-		if records[i].Desired.Removing {
-			continue
-		}
-		p := peer{node: peers[a], address: a, names: records[i].peerNames()}
-		p.interfaces = p.node.peerInterfaces(p.names, nodes)
-		next.peers = append(next.peers, p)
-		next.knownHosts = append(next.knownHosts, p.knownHostsLines(records[i].HostKey)...)
+	hostname.SetNames(next.peers)
+	for i := range next.peers {
+		next.knownHosts = append(next.knownHosts, knownHostsLines(&next.peers[i], hostKeys[i])...)
 	}
-	if s.files.version > 0 && slices.EqualFunc(next.peers, s.files.peers, samePeer) && slices.Equal(next.knownHosts, s.files.knownHosts) && maps.Equal(at, s.gatewayPeers) {
+	if s.files.version > 0 && slices.Equal(next.nodes, s.files.nodes) && slices.EqualFunc(next.peers, s.files.peers, hasSameNames) && slices.Equal(next.knownHosts, s.files.knownHosts) && maps.Equal(at, s.gatewayPeers) {
 		return s.files, nil
 	}
 	if err := s.t.gateway.SetPeers(s.id, at); err != nil {
@@ -266,17 +261,6 @@ func (s *slice) refreshPeers() (peerFiles, error) {
 	}
 	s.files, s.gatewayPeers = next, at
 	return next, nil
-}
-
-func (r *record) peerNames() []string {
-	var all []string
-	short, _, _ := strings.Cut(r.Desired.Hostname, ".")
-	for _, name := range []string{r.Desired.Hostname, short, r.Desired.ClientID} {
-		if agent.IsHostname(name) && !slices.Contains(all, name) && name != "localhost" {
-			all = append(all, name)
-		}
-	}
-	return all
 }
 
 // sweepKeys removes keys of slices that no longer exist. t.mu is held.

@@ -21,6 +21,7 @@ import (
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/local/supervisor"
 	"patchbay/inventory/provider"
+	"patchbay/rspec/hostname"
 )
 
 // This file declares the state of a testbed, its nodes, slices and networks, and the
@@ -303,24 +304,10 @@ type experimentKey struct{ private, public string }
 
 // peerFiles is the content about peers in the files of all nodes of a slice.
 type peerFiles struct {
-	version    uint64
-	peers      []peer
+	version    uint64            // 0: not made yet
+	nodes      []*nodeController // the node of each of peers
+	peers      []hostname.Peer
 	knownHosts []string
-}
-
-// peer is a node as the other nodes of its slice see it.
-type peer struct {
-	node       *nodeController
-	address    netip.Addr // inside nodes; the gateway forwards it
-	names      []string
-	interfaces []peerInterface
-}
-
-// peerInterface is an interface of a peer on a named link.
-type peerInterface struct {
-	link      string
-	addresses []netip.Addr // IPv4 first
-	aliases   []string     // NODE-LINK
 }
 
 // network is the set of links of one slice. It is changed by one goroutine at a time; changes

@@ -1,0 +1,156 @@
+package hostname
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Peer is a node as the nodes of its slice know it.
+type Peer struct {
+	ClientID string
+	// Hostname is the host name, or a DNS name whose first part that is. It may be empty.
+	Hostname string
+	// Address reaches the node from nodes that share no link with it; invalid for none.
+	Address    netip.Addr
+	Interfaces []Interface
+	// Names are the names of the node. SetNames sets them.
+	Names []string
+}
+
+// Interface is an interface of a Peer.
+type Interface struct {
+	// Link is the client_id of the link.
+	Link      string
+	Addresses []netip.Addr
+	// Aliases are the names of the node on the link. SetNames sets them.
+	Aliases []string
+}
+
+// SetNames gives the nodes of a slice their names.
+func SetNames(peers []Peer) {
+	owner := map[string]int{} // of names in lower case
+	claim := func(i int, name string) {
+		name = lower(name)
+		if _, taken := owner[name]; !taken {
+			owner[name] = i
+		}
+	}
+	ids := map[string]int{} // client_ids in lower case
+	for i := range peers {
+		ids[lower(peers[i].ClientID)]++
+		if IsName(peers[i].Hostname) {
+			claim(i, peers[i].Hostname)
+		}
+	}
+	for i := range peers {
+		if short := shortName(peers[i].Hostname); IsName(short) {
+			claim(i, short)
+		}
+	}
+	for i := range peers {
+		if id := peers[i].ClientID; IsName(id) && ids[lower(id)] == 1 {
+			claim(i, id)
+		}
+	}
+	for i := range peers {
+		p := &peers[i]
+		p.Names = nil
+		for _, name := range []string{p.Hostname, shortName(p.Hostname), p.ClientID} {
+			if of, ok := owner[lower(name)]; ok && of == i && !slices.Contains(p.Names, name) {
+				p.Names = append(p.Names, name)
+			}
+		}
+	}
+	setAliases(peers, owner)
+}
+
+// setAliases drops aliases that mean two links.
+func setAliases(peers []Peer, owner map[string]int) {
+	type end struct {
+		node int
+		link string
+	}
+	ends := map[string]end{}
+	ambiguous := map[string]bool{}
+	for i := range peers {
+		for k := range peers[i].Interfaces {
+			x := &peers[i].Interfaces[k]
+			x.Aliases = nil
+			for _, name := range peers[i].Names {
+				alias := name + "-" + x.Link
+				key := lower(alias)
+				if _, taken := owner[key]; taken || strings.Contains(name, ".") || x.Link == "" || len(x.Addresses) == 0 || !IsName(alias) {
+					continue
+				}
+				here := end{i, x.Link}
+				if other, ok := ends[key]; ok && other != here {
+					ambiguous[key] = true
+				}
+				ends[key] = here
+				x.Aliases = append(x.Aliases, alias)
+			}
+		}
+	}
+	for i := range peers {
+		for k := range peers[i].Interfaces {
+			x := &peers[i].Interfaces[k]
+			x.Aliases = slices.DeleteFunc(x.Aliases, func(alias string) bool { return ambiguous[lower(alias)] })
+		}
+	}
+}
+
+func shortName(host string) string {
+	short, _, _ := strings.Cut(host, ".")
+	return short
+}
+
+// Lines returns at most limit lines of /etc/hosts for a node whose interfaces are on the given links. A peer
+// has its names at one address of each family: the first one on the first of these links on which it has
+// one. A peer without such an address has its names at its Address.
+func Lines(peers []Peer, links []string, limit int) []string {
+	var lines, more []string // more has aliases only
+	add := func(to *[]string, a netip.Addr, names ...string) {
+		if len(names) > 0 {
+			*to = append(*to, a.String()+"\t"+strings.Join(names, " "))
+		}
+	}
+	for i := range peers {
+		p := &peers[i]
+		v4, v6 := p.address(links, netip.Addr.Is4), p.address(links, netip.Addr.Is6)
+		if !v4.IsValid() && !v6.IsValid() && p.Address.IsValid() {
+			add(&lines, p.Address, p.Names...)
+		}
+		for k := range p.Interfaces {
+			x := &p.Interfaces[k]
+			for _, a := range x.Addresses {
+				switch {
+				case a == v4:
+					add(&lines, a, slices.Concat(p.Names, x.Aliases)...)
+					v4 = netip.Addr{}
+				case a == v6:
+					add(&lines, a, slices.Concat(p.Names, x.Aliases)...)
+					v6 = netip.Addr{}
+				default:
+					add(&more, a, x.Aliases...)
+				}
+			}
+		}
+	}
+	return append(lines, more...)[:min(len(lines)+len(more), limit)]
+}
+
+// address returns the peer's first address of a family on the first of the links that has one.
+func (p *Peer) address(links []string, isFamily func(netip.Addr) bool) netip.Addr {
+	for _, link := range links {
+		for k := range p.Interfaces {
+			if p.Interfaces[k].Link != link {
+				continue
+			}
+			if n := slices.IndexFunc(p.Interfaces[k].Addresses, isFamily); n >= 0 {
+				return p.Interfaces[k].Addresses[n]
+			}
+		}
+	}
+	return netip.Addr{}
+}
