@@ -86,7 +86,7 @@ const allowedImports = `
 8  am/conformance                    am/client am/urn am/xmlrpc credentials/trial schemas schemas/xmltree golang.org/x/crypto
 8  am/site                          am am/api am/audit am/authority am/clock am/display am/durable am/fileowner am/hook am/maintenance am/mtls am/operate am/policy am/dryrun am/server am/service am/store am/urn am/work credentials credentials/cert inventory inventory/local inventory/local/fdsocket inventory/local/supervisor inventory/suggest inventory/provider inventory/yamlfile rspec rspec/blueprint rspec/compile go.yaml.in/yaml/v3 golang.org/x/sys
 9  am/site/check                    am am/audit am/binder am/clock am/display am/fileowner am/hook am/maintenance am/mtls am/policy am/dryrun am/service am/site am/store am/urn credentials/cert credentials/dsig credentials/trial inventory inventory/local inventory/suggest inventory/provider inventory/provider/providertest inventory/yamlfile rspec rspec/blueprint rspec/compile schemas schemas/xmltree go.yaml.in/yaml/v3 rspec/setup
-9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/provider inventory/simulated golang.org/x/sys
+9  am/site/create                   am/site am/urn credentials/trial inventory inventory/local inventory/local/osinfo inventory/provider inventory/simulated golang.org/x/sys
 10  cmd/patchbay                     am am/audit am/authority am/client am/clock am/conformance am/display am/durable am/experiment am/fileowner am/maintenance am/operate am/site am/site/check am/site/create am/store am/urn am/xmlrpc credentials/cert credentials/trial inventory inventory/local inventory/local/supervisor inventory/provider inventory/suggest inventory/nameset inventory/importad inventory/yamlfile rspec rspec/compile rspec/draw schemas/xmltree github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys
 0  inventory/local/fdsocket             golang.org/x/sys
 0  inventory/local/sandbox          golang.org/x/sys
@@ -95,6 +95,7 @@ const allowedImports = `
 0  inventory/local/supervisor
 0  inventory/local/linktest            golang.org/x/sys
 0  inventory/local/ping             golang.org/x/sys
+0  inventory/local/osinfo           golang.org/x/sys
 1  inventory/local/sysctl           am/durable golang.org/x/sys
 1  inventory/local/setup            am/durable github.com/ulikunitz/xz golang.org/x/sys rspec/setup
 2  inventory/local/steprunner       inventory/local/setup rspec/setup golang.org/x/sys
@@ -108,11 +109,11 @@ const allowedImports = `
 3  inventory/local/image            inventory/local/node golang.org/x/sys
 4  inventory/local/doctor           inventory/local/cgroup inventory/local/sandbox inventory/local/fabric inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/sysctl golang.org/x/sys
 5  inventory/local                  inventory/local/fdsocket inventory/suggest inventory/provider inventory/yamlfile go.yaml.in/yaml/v3
-6  inventory/local/testbed          am/durable inventory/local inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys rspec/hostname
+6  inventory/local/testbed          am/durable am/fileowner inventory inventory/local inventory/local/osinfo inventory/yamlfile inventory/local/agent inventory/local/hostalloc inventory/local/fabric inventory/local/gateway inventory/local/image inventory/local/node inventory/local/egress inventory/local/vswitch inventory/local/setup inventory/local/steprunner inventory/local/supervisor inventory/local/sysctl inventory/local/fdsocket inventory/provider rspec/match rspec/setup golang.org/x/crypto golang.org/x/sys rspec/hostname
 6  inventory/lxd/inside             am/durable inventory/local/agent inventory/local/setup github.com/vishvananda/netlink golang.org/x/crypto golang.org/x/sys
-7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
+7  inventory/lxd                    am/durable am/fileowner am/maintenance inventory inventory/local/agent inventory/local/setup inventory/local/steprunner inventory/lxd/inside inventory/nameset inventory/provider inventory/yamlfile rspec/match rspec/setup github.com/coder/websocket go.yaml.in/yaml/v3 golang.org/x/crypto golang.org/x/sys rspec/hostname
 8  cmd/patchbay-lxd                 am/fileowner inventory/local/agent inventory/local/setup inventory/lxd inventory/lxd/inside github.com/spf13/cobra golang.org/x/sys
-8  cmd/patchbay-local               inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
+8  cmd/patchbay-local               inventory inventory/local inventory/local/agent inventory/local/doctor inventory/local/gateway inventory/local/linktest inventory/local/ping inventory/local/image inventory/local/node inventory/local/vswitch inventory/local/setup inventory/local/testbed inventory/local/fdsocket inventory/simulated github.com/spf13/cobra golang.org/x/sys
 `
 
 // localModules are the modules that the static binary is made of.

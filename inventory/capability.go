@@ -16,7 +16,10 @@ import (
 // maxCapabilities is the maximum number of features of a component, sliver type or image.
 const maxCapabilities = 64
 
-const country = "location.country"
+const (
+	country  = "location.country"
+	freeSize = "disk.0.free_size"
+)
 
 // consumable is a feature that slivers take from the capacity of a shared component.
 type consumable struct {
@@ -55,7 +58,8 @@ func (c *Component) IsConsumable(feature string, offer match.Capability) bool {
 //  2. on a shared component the type's needs, since a sliver gets exactly these;
 //  3. the image, since it determines the software;
 //  4. the component;
-//  5. for location.country, the component's location.
+//  5. for location.country, the component's location; for disk.0.free_size, the least that the
+//     sliver gets of disk.size.
 func CapabilitiesOf(c *Component, t *SliverType, i *Image) match.Capabilities {
 	return func(feature string) (match.Capability, bool) {
 		if offer, ok := t.Capabilities[feature]; ok {
@@ -82,6 +86,11 @@ func CapabilitiesOf(c *Component, t *SliverType, i *Image) match.Capabilities {
 		}
 		if feature == country && c.country != nil {
 			return *c.country, true
+		}
+		if feature == freeSize {
+			offer, ok := CapabilitiesOf(c, t, i)("disk.size")
+			offer.Max = offer.Min
+			return offer, ok
 		}
 		return match.Capability{}, false
 	}
@@ -111,6 +120,9 @@ func (v *Inventory) Features() []string {
 	}
 	for _, i := range v.Images {
 		add(i.Capabilities)
+	}
+	if all["disk.size"] {
+		all[freeSize] = true
 	}
 	return slices.Sorted(maps.Keys(all))
 }

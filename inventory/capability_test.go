@@ -192,7 +192,7 @@ func TestMistakesOfCapabilities(t *testing.T) {
 
 func TestFeatures(t *testing.T) {
 	v, _, _, _, _ := capableSite(t)
-	want := "cpu.count disk.0.os.flavour disk.0.os.version disk.size gpu.count kind location.country memory.size site"
+	want := "cpu.count disk.0.free_size disk.0.os.flavour disk.0.os.version disk.size gpu.count kind location.country memory.size site"
 	if got := strings.Join(v.Features(), " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -2,38 +2,39 @@ package inventory
 
 import (
 	"maps"
+	"slices"
 
 	"patchbay/am"
-	"patchbay/rspec/match"
 )
 
-// WithFound returns a copy of v in which exclusive components also have the capabilities that
-// their providers have found. A feature in the inventory file comes first. WithFound ignores
+// WithFound returns a copy of v that also has what providers have found out: their facts about
+// images and components, and the capabilities of exclusive components that nodes have reported.
+// A feature in the inventory file comes first, then one that nodes reported. WithFound ignores
 // records of another provider, and what an earlier WithFound has added.
-func (v *Inventory) WithFound(found []am.FoundComponent) *Inventory {
+func (v *Inventory) WithFound(found []am.FoundComponent, facts map[string]Facts) *Inventory {
 	if v.file != nil {
 		v = v.file
 	}
-	if len(found) == 0 {
+	if len(found) == 0 && len(facts) == 0 {
 		return v
 	}
 	w := v.clone()
-	w.file = v
+	w.file, w.facts = v, facts
 	for _, f := range found {
 		c, ok := w.Component(f.URN)
 		if !ok || !c.Exclusive || c.Provider != f.Provider {
 			continue
 		}
-		all, _, _ := match.ParseItems(f.Capabilities) // the runner has left out malformed items
-		maps.Copy(all, c.Capabilities)
-		c.Capabilities = all
+		c.Capabilities = withItems(c.Capabilities, f.Capabilities)
 	}
+	w.addFacts(facts)
 	return w
 }
 
-// clone returns a copy of v with components, interfaces and links of its own.
+// clone returns a copy of v with components, interfaces, links, images and sliver types of its own.
 func (v *Inventory) clone() *Inventory {
 	w := *v
+	types := w.cloneTypes()
 	w.Components, w.Interfaces, w.Links = copyEach(v.Components), copyEach(v.Interfaces), copyEach(v.Links)
 	portsOf := func(ports []*Interface) (own []*Interface) {
 		for _, p := range ports {
@@ -43,6 +44,7 @@ func (v *Inventory) clone() *Inventory {
 	}
 	for _, c := range w.Components {
 		c.Interfaces = portsOf(c.Interfaces)
+		c.SliverTypes = mapped(c.SliverTypes, types)
 	}
 	for _, l := range w.Links {
 		l.Interfaces = portsOf(l.Interfaces)
@@ -71,6 +73,47 @@ func copyEach[T any](list []*T) []*T {
 	for i, x := range list {
 		y := *x
 		out[i] = &y
+	}
+	return out
+}
+
+// cloneTypes gives w sliver types and images of its own. It returns the new types by the old ones.
+func (w *Inventory) cloneTypes() map[*SliverType]*SliverType {
+	images := pairs(w.Images, copyEach(w.Images))
+	types := pairs(w.SliverTypes, copyEach(w.SliverTypes))
+	w.Images, w.SliverTypes = mapped(w.Images, images), mapped(w.SliverTypes, types)
+	w.DefaultSliverType = types[w.DefaultSliverType]
+	for _, t := range w.SliverTypes {
+		t.Images, t.DefaultImage, t.images = mapped(t.Images, images), images[t.DefaultImage], mappedValues(t.images, images)
+	}
+	w.images, w.types = mappedValues(w.images, images), mappedValues(w.types, types)
+	w.patterns = slices.Clone(w.patterns)
+	for i := range w.patterns {
+		w.patterns[i].to = types[w.patterns[i].to]
+	}
+	return types
+}
+
+func pairs[T any](from, to []*T) map[*T]*T {
+	m := make(map[*T]*T, len(from))
+	for i := range from {
+		m[from[i]] = to[i]
+	}
+	return m
+}
+
+func mapped[T any](list []*T, by map[*T]*T) []*T {
+	out := make([]*T, len(list))
+	for i, x := range list {
+		out[i] = by[x]
+	}
+	return out
+}
+
+func mappedValues[T any](m map[string]*T, by map[*T]*T) map[string]*T {
+	out := make(map[string]*T, len(m))
+	for key, x := range m {
+		out[key] = by[x]
 	}
 	return out
 }

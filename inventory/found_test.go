@@ -31,17 +31,17 @@ func TestWithFound(t *testing.T) {
 		{"a shared component", record("host", "rack", "radio=ble"), "host", "radio", ""},
 		{"an unknown component", record("gone", "rack", "gpu.count=2"), "pc", "gpu.count", ""},
 	} {
-		v := plain.WithFound([]am.FoundComponent{tt.found})
+		v := plain.WithFound([]am.FoundComponent{tt.found}, nil)
 		c, _ := v.ComponentNamed(tt.component)
 		got, ok := c.Capabilities[tt.feature]
 		if ok != (tt.want != "") || ok && got.String() != tt.want {
 			t.Errorf("%s: %s, %v; want %s", tt.rule, got, ok, tt.want)
 		}
-		again := v.WithFound([]am.FoundComponent{record("pc", "rack", "kind=pc")})
+		again := v.WithFound([]am.FoundComponent{record("pc", "rack", "kind=pc")}, nil)
 		if pc, _ := again.ComponentNamed("pc"); len(pc.Capabilities) != len(plain.Components[1].Capabilities)+1 {
 			t.Errorf("%s: a later record does not replace it: %v", tt.rule, pc.Capabilities)
 		}
-		if changes := Compare(plain, v.WithFound(nil)); len(changes) != 0 {
+		if changes := Compare(plain, v.WithFound(nil, nil)); len(changes) != 0 {
 			t.Errorf("%s: without records: %v", tt.rule, changes)
 		}
 	}

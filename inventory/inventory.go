@@ -105,6 +105,7 @@ type Inventory struct {
 
 	cleaning map[string]time.Duration // by provider
 	file     *Inventory               // the inventory before WithFound; nil if it was not called
+	facts    map[string]Facts         // that WithFound has added
 	byURN    map[string]*Component    // by the key of the URN
 	byName   map[string]*Component
 	byPort   map[string]*Interface // by the key of the URN
@@ -119,6 +120,9 @@ type Inventory struct {
 func (v *Inventory) WithCleaning(times map[string]time.Duration) *Inventory {
 	c := *v
 	c.cleaning = times
+	if v.file != nil {
+		c.file = v.file.WithCleaning(times)
+	}
 	return &c
 }
 

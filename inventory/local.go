@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
-
-	"patchbay/rspec/match"
 )
 
 //go:embed local.yaml
@@ -19,8 +17,8 @@ type Host struct {
 	Name string
 	// OSVersion and OSName are VERSION_ID and PRETTY_NAME in the host's os-release.
 	OSVersion, OSName string
-	// Ansible is the version of Ansible that the host can run playbooks with; empty if it cannot.
-	Ansible string
+	// Features are what the host's system is, such as "cpu.arch=x86_64".
+	Features []string
 	// Cores is the number of the host's processors.
 	Cores int
 	// Memory is the host's memory, and Disk its free space for nodes, in bytes. A value
@@ -64,14 +62,6 @@ func LocalText(authority string, h Host) []byte {
 	if h.OutsideAccess {
 		outbound = Yes
 	}
-	systemVersion := ""
-	if _, err := match.ParseCapability("disk.0.os.version", h.OSVersion); err == nil {
-		systemVersion = quoteYAML(h.OSVersion)
-	}
-	ansible := ""
-	if _, err := match.ParseCapability("software.ansible", h.Ansible); err == nil {
-		ansible = quoteYAML(h.Ansible)
-	}
 	cores, nodeMemory := "1", sizeText(containerMemory)
 	if h.Cores > 1 {
 		cores = fmt.Sprintf("1..%d", h.Cores)
@@ -82,8 +72,7 @@ func LocalText(authority string, h Host) []byte {
 	values := map[string]any{
 		"NodeCores": cores, "NodeMemory": nodeMemory,
 		"Outbound":  outbound,
-		"Ansible":   ansible,
-		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "SystemVersion": systemVersion, "OS": quoteYAML(h.OSName),
+		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "OS": quoteYAML(h.OSName),
 		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),
 	}
 	var b bytes.Buffer

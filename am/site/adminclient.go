@@ -180,7 +180,7 @@ func Act[T any](ctx context.Context, h AdminClient, name string, order T, apply 
 // openOperations is for a site that is not served. If Backup is set, it opens the backup instead.
 func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate.Operations, *store.Store, error) {
 	c := h.Config
-	inv, err := inventory.Load(c.Inventory, c.Authority)
+	inv, err := c.LoadInventory()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -192,7 +192,7 @@ func (h AdminClient) openOperations(open func() (*store.Store, error)) (*operate
 	if err != nil {
 		return nil, nil, err
 	}
-	if inv, err = withFound(inv, st); err != nil {
+	if inv, err = c.withFound(inv, st); err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
 	return operate.New(operate.Config{

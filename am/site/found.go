@@ -15,15 +15,26 @@ const foundPause = 5 * time.Second
 
 // withFound returns inv with the capabilities that providers have found out.
 func (s *Site) withFound(inv *inventory.Inventory) (*inventory.Inventory, error) {
-	return withFound(inv, s.store)
+	return s.config.withFound(inv, s.store)
 }
 
-func withFound(inv *inventory.Inventory, st *store.Store) (*inventory.Inventory, error) {
+func (c *Config) withFound(inv *inventory.Inventory, st *store.Store) (*inventory.Inventory, error) {
 	var found []am.FoundComponent
 	err := st.Read(func(v *store.View) error {
 		return v.Components(func(f am.FoundComponent) bool { found = append(found, f); return true })
 	})
-	return inv.WithFound(found), err
+	facts, _ := inventory.ReadFacts(c.Providers) // patchbay check reports errors
+	return inv.WithFound(found, facts), err
+}
+
+// LoadInventory reads the inventory of the site, with the facts that its providers state in files.
+func (c *Config) LoadInventory() (*inventory.Inventory, error) {
+	inv, err := inventory.Load(c.Inventory, c.Authority)
+	if err != nil {
+		return nil, err
+	}
+	facts, _ := inventory.ReadFacts(c.Providers) // patchbay check reports errors
+	return inv.WithFound(nil, facts), nil
 }
 
 // openFound adds found capabilities to the inventory.
@@ -43,7 +54,32 @@ func (s *Site) reportFound() {
 	}
 }
 
-// watchFound replaces the inventory after the runner has found capabilities, until ctx ends.
+// factsPause is the interval at which the files of facts are read.
+const factsPause = 5 * time.Second
+
+// watchFacts makes watchFound use changed facts, until ctx ends.
+func (s *Site) watchFacts(ctx context.Context) {
+	ticks := time.NewTicker(factsPause)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		facts, err := inventory.ReadFacts(s.config.Providers)
+		if s.inventory.Load().HasFacts(facts) {
+			continue
+		}
+		if err != nil {
+			s.log.Warn("facts of providers cannot be used", "error", err)
+		}
+		s.reportFound()
+	}
+}
+
+// watchFound replaces the inventory after the runner has found capabilities, or the facts of a
+// provider have changed, until ctx ends.
 func (s *Site) watchFound(ctx context.Context) {
 	for {
 		select {

@@ -276,7 +276,7 @@ func ReadMaintenanceState(ctx context.Context, c *Config, p *maintenance.Plan) (
 	if s, err = askMaintenance(ctx, c); !errors.Is(err, ErrNotServed) {
 		return s, true, err
 	}
-	inv, err := inventory.Load(c.Inventory, c.Authority)
+	inv, err := c.LoadInventory()
 	if err != nil {
 		return s, false, err
 	}

@@ -24,7 +24,6 @@ import (
 	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/am/work"
-	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
@@ -141,7 +140,7 @@ func (s *Site) openInventory(context.Context) error {
 	if err := c.checkFiles(); err != nil {
 		return err
 	}
-	inv, err := inventory.Load(c.Inventory, c.Authority)
+	inv, err := c.LoadInventory()
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	if err := s.requireSameSite(); err != nil {
 		return r, nil, err
 	}
-	inv, err := inventory.Load(s.config.Inventory, s.config.Authority)
+	inv, err := s.config.LoadInventory()
 	if err != nil {
 		return r, nil, err
 	}

@@ -43,6 +43,7 @@ func (s *Site) Run(ctx context.Context, hup <-chan os.Signal) error {
 		watchers.Go(func() { s.unlockRestored(watching) })
 		watchers.Go(func() { s.watchTestbeds(watching) })
 		watchers.Go(func() { s.watchFound(watching) })
+		watchers.Go(func() { s.watchFacts(watching) })
 	}
 	go s.reloadOnHangup(watching, hup) // not in watchers: a stop must not wait for a reload that hangs
 	err := s.serve(ctx)

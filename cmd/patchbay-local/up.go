@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"patchbay/inventory"
 	"patchbay/inventory/local"
 	"patchbay/inventory/local/testbed"
 )
@@ -80,6 +82,7 @@ func (f *siteFlags) options(path string) (o testbed.Options, err error) {
 	if err != nil {
 		return o, fmt.Errorf("cannot read the settings: %w", err)
 	}
+	o.Facts = strings.TrimSuffix(path, ".yaml") + inventory.FactsSuffix
 	o.SettingsOwner = int(info.Sys().(*syscall.Stat_t).Uid)
 	if o.Program, err = os.Executable(); err != nil {
 		return o, err

@@ -195,7 +195,7 @@ func (x *completion) inventory() *inventory.Inventory {
 	if err != nil {
 		return &inventory.Inventory{}
 	}
-	inv, err := inventory.Load(config.Inventory, config.Authority)
+	inv, err := config.LoadInventory()
 	if err != nil {
 		return &inventory.Inventory{}
 	}

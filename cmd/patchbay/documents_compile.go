@@ -167,7 +167,7 @@ func offerOf(config *site.Config) (known compile.Options, err error) {
 	if config == nil {
 		return known, nil
 	}
-	if known.Site, err = inventory.Load(config.Inventory, config.Authority); err == nil {
+	if known.Site, err = config.LoadInventory(); err == nil {
 		known.Library, err = config.LoadLibrary()
 	}
 	return known, err

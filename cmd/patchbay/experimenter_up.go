@@ -379,7 +379,7 @@ func (s *session) isSimulated(h experiment.Host) bool {
 	}
 	if s.inventory == nil {
 		var err error
-		if s.inventory, err = inventory.Load(s.config.Inventory, s.config.Authority); err != nil {
+		if s.inventory, err = s.config.LoadInventory(); err != nil {
 			s.inventory = new(inventory.Inventory)
 		}
 	}

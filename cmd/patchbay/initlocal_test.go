@@ -75,7 +75,7 @@ func TestInitLocal(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "providers", "*")); len(left) != 2 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "providers", "*")); len(left) != 3 {
 		t.Errorf("providers: %v", left)
 	}
 	settings := filepath.Join(dir, "providers", "local.yaml")

@@ -80,7 +80,7 @@ func (o *drainOptions) Run(ctx context.Context, c console) error {
 	if len(o.Components) == 0 {
 		return o.show(ctx, c, config)
 	}
-	inv, err := inventory.Load(config.Inventory, config.Authority)
+	inv, err := config.LoadInventory()
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func windowLine(w *maintenance.Window) string {
 
 // add also removes past windows.
 func (o *maintenanceOptions) add(config *site.Config, now time.Time) (*maintenance.Plan, error) {
-	inv, err := inventory.Load(config.Inventory, config.Authority)
+	inv, err := config.LoadInventory()
 	if err != nil {
 		return nil, err
 	}

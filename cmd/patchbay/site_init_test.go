@@ -3,9 +3,11 @@ package main
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -85,6 +87,56 @@ func TestInitListensWhereClientsCall(t *testing.T) {
 		}
 		if text := string(site.ConfigText(o.Authority, o.Listen, o.PublicURL, false)); !strings.Contains(text, c.want) {
 			t.Errorf("%s: no %s in\n%s", c.rule, c.want, text)
+		}
+	}
+}
+
+// TestNewSitesAcceptWhatTheyList checks one request for each sliver type with its images, and for
+// each link type, and features that users write without knowing the site.
+func TestNewSitesAcceptWhatTheyList(t *testing.T) {
+	for kind, args := range map[string][]string{"simulated": nil, "local": {"--provider", "local"}} {
+		dir := filepath.Join(t.TempDir(), kind)
+		if code, out := runCommand(t, append([]string{"init", "--authority", "testbed.example.org", "--public-url", "https://localhost:8443", dir}, args...)...); code != 0 {
+			t.Fatal(out)
+		}
+		c, err := site.ReadConfig(filepath.Join(dir, site.ConfigName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv, err := c.LoadInventory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := map[string]string{}
+		for _, s := range inv.SliverTypes {
+			for _, i := range s.Images {
+				requests[s.Name+" with "+i.Name] = fmt.Sprintf(`<node client_id="n"><sliver_type name=%q><disk_image name=%q/></sliver_type></node>`, s.Name, i.Name)
+			}
+		}
+		for _, l := range inv.LinkTypes {
+			requests[l] = fmt.Sprintf(`<node client_id="a"><interface client_id="a:0"/></node><node client_id="b"><interface client_id="b:0"/></node>
+				<link client_id="l"><interface_ref client_id="a:0"/><interface_ref client_id="b:0"/><link_type name=%q/></link>`, l)
+		}
+		for name, body := range requests {
+			file := filepath.Join(t.TempDir(), "request.xml")
+			text := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request">` + body + `</rspec>`
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if code, out := runCommand(t, "check", "--config", dir, file); code != 0 {
+				t.Errorf("%s: %s: %s", kind, name, out)
+			}
+		}
+		radl := filepath.Join(t.TempDir(), "small.radl")
+		text := "network net (outbound = 'no')\nsystem small (\n  cpu.arch = 'AMD64' and\n  cpu.count >= 1 and\n  memory.size >= 512M and\n  net_interface.0.connection = 'net' and\n  disk.0.os.name = 'linux' and\n  disk.0.free_size >= 1G\n)\ndeploy small 1\n"
+		if runtime.GOARCH != "amd64" {
+			text = strings.Replace(text, "AMD64", runtime.GOARCH, 1)
+		}
+		if err := os.WriteFile(radl, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if code, out := runCommand(t, "check", "--config", dir, radl); code != 0 {
+			t.Errorf("%s: %s", kind, out)
 		}
 	}
 }

@@ -129,6 +129,8 @@ func (f *fake) call(w http.ResponseWriter, r *http.Request, path string) {
 		f.sync(w, []bridge{{"pbl000", "Created", f.used}, {"pbl000-members", "", nil}, {"pbl001", "Pending", nil}, {"lxdbr0", "Created", nil}})
 	case strings.HasPrefix(path, "/images/aliases/"):
 		f.sync(w, map[string]string{"target": "0123"})
+	case path == "/images/0123":
+		f.sync(w, map[string]any{"architecture": "x86_64", "properties": map[string]string{"os": "Debian", "release": "bookworm", "variant": "default"}})
 	case path == "/resources":
 		f.sync(w, map[string]any{"cpu": map[string]int{"total": 4}, "memory": space{16 << 30, 5 << 30}})
 	case path == "/storage-pools/default/resources":

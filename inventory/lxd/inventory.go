@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"patchbay/am/durable"
+	"patchbay/inventory"
 	"patchbay/inventory/nameset"
 	"patchbay/inventory/yamlfile"
 )
@@ -43,6 +44,9 @@ func UpdateInventory(ctx context.Context, o InventoryOptions) error {
 	members, clustered, err := p.client.members(ctx)
 	if err != nil {
 		return err
+	}
+	if err := p.updateFacts(ctx); err != nil {
+		o.Progress("warning: the facts about images (%s) cannot be updated: %v", p.folder.name+inventory.FactsSuffix, err)
 	}
 	path := filepath.Join(o.Site, inventoryFile)
 	old, err := yamlfile.Load(path, maxInventory)

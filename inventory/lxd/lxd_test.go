@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"patchbay/inventory"
 	"patchbay/inventory/provider"
 )
 
@@ -497,5 +498,28 @@ func TestSetupsAreBounded(t *testing.T) {
 	}
 	if err := many.checkSetups(large); !errors.As(err, new(refusal)) {
 		t.Errorf("a large setup beside many others: %v", err)
+	}
+}
+
+// TestFacts checks that the listing of all nodes states what the images are.
+func TestFacts(t *testing.T) {
+	_, dir := newFake(t)
+	p, err := open(dir, "lxd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	facts, err := inventory.ReadFacts(dir)
+	if want := []string{"cpu.arch=x86_64", "disk.0.os.flavour=debian", "disk.0.os.name=linux", "disk.0.os.version=12"}; err != nil || !slices.Equal(facts["lxd"].Images["debian"], want) {
+		t.Errorf("%v %v, want %v", facts, err, want)
+	}
+	for want, properties := range map[string]map[string]string{
+		"24.04": {"os": "ubuntu", "release": "noble", "version": "24.04"}, "3.20": {"release": "3.20"}, "": {"release": "sid"}, "13": {"release": "trixie"},
+	} {
+		if got := versionOf(properties); got != want {
+			t.Errorf("%v has version %q, want %q", properties, got, want)
+		}
 	}
 }

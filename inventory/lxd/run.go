@@ -130,6 +130,11 @@ func failure(err error) object {
 // get reports the nodes with these names, or all nodes.
 func (p *program) get(ctx context.Context, names []string) (object, error) {
 	p.drainLostMembers(ctx)
+	if len(names) == 0 {
+		if err := p.updateFacts(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "warn: the facts about images cannot be updated: %v\n", err)
+		}
+	}
 	waiting, refreshing, err := p.waiting()
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func (t test) limits() (low, high *limit) {
 func compare(a, b value) (order int, ok bool) {
 	switch a.kind {
 	case Text:
-		return 0, strings.EqualFold(a.text, b.text)
+		return 0, sameText(a.text, b.text)
 	case Version:
 		return CompareVersions(a.text, b.text), true
 	}
@@ -240,7 +240,7 @@ func (d demand) grant(c Capability) (granted value, ok bool) {
 		return v, v.number <= c.Max && (d.high == nil || v.number <= d.high.value.number)
 	}
 	for _, t := range d.contains {
-		if !slices.ContainsFunc(c.values, func(v value) bool { return strings.EqualFold(v.text, t.value.text) }) {
+		if !slices.ContainsFunc(c.values, func(v value) bool { return sameText(v.text, t.value.text) }) {
 			return value{}, false
 		}
 		granted, ok = t.value, true

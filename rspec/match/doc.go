@@ -16,7 +16,7 @@
 // the weights of the applied groups is the score.
 //
 // Units of sizes are powers of 1024 in every spelling: K, KB, Ki and KiB are 1024 bytes.
-// Texts are compared without regard to case.
+// Texts are compared without regard to case. Architectures have several spellings: amd64 is x86_64.
 //
 // # Decisions
 //

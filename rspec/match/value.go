@@ -143,6 +143,19 @@ func (v value) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(v.number, 'f', -1, 64) + " " + v.text)
 }
 
+// architectures are other spellings of processors, as users of other clouds and Debian write them.
+var architectures = map[string]string{
+	"amd64": "x86_64", "x86-64": "x86_64", "x64": "x86_64",
+	"i386": "i686", "i486": "i686", "i586": "i686", "x86": "i686",
+	"arm64": "aarch64",
+}
+
+// sameText compares without regard to case, and with all spellings of an architecture.
+func sameText(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return cmp.Or(architectures[a], a) == cmp.Or(architectures[b], b)
+}
+
 // CompareVersions compares versions number by number; a missing number is 0.
 func CompareVersions(a, b string) int {
 	for a != "" || b != "" {

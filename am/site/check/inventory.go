@@ -117,6 +117,22 @@ func (k *Checker) inventory(file, authority string) *inventory.Inventory {
 	return inv
 }
 
+// facts reports facts that cannot be read, and those that the inventory overrides.
+func (k *Checker) facts(c *site.Config) {
+	if _, err := inventory.ReadFacts(c.Providers); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			k.warn("", "%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	inv, err := c.LoadInventory()
+	if err != nil {
+		return // reported as an error of the inventory
+	}
+	for _, text := range inv.ContradictedFacts() {
+		k.warn(c.Inventory, "%s; remove the feature there, or keep it if the provider is wrong", text)
+	}
+}
+
 // maintenance does not check the names of components if inv is nil.
 func (k *Checker) maintenance(file string, inv *inventory.Inventory) {
 	p, err := maintenance.Read(file)

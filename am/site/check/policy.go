@@ -79,7 +79,7 @@ func (k *Checker) Explain(ctx context.Context, file string, w Subject) {
 		return
 	}
 	k.Config = c
-	inv, err := inventory.Load(c.Inventory, c.Authority)
+	inv, err := c.LoadInventory()
 	if err != nil {
 		k.Errors(err)
 		return

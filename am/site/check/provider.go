@@ -70,7 +70,7 @@ func (k *Checker) testNode(ctx context.Context, p *provider.Provider) (node prov
 		return nil, nil, err
 	}
 	if config != nil {
-		inv, err := inventory.Load(config.Inventory, config.Authority)
+		inv, err := config.LoadInventory()
 		if err != nil {
 			return nil, nil, err
 		}

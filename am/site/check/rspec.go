@@ -74,7 +74,7 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 			k.Errors(err)
 			return
 		}
-		if inv, err = inventory.Load(k.Config.Inventory, k.Config.Authority); err != nil {
+		if inv, err = k.Config.LoadInventory(); err != nil {
 			k.Errors(err)
 			return
 		}

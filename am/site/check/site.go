@@ -76,6 +76,7 @@ func (k *Checker) Site(ctx context.Context, file string) {
 	k.trialAuthority(c, filepath.Join(filepath.Dir(file), site.AuthorityDir))
 	if passed(c.CheckFolder("providers", c.Providers)) {
 		k.providers(ctx, c.Providers, inv, c.Inventory)
+		k.facts(c)
 	}
 	if passed(c.CheckState()) {
 		k.store(ctx, c)

@@ -29,7 +29,7 @@ type SliceRequest struct {
 // whether there are no errors. If the process cannot read the site's files, it checks nothing and
 // returns true.
 func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding bool) bool {
-	inv, err := inventory.Load(k.Config.Inventory, k.Config.Authority)
+	inv, err := k.Config.LoadInventory()
 	if err != nil {
 		return true
 	}

@@ -6,7 +6,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"patchbay/inventory"
 	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
@@ -16,7 +15,7 @@ func (k *Checker) source(ctx context.Context, name string, text []byte) {
 	o := compile.Options{Parameters: k.Parameters, Work: rspec.NewWork(ctx)}
 	if k.Config != nil {
 		var err error
-		if o.Site, err = inventory.Load(k.Config.Inventory, k.Config.Authority); err != nil {
+		if o.Site, err = k.Config.LoadInventory(); err != nil {
 			k.Errors(err)
 			return
 		}

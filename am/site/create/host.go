@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,12 +13,13 @@ import (
 
 	"patchbay/am/site"
 	"patchbay/inventory"
+	"patchbay/inventory/local/osinfo"
 )
 
 func describeHost(ctx context.Context) inventory.Host {
-	release := osRelease()
+	system := osinfo.Read("/", "usr") // nodes have no /usr/local of the host
 	return inventory.Host{
-		Name: componentName(site.FullName(ctx)), OSVersion: release["VERSION_ID"], OSName: release["PRETTY_NAME"], Ansible: ansibleVersion("/usr"),
+		Name: componentName(site.FullName(ctx)), OSVersion: system.Version, OSName: system.Title, Features: system.Items(),
 		Cores: runtime.NumCPU(), Memory: memory(), Disk: cmp.Or(freeDisk("/var/lib/patchbay-local"), freeDisk("/var/lib")),
 	}
 }
@@ -31,47 +31,6 @@ func componentName(host string) string {
 		return "host1"
 	}
 	return label
-}
-
-// osRelease returns the content of os-release(5); nil if the host has none.
-func osRelease() map[string]string {
-	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		if text, err := os.ReadFile(file); err == nil {
-			return parseOSRelease(string(text))
-		}
-	}
-	return nil
-}
-
-// ansibleVersion returns the version of Ansible below usr, the folder that nodes share; "" if it
-// lacks Ansible, or jmespath, which the filter json_query needs.
-func ansibleVersion(usr string) string {
-	if _, err := os.Stat(filepath.Join(usr, "bin/ansible-playbook")); err != nil {
-		return ""
-	}
-	releases, _ := filepath.Glob(filepath.Join(usr, "lib/python3*/*-packages/ansible/release.py"))
-	libraries, _ := filepath.Glob(filepath.Join(usr, "lib/python3*/*-packages/jmespath"))
-	if len(releases) == 0 || len(libraries) == 0 {
-		return ""
-	}
-	text, err := os.ReadFile(releases[0])
-	if err != nil {
-		return ""
-	}
-	_, version, _ := strings.Cut(string(text), "\n__version__ = '")
-	version, _, _ = strings.Cut(version, "'")
-	return version
-}
-
-func parseOSRelease(text string) map[string]string {
-	m := make(map[string]string)
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if ok && !strings.HasPrefix(key, "#") {
-			m[key] = strings.Trim(value, `"'`)
-		}
-	}
-	return m
 }
 
 // memory is in bytes; 0 if it is unknown.

@@ -90,6 +90,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 			{Name: site.PolicyName, Content: localPolicy(host), Mode: 0o644},
 			{Name: filepath.Join(site.ProvidersDir, Local+provider.Suffix), Content: local.Script(o.Program, Local), Mode: 0o755},
 			{Name: filepath.Join(site.ProvidersDir, Local+".yaml"), Content: local.SettingsFor(bed), Mode: 0o644},
+			{Name: filepath.Join(site.ProvidersDir, Local+inventory.FactsSuffix), Content: inventory.FactsText(inventory.Facts{Images: map[string][]string{"host": host.Features}}), Mode: 0o644},
 		},
 		Inventory: "containers of this host, " + host.Name,
 		Policy:    fmt.Sprintf("at first each user may hold %d nodes and\n                    %dG of disk at one time; change its rule everybody", host.NodesPerUser(), host.DiskPerUser()>>30),

@@ -33,6 +33,8 @@ type Options struct {
 	// SettingsOwner is the user, besides root, that may use the socket: the owner of
 	// NAME.yaml.
 	SettingsOwner int
+	// Facts is the file in which the testbed states what its images are; empty for none.
+	Facts string
 	// State is an absolute path. Default: DefaultState.
 	State string
 	// Claims is the folder of the numbers that are unique on this host. Default: Root.

@@ -176,6 +176,7 @@ func (t *Testbed) serve(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	defer l.Close()
 	t.work.Go(t.sweepPeriodically)
+	t.work.Go(t.writeFacts)
 	t.work.Go(t.watchMemory)
 	t.work.Go(t.watchLinks)
 	t.work.Go(t.openForeignEndpoints)
