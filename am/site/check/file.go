@@ -89,14 +89,14 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 		k.source(ctx, name, text) // which may have keys and certificates inside
 	case bytes.Contains(text, []byte("signed-credential")):
 		k.credential(name, text)
+	case compile.IsForeign(text):
+		k.source(ctx, name, text)
 	case bytes.HasPrefix(bytes.TrimLeft(text, "\ufeff \t\r\n"), []byte("<")):
 		k.document(ctx, name, text)
 	case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE")):
 		k.certificates(name, text)
 	case bytes.Contains(text, []byte("PRIVATE KEY-----")):
 		k.bad(name, "this is a private key, which is not checked; keep it private, and name the certificate")
-	case compile.IsForeign(text):
-		k.source(ctx, name, text)
 	case blueprint.IsPackage(text):
 		k.source(ctx, name, text)
 	default:
