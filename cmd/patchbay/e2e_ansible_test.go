@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/base64"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"patchbay/am"
 	"patchbay/am/client"
+	"patchbay/am/site"
 	"patchbay/am/testkit/require"
+	"patchbay/rspec/compile"
 )
 
 // ansibleRequest has a node that publishes a page and one that shows it, with plain and with
@@ -75,4 +78,87 @@ func TestOnHostAnsible(t *testing.T) {
 		}
 	}
 	x.delete()
+}
+
+// radlText is like the examples of the language: nodes of a size, the document as a variable, names of
+// nodes, and a JSON form.
+const (
+	radlText = `network net (outbound = 'no')
+system small_node (
+  cpu.arch = 'x86_64' and
+  cpu.count = 1.0 and
+  memory.size >= 512M and
+  net_interface.0.connection = 'net' and
+  disk.0.os.name = 'linux'
+)
+system front (
+  memory.size >= 512M and
+  net_interface.0.connection = 'net' and
+  net_interface.0.dns_name = 'thefront' and
+  net_interface.0.dns.0.name = 'www-#N#.example.org'
+)
+configure front (
+@begin
+---
+- gather_facts: false
+  vars:
+    NODENAME: '{{IM_INFRASTRUCTURE_RADL|json_query("[?id == ''front''].net_interface_0_dns_name|[0]")}}'
+  tasks:
+  - copy: dest=/root/radl content="{{ NODENAME }} of {{ groups['all'] | length }}"
+@end
+)
+configure small_node (
+@begin
+- gather_facts: false
+  tasks:
+  - shell: getent hosts www-0.example.org | cut -d' ' -f1 >/root/radl
+@end
+)
+deploy front 1
+deploy small_node 1
+`
+	radlJSON = `[
+  {"class": "network", "id": "net", "outbound": "no"},
+  {"class": "system", "id": "front", "cpu.count_min": 1.0, "memory.size_min": 536870912, "memory.size_max": 4294967296, "net_interface.0.connection": "net", "disk.0.os.name": "linux"},
+  {"class": "configure", "id": "front", "recipes": "\\n---\\n- gather_facts: false\\n  tasks:\\n  - shell: hostname >/root/radl\\n"},
+  {"class": "contextualize", "items": [{"system": "front", "configure": "front", "ctxt_tool": "Ansible"}]},
+  {"class": "deploy", "system": "front", "vm_number": 1}
+]`
+)
+
+// TestOnHostRADL compiles RADL for a new site with real nodes, and plays its recipes.
+func TestOnHostRADL(t *testing.T) {
+	require.Tool(t, "ansible-playbook")
+	s := newSetupSite(t, "text", "json")
+	config, err := site.ReadConfig(filepath.Join(s.dir, site.ConfigName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, err := offerOf(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices := map[string]*setupSlice{}
+	for name, source := range map[string]string{"text": radlText, "json": radlJSON} {
+		r, err := compile.Compile([]byte(source), offer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices[name] = s.slice(t, name)
+		slices[name].create(string(r.Request))
+	}
+	for _, tt := range []struct{ slice, node, want string }{
+		{"text", "front-0", "thefront of 2"},
+		{"text", "small_node-0", "10.128.0.1"},
+		{"json", "front-0", "front-0"},
+	} {
+		x := slices[tt.slice]
+		x.awaitSetUp()
+		if got := x.run(x.logins()[tt.node], "sudo cat /root/radl"); got != tt.want {
+			t.Errorf("%s, %s: %q, want %q", tt.slice, tt.node, got, tt.want)
+		}
+	}
+	for _, x := range slices {
+		x.delete()
+	}
 }
