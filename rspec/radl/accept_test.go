@@ -294,7 +294,7 @@ func TestAcceptance(t *testing.T) {
 			no configure`, ""},
 		{"a collection without a recipe and an image without Ansible", "system s (disk.0.os.flavour = 'ubuntu' and disk.0.applications contains (name = 'ansible.collections.community.crypto'))\ndeploy s 1", `
 			<node client_id="s-0">
-			no ansible-galaxy`, `line 1: the Ansible role "community.crypto" is not installed on the nodes of "s": their image does not list Ansible; request another image, or leave it out, since no recipe uses it`},
+			no ansible-galaxy`, `line 1: the Ansible collection "community.crypto" is not installed on the nodes of "s": their image does not list Ansible; request another image, or leave it out, since no recipe uses it`},
 		{"paths of applications", "configure s (\n@begin\n- tasks: []\n@end\n)\nsystem s (disk.0.applications contains (name = 'java' and path = '/opt/java') and disk.0.applications contains (name = 'tomcat'))\ndeploy s 1", `
 			<setup:parameter name="IM_java_PATH" value="/opt/java"/>
 			<setup:parameter name="IM_tomcat_PATH" value="/usr"/>`, ""},

@@ -18,6 +18,13 @@ type role struct {
 	source, name, version string
 }
 
+func (r role) kind() string {
+	if r.isCollection {
+		return "collection"
+	}
+	return "role"
+}
+
 // Folders in which Ansible finds what all users of a node have.
 const (
 	rolesFolder       = "/etc/ansible/roles"
@@ -109,9 +116,9 @@ func (c *compiler) rolesOf(s *system) (list []role) {
 		switch {
 		case i < 0: // it was refused
 		case c.isOutOfReach(s.site, r):
-			c.warn(f.Place, "ask the operator to add it to galaxy in inventory.yaml, or leave it out, since no recipe uses it", "the Ansible role %.80q is not installed on the nodes of %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name, s.block.ID)
+			c.warn(f.Place, "ask the operator to add it to galaxy in inventory.yaml, or leave it out, since no recipe uses it", "the Ansible %s %.80q is not installed on the nodes of %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name, s.block.ID)
 		case s.lacksAnsible:
-			c.warn(f.Place, "request another image, or leave it out, since no recipe uses it", "the Ansible role %.80q is not installed on the nodes of %.80q: their image does not list Ansible", r.name, s.block.ID)
+			c.warn(f.Place, "request another image, or leave it out, since no recipe uses it", "the Ansible %s %.80q is not installed on the nodes of %.80q: their image does not list Ansible", r.kind(), r.name, s.block.ID)
 		default:
 			list = append(list, c.roles[i])
 		}
@@ -148,7 +155,7 @@ func (c *compiler) addRole(f *Feature, r role) {
 	}
 	c.roles = append(c.roles, r)
 	if c.runsRecipes() && c.isOutOfReach(c.o.Site, r) {
-		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible role %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.name)
+		c.refuse(rspec.Unsupported, f.Place, "ask the operator to add it to galaxy in inventory.yaml", "the nodes of this site cannot fetch the Ansible %s %.80q: they do not reach the outside network, and the site's catalogue does not have it", r.kind(), r.name)
 	}
 }
 
@@ -174,10 +181,9 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 	text.WriteString("set -e\nexport HOME=/root\n") // else the user's ~/.ansible would be root's
 	for _, r := range roles {
 		url := catalogue(site, r)
-		kind, folder, options := "role", rolesFolder, ""
-		what := r.name
+		folder, options, what := rolesFolder, "", r.name
 		if r.isCollection {
-			kind, folder = "collection", collectionsFolder
+			folder = collectionsFolder
 		}
 		switch {
 		case url != "" && r.isCollection:
@@ -196,7 +202,7 @@ func rolesStep(site *inventory.Inventory, roles []role) generate.Step {
 		if url != "" {
 			options = " --no-deps" // the catalogue has them under their own names
 		}
-		text.WriteString("ansible-galaxy " + kind + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
+		text.WriteString("ansible-galaxy " + r.kind() + " install --force" + options + " -p " + folder + " " + quote(what) + "\n")
 	}
 	return generate.Step{Kind: generate.Script, Name: "install Ansible roles", Language: "sh", Body: []byte(text.String()), Operation: setup.Install}
 }
