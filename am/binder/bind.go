@@ -130,6 +130,7 @@ func (b *binding) resolveAll() {
 	for i := range b.Nodes {
 		n := &b.nodes[i]
 		n.Node = &b.Nodes[i]
+		n.disks = n.Node.Services.DiskSize()
 		n.makeInterfaces()
 		b.resolve(n)
 	}
@@ -182,6 +183,7 @@ type node struct {
 	fixed      bool                   // its component must not change any more
 	portsAsked []*inventory.Interface // the requested physical interface of each interface; nil for any
 	within     *inventory.Link        // physical link that the node must use; nil for any
+	disks      int64                  // MiB of the disks that the node gets besides that of its type
 	traffic    traffic                // the capacity that the node takes of that link
 }
 
@@ -213,10 +215,7 @@ func (n *node) want(c *inventory.Component) want {
 
 // amountOn returns the amount that n takes on c, which must satisfy its constraints.
 func (n *node) amountOn(c *inventory.Component) am.Amount {
-	if n.matching == nil {
-		return n.SliverType.Needs
-	}
-	return n.matching.of(c).amount
+	return n.class().needs(c)
 }
 
 func (b *binding) assign(n *node, i int32) {

@@ -13,6 +13,7 @@ import (
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/rspec"
+	"patchbay/rspec/setup"
 )
 
 const testbed = `
@@ -369,6 +370,42 @@ func TestErrorHasAtMostFiveReasons(t *testing.T) {
 	}
 	if strings.Count(err.Error(), "quantum") != 5 || !strings.HasSuffix(err.Error(), "and 15 more nodes") {
 		t.Error(err)
+	}
+}
+
+// Disks are counted, also those of nodes that are else equal.
+func TestAmountHasTheDisksOfTheNode(t *testing.T) {
+	const small = `
+provider: local
+default_sliver_type: container
+sliver_types: [{name: container, needs: {slots: 1, disk: 4G}}]
+components: [{name: host, exclusive: false, sliver_types: [container], capacity: {slots: 60, disk: 30G}}]
+`
+	for _, tt := range []struct {
+		rule      string
+		disks     [][]int64 // GiB of each node
+		want, err string
+	}{
+		{"no disks", [][]int64{{}, {}}, "[4096 4096]", ""},
+		{"several disks", [][]int64{{10, 2}, {}}, "[16384 4096]", ""},
+		{"as much as there is", [][]int64{{11}, {11}}, "[15360 15360]", ""},
+		{"too large", [][]int64{{27}}, "", "its disks have 27648 MiB, and no component with container has that much left; ask for smaller disks"},
+		{"too large together", [][]int64{{11}, {12}}, "", "2 containers requested"},
+	} {
+		r := request(make([]string, len(tt.disks))...)
+		for i, list := range tt.disks {
+			for _, size := range list {
+				r.Nodes[i].Services.Steps = append(r.Nodes[i].Services.Steps, setup.Requested{Step: setup.Step{Kind: setup.Disk, Size: size << 10}})
+			}
+		}
+		b, err := bind(r, newHoldings(site(t, small)), slice("mine"))
+		var got []int64
+		for _, n := range b.Nodes {
+			got = append(got, n.Amount.Disk)
+		}
+		if tt.err == "" && (err != nil || fmt.Sprint(got) != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			t.Errorf("%s: %v, %v", tt.rule, got, err)
+		}
 	}
 }
 

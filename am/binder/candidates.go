@@ -13,13 +13,14 @@ type demand struct {
 	sliverType *inventory.SliverType
 	hardware   string
 	matching   *matching
+	disks      int64
 	alone      bool
 	within     *inventory.Link
 	traffic    traffic
 }
 
 func (n *node) demand() demand {
-	return demand{n.SliverType, n.hardware, n.matching, n.alone, n.within, n.traffic}
+	return demand{n.SliverType, n.hardware, n.matching, n.disks, n.alone, n.within, n.traffic}
 }
 
 // cost is the work of one check of a component.
@@ -30,7 +31,9 @@ func (d demand) cost() int {
 	return 1
 }
 
-func (d demand) class() classKey { return classKey{d.sliverType, d.hardware, d.matching, d.within} }
+func (d demand) class() classKey {
+	return classKey{d.sliverType, d.hardware, d.matching, d.disks, d.within}
+}
 
 func (n *node) class() classKey { return n.demand().class() }
 

@@ -13,6 +13,7 @@ type classKey struct {
 	sliverType *inventory.SliverType
 	hardware   string
 	matching   *matching
+	disks      int64 // MiB that a sliver takes besides the needs of its type
 	link       *inventory.Link
 }
 
@@ -24,10 +25,12 @@ func (k classKey) has(c *inventory.Component) bool {
 
 // needs returns the amount that a sliver takes on c, a member of the class.
 func (k classKey) needs(c *inventory.Component) am.Amount {
-	if k.matching == nil {
-		return k.sliverType.Needs
+	amount := k.sliverType.Needs
+	if k.matching != nil {
+		amount = k.matching.of(c).amount
 	}
-	return k.matching.of(c).amount
+	amount.Disk += k.disks
+	return amount
 }
 
 // class describes the components of one classKey, and the slivers of the type that fit on them

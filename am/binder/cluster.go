@@ -243,7 +243,7 @@ func (r *retry) likelyLinks(c *cluster) []*inventory.Link {
 	c.needs = map[classKey]int{}
 	s := shape{}
 	for _, i := range c.nodes {
-		s.class = classKey{sliverType: r.nodes[i].SliverType, hardware: r.nodes[i].hardware, matching: r.nodes[i].matching}
+		s.class = classKey{sliverType: r.nodes[i].SliverType, hardware: r.nodes[i].hardware, matching: r.nodes[i].matching, disks: r.nodes[i].disks}
 		c.needs[s.class]++
 	}
 	s.nodes = len(c.nodes)

@@ -223,6 +223,8 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 	if c.away > 0 {
 		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
 	}
+	withoutDisks := k
+	withoutDisks.disks = 0
 	switch away, closed := b.maintenanceOf(c), b.closedIn(k); {
 	case away != nil:
 		b.refuseMaintained(n, "every "+what, away, b.freeText(n.SliverType))
@@ -230,6 +232,8 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 		b.refuse(n, am.TooBig, "no %s is in service; %s", what, others)
 	case n.alone && c.exclusive == 0 && b.x.inv.ExclusiveOnShared == inventory.Refuse:
 		b.refuseFor(n, exclusive, am.Refused, `components with %s are shared, and no slice can have one alone; drop exclusive="true" to share one`, what)
+	case c.slots == 0 && k.disks > 0 && b.class(withoutDisks).slots > 0:
+		b.refuse(n, am.TooBig, "its disks have %d MiB, and no component with %s has that much left; ask for smaller disks; %s", k.disks, what, others)
 	case c.slots == 0 && closed > 0 && closed+c.cleaning == c.serving:
 		b.refuse(n, am.TooBig, `no %s is free: other slices have the whole of %s by exclusive="true"; try again when they have ended; %s`, what, b.closedList(k), others)
 	case c.slots == 0 && closed > 0:

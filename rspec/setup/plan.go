@@ -19,6 +19,14 @@ type Services struct {
 	Steps      []Requested
 }
 
+// DiskSize returns the MiB of all disks.
+func (s *Services) DiskSize() (mib int64) {
+	for i := range s.Steps {
+		mib += s.Steps[i].Size
+	}
+	return mib
+}
+
 // OfKind returns the steps of one kind, in document order.
 func (s *Services) OfKind(kind string) (list []Step) {
 	for _, r := range s.Steps {

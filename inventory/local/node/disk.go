@@ -11,13 +11,35 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// diskFile is the node's disk: a sparse file with an ext4 file system.
-const diskFile = "disk.img"
+// diskFile is the node's disk: a sparse file with an ext4 file system. The files of its other disks
+// have the prefix dataPrefix and a number.
+const (
+	diskFile   = "disk.img"
+	dataPrefix = "data-"
+	freshDisk  = ".new" // suffix of a disk that is not complete
+)
+
+func dataFile(i int) string { return dataPrefix + strconv.Itoa(i) + ".img" }
+
+// diskFiles returns the complete disks of a node, relative to the folder of all nodes.
+func (h *Host) diskFiles(id string) (names []string, err error) {
+	entries, err := fs.ReadDir(h.nodes.FS(), id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if name := e.Name(); name == diskFile || strings.HasPrefix(name, dataPrefix) && !strings.HasSuffix(name, freshDisk) {
+			names = append(names, filepath.Join(id, name))
+		}
+	}
+	return names, err
+}
 
 // diskReserve is the space in bytes that stays free for the host and for existing nodes, whose
 // disks are not yet fully allocated.
@@ -44,16 +66,33 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 	if err := h.nodes.Mkdir(s.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot make the folder of node %s: %w", s.ID, err)
 	}
-	disk := filepath.Join(s.ID, diskFile)
+	own := func(f *os.File) error {
+		template, err := h.formattedDisk(ctx, s.Limits.Disk)
+		if err != nil {
+			return err
+		}
+		defer template.Close()
+		return copySparse(f, template)
+	}
+	if err := h.prepareDisk(s.ID, diskFile, own); err != nil {
+		return err
+	}
+	for i, d := range s.Disks { // of any size, so formatted disks are not kept
+		err := h.prepareDisk(s.ID, dataFile(i), func(f *os.File) error { return format(ctx, f, d.Size) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareDisk creates a disk of a node, unless it exists. The function fill writes its content.
+func (h *Host) prepareDisk(id, name string, fill func(*os.File) error) error {
+	disk := filepath.Join(id, name)
 	if _, err := h.nodes.Lstat(disk); err == nil {
 		return nil
 	}
-	template, err := h.formattedDisk(ctx, s.Limits.Disk)
-	if err != nil {
-		return err
-	}
-	defer template.Close()
-	fresh := disk + ".new"
+	fresh := disk + freshDisk
 	if err := h.nodes.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -62,13 +101,13 @@ func (h *Host) Prepare(ctx context.Context, s Spec) error {
 		return err
 	}
 	// Synced before the rename: a loss of power could otherwise leave an empty disk.
-	if err := errors.Join(copySparse(f, template), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("cannot make the disk of node %s: %w", s.ID, err)
+	if err := errors.Join(fill(f), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("cannot make the disk %s of node %s: %w", name, id, err)
 	}
 	if err := h.nodes.Rename(fresh, disk); err != nil {
 		return err
 	}
-	dir, err := h.nodes.Open(s.ID)
+	dir, err := h.nodes.Open(id)
 	if err != nil {
 		return err
 	}
@@ -105,22 +144,30 @@ func (h *Host) formattedDisk(ctx context.Context, size int64) (*os.File, error) 
 	}
 	defer h.state.Remove(fresh) // without effect after the rename
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
+	if err := format(ctx, f, size); err != nil {
 		return nil, err
-	}
-	// The disk has a small journal, since a disk without one can be beyond repair after a
-	// loss of power, even if the host's file system has a journal. Inode tables and the
-	// journal are not initialized, and no blocks are reserved for root.
-	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
-		"-O", "^resize_inode", "-J", "size=4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,packed_meta_blocks=1",
-		filepath.Join(h.State, fresh))
-	if out, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("cannot format a disk of %d bytes (mke2fs of the package e2fsprogs): %w: %.500s", size, err, out)
 	}
 	if err := h.state.Rename(fresh, name); err != nil {
 		return nil, err
 	}
 	return h.state.Open(name)
+}
+
+// format makes a file system of size bytes in an empty file. It has a small journal, since a disk
+// without one can be beyond repair after a loss of power, even if the host's file system has a
+// journal. Inode tables and the journal are not initialized, and no blocks are reserved for root.
+func format(ctx context.Context, f *os.File, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-m", "0",
+		"-O", "^resize_inode", "-J", "size=4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,packed_meta_blocks=1",
+		"/proc/self/fd/3")
+	c.ExtraFiles = []*os.File{f}
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("cannot format a disk of %d bytes (mke2fs of the package e2fsprogs): %w: %.500s", size, err, out)
+	}
+	return nil
 }
 
 // sweepDisks removes the files that interrupted formatting has left.

@@ -40,7 +40,7 @@
 //
 // # On the host
 //
-//	State/nodes/ID    disk.img, agent.sock, run.json, log; 0700
+//	State/nodes/ID    disk.img, data-N.img, agent.sock, run.json, log; 0700
 //	State/trash       folders of nodes that are being removed
 //	State/disks       formatted disks, one per size, to be copied
 //	State/assembly    the empty folder on which stages mount their tmpfs
@@ -52,6 +52,8 @@
 //     only the files that every user may read: [mountAsNobody].
 //   - disk in use: its file is locked as long as a loop device has it open, so no list of loop
 //     devices has to be searched: [AttachLoop].
+//   - other disks: each is a file with ext4 as well, formatted by the host, and mounted in the node
+//     without following links of the node: [mountDisks].
 //   - journal of a disk: 4 MB, because without a journal a power cut can leave the disk beyond
 //     repair: [Host.Format].
 //   - thrashing node: the testbed kills its largest process, because the kernel took up to

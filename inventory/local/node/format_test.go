@@ -16,7 +16,7 @@ func TestFormatPreparesDisks(t *testing.T) {
 	if i, err := os.Stat(filepath.Join(h.Dir(s.ID), diskFile)); err != nil || i.Size() != s.Limits.Disk {
 		t.Errorf("%v, %v", i, err)
 	}
-	for _, size := range []int64{-1, 0, minDisk - 1, maxDisk + 1} {
+	for _, size := range []int64{-1, 0, minDisk - 1, MaxDisk + 1} {
 		if err := h.Format(t.Context(), size); err == nil || !strings.Contains(err.Error(), "is not possible") {
 			t.Errorf("a disk of %d bytes: %v", size, err)
 		}

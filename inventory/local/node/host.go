@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,6 +39,15 @@ type Spec struct {
 	Base   uint32
 	Image  Image
 	Limits Limits
+	// Disks are mounted in addition to the node's own disk.
+	Disks []Disk
+}
+
+// Disk is an ext4 file system of the node, of Size bytes. It is mounted at Path, which is absolute
+// and clean, unless a link or a file in the node is in its way.
+type Disk struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
 }
 
 // Running identifies the PID 1 of a running node, also after a restart of this program.
@@ -185,16 +195,25 @@ func (h *Host) IDs() ([]string, error) {
 }
 
 // Usage returns how much of each resource a node uses now. Disk is the allocated size of its
-// disk. The other numbers are 0 if the node does not run.
+// disks. The other numbers are 0 if the node does not run.
 func (h *Host) Usage(id string) (Usage, error) {
 	if err := checkID(id); err != nil {
 		return Usage{}, err
 	}
-	info, err := h.nodes.Lstat(filepath.Join(id, diskFile))
+	var u Usage
+	disks, err := h.diskFiles(id)
+	if err == nil && !slices.Contains(disks, filepath.Join(id, diskFile)) {
+		err = &fs.PathError{Op: "open", Path: filepath.Join(h.Dir(id), diskFile), Err: fs.ErrNotExist}
+	}
+	for _, name := range disks {
+		info, errDisk := h.nodes.Lstat(name)
+		if err = errors.Join(err, errDisk); err == nil {
+			u.Disk += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+	}
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Disk: info.Sys().(*syscall.Stat_t).Blocks * 512}
 	groups, err := h.tree.Usage(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		return u, nil // the node does not run

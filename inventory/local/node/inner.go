@@ -90,6 +90,9 @@ func enterRoot(s Spec) error {
 	if err := mountSystem(root, s); err != nil {
 		return err
 	}
+	if err := mountDisks(root, s.Disks); err != nil {
+		return err
+	}
 	if err := unix.Fchdir(root); err != nil {
 		return err
 	}

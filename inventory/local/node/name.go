@@ -57,7 +57,11 @@ const (
 	minMemory = 16 << 20
 	minPIDs   = 32 // half of them are for the agent and logins
 	minDisk   = 16 << 20
-	maxDisk   = 16 << 40
+	// MaxDisk is the most bytes of a disk.
+	MaxDisk = 16 << 40
+	// MaxDisks limits the disks of a node besides its own.
+	MaxDisks    = 32
+	maxDiskPath = 255
 )
 
 // idCount is the number of user ids, and of group ids, of a node. The ids below idCount belong to
@@ -94,13 +98,24 @@ func (s Spec) check() error {
 	if err := checkDisk(l.Disk); err != nil {
 		return bad("%v", err)
 	}
+	if len(s.Disks) > MaxDisks {
+		return bad("it has %d disks, at most %d are possible", len(s.Disks), MaxDisks)
+	}
+	for _, d := range s.Disks {
+		if err := checkDisk(d.Size); err != nil {
+			return bad("%v", err)
+		}
+		if !filepath.IsAbs(d.Path) || filepath.Clean(d.Path) != d.Path || d.Path == "/" || len(d.Path) > maxDiskPath {
+			return bad("a disk cannot be mounted at %.80q", d.Path)
+		}
+	}
 	return nil
 }
 
 // checkDisk fails unless a disk can have this size in bytes.
 func checkDisk(size int64) error {
-	if size < minDisk || size > maxDisk {
-		return fmt.Errorf("a disk of %d bytes is not possible; the size must be between %d and %d bytes", size, int64(minDisk), int64(maxDisk))
+	if size < minDisk || size > MaxDisk {
+		return fmt.Errorf("a disk of %d bytes is not possible; the size must be between %d and %d bytes", size, int64(minDisk), int64(MaxDisk))
 	}
 	return nil
 }

@@ -74,6 +74,10 @@ func TestRefusedSpecs(t *testing.T) {
 		"NegativeMemory":   {func(s *Spec) { s.Limits.Memory = -1 << 40 }, "memory"},
 		"FewProcesses":     {func(s *Spec) { s.Limits.PIDs = 3 }, "processes"},
 		"NoDisk":           {func(s *Spec) { s.Limits.Disk = 0 }, "disk"},
+		"DataTooSmall":     {func(s *Spec) { s.Disks = []Disk{{"/data", 1}} }, "disk of 1 bytes"},
+		"DataAtTheRoot":    {func(s *Spec) { s.Disks = []Disk{{"/", 16 << 20}} }, "cannot be mounted"},
+		"DataOutside":      {func(s *Spec) { s.Disks = []Disk{{"/a/../..", 16 << 20}} }, "cannot be mounted"},
+		"TooManyDisks":     {func(s *Spec) { s.Disks = make([]Disk, MaxDisks+1) }, "33 disks"},
 		"HugeDisk":         {func(s *Spec) { s.Limits.Disk = 1 << 60 }, "disk"},
 	} {
 		s := spec("n1", image)

@@ -28,11 +28,15 @@ func outer(s stage) error {
 	if err != nil {
 		return err
 	}
-	disk, err := readyDisk(input)
-	if err != nil {
-		return err
+	var disks []*os.File
+	for _, path := range append([]string{input.Disk}, input.Data...) {
+		disk, err := readyDisk(path, input.Repair)
+		if err != nil {
+			return err
+		}
+		defer disk.Close()
+		disks = append(disks, disk)
 	}
-	defer disk.Close()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot separate the mounts: %w", err)
 	}
@@ -54,7 +58,7 @@ func outer(s stage) error {
 	if err != nil {
 		return err
 	}
-	if err := next.mountRoot(s, input, disk, program); err != nil {
+	if err := next.mountRoot(s, input, disks, program); err != nil {
 		next.cmd.Process.Kill()
 		next.cmd.Wait()
 		return err
@@ -63,15 +67,15 @@ func outer(s stage) error {
 }
 
 // readyDisk opens the disk once it is unused, and repairs it if necessary.
-func readyDisk(input stageInput) (*os.File, error) {
-	disk, err := os.OpenFile(input.Disk, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func readyDisk(path string, repair bool) (*os.File, error) {
+	disk, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), diskTimeout)
 	defer cancel()
 	err = lockDisk(ctx, disk)
-	bad := input.Repair
+	bad := repair
 	if err == nil && !bad {
 		bad, err = isUnclean(disk)
 	}
@@ -136,8 +140,9 @@ func resetUptime() {
 	os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), fmt.Appendf(nil, "boottime %d 0", -now.Sec), 0)
 }
 
-// mountRoot mounts the root of the node at ./node, and passes the input to the inner stage.
-func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program int) error {
+// mountRoot mounts the root of the node at ./node, and passes the input to the inner stage. The first
+// of the disks is the node's own.
+func (n nextStage) mountRoot(s stage, input stageInput, disks []*os.File, program int) error {
 	pid := n.cmd.Process.Pid
 	if err := s.sendReport(report{PID: pid}); err != nil {
 		return err
@@ -152,8 +157,13 @@ func (n nextStage) mountRoot(s stage, input stageInput, disk *os.File, program i
 			return err
 		}
 	}
-	if err := mountDisk(disk, input.Spec); err != nil {
+	if err := mountDisk(disks[0], input.Spec); err != nil {
 		return err
+	}
+	for i, disk := range disks[1:] {
+		if err := mountData(disk, dataFolder(i), input.Spec.Base); err != nil {
+			return err
+		}
 	}
 	if err := freeSpare(); err != nil {
 		return err
@@ -272,13 +282,8 @@ func mountAsNobody(source, target string) (err error) {
 // node removes files, because the node itself cannot trim its disk. It at most doubles the
 // time to remove small files.
 func mountDisk(disk *os.File, s Spec) error {
-	device, err := AttachLoop(disk)
-	if err != nil {
+	if err := mountLoop(disk, "disk"); err != nil {
 		return err
-	}
-	defer device.Close()
-	if err := unix.Mount(device.Name(), "disk", "ext4", unix.MS_NODEV, "noinit_itable,errors=remount-ro,discard"); err != nil {
-		return fmt.Errorf("cannot mount the disk %s: %w", disk.Name(), err)
 	}
 	parts := []string{""}
 	if s.Image.Usr != "" {
@@ -293,6 +298,42 @@ func mountDisk(disk *os.File, s Spec) error {
 	}
 	if s.Image.Usr != "" {
 		return hideUsrLocal("disk/usr-upper/local", s.Base)
+	}
+	return nil
+}
+
+func mountLoop(disk *os.File, folder string) error {
+	device, err := AttachLoop(disk)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	if err := unix.Mount(device.Name(), folder, "ext4", unix.MS_NODEV, "noinit_itable,errors=remount-ro,discard"); err != nil {
+		return fmt.Errorf("cannot mount the disk %s: %w", disk.Name(), err)
+	}
+	return nil
+}
+
+// dataFolder returns the folder at which the outer stage mounts one of Spec.Disks. The inner stage
+// mounts it again at its Path.
+func dataFolder(i int) string { return dataPrefix + strconv.Itoa(i) }
+
+// mountData mounts a disk. The node's root owns it, with the folder for files that e2fsck finds.
+func mountData(disk *os.File, folder string, base uint32) error {
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return err
+	}
+	if err := mountLoop(disk, folder); err != nil {
+		return err
+	}
+	for _, path := range []string{folder, folder + "/lost+found"} {
+		var s unix.Stat_t
+		if err := unix.Lstat(path, &s); err != nil || s.Uid != 0 {
+			continue // changed by the node, which owns it since its first start
+		}
+		if err := os.Lchown(path, int(base), int(base)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kill kills all of the node's processes, and waits until its mounts, cgroups and loop device no
-// longer exist. The disk stays.
+// Kill kills all of the node's processes, and waits until its mounts, cgroups and loop devices no
+// longer exist. The disks stay.
 func (h *Host) Kill(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -52,19 +52,19 @@ func (h *Host) kill(ctx context.Context, id string) error {
 	if err := h.nodes.Remove(filepath.Join(id, socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return h.waitForDisk(ctx, id)
+	return h.waitForDisks(ctx, id)
 }
 
-func (h *Host) waitForDisk(ctx context.Context, id string) error {
-	f, err := h.nodes.OpenFile(filepath.Join(id, diskFile), os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func (h *Host) waitForDisks(ctx context.Context, id string) error {
+	names, err := h.diskFiles(id)
+	for _, name := range names {
+		f, errDisk := h.nodes.OpenFile(name, os.O_RDONLY, 0)
+		if errDisk == nil {
+			errDisk = errors.Join(lockDisk(ctx, f), f.Close())
+		}
+		err = errors.Join(err, errDisk)
 	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return lockDisk(ctx, f)
+	return err
 }
 
 // Remove kills the node and removes its folder. It succeeds if the node does not exist.

@@ -2,8 +2,11 @@ package node
 
 import (
 	"fmt"
+	"os"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -237,4 +240,37 @@ func bindFile(root int, path, source string, mode uint32) error {
 	}
 	unix.Close(fd)
 	return moveMountWithin(mount, root, path, false)
+}
+
+// mountDisks mounts the disks at their paths, those of shorter paths first. A disk that cannot be
+// mounted, since the node has a link or a file in its way, is left out and noted in the node's log:
+// so the node's users can log in and repair that.
+func mountDisks(root int, disks []Disk) error {
+	order := make([]int, len(disks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(disks[a].Path) - len(disks[b].Path) })
+	for _, i := range order {
+		mount, err := cloneMount(dataFolder(i), false)
+		if err != nil {
+			return err
+		}
+		names := strings.Split(disks[i].Path[1:], "/")
+		for n := 1; n < len(names) && err == nil; n++ {
+			var fd int
+			if fd, err = openWithin(root, path.Join(names[:n]...), true); err == nil {
+				unix.Close(fd)
+			}
+		}
+		if err == nil {
+			err = moveMountWithin(mount, root, path.Join(names...), true)
+		} else {
+			unix.Close(mount)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "the disk for %q is not mounted: %v\n", disks[i].Path, err)
+		}
+	}
+	return nil
 }

@@ -25,10 +25,11 @@ const (
 
 type stageInput struct {
 	Spec     Spec
-	Disk     string // path on the host
-	Repair   bool   // check the disk even if it looks clean
-	Assembly string // folder on which to assemble mounts
-	Program  string // folder of this executable, on the host
+	Disk     string   // path on the host
+	Data     []string // the same for Spec.Disks
+	Repair   bool     // check the disks even if they look clean
+	Assembly string   // folder on which to assemble mounts
+	Program  string   // folder of this executable, on the host
 }
 
 // maxInput bounds the encoded stageInput, maxReport all reports of the stages.

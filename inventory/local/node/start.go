@@ -75,6 +75,9 @@ func (h *Host) start(ctx context.Context, s Spec) (r Running, err error) {
 		Assembly: filepath.Join(h.State, assemblyFolder),
 		Program:  filepath.Join(h.State, programFolder),
 	}
+	for i := range s.Disks {
+		input.Data = append(input.Data, filepath.Join(h.Dir(s.ID), dataFile(i)))
+	}
 	pid, err := h.runStages(ctx, input)
 	if err != nil {
 		return r, err

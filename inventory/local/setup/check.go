@@ -35,16 +35,15 @@ var keys = map[string][]string{
 	Install:  {"url", "install_path", "file_type", "archive"},
 	Execute:  {"operation", "shell", "command", "script", "files", "environment", "as_user", "background"},
 	UserData: {"url"},
+	Disk:     {"url", "install_path", "size", "fstype"},
 }
 
 // checkStep fails with an unsupportedError for a valid step that this program cannot do.
 func checkStep(s *Step) error {
 	allowed, ok := keys[s.Kind]
 	switch {
-	case s.Kind == setup.Disk:
-		return unsupportedError{errors.New("a node cannot get a disk of its own")}
 	case !ok:
-		return unsupportedError{fmt.Errorf("the kind %.40q is none of %s, %s and %s", s.Kind, Install, Execute, UserData)}
+		return unsupportedError{fmt.Errorf("the kind %.40q is none of %s, %s, %s and %s", s.Kind, Install, Execute, UserData, Disk)}
 	}
 	for field, v := range reflect.ValueOf(s).Elem().Fields() {
 		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -69,6 +68,8 @@ func checkStep(s *Step) error {
 		return checkInstall(s)
 	case UserData:
 		return checkUserData(s)
+	case Disk:
+		return checkDisk(s)
 	}
 	return checkExecute(s)
 }

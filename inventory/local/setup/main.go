@@ -148,6 +148,8 @@ func (o *Assignment) run(s *stepFiles) {
 		s.finish(o.install(s, user, l))
 	case UserData:
 		o.seed(s, l)
+	case Disk:
+		s.finish(o.verifyDisk(l))
 	default:
 		o.execute(s, user, l)
 	}

@@ -15,6 +15,7 @@ const (
 	Install  = setup.Install
 	Execute  = setup.Execute
 	UserData = setup.UserData
+	Disk     = setup.Disk
 )
 
 // maxAssignment is the maximum size of an assignment in JSON, in bytes.

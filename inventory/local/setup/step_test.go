@@ -24,6 +24,9 @@ func TestSteps(t *testing.T) {
 	archive := func(object string) string {
 		return `{"kind":"install","url":"data:,","install_path":"/a/b/","archive":` + object + `}`
 	}
+	disk := func(size int, system, at string) string {
+		return fmt.Sprintf(`{"kind":"disk","size":%d,"fstype":%q,"install_path":%q}`, size, system, at)
+	}
 	const unsupported = "unsupported"
 	for _, tt := range []struct{ rule, text, err string }{
 		{"http", install("http://example.org/a.tgz", "/local", ""), ""},
@@ -45,7 +48,22 @@ func TestSteps(t *testing.T) {
 		{"the longest command", execute("sh", strings.Repeat("x", MaxCommand)), ""},
 		{"a longer command", execute("sh", strings.Repeat("x", MaxCommand+1)), "install a script"},
 		{"another kind", `{"kind":"remove"}`, unsupported},
-		{"a disk", `{"kind":"disk","size":1,"fstype":"ext4","install_path":"/data"}`, unsupported},
+		{"a disk", disk(10240, "ext4", "/data"), ""},
+		{"a disk at a deep path", disk(16, "ext4", "/var/lib/mysql/"), ""},
+		{"a disk that is too small", disk(15, "ext4", "/data"), "at least 16"},
+		{"a disk with xfs", disk(100, "xfs", "/data"), unsupported},
+		{"a disk for swapping", disk(100, "swap", ""), unsupported},
+		{"a disk that copies an image", `{"kind":"disk","size":100,"fstype":"ext4","install_path":"/data","url":"https://example.org/i"}`, unsupported},
+		{"a disk with an operation", `{"kind":"disk","size":100,"fstype":"ext4","install_path":"/data","operation":"stop"}`, "has no operation"},
+		{"a disk with a command", `{"kind":"disk","size":100,"fstype":"ext4","install_path":"/data","command":"x"}`, "has no command"},
+		{"a disk at a relative path", disk(100, "ext4", "data"), "not an absolute path"},
+		{"a disk at a home", disk(100, "ext4", "~/data"), "not an absolute path"},
+		{"a disk at a path with dots", disk(100, "ext4", "/data/../etc"), "not an absolute path"},
+		{"a disk at a long path", disk(100, "ext4", "/"+strings.Repeat("x", 255)), "not an absolute path"},
+		{"a disk as the root", disk(100, "ext4", "/"), "would hide files"},
+		{"a disk at /usr", disk(100, "ext4", "/usr/"), "would hide files"},
+		{"a disk below /run", disk(100, "ext4", "/run/x"), "would hide files"},
+		{"a disk at /proc", disk(100, "ext4", "/proc"), "would hide files"},
 		{"user data", `{"kind":"userdata","url":"data:,x"}`, ""},
 		{"user data from a server", `{"kind":"userdata","url":"http://example.org/"}`, "not a data: URL"},
 		{"user data with a shell", `{"kind":"userdata","url":"data:,x","shell":"sh"}`, "has no shell"},

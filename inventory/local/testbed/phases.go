@@ -130,7 +130,7 @@ func (nc *nodeController) startNode(r *round) result {
 	if err != nil {
 		return resultOf(asUserError("its image cannot be used", err))
 	}
-	spec := node.Spec{ID: nc.id, Hostname: r.rec.Desired.hostname(nc.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits}
+	spec := node.Spec{ID: nc.id, Hostname: r.rec.Desired.hostname(nc.id), Base: r.rec.Base, Image: i, Limits: r.rec.Limits, Disks: r.rec.Disks}
 	if err := nc.t.userIDs.Claim(r.rec.Base, nc.holder()); errors.Is(err, hostalloc.ErrTaken) {
 		return resultOf(&userError{takenMessage, err, true})
 	} else if err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/am/testkit/hoststate"
 	"patchbay/am/testkit/require"
 	"patchbay/am/testkit/wait"
 	"patchbay/inventory/local/setup"
@@ -26,6 +27,10 @@ import (
 
 func executeStep(command string) string {
 	return fmt.Sprintf(`{"kind":"execute","shell":"sh","command":%q}`, command)
+}
+
+func diskStep(mib int, path string) string {
+	return fmt.Sprintf(`{"kind":"disk","size":%d,"fstype":"ext4","install_path":%q}`, mib, path)
 }
 
 func installStep(url, path string) string {
@@ -368,4 +373,64 @@ func TestRealStagesAndKills(t *testing.T) {
 		t.Errorf("it has done %q, want %q", got, want)
 	}
 	t.Logf("the program was killed %d times", kills)
+}
+
+// The disks of a setup are mounted before its other steps, keep their files as long as the node
+// exists, and are gone with it. A full disk fills no other.
+func TestRealDisks(t *testing.T) {
+	require.Root(t)
+	reapChildren()
+	before, err := hoststate.Take(hoststate.Options{Only: []string{"testbed-d1", t.Name()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "testbed-d1", 43800)
+	a, b := nodeName(1), nodeName(2)
+	n, blocked := s.newNode("a", "alice"), s.newNode("b", "alice")
+	n["setup"] = []string{
+		diskStep(64, "/data"), diskStep(32, "/data/deep/"), diskStep(16, "/home"),
+		executeStep("echo kept >/data/file; echo kept >/data/deep/file; stat -c '%n %U %a' /data /data/deep /data/lost+found /home"),
+	}
+	blocked["setup"] = []string{diskStep(16, "/etc/hosts")}
+	s.set(map[string]provider.Resource{a: n, b: blocked})
+	all := s.awaitSettled(a, b)
+	if got := s.awaitSteps(a); got[3].Output != "/data root 755\n/data/deep root 755\n/data/lost+found root 700\n/home root 755\n" || !strings.Contains(got[1].Output, "a disk of 32 MiB with ext4 is mounted at /data/deep") {
+		t.Errorf("the steps are %+v", got)
+	}
+	if got := s.awaitSteps(b)[0]; got.State != setup.Failed || !strings.Contains(got.Message, "there is no disk at /etc/hosts") {
+		t.Errorf("where a file is in the way: %+v", got)
+	}
+	const look = "cat /data/file /data/deep/file ~/own; df --output=target /data /data/deep /home"
+	const want = "kept\nkept\nown\nMounted on\n/data\n/data/deep\n/home"
+	s.mustSSH(all[a], "alice", "echo own >~/own; head -c 1000000000 /dev/zero | sudo tee /data/full >/dev/null; test $(stat -c %s /data/full) -lt 67108864")
+	check := func(when string) {
+		t.Helper()
+		if got := s.mustSSH(s.awaitSettled(a)[a], "alice", look); got != want {
+			t.Errorf("%s:\n%s", when, got)
+		}
+	}
+	check("with a full disk")
+	s.set(map[string]provider.Resource{a: {"restart_serial": "1"}})
+	check("after a restart with a full disk")
+	s.mustSSH(all[a], "alice", "sudo rm /data/full && echo more | sudo tee /data/more")
+	s.up()
+	check("after a restart of the testbed")
+	s.set(map[string]provider.Resource{a: {"power": "off"}})
+	s.awaitSettled(a)
+	s.set(map[string]provider.Resource{a: {"power": "on"}})
+	check("after off and on")
+	kill := s.runInProcess()
+	waitForSocket(t, s.options.Socket)
+	s.set(map[string]provider.Resource{a: {"restart_serial": "2"}})
+	kill()
+	s.up()
+	check("after a kill of the testbed during a restart")
+	s.set(map[string]provider.Resource{a: absent, b: absent})
+	s.awaitGone(a, b)
+	s.stop()
+	if err := Clean(t.Context(), s.options, func(string) {}); err != nil {
+		t.Error(err)
+	}
+	reapChildren()
+	hoststate.Await(t, before, 30*time.Second)
 }

@@ -23,6 +23,8 @@ type record struct {
 	Limits  node.Limits `json:"limits"`
 	HostKey string      `json:"host_key"`      // public keys, one per line
 	Peer    netip.Addr  `json:"peer,omitzero"` // the node's address for the other nodes of its slice
+	// Disks are the disks of the node's setup.
+	Disks []node.Disk `json:"disks,omitempty"`
 	// Steps is the number of steps of the node's setup.
 	Steps int `json:"steps,omitempty"`
 	// Set once, by the controller.

@@ -180,6 +180,10 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 	if err != nil {
 		return nil, err
 	}
+	disks, err := t.disksOf(steps)
+	if err != nil {
+		return nil, err
+	}
 	change := changesBetween(nil, &next)
 	if noop {
 		if t.lacksDiskSpace() {
@@ -187,7 +191,7 @@ func (t *Testbed) createNode(u update, imageNames []string, noop bool) (object, 
 		}
 		return change, nil
 	}
-	rec := record{Desired: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Steps: len(steps)}
+	rec := record{Desired: next, Change: 1, Limits: limits, Restarted: next.RestartSerial, Disks: disks, Steps: len(steps)}
 	if err := t.addNode(u.Name, rec, steps); err != nil {
 		return nil, err
 	}

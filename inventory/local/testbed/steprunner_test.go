@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
@@ -258,7 +259,16 @@ func TestRefusedSetups(t *testing.T) {
 	}{
 		{"no step", []string{"{}"}, "step 1 of the setup is refused"},
 		{"a wrong one", []string{executeStep("true"), installStep("ftp://example.org/x", "/x")}, "step 2 of the setup is refused: the url"},
-		{"a disk", []string{`{"kind":"disk","step":"data","size":10,"fstype":"ext4","install_path":"/d"}`}, `step 1 of the setup (\"data\") is refused: a node cannot get a disk`},
+		{"a disk with another file system", []string{`{"kind":"disk","step":"data","size":100,"fstype":"xfs","install_path":"/d"}`}, `"kind":"unsupported","message":"step 1 of the setup (\"data\") is refused: the file system`},
+		{"two disks at one place", []string{diskStep(100, "/d"), diskStep(100, "/d/")}, "step 2 of the setup has a second disk at /d"},
+		{"a disk that is larger than the host's", []string{diskStep(16<<20, "/d")}, `"kind":"full","message":"the disks of the setup have 16777216 MiB, and the host has`},
+		{"a disk that is larger than any", []string{diskStep(16<<20+1, "/d")}, "at most 16777216 are possible"},
+		{"too many disks", func() (all []string) {
+			for i := range node.MaxDisks + 1 {
+				all = append(all, diskStep(16, fmt.Sprint("/d/", i)))
+			}
+			return all
+		}(), "more than 32 disks"},
 		{"an unknown kind", []string{`{"kind":"reboot"}`}, `"kind":"unsupported","message":"step 1 of the setup is refused: the kind`},
 		{"too many", many, "at most 256 are allowed"},
 		{"too much", slices.Repeat([]string{large}, 1+steprunner.MaxStepBytes/setup.MaxCommand), "more than 2097152 bytes"},

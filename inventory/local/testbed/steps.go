@@ -3,11 +3,13 @@ package testbed
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
 
 	"patchbay/inventory/local/image"
+	"patchbay/inventory/local/node"
 	"patchbay/inventory/local/setup"
 	"patchbay/inventory/local/steprunner"
 	"patchbay/inventory/provider"
@@ -53,6 +55,33 @@ func (t *Testbed) checkCloudInit(steps []setup.Step, imageName string) error {
 		}
 	}
 	return refusalf(provider.Unsupported, "step %d of the setup has user data, and the image %s has no cloud-init to use them; execute a script instead, or choose another image", i+1, imageName)
+}
+
+// disksOf returns the disks of a setup. It refuses those that this host has no space for now.
+func (t *Testbed) disksOf(steps []setup.Step) (disks []node.Disk, err error) {
+	const mib = 1 << 20
+	size := int64(0)
+	for i, s := range steps {
+		if s.Kind != setup.Disk {
+			continue
+		}
+		d := node.Disk{Path: path.Clean(s.InstallPath), Size: s.Size * mib}
+		switch {
+		case s.Size > node.MaxDisk/mib:
+			return nil, refusalf(provider.Full, "step %d of the setup has a disk of %d MiB, at most %d are possible", i+1, s.Size, int64(node.MaxDisk/mib))
+		case slices.ContainsFunc(disks, func(o node.Disk) bool { return o.Path == d.Path }):
+			return nil, refusalf(provider.Failed, "step %d of the setup has a second disk at %s; choose another mount point", i+1, d.Path)
+		case len(disks) == node.MaxDisks:
+			return nil, refusalf(provider.Full, "the setup has more than %d disks; use fewer, larger ones", node.MaxDisks)
+		}
+		disks = append(disks, d)
+		size += d.Size
+	}
+	left, reserve, err := node.DiskLeft(t.o.State)
+	if left = max(0, left-reserve); err == nil && size > left {
+		return nil, refusalf(provider.Full, "the disks of the setup have %d MiB, and the host has %d MiB left for nodes; ask for smaller disks", size/mib, left/mib)
+	}
+	return disks, nil
 }
 
 func (nc *nodeController) checkSameSteps(items *[]string) error {
