@@ -48,7 +48,10 @@ type JFedAuthority struct {
 	ServerCertificate []byte
 }
 
-// XML returns the list of authorities for the file authorities.xml in jFed's folder .jFed.
+// XML returns the list of authorities for the file authorities.xml in jFed's folder .jFed. jFed's
+// public library (version 2.0, the classes SfaAuthority and ServerType) reads elements of one
+// namespace, and the roles Slice Authority, Aggregate Manager and PlanetLab registry; any other role
+// stops it. A Slice Authority is that of ProtoGENI, where jFed logs in.
 func (a JFedAuthority) XML() ([]byte, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -63,7 +66,7 @@ func (a JFedAuthority) XML() ([]byte, error) {
 		URL  string     `xml:"url"`
 	}
 	var entry struct {
-		XMLName xml.Name `xml:"authorities"`
+		XMLName xml.Name `xml:"http://jfed.iminds.be/authority authorities"`
 		One     struct {
 			HRN         string   `xml:"hrn"`
 			URN         string   `xml:"urn"`
@@ -78,7 +81,7 @@ func (a JFedAuthority) XML() ([]byte, error) {
 	one.HRN, one.URN, one.Type = a.Name, "urn:publicid:IDN+"+a.Name+"+authority+cm", "patchbay"
 	one.Certificate, one.Aliases = string(bytes.TrimSpace(a.ServerCertificate)), []string{u.Hostname()}
 	for _, s := range []struct{ role, version, path string }{
-		{"GENI_CH_MA", "2", "/ma/2"}, {"GENI_CH_SA", "2", "/sa/2"}, {"PROTOGENI_SA", "1", "/protogeni/xmlrpc/sa"}, {"AM", "2", "/am/2.0"}, {"AM", "3", "/am/3.0"},
+		{"Slice Authority", "1", "/protogeni/xmlrpc/sa"}, {"Aggregate Manager", "2", "/am/2.0"}, {"Aggregate Manager", "3", "/am/3.0"},
 	} {
 		one.Servers = append(one.Servers, server{serverType{s.role, s.version}, strings.TrimSuffix(a.URL, "/") + s.path})
 	}

@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"encoding/xml"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,51 +44,51 @@ func TestOpensslReadsTheFileForJFed(t *testing.T) {
 	}
 }
 
+// TestAuthoritiesOfJFed reads the file as jFed's public library does: by the namespace and names of
+// its schema, and with its table of roles.
 func TestAuthoritiesOfJFed(t *testing.T) {
-	text, err := trial.JFedAuthority{Name: "example.org", URL: "https://am.example.org:8443", ServerCertificate: []byte("-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n")}.XML()
+	const certificate = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----"
+	text, err := trial.JFedAuthority{Name: "example.org", URL: "https://am.example.org:8443", ServerCertificate: []byte(certificate + "\n")}.XML()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `<?xml version="1.0" encoding="UTF-8"?>
-<authorities>
-  <authority>
-    <hrn>example.org</hrn>
-    <urn>urn:publicid:IDN+example.org+authority+cm</urn>
-    <urls>
-      <serverurl>
-        <servertype role="GENI_CH_MA" version="2"></servertype>
-        <url>https://am.example.org:8443/ma/2</url>
-      </serverurl>
-      <serverurl>
-        <servertype role="GENI_CH_SA" version="2"></servertype>
-        <url>https://am.example.org:8443/sa/2</url>
-      </serverurl>
-      <serverurl>
-        <servertype role="PROTOGENI_SA" version="1"></servertype>
-        <url>https://am.example.org:8443/protogeni/xmlrpc/sa</url>
-      </serverurl>
-      <serverurl>
-        <servertype role="AM" version="2"></servertype>
-        <url>https://am.example.org:8443/am/2.0</url>
-      </serverurl>
-      <serverurl>
-        <servertype role="AM" version="3"></servertype>
-        <url>https://am.example.org:8443/am/3.0</url>
-      </serverurl>
-    </urls>
-    <proxies></proxies>
-    <pemSslTrustCert>-----BEGIN CERTIFICATE-----&#xA;QUJD&#xA;-----END CERTIFICATE-----</pemSslTrustCert>
-    <allowedCertificateHostnameAliases>
-      <alias>am.example.org</alias>
-    </allowedCertificateHostnameAliases>
-    <type>patchbay</type>
-  </authority>
-</authorities>
-`
-	if string(text) != want {
-		t.Errorf("got\n%s", text)
+	var list struct {
+		XMLName     xml.Name `xml:"http://jfed.iminds.be/authority authorities"`
+		Authorities []struct {
+			URN         string `xml:"http://jfed.iminds.be/authority urn"`
+			HRN         string `xml:"http://jfed.iminds.be/authority hrn"`
+			Certificate string `xml:"http://jfed.iminds.be/authority pemSslTrustCert"`
+			Servers     []struct {
+				Type struct {
+					Role    string `xml:"role,attr"`
+					Version int    `xml:"version,attr"`
+				} `xml:"http://jfed.iminds.be/authority servertype"`
+				URL string `xml:"http://jfed.iminds.be/authority url"`
+			} `xml:"http://jfed.iminds.be/authority urls>serverurl"`
+			Aliases []string `xml:"http://jfed.iminds.be/authority allowedCertificateHostnameAliases>alias"`
+		} `xml:"http://jfed.iminds.be/authority authority"`
 	}
-	if err := xml.Unmarshal(text, &struct{}{}); err != nil {
-		t.Error(err)
+	if err := xml.Unmarshal(text, &list); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	if len(list.Authorities) != 1 {
+		t.Fatalf("%d authorities in\n%s", len(list.Authorities), text)
+	}
+	a := list.Authorities[0]
+	if a.URN != "urn:publicid:IDN+example.org+authority+cm" || a.HRN != "example.org" || a.Certificate != certificate || len(a.Aliases) != 1 || a.Aliases[0] != "am.example.org" {
+		t.Errorf("the authority is %+v", a)
+	}
+	roles := map[string]string{"Slice Authority": "PROTOGENI_SA", "Aggregate Manager": "AM", "PlanetLab registry": "PlanetLabSliceRegistry"}
+	urls := map[string]string{}
+	for _, s := range a.Servers {
+		if roles[s.Type.Role] == "" {
+			t.Errorf("jFed does not know the role %q", s.Type.Role)
+		}
+		urls[fmt.Sprint(roles[s.Type.Role], " ", s.Type.Version)] = s.URL
+	}
+	for key, path := range map[string]string{"PROTOGENI_SA 1": "/protogeni/xmlrpc/sa", "AM 2": "/am/2.0", "AM 3": "/am/3.0"} {
+		if urls[key] != "https://am.example.org:8443"+path {
+			t.Errorf("the URL of %s is %q", key, urls[key])
+		}
 	}
 }
