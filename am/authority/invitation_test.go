@@ -29,12 +29,14 @@ func TestCodes(t *testing.T) {
 func TestInvitations(t *testing.T) {
 	f := newFixture(t)
 	accept := func(who, code string) answer { return f.call(who, "/ma/2", "patchbay_accept", code) }
+	invited := map[string]bool{}
 	invite := func(name string) string {
 		t.Helper()
-		c, _, err := f.Invite(name, f.now)
-		if err != nil {
-			t.Fatal(err)
+		c, isReplaced, err := f.Invite(name, f.now)
+		if err != nil || isReplaced != invited[name] {
+			t.Fatalf("an invitation of %s replaces another: %v, %v", name, isReplaced, err)
 		}
+		invited[name] = true
 		return c
 	}
 	dave := invite("dave")

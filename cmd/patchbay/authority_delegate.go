@@ -63,43 +63,8 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	defer unlock()
-	from, err := t.existingUser(o.From)
+	from, to, file, err := o.delegate(t)
 	if err != nil {
-		return err
-	}
-	own := from.credentialFile(o.Slice)
-	credential, err := site.ReadRegular(own)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, suggestNames(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
-	}
-	if err != nil {
-		return err
-	}
-	o.Slice = strings.TrimSuffix(filepath.Base(own), "-cred.xml") // as it was first spelled
-	to, err := t.receiver(o.To)
-	if err != nil {
-		return err
-	}
-	if to.urn.Equal(from.URN) && !isDelegated(credential) {
-		return fmt.Errorf("%s already owns the slice %s; give another user or tool with --to", from.Name, o.Slice)
-	}
-	file := o.Output
-	if file == "" {
-		if file, err = to.sliceFile(o.Slice); err != nil {
-			return err
-		}
-	}
-	var expires time.Time
-	if o.life > 0 {
-		if expires, err = t.expiry(o.life, time.Now()); err != nil {
-			return err
-		}
-	}
-	text, err := trial.Delegate(credential, from.User, to.certificate, expires)
-	if err != nil {
-		return err
-	}
-	if err := site.ReplaceFile(file, text, 0o600); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s may use the slice %s of %s; the credential is\n  %s\n", to.urn, o.Slice, from.URN, file)
@@ -107,6 +72,45 @@ func (o *delegateOptions) Run(ctx context.Context, c console) error {
 		fmt.Fprintf(c.out, "\nUse it with:\n  %s\n", display.CommandAt(t.config.Origin.File, "call", "--user", filepath.Base(to.dir), "--slice", o.Slice, "Status"))
 	}
 	return nil
+}
+
+// delegate writes the credential to a file. It sets o.Slice to the name as it was first spelled.
+func (o *delegateOptions) delegate(t *trialSite) (from *trialUser, to receiver, file string, err error) {
+	if from, err = t.existingUser(o.From); err != nil {
+		return from, to, "", err
+	}
+	own := from.credentialFile(o.Slice)
+	credential, err := site.ReadRegular(own)
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, to, "", fmt.Errorf("%s has no credential for the slice %s; %sget one with: %s", from.Name, o.Slice, suggestNames(o.Slice, slicesIn(from.Dir)), display.CommandAt(t.config.Origin.File, "slice", o.Slice, "--owner", from.Name))
+	}
+	if err != nil {
+		return from, to, "", err
+	}
+	o.Slice = strings.TrimSuffix(filepath.Base(own), "-cred.xml") // as it was first spelled
+	if to, err = t.receiver(o.To); err != nil {
+		return from, to, "", err
+	}
+	if to.urn.Equal(from.URN) && !isDelegated(credential) {
+		return from, to, "", fmt.Errorf("%s already owns the slice %s; give another user or tool with --to", from.Name, o.Slice)
+	}
+	file = o.Output
+	if file == "" {
+		if file, err = to.sliceFile(o.Slice); err != nil {
+			return from, to, "", err
+		}
+	}
+	var expires time.Time
+	if o.life > 0 {
+		if expires, err = t.expiry(o.life, time.Now()); err != nil {
+			return from, to, "", err
+		}
+	}
+	text, err := trial.Delegate(credential, from.User, to.certificate, expires)
+	if err != nil {
+		return from, to, "", err
+	}
+	return from, to, file, site.ReplaceFile(file, text, 0o600)
 }
 
 // credentialFile ignores the case of the slice's name.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -180,20 +181,57 @@ func (o *loginOptions) join(ctx context.Context) (u urn.URN, err error) {
 	if v, err = m.CallAuthority(ctx, "patchbay_accept", o.Code); err != nil {
 		return u, err
 	}
+	a, err := readAccepted(v, &key.PublicKey, server.Authority)
+	if err != nil {
+		return u, err
+	}
+	return a.user, o.write(ctx, a, server)
+}
+
+// acceptance is the answer to an accepted invitation.
+type acceptance struct {
+	user    urn.URN
+	chain   []byte // PEM
+	manager urn.URN
+}
+
+// readAccepted checks the answer, since the authority may be hostile and its values go into files.
+// It returns certificates without what is written between them.
+func readAccepted(v xmlrpc.Value, key *rsa.PublicKey, authorityPEM []byte) (a acceptance, err error) {
 	answer, _ := v.(xmlrpc.Struct)
 	text, _ := answer.Get("certificate")
 	chain, _ := xmlrpc.AsString(text)
 	list, err := cert.ParsePEM([]byte(chain))
 	if err != nil {
-		return u, fmt.Errorf("the certificate from the authority: %w", err)
+		return a, fmt.Errorf("the certificate from the authority: %w", err)
 	}
-	if !key.PublicKey.Equal(list[0].PublicKey) || list[0].URN.Type != urn.User || trial.CheckUser(list[0].URN.Name) != nil {
-		return u, errors.New("the authority returned a certificate that is not of your key")
+	root, err := cert.ParsePEM(authorityPEM)
+	if err != nil {
+		return a, fmt.Errorf("the certificate of the authority: %w", err)
+	}
+	a.user = list[0].URN
+	if !key.Equal(list[0].PublicKey) || a.user.Type != urn.User || trial.CheckUser(a.user.Name) != nil {
+		return a, errors.New("the authority returned a certificate that is not of your key")
+	}
+	if !strings.EqualFold(a.user.Authority, root[0].URN.Authority) {
+		return a, fmt.Errorf("the authority of %s returned the certificate of %s", root[0].URN.Authority, a.user)
+	}
+	for _, c := range list {
+		a.chain = append(a.chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
 	aggregate, _ := answer.Get("aggregate")
 	manager, _ := xmlrpc.AsString(aggregate)
-	return list[0].URN, o.write(ctx, list[0].URN, []byte(chain), manager, server)
+	if a.manager, err = urn.Parse(manager); err == nil && (a.manager.Type != urn.Authority || !managerName.MatchString(a.manager.Name)) {
+		err = fmt.Errorf("%q is no URN of an aggregate", manager)
+	}
+	if err != nil {
+		return a, fmt.Errorf("the aggregate in the authority's answer: %w", err)
+	}
+	return a, nil
 }
+
+// managerName is the name in the URN of an aggregate, such as cm. It goes into omni_config.
+var managerName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_.]*$`)
 
 // writeJFed names the ECDSA certificate of the server, if it has one: Java clients get that.
 func (o *loginOptions) writeJFed(c console, u urn.URN) error {
@@ -263,7 +301,8 @@ func (o *loginOptions) loginKey() (*rsa.PrivateKey, error) {
 }
 
 // write writes the certificate last, since a folder with it is complete.
-func (o *loginOptions) write(ctx context.Context, u urn.URN, chain []byte, manager string, server authority.VerifiedServer) error {
+func (o *loginOptions) write(ctx context.Context, a acceptance, server authority.VerifiedServer) error {
+	u := a.user
 	private, public, err := o.sshKeys(u)
 	if err != nil {
 		return err
@@ -286,9 +325,9 @@ func (o *loginOptions) write(ctx context.Context, u urn.URN, chain []byte, manag
 		keyName = "id_ed25519.pub"
 		files = append(files, site.File{Name: "id_ed25519", Content: private, Mode: 0o600})
 	}
-	omni := omniSettings{User: u, Manager: manager, URL: o.URL, Dir: dir, Keys: keyName, Authority: true}
+	omni := omniSettings{User: u, Manager: a.manager.String(), URL: o.URL, Dir: dir, Keys: keyName, Authority: true}
 	files = append(files, site.File{Name: keyName, Content: public, Mode: 0o644}, site.File{Name: "omni_config", Content: omni.text(), Mode: 0o644},
-		site.File{Name: u.Name + "-cert.pem", Content: chain, Mode: 0o644})
+		site.File{Name: u.Name + "-cert.pem", Content: a.chain, Mode: 0o644})
 	if err := site.WriteFiles(o.Dir, files); err != nil {
 		return err
 	}

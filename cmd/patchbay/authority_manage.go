@@ -36,6 +36,9 @@ members, and change roles in slices. It also works while the site is served.
   remove NAME …      remove members: their certificates and credentials are no longer
                      accepted here. Other sites accept their credentials until these expire,
                      as a rule within 90 days. Their slivers remain until their leases end
+  project NAME --lead USER   create a project with USER as LEAD, or make USER a LEAD of the
+                     project. Its LEAD adds other members, and sees their names and emails.
+                     --remove removes a project whose slices have all expired
   role SLICE NAME ROLE   make a member LEAD, ADMIN, MEMBER or AUDITOR of a slice, or take
                      the role away with none
 
@@ -45,17 +48,21 @@ type authorityOptions struct {
 	list   listOptions
 	All    bool
 	URL    string
+	Lead   string
+	Remove bool
 	action string
 	args   []string
 }
 
-var authorityActions = []string{"members", "slices", "projects", "invite", "remove", "role"}
+var authorityActions = []string{"members", "slices", "projects", "invite", "remove", "role", "project"}
 
 func (o *authorityOptions) AddFlags(fs *pflag.FlagSet) {
 	o.list.site.AddFlags(fs)
 	fs.BoolVar(&o.list.JSON, "json", false, "print one JSON object a line")
 	fs.StringVar(&o.URL, "url", "", "with invite: the URL of the site for the new member, https://HOST:PORT (default: the site's public URL)")
 	fs.BoolVar(&o.All, "all", false, "with members: list removed members, too")
+	fs.StringVar(&o.Lead, "lead", "", "with project: the member who leads it")
+	fs.BoolVar(&o.Remove, "remove", false, "with project: remove it")
 }
 
 func (o *authorityOptions) Validate(args []string) error {
@@ -72,6 +79,10 @@ func (o *authorityOptions) Validate(args []string) error {
 		return fmt.Errorf("there is no action %q%s", o.action, hint)
 	case slices.Contains(authorityActions[:3], o.action):
 		return noArguments(o.args)
+	case o.action != "project" && (o.Lead != "" || o.Remove):
+		return errors.New("--lead and --remove belong to: patchbay authority project NAME")
+	case o.action == "project" && (len(o.args) != 1 || (o.Lead != "") == o.Remove):
+		return errors.New("project needs a name, and --lead USER or --remove: patchbay authority project NAME --lead USER; to list projects: patchbay authority projects")
 	case o.action == "role" && len(o.args) != 3:
 		return errors.New("role needs a slice, a member and a role: patchbay authority role SLICE NAME ROLE")
 	case len(o.args) == 0:
@@ -100,6 +111,8 @@ func (o *authorityOptions) Run(ctx context.Context, c console) error {
 		return o.invite(t, c, now)
 	case "remove":
 		return o.remove(t, c, now)
+	case "project":
+		return o.project(t, c, now)
 	}
 	return o.setRole(t, c)
 }
@@ -209,6 +222,27 @@ func deny(c *site.Config, u urn.URN, reason string) error {
 		text = append(text, '\n')
 	}
 	return site.ReplaceFile(file, fmt.Appendf(text, "%s # %s\n", u, display.Printable(reason)), 0o644)
+}
+
+func (o *authorityOptions) project(t *trialSite, c console, now time.Time) error {
+	name := o.args[0]
+	if o.Remove {
+		if err := t.RemoveProject(name, now); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.out, "Removed: the project %s.\n", name)
+		return nil
+	}
+	isNew, err := t.AddProject(name, o.Lead, now)
+	switch {
+	case err != nil:
+		return err
+	case isNew:
+		fmt.Fprintf(c.out, "The project %s was created; %s is its LEAD, and adds members.\n", name, o.Lead)
+	default:
+		fmt.Fprintf(c.out, "%s is now LEAD of the project %s, which existed; to list its members: %s\n", o.Lead, name, o.list.site.hint("authority", "projects"))
+	}
+	return nil
 }
 
 func (o *authorityOptions) setRole(t *trialSite, c console) error {

@@ -89,6 +89,7 @@ func commands() []command {
 		{"serve", "Serve a site", serveLong, &serveOptions{}},
 		{"user NAME …", "Create users of the trial authority", userLong, &userOptions{}},
 		{"slice NAME --owner USER", "Create a slice of the trial authority", sliceLong, &sliceOptions{}},
+		{"share SLICE PARTNER", "Share a slice and the logins on its nodes with another user", shareLong, &shareOptions{}},
 		{"delegate SLICE --from USER --to RECEIVER", "Delegate a slice to another user or tool", delegateLong, &delegateOptions{}},
 		{"tool NAME [--for USER]", "Create a tool, which may speak for a user", toolLong, &toolOptions{}},
 		{"login URL CODE", "Become a member of an authority, with an invitation", loginLong, &loginOptions{}},

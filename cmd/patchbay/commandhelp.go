@@ -130,11 +130,14 @@ var helps = map[string]commandHelp{
   patchbay authority invite carol
   patchbay authority slices
   patchbay authority role lab1 carol ADMIN
+  patchbay authority project course --lead carol
   patchbay authority remove carol`},
 	"user": {"authority", `  patchbay user alice
   patchbay user alice --renew`},
 	"slice": {"authority", `  patchbay slice first --owner alice
   patchbay slice first --owner alice --expires 90d`},
+	"share": {"experimenter", `  patchbay share first bob
+  patchbay share first bob --user alice`},
 	"delegate": {"authority", `  patchbay delegate first --from alice --to bob`},
 	"tool": {"authority", `  patchbay tool portal
   patchbay tool portal --for alice`},

@@ -32,7 +32,7 @@
 //	maintenance, lockdown                            stop new reservations
 //	thaw       lift the shutdown of a slice
 //
-// Users and slices of the trial authority: user, slice, delegate, tool, authority,
+// Users and slices of the trial authority: user, slice, share, delegate, tool, authority,
 // login. Documents: compile,
 // import, draw, probe, guide. Others: version, help, completion, and the help topic patterns.
 //

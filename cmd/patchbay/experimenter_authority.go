@@ -71,11 +71,7 @@ func (x *authorityClient) userCredential(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := client.FirstCredential(v)
-	if err != nil {
-		return err
-	}
-	return site.ReplaceFile(filepath.Join(x.dir, x.user.Name+"-usercred.xml"), text, 0o600)
+	return x.writeCredential(v, x.user, filepath.Join(x.dir, x.user.Name+"-usercred.xml"))
 }
 
 // sliceCredential writes a new credential of a slice that lasts until expires. It renews the slice
@@ -102,9 +98,23 @@ func (x *authorityClient) sliceCredential(ctx context.Context, slice urn.URN, fi
 	if err != nil {
 		return err
 	}
-	text, err := client.FirstCredential(v)
+	return x.writeCredential(v, slice, file)
+}
+
+// writeCredential refuses an answer that is not the user's credential for the target.
+func (x *authorityClient) writeCredential(answer xmlrpc.Value, target urn.URN, file string) error {
+	text, err := client.FirstCredential(answer)
 	if err != nil {
 		return err
+	}
+	c, err := readCredential(text)
+	if err != nil {
+		return fmt.Errorf("the credential from the authority: %w", err)
+	}
+	owner, errOwner := urn.Parse(c.owner)
+	about, errTarget := urn.Parse(c.target)
+	if errOwner != nil || errTarget != nil || !owner.Equal(x.user) || !about.Equal(target) {
+		return fmt.Errorf("the authority returned the credential of %.100q for %.100q, not that of %s for %s", c.owner, c.target, x.user, target)
 	}
 	return site.ReplaceFile(file, text, 0o600)
 }
