@@ -17,7 +17,8 @@ type AuthorityError struct {
 	Output string
 }
 
-func (e *AuthorityError) Error() string { return e.Output }
+// Error indents further lines, so that they cannot look like those of the program.
+func (e *AuthorityError) Error() string { return indented(e.Output) }
 
 // DuplicateCode is the code for an object that exists already.
 const DuplicateCode = 5

@@ -3,8 +3,10 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"patchbay/am/xmlrpc"
@@ -51,6 +54,8 @@ type Client struct {
 	url     *url.URL
 	http    *http.Client
 	timeout time.Duration
+	// unchecked is the certificate of a server that was not checked, from the first connection on.
+	unchecked atomic.Pointer[[sha256.Size]byte]
 	// largest limits an answer, in bytes after HTTP decompression.
 	largest int64
 
@@ -87,6 +92,15 @@ func New(cfg Config) (*Client, error) {
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
+	if t.InsecureSkipVerify {
+		t.VerifyConnection = func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) > 0 {
+				sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+				c.unchecked.CompareAndSwap(nil, &sum)
+			}
+			return nil
+		}
+	}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -111,6 +125,15 @@ func loadRoots(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s contains no CA certificate as PEM", file)
 	}
 	return pool, nil
+}
+
+// Unchecked returns the SHA-256 fingerprint of the server's certificate in hexadecimal digits, if
+// the client has connected without Config.ServerCAFile; else "".
+func (c *Client) Unchecked() string {
+	if sum := c.unchecked.Load(); sum != nil {
+		return hex.EncodeToString(sum[:])
+	}
+	return ""
 }
 
 // Close closes idle connections.

@@ -187,7 +187,7 @@ func TestNoReply(t *testing.T) {
 		{"proxy without server", status(502), "cannot reach it"},
 		{"other", status(500), "HTTP status 500: internal server error"},
 		{"no content", status(204), "HTTP status 204"},
-		{"fault", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: -32601, Text: "no method Foo"}))), "fault -32601: no method Foo"},
+		{"fault", text(string(xmlrpc.AppendFault(nil, &xmlrpc.Fault{Code: -32601, Text: "no method Foo"}))), `fault -32601: "no method Foo"`},
 		{"HTML", text("<!DOCTYPE html>"), "the answer cannot be read: line 1"},
 		{"nothing", text(""), "no XML document"},
 		{"cut short", text("<methodResponse><params>"), "ends inside of <params>"},

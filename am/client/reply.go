@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -33,11 +34,16 @@ func (r Reply) Err() error {
 	if text == "" {
 		text = "the aggregate gives no reason"
 	}
-	e := am.Errorf(r.Code, "%s (%d): %s", r.Code, int(r.Code), text)
+	e := am.Errorf(r.Code, "%s (%d): %s", r.Code, int(r.Code), indented(text))
 	if r.AMType == am.AMType {
 		e.Detail = am.Detail(r.Detail)
 	}
 	return e
+}
+
+// indented returns a text of the server in which all lines but the first are indented.
+func indented(text string) string {
+	return strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ").Replace(strings.TrimRight(text, "\r\n"))
 }
 
 func parseReply(v xmlrpc.Value) (Reply, error) {

@@ -58,7 +58,7 @@ func (e *FailedError) Error() string {
 		if reason == "" {
 			reason = "the aggregate gives no reason"
 		}
-		lines[i] = fmt.Sprintf("%s failed: %s", name, reason)
+		lines[i] = fmt.Sprintf("%s failed: %s", name, indented(reason))
 	}
 	return strings.Join(lines, "\n")
 }

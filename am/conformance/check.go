@@ -83,6 +83,9 @@ var onRequest = []string{"limits"}
 type Config struct {
 	// URL is the URL of an aggregate, with the path of one version.
 	URL string
+	// Version is the version of the API at the URL; 0 for the one with which the URL ends, or else for
+	// what the aggregate says.
+	Version int
 	// Other is the URL of the other version; "" to find it out.
 	Other string
 	// CertFile, KeyFile and ServerCAFile are as in client.Config.
@@ -130,12 +133,12 @@ func (r *Report) Count(v Verdict) (n int) {
 // Run runs the checks of an aggregate. When ctx ends, it runs no further checks, deletes what it
 // has created, and reports the other checks as not tried.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	p, err := newProbe(c)
+	p, err := newProbe(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	return p.runAll(ctx, aggregateChecks(versionOf(c.URL))), nil
+	return p.runAll(ctx, aggregateChecks(p.first)), nil
 }
 
 func (p *probe) runAll(ctx context.Context, all []check) *Report {
@@ -173,10 +176,22 @@ func (p *probe) runAll(ctx context.Context, all []check) *Report {
 	return r
 }
 
+// Reasons not to try what a stranger may not do.
+const (
+	withoutCertificate = "the server accepts only clients with a certificate; add --user"
+	withoutUser        = "it needs the certificate and the credential of a user; add --user"
+)
+
 // ready returns why a check cannot be tried.
 func (p *probe) ready(ctx context.Context, c check, verdicts map[string]Verdict) error {
 	if ctx.Err() != nil {
 		return notTried("the probe was stopped")
+	}
+	if p.config.CertFile == "" && p.refusesStrangers {
+		return notTried("%s", withoutCertificate)
+	}
+	if g := c.group(); p.config.CertFile == "" && len(p.config.User) == 0 && !slices.Contains([]string{"transport", "version", "types", "authority"}, g) {
+		return notTried("%s", withoutUser)
 	}
 	for _, name := range c.needs {
 		switch verdicts[name] {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,13 @@ func credentialChecks(version int) []check {
 	clause := fmt.Sprintf("AM API v%d, Credentials", version)
 	needs := []string{fmt.Sprintf("advertisement%d.xml", version)}
 	list := []check{
-		{name("none"), clause, needs, false, func(p *probe) error { return p.refusedWith(p.am[version]) }},
+		{name("none"), clause, needs, false, func(p *probe) error {
+			r, err := p.call(p.am[version], "ListResources", p.am[version].credentials(), options())
+			if err == nil && r.code == 0 {
+				return notTried("the aggregate answers ListResources without credentials, as the specification permits")
+			}
+			return err
+		}},
 		{name("junk"), clause, needs, false, func(p *probe) error { return p.refusedWith(p.am[version], []byte("<no-credential/>")) }},
 		{name("altered"), clause, needs, false, func(p *probe) error {
 			altered, err := alter(p.config.User)
@@ -38,20 +45,6 @@ func credentialChecks(version int) []check {
 		{name("stranger"), clause, needs, false, func(p *probe) error { return p.callAsStranger(p.am[version]) }},
 	}
 	return append(list,
-		check{name("user-for-slice"), clause, needs, false, func(p *probe) error {
-			if p.config.SliceURN == "" {
-				return notTried("it needs the credential of a slice")
-			}
-			return p.statusRefused(p.am[version], p.config.SliceURN, p.config.User)
-		}},
-		check{name("other-slice"), clause, needs, false, func(p *probe) error {
-			u, err := urn.Parse(p.config.SliceURN)
-			if err != nil || len(p.config.Slice) == 0 {
-				return notTried("it needs the credential of a slice")
-			}
-			u.Name = "no-such-slice"
-			return p.statusRefused(p.am[version], u.String(), p.config.Slice)
-		}},
 		check{name("expired"), clause, needs, false, func(p *probe) error {
 			if p.config.Expired == nil {
 				return notTried("it needs an authority that issues the credential of a slice that lasts for a few seconds")
@@ -60,21 +53,46 @@ func credentialChecks(version int) []check {
 			if err != nil {
 				return notTried("no expired credential: %v", err)
 			}
-			return p.statusRefused(p.am[version], slice, credential)
+			return p.statusRefused(p.am[version], slice, credential, searchFailed)
 		}},
 	)
 }
+
+// sliceCredentialChecks run while the slice has slivers, since the code of a slice without slivers
+// may be 12 for every credential.
+func sliceCredentialChecks(version int) []check {
+	name := func(rule string) string { return fmt.Sprintf("credentials%d.%s", version, rule) }
+	clause := fmt.Sprintf("AM API v%d, Credentials", version)
+	needs := []string{map[int]string{3: "life3.allocate", 2: "life2.create"}[version]}
+	return []check{
+		{name("user-for-slice"), clause, needs, true, func(p *probe) error {
+			return p.statusRefused(p.am[version], p.config.SliceURN, p.config.User)
+		}},
+		{name("other-slice"), clause, needs, true, func(p *probe) error {
+			u, err := urn.Parse(p.config.SliceURN)
+			if err != nil {
+				return notTried("the URN of the slice cannot be read")
+			}
+			u.Name = "no-such-slice"
+			return p.statusRefused(p.am[version], u.String(), p.config.Slice, searchFailed)
+		}},
+	}
+}
+
+// searchFailed is the code for a slice without slivers.
+const searchFailed = 12
 
 func (p *probe) refusedWith(a *aggregate, docs ...[]byte) error {
 	return p.refused(a, refusals, "ListResources", a.credentials(docs...), options())
 }
 
 // statusRefused asks for the status of a slice.
-func (p *probe) statusRefused(a *aggregate, slice string, credential []byte) error {
+func (p *probe) statusRefused(a *aggregate, slice string, credential []byte, more ...int) error {
+	codes := append(slices.Clone(refusals), more...)
 	if a.version == 3 {
-		return p.refused(a, refusals, "Status", client.Strings([]string{slice}), a.credentials(credential), xmlrpc.Struct{})
+		return p.refused(a, codes, "Status", client.Strings([]string{slice}), a.credentials(credential), xmlrpc.Struct{})
 	}
-	return p.refused(a, refusals, "SliverStatus", slice, a.credentials(credential), xmlrpc.Struct{})
+	return p.refused(a, codes, "SliverStatus", slice, a.credentials(credential), xmlrpc.Struct{})
 }
 
 // alter changes a letter of the signed text.

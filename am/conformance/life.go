@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,21 +31,31 @@ func (p *probe) requestFor(a *aggregate) string {
 	if len(p.config.Request) > 0 {
 		return string(p.config.Request)
 	}
-	exclusive, inner := "false", ""
+	exclusive, inner := "", ""
 	if a.ad != nil {
 		for _, n := range a.ad.nodes() {
 			for _, e := range n.Elements() {
 				if name := attr(e, "name"); e.Local == "sliver_type" && name != "" && inner == "" {
-					exclusive, inner = attr(n, "exclusive"), fmt.Sprintf(`<sliver_type name="%s"/>`, name)
+					exclusive, inner = attr(n, "exclusive"), fmt.Sprintf(`<sliver_type name="%s"/>`, escaped(name))
 				}
 			}
 		}
 	}
 	manager := ""
 	if a.urn != "" {
-		manager = fmt.Sprintf(` component_manager_id="%s"`, a.urn)
+		manager = fmt.Sprintf(` component_manager_id="%s"`, escaped(a.urn))
+	}
+	if exclusive != "true" && exclusive != "1" {
+		exclusive = "false"
 	}
 	return fmt.Sprintf(plainRequest, manager, exclusive, inner+extensionMark, foreignMark)
+}
+
+// escaped returns a text of the aggregate as the value of an attribute.
+func escaped(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder accepts everything
+	return b.String()
 }
 
 func (p *probe) needSlice() error {
@@ -87,13 +98,13 @@ func lifeChecks3() []check {
 		}},
 		{"life3.provision", api + "Provision", []string{"life3.allocate"}, true, (*probe).provision},
 		{"life3.configured", api + "Operational states", []string{"life3.provision"}, true, func(p *probe) error {
-			return p.await("geni_pending_allocation", "geni_notready", "geni_ready")
+			return p.await("geni_notready", "geni_ready")
 		}},
 		{"life3.started", api + "PerformOperationalAction, geni_start", []string{"life3.configured"}, true, func(p *probe) error {
 			if _, err := p.slice("PerformOperationalAction", "geni_start", xmlrpc.Struct{}); err != nil {
 				return err
 			}
-			return p.await("", "geni_ready")
+			return p.await("geni_ready")
 		}},
 		{"life3.describe", api + "Describe", []string{"life3.provision"}, true, (*probe).describe},
 		{"life3.renew", api + "Renew", []string{"life3.provision"}, true, (*probe).renew},
@@ -218,9 +229,8 @@ func (p *probe) userURN() string {
 	return strings.TrimSpace(u)
 }
 
-// await polls until no sliver is in another state than the given ones. It fails for geni_failed. A
-// state of the name except may pass.
-func (p *probe) await(except string, states ...string) error {
+// await polls until no sliver is in another state than the given ones. It fails for geni_failed.
+func (p *probe) await(states ...string) error {
 	const pause = 200 * time.Millisecond
 	deadline := time.Now().Add(p.config.Wait)
 	for {

@@ -29,6 +29,13 @@ func lifeChecks2() []check {
 			}
 			return p.expectTrue("RenewSliver", client.Time(until))
 		}},
+	}
+}
+
+// endChecks2 run after the checks that need the nodes.
+func endChecks2() []check {
+	const api = "AM API v2, "
+	return []check{
 		{"life2.delete", api + "DeleteSliver", []string{"life2.create"}, true, func(p *probe) error {
 			err := p.expectTrue("DeleteSliver")
 			if err == nil {

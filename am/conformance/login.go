@@ -96,7 +96,7 @@ var loginChecks = []check{
 		}
 		list, err := p.logins()
 		if err == nil && len(list) == 0 {
-			err = errors.New("no node of the manifest has a login with authentication=\"ssh-keys\", a hostname, a port and a username")
+			return notOffered("no node of the manifest has a login with authentication=\"ssh-keys\", a hostname, a port and a username")
 		}
 		return err
 	}},
@@ -178,7 +178,7 @@ var limitChecks = []check{
 		failed := make(chan error, calls)
 		for range calls {
 			go func() {
-				_, err := p.succeed(p.first(), "GetVersion")
+				_, err := p.succeed(p.am[p.first], "GetVersion")
 				failed <- err
 			}()
 		}
@@ -196,13 +196,13 @@ var limitChecks = []check{
 	}},
 	{"limits.large", "none; a call of 64 MiB", []string{"transport.answers"}, false, func(p *probe) error {
 		body := "<methodCall><methodName>GetVersion</methodName><params><param><value><string>" + strings.Repeat("x", 64<<20) + "</string></value></param></params></methodCall>"
-		a, err := p.first().client.Post(p.ctx, []byte(body))
+		a, err := p.am[p.first].client.Post(p.ctx, []byte(body))
 		if err == nil && a.Status == 200 && !strings.Contains(string(a.Body), "<fault>") {
 			err = errors.New("a call of 64 MiB is accepted")
 		} else {
 			err = nil
 		}
-		if _, after := p.succeed(p.first(), "GetVersion"); after != nil {
+		if _, after := p.succeed(p.am[p.first], "GetVersion"); after != nil {
 			err = fmt.Errorf("after a call of 64 MiB: %w", after)
 		}
 		return err
@@ -224,11 +224,14 @@ func aggregateChecks(first int) (all []check) {
 		all = append(all, credentialChecks(v)...)
 	}
 	all = append(all, lifeChecks3()...)
+	all = append(all, sliceCredentialChecks(3)...)
 	all = append(all, documentChecks...)
 	all = append(all, loginChecks...)
 	all = append(all, linkChecks...)
 	all = append(all, endChecks3()...)
 	all = append(all, lifeChecks2()...)
+	all = append(all, sliceCredentialChecks(2)...)
+	all = append(all, endChecks2()...)
 	for _, v := range versions {
 		all = append(all, typeChecks(v)...)
 	}

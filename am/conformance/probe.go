@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type probe struct {
 	clients  []*client.Client
 
 	am map[int]*aggregate // by version
+
+	first            int  // the version of the URL that was given
+	refusesStrangers bool // who have no certificate
 
 	created map[int]bool // versions in which the slice may have slivers
 	types   typeErrors
@@ -54,14 +58,24 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.Buffer.Write(b)
 }
 
-func newProbe(c Config) (*probe, error) {
+func newProbe(ctx context.Context, c Config) (*probe, error) {
 	if c.Wait == 0 {
 		c.Wait = 20 * time.Minute
 	}
-	p := &probe{config: c, am: map[int]*aggregate{}, created: map[int]bool{}}
+	p := &probe{config: c, ctx: ctx, am: map[int]*aggregate{}, created: map[int]bool{}, first: cmp.Or(c.Version, versionOf(c.URL))}
+	if p.first == 0 {
+		x, err := p.newClient(c.URL, c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		p.first = 3
+		if v, _, err := x.GetVersion(ctx); err == nil && v.API == 2 {
+			p.first = 2
+		}
+	}
 	for _, version := range []int{3, 2} {
 		text := c.URL
-		if versionOf(c.URL) != version {
+		if p.first != version {
 			if text = c.Other; text == "" {
 				text = otherURL(c.URL, version)
 			}
@@ -81,12 +95,16 @@ func (p *probe) close() {
 	}
 }
 
-// versionOf returns 2 for a URL that ends in 2.0, and else 3.
+// versionOf returns the version with which a URL ends; 0 for another URL.
 func versionOf(text string) int {
-	if strings.HasSuffix(strings.TrimRight(text, "/"), "2.0") {
+	text = strings.TrimRight(text, "/")
+	switch {
+	case strings.HasSuffix(text, "2.0"):
 		return 2
+	case strings.HasSuffix(text, "3.0"):
+		return 3
 	}
-	return 3
+	return 0
 }
 
 // otherURL returns the URL of the other version in the form that most aggregates have.
@@ -195,7 +213,6 @@ func (p *probe) cleanUp() string {
 		} else {
 			r, err = p.callWith(ctx, a.client, 2, "DeleteSliver", p.config.SliceURN, a.credentials(p.config.Slice), xmlrpc.Struct{})
 		}
-		const searchFailed = 12
 		if err == nil && r.code != 0 && r.code != searchFailed {
 			err = errors.New(r.String())
 		}

@@ -5,19 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
 	"strings"
 
 	"patchbay/am/xmlrpc"
 )
 
-// first is the version of the URL that was given.
-func (p *probe) first() *aggregate { return p.am[versionOf(p.config.URL)] }
-
 var transportChecks = []check{
 	{"transport.answers", "XML-RPC, Response format", nil, false, func(p *probe) error {
-		a, err := p.first().client.Post(p.ctx, []byte("<?xml version='1.0'?>\n<methodCall><methodName>GetVersion</methodName><params/></methodCall>"))
+		a, err := p.am[p.first].client.Post(p.ctx, []byte("<?xml version='1.0'?>\n<methodCall><methodName>GetVersion</methodName><params/></methodCall>"))
+		alert, _ := errors.AsType[*net.OpError](err)
+		isRefusal := alert != nil && alert.Op == "remote error" || a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
 		switch {
+		case p.config.CertFile == "" && isRefusal:
+			p.refusesStrangers = true
+			return notTried("%s", withoutCertificate)
 		case err != nil:
 			return err
 		case a.Status >= 300 && a.Status < 400:
@@ -30,7 +33,7 @@ var transportChecks = []check{
 		return nil
 	}},
 	{"transport.content-type", "XML-RPC, Response format", []string{"transport.answers"}, false, func(p *probe) error {
-		a, err := p.first().client.Post(p.ctx, []byte("<?xml version='1.0'?>\n<methodCall><methodName>GetVersion</methodName><params/></methodCall>"))
+		a, err := p.am[p.first].client.Post(p.ctx, []byte("<?xml version='1.0'?>\n<methodCall><methodName>GetVersion</methodName><params/></methodCall>"))
 		if err != nil {
 			return err
 		}
@@ -40,7 +43,7 @@ var transportChecks = []check{
 		return nil
 	}},
 	{"transport.bad-xml", "XML-RPC, Fault example", []string{"transport.answers"}, false, func(p *probe) error {
-		a, err := p.first().client.Post(p.ctx, []byte("<methodCall><methodName>GetVersion"))
+		a, err := p.am[p.first].client.Post(p.ctx, []byte("<methodCall><methodName>GetVersion"))
 		if err != nil {
 			return err
 		}
@@ -59,7 +62,7 @@ var transportChecks = []check{
 
 // faults fails unless the call is answered with a fault, or with an envelope that refuses it.
 func (p *probe) faults(method string, params ...xmlrpc.Value) error {
-	a := p.first()
+	a := p.am[p.first]
 	v, err := a.client.CallRaw(p.ctx, method, params...)
 	if _, ok := errors.AsType[*xmlrpc.Fault](err); ok {
 		return nil

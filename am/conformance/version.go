@@ -35,7 +35,7 @@ func versionChecks(version int) []check {
 }
 
 func (p *probe) getVersion(a *aggregate) error {
-	if a != p.first() {
+	if a != p.am[p.first] {
 		if err := p.findOther(a); err != nil {
 			return err
 		}
@@ -60,10 +60,10 @@ func (p *probe) getVersion(a *aggregate) error {
 
 // findOther uses the URL that the first version's GetVersion names, unless it is of another host.
 func (p *probe) findOther(a *aggregate) error {
-	urls, _ := p.first().facts.Get("geni_api_versions")
+	urls, _ := p.am[p.first].facts.Get("geni_api_versions")
 	list, _ := urls.(xmlrpc.Struct)
-	if len(p.first().facts) == 0 {
-		return notTried("version %d has no usable GetVersion", p.first().version)
+	if len(p.am[p.first].facts) == 0 {
+		return notTried("version %d has no usable GetVersion", p.am[p.first].version)
 	}
 	named := text(list, strconv.Itoa(a.version))
 	if named == "" {

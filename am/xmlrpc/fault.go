@@ -32,7 +32,8 @@ type Fault struct {
 	Text string
 }
 
-func (f *Fault) Error() string { return fmt.Sprintf("fault %d: %s", f.Code, f.Text) }
+// Error quotes the text, which is the server's, so that it cannot look like lines of the program.
+func (f *Fault) Error() string { return fmt.Sprintf("fault %d: %q", f.Code, f.Text) }
 
 // SyntaxError is the error for a document that cannot be read.
 type SyntaxError struct {

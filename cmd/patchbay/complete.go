@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -207,5 +206,5 @@ func (x *completion) providers() (names []string, ok bool) {
 	if err != nil {
 		return nil, true
 	}
-	return namesOf(filepath.Join(config.Providers, "*"+provider.Suffix), provider.Suffix), true
+	return namesOf(config.Providers, "*"+provider.Suffix, provider.Suffix), true
 }

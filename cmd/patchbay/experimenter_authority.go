@@ -33,7 +33,7 @@ func openAuthority(dir string) (*authorityClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := globbed(filepath.Join(dir, "*-cert.pem"))
+	files := globbed(dir, "*-cert.pem")
 	if len(files) != 1 {
 		return nil, fmt.Errorf("%s must hold one NAME-cert.pem, and holds %d", dir, len(files))
 	}

@@ -121,11 +121,7 @@ func readCaller(paths []string, slice string) (*caller, error) {
 		}
 		me.folders = append(me.folders, p)
 		for _, pattern := range []string{"*-cert.pem", "*-key.pem", "*-usercred.xml", "id_*.pub"} {
-			files, err := filepath.Glob(filepath.Join(p, pattern))
-			if err != nil {
-				return nil, err
-			}
-			for _, f := range files {
+			for _, f := range globbed(p, pattern) {
 				if err := me.add(f); err != nil {
 					return nil, fmt.Errorf("--user %s: %w", p, err)
 				}

@@ -92,10 +92,7 @@ func (me *caller) userFromFile(name, file string) (client.User, error) {
 
 // userFromFolder returns the user of a folder that "patchbay user" created.
 func userFromFolder(dir string) (client.User, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
-	if err != nil {
-		return client.User{}, err
-	}
+	files := globbed(dir, "*-cert.pem")
 	if len(files) == 0 {
 		return client.User{}, fmt.Errorf("the folder %s holds no NAME-cert.pem; create it with: %s", dir, display.Command("user", "NAME"))
 	}
@@ -108,10 +105,7 @@ func userFromFolder(dir string) (client.User, error) {
 		return client.User{}, fmt.Errorf("%s: %w", files[0], err)
 	}
 	u := client.User{URN: list[0].URN.String()}
-	if files, err = filepath.Glob(filepath.Join(dir, "id_*.pub")); err != nil {
-		return client.User{}, err
-	}
-	for _, f := range files {
+	for _, f := range globbed(dir, "id_*.pub") {
 		keys, err := readSSHKeys(f)
 		if err != nil {
 			return client.User{}, err

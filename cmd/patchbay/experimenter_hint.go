@@ -51,18 +51,18 @@ func (r *callRequest) optionWarnings() (list []string) {
 
 // userNamesIn returns the users, or tools, with a folder in dir.
 func userNamesIn(dir string) []string {
-	return namesOf(filepath.Join(dir, "*", "*-cert.pem"), "-cert.pem")
+	return namesOf(dir, "*/*-cert.pem", "-cert.pem")
 }
 
 // slicesIn returns the slices with a credential in a user's or tool's folder.
 func slicesIn(dir string) []string {
-	return namesOf(filepath.Join(dir, slicesDir, "*-cred.xml"), "-cred.xml")
+	return namesOf(filepath.Join(dir, slicesDir), "*-cred.xml", "-cred.xml")
 }
 
-// namesOf returns sorted names of files, without folder and suffix.
-func namesOf(pattern, suffix string) (names []string) {
-	files, _ := filepath.Glob(pattern) // the only possible error is an invalid pattern in a folder's name
-	for _, f := range files {
+// namesOf returns the sorted names of the files of a folder that match a pattern, without folder and
+// suffix.
+func namesOf(dir, pattern, suffix string) (names []string) {
+	for _, f := range globbed(dir, pattern) {
 		names = append(names, strings.TrimSuffix(filepath.Base(f), suffix))
 	}
 	slices.Sort(names)

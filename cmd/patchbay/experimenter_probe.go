@@ -53,6 +53,7 @@ type probeOptions struct {
 	JUnit     string
 	Show      bool
 	Authority bool
+	API       int
 }
 
 func (o *probeOptions) AddFlags(fs *pflag.FlagSet) {
@@ -68,6 +69,7 @@ func (o *probeOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.JSON, "json", false, "print one JSON object for each check")
 	fs.StringVar(&o.JUnit, "junit", "", "also write a report in JUnit's form to this file")
 	fs.BoolVar(&o.Show, "show", false, "show the calls and answers of broken checks, credentials included")
+	fs.IntVar(&o.API, "api-version", 0, "the version of the API at the URL, 2 or 3 (default: the one in the URL, else what the aggregate says)")
 	fs.BoolVar(&o.Authority, "authority", false, "check the authority at https://HOST:PORT instead of an aggregate")
 }
 
@@ -83,6 +85,9 @@ func (o *probeOptions) Validate(args []string) error {
 			return fmt.Errorf("--group: there is no group %q; the groups are %s", g, strings.Join(conformance.Groups, ", "))
 		}
 	}
+	if o.API != 0 && o.API != 2 && o.API != 3 {
+		return fmt.Errorf("--api-version is 2 or 3, not %d", o.API)
+	}
 	if o.Budget <= 0 {
 		return errors.New("--budget must be a duration such as 10m")
 	}
@@ -90,7 +95,7 @@ func (o *probeOptions) Validate(args []string) error {
 }
 
 func (o *probeOptions) Run(ctx context.Context, c console) error {
-	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users}
+	flags := targetFlags{site: &o.site, URL: o.URL, CA: o.CA, Users: o.Users, API: o.API}
 	if err := o.readOmniConfigs(&flags); err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (o *probeOptions) Run(ctx context.Context, c console) error {
 		return err
 	}
 	config := conformance.Config{
-		URL: at.URL, ServerCAFile: at.CA, ReadOnly: o.ReadOnly, Groups: o.Groups, Only: o.Only, Progress: o.progress(c),
+		URL: at.URL, Version: o.API, ServerCAFile: at.CA, ReadOnly: o.ReadOnly, Groups: o.Groups, Only: o.Only, Progress: o.progress(c),
 	}
 	if o.Request != "" {
 		if config.Request, err = readInput(o.Request); err != nil {
@@ -276,7 +281,12 @@ func (o *probeOptions) print(c console, url string, r *conformance.Report, took 
 func (o *probeOptions) printTable(c console, r *conformance.Report, took time.Duration) error {
 	colours := map[conformance.Verdict]string{conformance.Kept: "\x1b[32m", conformance.Broken: "\x1b[31m"}
 	paint := toTerminal(c.out) && os.Getenv("NO_COLOR") == ""
-	for _, x := range r.Results {
+	for i := 0; i < len(r.Results); i++ {
+		x := r.Results[i]
+		if n := sameReason(r.Results[i:]); n > 3 {
+			x.Name = fmt.Sprintf("%s and %s", x.Name, display.Count(n-1, "more check"))
+			i += n - 1
+		}
 		verdict := fmt.Sprintf("%-11s", x.Verdict)
 		if colour := colours[x.Verdict]; paint && colour != "" {
 			verdict = colour + verdict + "\x1b[0m"
@@ -300,6 +310,17 @@ func (o *probeOptions) printTable(c console, r *conformance.Report, took time.Du
 	_, err := fmt.Fprintf(c.out, "\n%d kept, %d broken, %d not offered, %d not tried, in %s.\n", r.Count(conformance.Kept), r.Count(conformance.Broken),
 		r.Count(conformance.NotOffered), r.Count(conformance.NotTried), display.Duration(took.Round(time.Second)))
 	return err
+}
+
+// sameReason counts the results, from the first on, that were not tried for the same reason.
+func sameReason(list []conformance.Result) (n int) {
+	for _, x := range list {
+		if x.Verdict != conformance.NotTried || x.Text != list[0].Text {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // junit returns a report in JUnit's form, in which CI servers show single checks.

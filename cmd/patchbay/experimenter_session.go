@@ -293,7 +293,7 @@ func (s *session) renewCredentials(name string, life time.Duration, creating boo
 		}
 		return c.expires
 	}
-	for _, file := range globbed(filepath.Join(s.dir, "*-usercred.xml")) {
+	for _, file := range globbed(s.dir, "*-usercred.xml") {
 		if until(file).Before(now.Add(minimumLife)) {
 			if _, _, err := s.trial.writeUser(strings.TrimSuffix(filepath.Base(file), "-usercred.xml"), true, now); err != nil {
 				return err
@@ -314,7 +314,7 @@ func (s *session) renewCredentials(name string, life time.Duration, creating boo
 
 // userName returns the user's name at the site.
 func (s *session) userName() string {
-	if names := namesOf(s.file("*-usercred.xml"), "-usercred.xml"); len(names) > 0 {
+	if names := namesOf(s.dir, "*-usercred.xml", "-usercred.xml"); len(names) > 0 {
 		return strings.ToLower(names[0])
 	}
 	return filepath.Base(s.dir)
@@ -324,15 +324,20 @@ func (s *session) userURN(name string) string {
 	return urn.URN{Authority: s.trial.URN().Authority, Type: urn.User, Name: name}.String()
 }
 
-func globbed(pattern string) []string {
-	files, _ := filepath.Glob(pattern)
+// globbed returns the files of a folder that match a pattern. Unlike filepath.Glob, it does not
+// interpret the name of the folder.
+func globbed(dir, pattern string) []string {
+	files, _ := fs.Glob(os.DirFS(dir), pattern) // fails only for wrong patterns
+	for i := range files {
+		files[i] = filepath.Join(dir, files[i])
+	}
 	return files
 }
 
 // experiments returns the slices that "patchbay up" has created, without names that have
 // control characters. Each has a request in the user's folder.
 func (s *session) experiments() []string {
-	names := namesOf(filepath.Join(s.dir, "slices", "*.request.xml"), ".request.xml")
+	names := namesOf(filepath.Join(s.dir, "slices"), "*.request.xml", ".request.xml")
 	return slices.DeleteFunc(names, func(name string) bool { return display.Line(name) != name })
 }
 

@@ -13,9 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"patchbay/am/client"
 	"patchbay/am/fileowner"
 	"patchbay/am/site"
+	"patchbay/am/xmlrpc"
 	"patchbay/inventory/suggest"
 )
 
@@ -78,8 +81,43 @@ func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 		}
 		t.URL = publicURL(ctx, t.config)
 	}
-	t.URL, t.version, err = versionedURL(t.URL, f.API)
+	given := t.URL
+	if t.URL, t.version, err = versionedURL(given, f.API); err == nil && f.URL != "" {
+		f.tryAsGiven(ctx, &t, given)
+	}
 	return t, err
+}
+
+// tryAsGiven replaces the usual URL by a given one without a path, if the aggregate answers there and
+// does not name the usual path for the version.
+func (f *targetFlags) tryAsGiven(ctx context.Context, t *target, given string) {
+	u, err := url.Parse(given)
+	if err != nil || u.Path != "" && u.Path != "/" {
+		return
+	}
+	u.Path = "/"
+	config := client.Config{URL: u.String(), ServerCAFile: t.CA, Timeout: 10 * time.Second}
+	if me, err := readCaller(t.paths, ""); err == nil {
+		config.CertFile, config.KeyFile = me.certFile, me.keyFile
+	}
+	c, err := client.New(config)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	v, reply, err := c.GetVersion(ctx)
+	if err != nil || f.API != 0 && v.API != f.API {
+		return
+	}
+	facts, _ := reply.Value.(xmlrpc.Struct)
+	named, _ := facts.Get("geni_api_versions")
+	urls, _ := named.(xmlrpc.Struct)
+	own, _ := urls.Get(strconv.Itoa(v.API))
+	text, _ := own.(string)
+	if usual, err := url.Parse(t.URL); err == nil && strings.HasSuffix(text, usual.Path) {
+		return
+	}
+	t.URL, t.version = u.String(), v.API
 }
 
 // isNamed reports whether the command line or the current folder selects an aggregate.
@@ -267,6 +305,5 @@ func isFolder(name string) bool {
 
 // isUserFolder reports whether "patchbay user" has written the folder.
 func isUserFolder(dir string) bool {
-	files, _ := filepath.Glob(filepath.Join(dir, "*-cert.pem"))
-	return dir != "" && len(files) > 0
+	return dir != "" && len(globbed(dir, "*-cert.pem")) > 0
 }

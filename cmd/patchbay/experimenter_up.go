@@ -185,6 +185,9 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err != nil {
 		return err
 	}
+	if sum := x.Client.Unchecked(); sum != "" {
+		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
+	}
 	isSource := compile.Language(text) != ""
 	if text, err = o.compile(x.session, text, version.URN); err != nil {
 		return err

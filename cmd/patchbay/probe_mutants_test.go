@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +13,11 @@ import (
 	"patchbay/am/xmlrpc"
 )
 
-// probeMutants has, for each mutant of the aggregate, the only check that must call it broken.
+// probeMutants has, for each mutant of the aggregate, the only check that must call it broken. If it
+// has a verdict, the specification leaves that open, and nothing is broken.
 var probeMutants = []struct {
 	check, name string
+	verdict     conformance.Verdict
 	mutate      func(*mutation)
 	http        func(body []byte, w http.ResponseWriter) (done bool)
 }{
@@ -70,7 +73,7 @@ var probeMutants = []struct {
 		}
 	})},
 	{check: "advertisement2.xml", name: "of another type", mutate: on(2, "ListResources", func(m *mutation) { m.replace(`type="advertisement"`, `type="x"`) })},
-	{check: "credentials3.none", name: "accepted", mutate: accepted(3, "ListResources", func(m *mutation) bool { return m.credential() == "" && len(m.call.Params) == 2 })},
+	{check: "credentials3.none", verdict: conformance.NotTried, name: "accepted", mutate: accepted(3, "ListResources", func(m *mutation) bool { return m.credential() == "" && len(m.call.Params) == 2 })},
 	{check: "credentials3.junk", name: "accepted", mutate: accepted(3, "ListResources", func(m *mutation) bool { return m.credential() == "<no-credential/>" })},
 	{check: "credentials3.altered", name: "accepted", mutate: accepted(3, "ListResources", func(m *mutation) bool { return strings.Contains(m.credential(), "<expires>30") })},
 	{check: "credentials3.altered", name: "wrong code", mutate: on(3, "ListResources", func(m *mutation) {
@@ -82,7 +85,7 @@ var probeMutants = []struct {
 	{check: "credentials3.user-for-slice", name: "accepted", mutate: accepted(3, "Status", func(m *mutation) bool { return !strings.Contains(fmt.Sprint(m.call.Params[1]), "+slice+") })},
 	{check: "credentials3.other-slice", name: "accepted", mutate: accepted(3, "Status", func(m *mutation) bool { return strings.Contains(fmt.Sprint(m.call.Params[0]), "no-such-slice") })},
 	{check: "credentials3.expired", name: "accepted", mutate: accepted(3, "Status", func(m *mutation) bool { return strings.Contains(fmt.Sprint(m.call.Params[0]), "+slice+gone") })},
-	{check: "credentials2.none", name: "accepted", mutate: accepted(2, "ListResources", func(m *mutation) bool { return m.credential() == "" })},
+	{check: "credentials2.none", verdict: conformance.NotTried, name: "accepted", mutate: accepted(2, "ListResources", func(m *mutation) bool { return m.credential() == "" })},
 	{check: "credentials2.expired", name: "accepted", mutate: accepted(2, "SliverStatus", func(m *mutation) bool { return strings.Contains(fmt.Sprint(m.call.Params[0]), "+slice+gone") })},
 	{check: "life3.empty", name: "succeeds", mutate: on(3, "Status", func(m *mutation) {
 		if m.code() == 12 && !m.run.deleted && !strings.Contains(fmt.Sprint(m.call.Params[0]), "no-such-slice") {
@@ -141,7 +144,7 @@ var probeMutants = []struct {
 	{check: "documents3.foreign", name: "a comment lost", mutate: on(3, "Describe", func(m *mutation) { m.replace("<!-- not ours -->", "") })},
 	{check: "documents3.client-ids", name: "renamed", mutate: on(3, "Describe", func(m *mutation) { m.replace(`client_id="probe"`, `client_id="node-0"`) })},
 	{check: "documents3.sliver-ids", name: "lost", mutate: on(3, "Describe", func(m *mutation) { m.replace("sliver_id=", "sliver_name=") })},
-	{check: "login3.offered", name: "lost", mutate: on(3, "Describe", func(m *mutation) {
+	{check: "login3.offered", verdict: conformance.NotOffered, name: "lost", mutate: on(3, "Describe", func(m *mutation) {
 		m.rspec(func(s string) string { return strings.ReplaceAll(s, "ssh-keys", "password") })
 	})},
 	{check: "login3.works", name: "refuses the key", mutate: on(3, "Provision", func(m *mutation) { m.run.key = "none" })},
@@ -192,7 +195,15 @@ func TestProbeNamesEachMutant(t *testing.T) {
 	for i, m := range probeMutants {
 		t.Run(m.check+" "+m.name, func(t *testing.T) {
 			t.Parallel()
-			list := broken(run(t, fmt.Sprint("m", i), m.mutate, m.http))
+			r := run(t, fmt.Sprint("m", i), m.mutate, m.http)
+			list := broken(r)
+			if m.verdict != "" {
+				at := slices.IndexFunc(r.Results, func(x conformance.Result) bool { return x.Name == m.check })
+				if len(list) > 0 || r.Results[at].Verdict != m.verdict {
+					t.Errorf("%v; broken: %q", r.Results[at], list)
+				}
+				return
+			}
 			if len(list) != 1 || !strings.HasPrefix(list[0], m.check+": ") {
 				t.Errorf("broken: %q", list)
 			}
@@ -225,6 +236,31 @@ func TestProbeOfOneVersion(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProbeAsksForTheVersion runs the probe on an aggregate of version 2 whose URL does not name it.
+func TestProbeAsksForTheVersion(t *testing.T) {
+	lab := newProbeLab(t)
+	proxy := newMutatingProxy(t, lab.url, lab.folder, func(m *mutation) {
+		if m.call.Method == "GetVersion" {
+			m.member("geni_api", 2)
+			m.member("geni_api_versions", xmlrpc.Struct{{Name: "2", Value: "https://am.example.org/RPC2"}})
+		}
+	}, nil)
+	c := lab.config(t, "asked")
+	c.URL, c.Groups = proxy+"/RPC2", []string{"version"}
+	r := runProbe(t, t.Context(), c)
+	if list := broken(r); list != nil || r.Results[1].Name != "version2.answer" || r.Results[1].Verdict != conformance.Kept {
+		t.Errorf("%v; broken: %q", r.Results, list)
+	}
+	for _, x := range r.Results {
+		if strings.HasPrefix(x.Name, "version3.") && x.Verdict != conformance.NotOffered {
+			t.Errorf("%s: %s: %s", x.Name, x.Verdict, x.Text)
+		}
+	}
+	if c.Version = 3; len(broken(runProbe(t, t.Context(), c))) == 0 {
+		t.Error("a named version is not used")
 	}
 }
 

@@ -121,16 +121,11 @@ func LoadLibrary(dir string) (*Library, error) {
 
 // LibraryFiles returns the *.yaml files of a folder; none without the folder.
 func LibraryFiles(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	names, err = fs.Glob(os.DirFS(dir), "*.yaml") // filepath.Glob would interpret the name of the folder
+	for i := range names {
+		names[i] = filepath.Join(dir, names[i])
 	}
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) == ".yaml" {
-			names = append(names, filepath.Join(dir, e.Name()))
-		}
-	}
-	return names, nil
+	return names, err
 }
 
 // CheckLibrary returns the mistakes of a library file, whose types may extend the standard ones.

@@ -50,7 +50,7 @@ func (k *Checker) File(ctx context.Context, name string) {
 			k.Site(ctx, filepath.Join(name, site.ConfigName))
 			return
 		}
-		if files, _ := filepath.Glob(filepath.Join(name, "*"+provider.Suffix)); len(files) > 0 {
+		if files, _ := fs.Glob(os.DirFS(name), "*"+provider.Suffix); len(files) > 0 {
 			k.providers(ctx, name, nil, "")
 			return
 		}

@@ -30,7 +30,10 @@ func (k *Checker) library(name string, text []byte) {
 
 // libraries checks all files of a site with types.
 func (k *Checker) libraries(c *site.Config) {
-	names, _ := filepath.Glob(filepath.Join(c.LibraryFolder(), "*.yaml")) // fails only for wrong patterns
+	names, err := blueprint.LibraryFiles(c.LibraryFolder())
+	if err != nil {
+		k.Errors(err)
+	}
 	for _, name := range names {
 		text, err := site.ReadRegular(name)
 		if err != nil {
