@@ -85,6 +85,7 @@ func TestOnHostAnsible(t *testing.T) {
 const (
 	radlText = `network net (outbound = 'no')
 system small_node (
+  cpu.arch = 'x86_64' and
   cpu.count = 1.0 and
   memory.size >= 512M and
   net_interface.0.connection = 'net' and

@@ -17,7 +17,7 @@ import (
 )
 
 // corpusHost is the host of the local sites in the table of outcomes.
-var corpusHost = inventory.Host{Name: "host", OSVersion: "12", OSName: "Debian GNU/Linux 12 (bookworm)", Ansible: "2.14.18", Cores: 4, Memory: 16 << 30, Disk: 100 << 30}
+var corpusHost = inventory.Host{Name: "host", OSVersion: "12", OSName: "Debian GNU/Linux 12 (bookworm)", Cores: 4, Memory: 16 << 30, Disk: 100 << 30}
 
 // TestRADLCorpusFits compares testdata/radl-corpus.txt with the outcome of each RADL document of the
 // corpus at three new sites: a local one, one whose nodes reach the Internet, and a simulated one.
@@ -124,6 +124,12 @@ func siteOnHost(t *testing.T, h inventory.Host) (dir string) {
 	t.Helper()
 	dir, _ = initLocal(t)
 	if err := os.WriteFile(filepath.Join(dir, site.InventoryName), inventory.LocalText("Testbed-of-Ours.example.org", h), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	facts := inventory.Facts{Images: map[string][]string{"host": {
+		"cpu.arch=x86_64", "disk.0.os.name=linux", "disk.0.os.flavour=debian", "disk.0.os.version=12", "software.ansible=2.14.18",
+	}}}
+	if err := os.WriteFile(filepath.Join(dir, "providers", "local"+inventory.FactsSuffix), inventory.FactsText(facts), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return dir
