@@ -41,6 +41,11 @@ type site struct {
 	file      string // of the store
 	trial     *trial.Authority
 	inventory *inventory.Inventory
+	// reading and previewer are for previewed; previewer is nil with a policy.
+	reading   rspec.ReadOptions
+	previewer *service.Service
+	// previewsAlways compares although the site has slivers.
+	previewsAlways bool
 
 	mu  sync.Mutex
 	now time.Time
@@ -155,6 +160,9 @@ func (o setting) site(t testing.TB) *site {
 		endLeases = s.endLeases
 	}
 	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, Compile: o.compile})
+	if s.reading = reading; o.policy == "" {
+		s.previewer = svc
+	}
 	s.api = New(svc, credentials.New(o.anchors, credentials.Config{SHA1Signatures: true}), Config{
 		Manager: inv.Manager, PublicURL: "https://am.example.org:8443", SoftwareVersion: "test", Reading: reading, Now: s.clock, Language: compile.Language,
 	})
@@ -304,7 +312,9 @@ func (s *site) serveVersion(version int, r Request) answer {
 	if err != nil {
 		s.t.Fatalf("no envelope: %v", err)
 	}
-	return openEnvelope(s.t, v, resp)
+	a := openEnvelope(s.t, v, resp)
+	s.previewed(r.Body, a.code, a.output)
+	return a
 }
 
 // openEnvelope checks what every answer must have: all three members with

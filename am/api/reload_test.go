@@ -296,6 +296,7 @@ func TestReloadRace(t *testing.T) {
 		offered.with(t, "exclusive: true", "exclusive: true, drained: true").text(),
 	}
 	s := setting{inventory: texts[0]}.site(t)
+	s.previewer = nil // the inventory changes between the two
 	alice := s.user("alice")
 	done := make(chan struct{})
 	var callers sync.WaitGroup

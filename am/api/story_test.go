@@ -206,11 +206,15 @@ func (w *world) line(call, want []string, answered bool) error {
 			method = strings.TrimSuffix(method, "2")
 		}
 	}
-	body := string(w.api.Serve(w.t.Context(), version, Request{ID: "r1", Chain: c.chain, Body: callBody(w.t, method, w.params(c, version, method, call[2:])...)}).Body)
+	sent := callBody(w.t, method, w.params(c, version, method, call[2:])...)
+	body := string(w.api.Serve(w.t.Context(), version, Request{ID: "r1", Chain: c.chain, Body: sent}).Body)
 	if w.hear != nil {
 		w.hear(body)
 	}
 	w.answer = c.read(body)
+	if code, output := w.answer.code(), w.answer.at("output"); code > 0 && output != nil {
+		w.previewed(sent, code, output.text)
+	}
 	return w.check(w.answer, want)
 }
 

@@ -14,7 +14,6 @@ import (
 	"patchbay/am/lease"
 	"patchbay/am/store"
 	"patchbay/am/urn"
-	"patchbay/inventory"
 	"patchbay/rspec"
 )
 
@@ -59,29 +58,50 @@ type refusal struct {
 // isFinal reports whether the request names the component, so that no other can be tried.
 func (r refusal) isFinal() bool { return r.node.Asked }
 
+// probing are the steps around the dry runs of one request. Preview reserves nothing, so its steps
+// read and write nothing.
+type probing struct {
+	bind         func(reservation) (reserved, error)
+	confirm      func(reservation, *reserved) error
+	release      func(reservation, reserved)
+	beingRemoved func() ([]am.Sliver, error)
+	isChanged    func(am.Sliver) bool
+}
+
+// reserving returns the steps of Allocate.
+func (s *Service) reserving(ctx context.Context, slice urn.URN) probing {
+	return probing{
+		bind:         func(r reservation) (reserved, error) { return s.bindSlivers(ctx, r) },
+		confirm:      func(r reservation, t *reserved) error { return s.confirm(ctx, r, t) },
+		release:      func(r reservation, t reserved) { s.release(ctx, r, t) },
+		beingRemoved: func() ([]am.Sliver, error) { return s.beingRemoved(slice) },
+		isChanged:    s.isChanged,
+	}
+}
+
 // probeProviders runs a dry run for the reserved slivers and confirms or releases them. If nodes
 // were refused, it binds the request again without the refused components and repeats the dry
 // run. During the dry runs, other calls can delete or freeze the reservation, but not change it.
-func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved) (reserved, error) {
-	probing, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
+func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved, p probing) (reserved, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Prober.Timeout()) // for all dry runs together
 	defer cancel()
 	for n := 1; ; n++ {
-		beingRemoved, err := s.beingRemoved(r.slice)
+		beingRemoved, err := p.beingRemoved()
 		if err != nil {
-			s.release(ctx, r, t)
+			p.release(r, t)
 			return t, err
 		}
 		binding, added := t.added()
-		refused := probe(probing, s.cfg.Prober, binding, added, beingRemoved, s.isChanged)
+		refused := probe(ctx, s.cfg.Prober, binding, added, beingRemoved, p.isChanged)
 		if len(refused) == 0 {
-			err := s.confirm(ctx, r, &t)
+			err := p.confirm(r, &t)
 			if err != nil {
-				s.release(ctx, r, t)
+				p.release(r, t)
 			}
 			return t, err
 		}
-		s.release(ctx, r, t)
-		if n == maxProbes || probing.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
+		p.release(r, t)
+		if n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
 			return t, binder.Unsatisfied(reasons(r.request, refused))
 		}
 		// Avoid a refused component for all nodes. Otherwise the next dry run might bind another
@@ -90,7 +110,7 @@ func (s *Service) probeProviders(ctx context.Context, r reservation, t reserved)
 			r.avoid = append(r.avoid, x.node.Component.URN)
 		}
 		r.avoid = append(r.avoid, s.cfg.Prober.Unanswering()...)
-		next, err := s.bindSlivers(ctx, r)
+		next, err := p.bind(r)
 		if _, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
 			return t, binder.Unsatisfied(reasons(r.request, refused)) // the provider's reasons explain more than the binder's
 		}
@@ -223,29 +243,6 @@ func (s *Service) release(ctx context.Context, r reservation, t reserved) {
 		}
 		return cs, lease.Release(v, &cs, unused, am.EventDelete, r.options.Request)
 	})
-}
-
-// DryRun runs the dry runs of Allocate as if the site were empty, and reserves nothing. b is the
-// binding of the request. DryRun returns a reason for each refused node or link. If a provider
-// did not answer, the reason has the code ServerError or TimedOut.
-func DryRun(ctx context.Context, p Prober, inv *inventory.Inventory, req *rspec.Request, slice urn.URN, b binder.Binding) []binder.Reason {
-	ctx, cancel := context.WithTimeout(ctx, p.Timeout())
-	defer cancel()
-	var avoid []*inventory.Component
-	for n := 1; ; n++ {
-		slivers := newSlivers(inv, slice, b.Nodes, nil, nil)
-		refused := probe(ctx, p, b, slivers, nil, func(am.Sliver) bool { return false })
-		if len(refused) == 0 {
-			return nil
-		}
-		for _, x := range refused {
-			avoid = append(avoid, x.node.Component)
-		}
-		var err error
-		if b, err = binder.Bind(&binder.Request{Request: req, Slice: slice, Avoid: avoid}, time.Time{}, time.Time{}, &binder.View{Inventory: inv}); err != nil || n == maxProbes || ctx.Err() != nil || slices.ContainsFunc(refused, refusal.isFinal) {
-			return reasons(req, refused)
-		}
-	}
 }
 
 // reasons omits duplicates: a refused link causes the same reason for each of its nodes.

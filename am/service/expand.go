@@ -36,11 +36,11 @@ var errChanged = errors.New("the slice has changed since the templates were comp
 
 // expand compiles the templates of the request, and replaces the request by one that contains the
 // results. The decision about it fails with errChanged if the slice changes in between, because
-// the results depend on the slice's nodes and templates.
+// the results depend on the slice's nodes and templates, which names returns.
 //
 // Errors: those of checkReservation and Memory.Parse; Unsupported if the site compiles none;
 // TooBig for too many sources; and a *rspec.RequestError for mistakes in sources.
-func (s *Service) expand(ctx context.Context, r *reservation) error {
+func (s *Service) expand(ctx context.Context, r *reservation, names func(context.Context, *reservation) (Known, error)) error {
 	if len(r.request.Templates) == 0 {
 		return nil
 	}
@@ -51,18 +51,11 @@ func (s *Service) expand(ctx context.Context, r *reservation) error {
 		return am.Errorf(am.Unsupported, "line %d: this aggregate compiles no templates; compile the source yourself, such as by: patchbay compile", r.request.Templates[0].Line)
 	}
 	caller := r.grant.Caller()
-	known, documents, err := s.readKnown(r)
+	known, err := names(ctx, r)
 	if err != nil {
 		return err
 	}
 	known.Work = rspec.NewWork(ctx)
-	requests, err := s.parseDocuments(ctx, caller, documents)
-	if err != nil {
-		return err
-	}
-	for _, d := range documents {
-		known.Earlier = append(known.Earlier, requests[d.ID].Expanded...)
-	}
 	size := 0
 	for _, t := range slices.Concat(known.Earlier, r.request.Templates) {
 		size += len(t.Text)
@@ -96,12 +89,34 @@ func (s *Service) expand(ctx context.Context, r *reservation) error {
 	return nil
 }
 
-// readKnown also returns the documents of the slice that have templates, the oldest first.
-func (s *Service) readKnown(r *reservation) (known Known, documents []am.Document, err error) {
-	known.Inventory = s.Inventory()
+// knownNames returns the names of the request and its slice.
+func (s *Service) knownNames(ctx context.Context, r *reservation) (Known, error) {
+	known, documents, err := s.readKnown(r)
+	if err != nil {
+		return known, err
+	}
+	requests, err := s.parseDocuments(ctx, r.grant.Caller(), documents)
+	if err != nil {
+		return known, err
+	}
+	for _, d := range documents {
+		known.Earlier = append(known.Earlier, requests[d.ID].Expanded...)
+	}
+	return known, nil
+}
+
+// requestNames returns the names of the request alone.
+func (s *Service) requestNames(r *reservation) Known {
+	known := Known{Inventory: s.Inventory()}
 	for _, n := range r.request.Nodes {
 		known.Nodes = append(known.Nodes, n.ClientID)
 	}
+	return known
+}
+
+// readKnown also returns the documents of the slice that have templates, the oldest first.
+func (s *Service) readKnown(r *reservation) (known Known, documents []am.Document, err error) {
+	known = s.requestNames(r)
 	err = s.cfg.Store.Read(func(v *store.View) error {
 		if _, err := s.checkReservation(v, r, true); err != nil {
 			return err

@@ -31,12 +31,8 @@ func (s *Service) Lockdown() string {
 
 // checkLockdown returns an Unavailable error while the site is locked down. Call it in each
 // decision that begins new work.
-func (s *Service) checkLockdown() error { return CheckLockdown(s.plan.Load()) }
-
-// CheckLockdown returns an *am.Error with code Unavailable if the plan locks the site
-// down.
-func CheckLockdown(p *maintenance.Plan) error {
-	if p != nil && p.Lockdown != nil {
+func (s *Service) checkLockdown() error {
+	if p := s.plan.Load(); p != nil && p.Lockdown != nil {
 		return am.Errorf(am.Unavailable, "this aggregate takes no new work for now; running slivers continue: %s", p.Lockdown.Text)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"patchbay/am"
 	"patchbay/am/binder"
 	"patchbay/inventory"
 	"patchbay/rspec"
@@ -83,8 +84,8 @@ func Notices(list []Remark) (all []string) {
 	return all
 }
 
-// Remarks returns the remarks on a bound request.
-func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []Remark {
+// remarksOf returns the remarks on a bound request. The slivers are those of its nodes.
+func remarksOf(inv *inventory.Inventory, req *rspec.Request, b binder.Binding, slivers []am.Sliver) []Remark {
 	r := remarks{inv: inv}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
@@ -126,6 +127,7 @@ func Remarks(inv *inventory.Inventory, req *rspec.Request, b binder.Binding) []R
 	}
 	r.wishRemarks(req, b)
 	r.monitoringRemarks("the request", "", req.Monitoring)
+	r.nameRemarks(req, slivers)
 	return r.list
 }
 

@@ -30,9 +30,9 @@ func hasPlaybooks(req *rspec.Request) bool {
 	return slices.ContainsFunc(req.Nodes, func(n rspec.Node) bool { return hasPlaybook(&n) })
 }
 
-// CheckPlaybooks refuses playbooks that the images of their nodes cannot play. The result install
+// checkPlaybooks refuses playbooks that the images of their nodes cannot play. The result install
 // reports whether the nodes must install the version of Ansible that the request states.
-func CheckPlaybooks(inv *inventory.Inventory, req *rspec.Request, bound []binder.Bound) (install bool, err error) {
+func checkPlaybooks(inv *inventory.Inventory, req *rspec.Request, bound []binder.Bound) (install bool, err error) {
 	runsOn := map[string]bool{} // client_ids
 	for i := range req.Nodes {
 		for _, q := range req.Nodes[i].Services.Steps {
@@ -77,7 +77,7 @@ func imageCapability(inv *inventory.Inventory, image, feature string) (offer mat
 // the bound nodes in the same order. It chooses the master, if no live sliver is it.
 func (s *Service) playbooks(req *rspec.Request, bound []binder.Bound, live, slivers []am.Sliver) (*setup.Playbooks, error) {
 	inv := s.Inventory()
-	install, err := CheckPlaybooks(inv, req, bound)
+	install, err := checkPlaybooks(inv, req, bound)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ outbound: `
 		}
 		step := setup.Requested{Step: setup.Step{Kind: setup.Execute}, IsPlaybook: true, Relation: &setup.Relation{ClientID: "a", OnTarget: true}}
 		req := &rspec.Request{AnsibleVersion: tt.version, Nodes: []rspec.Node{{ClientID: "a"}, {ClientID: "b", Services: setup.Services{Steps: []setup.Requested{step}}}}}
-		install, err := CheckPlaybooks(inv, req, []binder.Bound{{Node: &req.Nodes[0], Image: tt.image}, {Node: &req.Nodes[1], Image: "plain"}})
+		install, err := checkPlaybooks(inv, req, []binder.Bound{{Node: &req.Nodes[0], Image: tt.image}, {Node: &req.Nodes[1], Image: "plain"}})
 		if install != tt.install || (err != nil) != (tt.want != "") || err != nil && (am.CodeOf(err) != am.Unsupported || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, %v", tt.rule, install, err)
 		}

@@ -121,7 +121,7 @@ func (s *Service) reserve(ctx context.Context, r reservation) (out Outcome, err 
 // reserveOnce commits all or nothing: in one decision, or in two with a dry run between them.
 func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, error) {
 	defer func() { r.freeMemory() }()
-	if err := s.expand(ctx, &r); err != nil {
+	if err := s.expand(ctx, &r, s.knownNames); err != nil {
 		return Outcome{}, err
 	}
 	r.clientIDs = clientIDsOf(r.request)
@@ -130,13 +130,13 @@ func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, erro
 	t, err := s.bindSlivers(ctx, r)
 	r.basis = nil // this call has changed the slice
 	if err == nil && t.mustProbe {
-		t, err = s.probeProviders(ctx, r, t)
+		t, err = s.probeProviders(ctx, r, t, s.reserving(ctx, r.slice))
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
 	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
-	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(Remarks(t.inventory, r.request, t.binding)), Notices(nameRemarks(r.request, t.slivers)))
+	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(remarksOf(t.inventory, r.request, t.binding, t.slivers)))
 	switch {
 	case !t.definedUntil.IsZero():
 		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+t.definedUntil.Format(time.RFC3339))
@@ -307,21 +307,51 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	if err != nil {
 		return t, err
 	}
-	if err := held.checkClientIDs(r.clientIDs); err != nil {
-		return t, err
-	}
 	if held.bytes > 0 { // the parser has checked only the new request
 		if why := s.cfg.Reading.Limits.SliceTooBig(held.bytes, held.elements, held.bytes+doc.Bytes, held.elements+doc.Elements); why != "" {
 			return t, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	all := policy.Calendar(v.Calendar)
-	inUse := func(user, slice urn.URN) (policy.Held, error) { return all.Held(user, slice, now, time.Time{}, now) }
-	if err := by.permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes) - len(held.kept))}, inUse); err != nil {
+	slivers, binding, err := s.choose(&r, by.permit, held, now, v.Calendar)
+	if err != nil {
 		return t, err
 	}
+	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
+	if err != nil {
+		return t, err
+	}
+	for i := range slivers {
+		x := &slivers[i]
+		x.Document = doc.ID
+		if was := held.kept[x.ClientID]; was != nil {
+			if err := s.checkChange(v, was, x); err != nil {
+				return t, err
+			}
+			continue
+		}
+		x.Status, x.Created, x.RequestedEnd = status, now, requested
+		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
+		if err := s.setReservationLease(now, by, requested, x); err != nil {
+			return t, err
+		}
+	}
+	t.slivers, t.binding, t.kept = slivers, binding, held.kept
+	return t, nil
+}
+
+// choose binds the request beside what the slice holds, and returns a sliver for each node, with its
+// setup but without its lease. It is the part of Allocate and Preview that depends on the request.
+func (s *Service) choose(r *reservation, permit *policy.Permit, held *sliceContent, now time.Time, calendar func(func(*am.Hold) bool) error) (slivers []am.Sliver, binding binder.Binding, err error) {
+	if err := held.checkClientIDs(r.clientIDs); err != nil {
+		return nil, binding, err
+	}
+	all := policy.Calendar(calendar)
+	inUse := func(user, slice urn.URN) (policy.Held, error) { return all.Held(user, slice, now, time.Time{}, now) }
+	if err := permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes) - len(held.kept))}, inUse); err != nil {
+		return nil, binding, err
+	}
 	inv := s.Inventory()
-	r.bindable.Permit, r.bindable.Addresses, r.bindable.Existing, r.bindable.Avoid = binderPermit(by.permit), held.addresses, held.joined, nil
+	r.bindable.Permit, r.bindable.Addresses, r.bindable.Existing, r.bindable.Avoid = binderPermit(permit), held.addresses, held.joined, nil
 	r.bindable.Kept = held.kept
 	for _, u := range r.avoid {
 		if c, ok := inv.Component(u); ok { // the inventory still has it
@@ -329,9 +359,9 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 		}
 	}
 	// The lease can be renewed, so the end of the interval is open.
-	binding, err := binder.Bind(r.bindable, now, time.Time{}, &binder.View{Inventory: inv, Plan: s.plan.Load(), Calendar: v.Calendar, Now: now})
+	binding, err = binder.Bind(r.bindable, now, time.Time{}, &binder.View{Inventory: inv, Plan: s.plan.Load(), Calendar: calendar, Now: now})
 	if err != nil {
-		return t, err
+		return nil, binding, err
 	}
 	var added am.Amount
 	for _, b := range binding.Nodes {
@@ -339,49 +369,24 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 			added = added.Add(b.Amount)
 		}
 	}
-	if err := by.permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
-		return t, err
+	if err := permit.Within(policy.Amount{Cores: added.Cores, Disk: added.Disk}, inUse); err != nil {
+		return nil, binding, err
 	}
-	status, err := am.Next(am.Status{Allocation: am.Unallocated, Operational: am.PendingAllocation}, am.EventAllocate)
-	if err != nil {
-		return t, err
-	}
-	slivers := newSlivers(inv, r.slice, binding.Nodes, held.live, held.kept)
+	slivers = newSlivers(inv, r.slice, binding.Nodes, held.live, held.kept)
 	for i, b := range binding.Nodes {
-		x, was := slivers[i], held.kept[b.Node.ClientID]
-		if was != nil {
+		x := &slivers[i]
+		if held.kept[b.Node.ClientID] != nil {
 			x.Interfaces, x.CopiedLinks = nameInterfaces(inv, b.Interfaces), nil
 		} else {
 			x.Added = len(held.kept) > 0
 		}
-		x.Ordinal, x.Document, x.SetupLimit = i, doc.ID, r.request.SetupLimit
+		x.Ordinal, x.SetupLimit = i, r.request.SetupLimit
 		if x.System, x.Number = b.Node.Origin.ID, b.Node.Origin.Ordinal; x.System == "" {
 			x.Number = i
 		}
-		if was != nil {
-			slivers[i] = x
-			continue
-		}
-		x.Status, x.Created, x.RequestedEnd = status, now, requested
-		x.Creator, x.Speaker, x.Request = r.grant.Caller(), r.grant.Speaker(), r.options.Request
-		if err := s.setReservationLease(now, by, requested, &x); err != nil {
-			return t, err
-		}
-		slivers[i] = x
 	}
 	setCopiedLinks(r.clientIDs, slivers)
-	if err := s.planSetup(r.request, binding.Nodes, held.live, slivers, held.kept); err != nil {
-		return t, err
-	}
-	for i := range slivers {
-		if was := held.kept[slivers[i].ClientID]; was != nil {
-			if err := s.checkChange(v, was, &slivers[i]); err != nil {
-				return t, err
-			}
-		}
-	}
-	t.slivers, t.binding, t.kept = slivers, binding, held.kept
-	return t, nil
+	return slivers, binding, s.planSetup(r.request, binding.Nodes, held.live, slivers, held.kept)
 }
 
 // setReservationLease sets the lease of a sliver that is reserved but not provisioned. It fails

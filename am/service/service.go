@@ -47,6 +47,8 @@ type Config struct {
 	// Inventory is the current inventory. See SetInventory.
 	Inventory *atomic.Pointer[inventory.Inventory]
 	Leases    Leases
+	// Plan is the plan of maintenance until SetPlan; nil for none.
+	Plan *maintenance.Plan
 	// Policy limits the resources of users; nil for no limits.
 	Policy *policy.Policy
 	// GeneratedBy is the attribute generated_by of the documents that the service writes.
@@ -120,6 +122,7 @@ func New(c Config) *Service {
 	}
 	c.Reading.Stored, c.Reading.CheckSchemas = true, false // an accepted request must stay readable
 	s := &Service{cfg: c, memory: newMemory(c.Reading.Limits)}
+	s.plan.Store(c.Plan)
 	s.offer.Store(&offer{newAdvertiser(c.Inventory.Load(), &c), nil})
 	return s
 }

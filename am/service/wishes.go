@@ -53,15 +53,13 @@ func nameNotices(n *rspec.Node, x *am.Sliver) (list []string) {
 }
 
 // nameRemarks requires the slivers of the request's nodes, in their order.
-func nameRemarks(req *rspec.Request, slivers []am.Sliver) []Remark {
-	var r remarks
+func (r *remarks) nameRemarks(req *rspec.Request, slivers []am.Sliver) {
 	for i := range slivers {
 		n := &req.Nodes[i]
 		for _, text := range nameNotices(n, &slivers[i]) {
 			r.add("node", n.ClientID, "dns", "%s", text)
 		}
 	}
-	return r.list
 }
 
 // wishRemarks says which wishes about networks are not fulfilled.

@@ -24,7 +24,6 @@ import (
 	"patchbay/am/service"
 	"patchbay/am/urn"
 	"patchbay/am/work"
-	"patchbay/rspec"
 	"patchbay/rspec/compile"
 )
 
@@ -113,17 +112,8 @@ func (s *Site) openAggregate(context.Context) error {
 		HasStages:             s.providers.HasStages,
 		ChangesNodes:          s.providers.ChangesNodes,
 		LiveOutput:            s.runner.LiveOutput,
-		Compile: func(t rspec.Template, known service.Known) (rspec.Expansion, error) {
-			o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work}
-			if t.Language == compile.Blueprint {
-				var err error
-				if o.Library, err = c.LoadLibrary(); err != nil {
-					return rspec.Expansion{}, err
-				}
-			}
-			return compile.Expand(t, known.Earlier, o)
-		},
-		URL: func() string { return s.PublicURL },
+		Compile:               c.expand,
+		URL:                   func() string { return s.PublicURL },
 		Prober: dryrun.New(dryrun.Config{
 			Components: Components(s.inventory.Load),
 			Interfaces: Interfaces(s.inventory.Load),

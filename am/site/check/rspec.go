@@ -9,15 +9,13 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"patchbay/am"
 	"patchbay/am/binder"
 	"patchbay/am/display"
-	"patchbay/am/dryrun"
 	"patchbay/am/maintenance"
-	"patchbay/am/service"
-	"patchbay/am/site"
+	"patchbay/am/policy"
+	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
 	"patchbay/inventory/suggest"
@@ -80,23 +78,16 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 		}
 		options = k.Config.ReadOptions(inv)
 	}
-	_, problems := rspec.Check(text, options)
-	r.addProblems(problems)
-	options.Stored = true // accept everything readable, so that more errors are found
-	req, err := rspec.ParseRequest(text, options)
-	if err == nil && r.errors == 0 {
-		k.printPlan(name, req)
-	}
+	req, err := r.parse(text, options)
 	var asked []string
 	if err == nil && inv != nil {
-		if err := service.CheckLockdown(plan); err != nil {
-			r.add(diagnostic{0, 0, true, err.Error()})
-		}
-		r.addNotices(req, unknownFeatures(req, inv))
-		if binding, ok := r.bind(req, inv, plan, binder.Permit{}); ok && r.errors == 0 {
+		var binding binder.Binding
+		if req, binding, asked = k.preview(ctx, r, req, inv, plan, checkSlice(inv), nil, r.errors == 0); r.errors == 0 {
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
-			asked = k.dryRun(ctx, r, req, inv, binding)
 		}
+	}
+	if err == nil && r.errors == 0 {
+		k.printPlan(name, req)
 	}
 	r.addFindings(findings)
 	k.report(r)
@@ -134,36 +125,75 @@ func (k *Checker) printPlan(name string, req *rspec.Request) {
 	}
 }
 
-// bind binds a request as if the site had no slivers. It uses only allowed components that are in
-// service by the plan. If the request does not fit, bind adds errors and returns ok false.
-// Otherwise it adds warnings about parts that the site would ignore or fulfil in another way.
-func (r *diagnosis) bind(req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, allowed binder.Permit) (b binder.Binding, ok bool) {
-	if len(req.Nodes) == 0 {
-		if r.errors > 0 {
-			return b, false // the errors explain why there are no nodes
-		}
-		r.add(diagnostic{0, 0, !req.IsEmpty(), req.NoNodesReason(inv.Manager)})
-		return b, false
+// parse returns the request, and adds what is wrong with it. If the request has mistakes, parse
+// accepts everything readable, so that more errors are found.
+func (r *diagnosis) parse(text []byte, options rspec.ReadOptions) (*rspec.Request, error) {
+	_, problems := rspec.Check(text, options)
+	r.addProblems(problems)
+	options.Stored = r.errors > 0
+	return rspec.ParseRequest(text, options)
+}
+
+// preview does what Allocate does up to the reservation, as if the site had no slivers, and adds its
+// errors. Then it adds warnings about parts that the site would ignore or fulfil in another way. A
+// node that a provider can never create is an error. A node that it cannot create now, and a missing
+// answer, are warnings. Without errors and warnings of dry runs, asked has the providers that made
+// one. Without dryRuns, no provider is asked.
+func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, slice urn.URN, permit *policy.Permit, dryRuns bool) (expanded *rspec.Request, b binder.Binding, asked []string) {
+	r.addNotices(req, unknownFeatures(req, inv))
+	if len(req.Nodes) == 0 && r.errors > 0 {
+		return req, b, nil // the errors explain why there are no nodes
 	}
-	now := time.Now()
-	b, err := binder.Bind(&binder.Request{Request: req, Slice: checkSlice(inv), Permit: allowed}, now, time.Time{}, &binder.View{Inventory: inv, Plan: plan, Now: now})
+	log := slog.New(slog.NewTextHandler(k.Err, nil))
+	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
+	svc, asks := k.Config.Previewer(inv, plan, providers, dryRuns, log)
+	p, err := svc.Preview(ctx, req, slice, permit)
+	for _, text := range p.Notices {
+		r.add(diagnostic{0, 0, false, text})
+	}
+	if p.Request != req { // the lines of what was compiled say nothing
+		was := r.compiled
+		r.compiled = true
+		defer func() { r.compiled = was }()
+	}
 	if unsatisfied, ok := errors.AsType[*binder.UnsatisfiedError](err); ok {
-		r.addNotices(req, noticesOf(unsatisfied.Reasons, true))
-		return b, false
+		r.addNotices(p.Request, noticesOf(unsatisfied.Reasons, true))
+		return p.Request, p.Binding, nil
+	}
+	if wrong, ok := errors.AsType[*rspec.RequestError](err); ok { // in templates
+		r.addProblems(wrong.Problems)
+		return p.Request, p.Binding, nil
 	}
 	if err != nil {
 		r.add(diagnostic{0, 0, true, err.Error()})
-		return b, false
+		return p.Request, p.Binding, nil
 	}
-	if _, err := service.CheckPlaybooks(inv, req, b.Nodes); err != nil {
-		r.add(diagnostic{0, 0, true, err.Error()})
+	if len(p.Request.Nodes) == 0 {
+		r.add(diagnostic{0, 0, false, p.Request.NoNodesReason(inv.Manager)})
+		return p.Request, p.Binding, nil
 	}
 	var remarks []notice
-	for _, x := range service.Remarks(inv, req, b) {
+	for _, x := range p.Remarks {
 		remarks = append(remarks, notice{kind: x.Kind, clientID: x.ClientID, what: x.What, text: x.Text})
 	}
-	r.addNotices(req, append(remarks, exclusiveWarnings(b)...))
-	return b, true
+	r.addNotices(p.Request, append(remarks, exclusiveWarnings(p.Binding)...))
+	for _, x := range p.Refused {
+		isFinal := x.Code == am.Unsupported
+		if !isFinal {
+			x.Text += "; this may change, and Allocate asks again"
+		}
+		r.addNotices(p.Request, noticesOf([]binder.Reason{x}, isFinal))
+	}
+	if len(p.Refused) > 0 {
+		return p.Request, p.Binding, nil
+	}
+	for i := range p.Binding.Nodes {
+		if c := p.Binding.Nodes[i].Component; asks(c) && !slices.Contains(asked, c.Provider) {
+			asked = append(asked, c.Provider)
+		}
+	}
+	slices.Sort(asked)
+	return p.Request, p.Binding, asked
 }
 
 // unknownFeatures warns of constraints that nothing satisfies, since nothing of the site has their
@@ -263,38 +293,4 @@ func alsoAt(places []string) string {
 		return fmt.Sprintf("; also at %s and %s", strings.Join(places[:most], ", "), display.Count(more, "other place"))
 	}
 	return "; also at " + strings.Join(places, ", ")
-}
-
-// dryRun asks the providers that want dry runs whether they could create the nodes. A node that a
-// provider can never create is an error. A node that it cannot create now, and a missing answer,
-// are warnings. Without errors and warnings, dryRun returns the names of these providers.
-func (k *Checker) dryRun(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, b binder.Binding) (asked []string) {
-	log := slog.New(slog.NewTextHandler(k.Err, nil))
-	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
-	set := site.ProviderSet{Found: providers}
-	current := func() *inventory.Inventory { return inv }
-	componentOf := site.Components(current)
-	for i := range b.Nodes {
-		_, name, ok := componentOf(b.Nodes[i].Component.URN)
-		if _, wants := set.DryRunProvider(name); ok && wants && !slices.Contains(asked, name) {
-			asked = append(asked, name)
-		}
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	prober := dryrun.New(dryrun.Config{Components: componentOf, Interfaces: site.Interfaces(current), Providers: set.DryRunProvider, Log: log})
-	refused := service.DryRun(ctx, prober, inv, req, checkSlice(inv), b)
-	for _, x := range refused {
-		isFinal := x.Code == am.Unsupported
-		if !isFinal {
-			x.Text += "; this may change, and Allocate asks again"
-		}
-		r.addNotices(req, noticesOf([]binder.Reason{x}, isFinal))
-	}
-	if len(refused) > 0 {
-		return nil
-	}
-	slices.Sort(asked)
-	return asked
 }

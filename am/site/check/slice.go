@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"patchbay/am"
-	"patchbay/am/binder"
 	"patchbay/am/maintenance"
 	"patchbay/am/policy"
 	"patchbay/am/urn"
@@ -38,11 +37,8 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 		return true
 	}
 	options := k.Config.ReadOptions(inv)
-	_, problems := rspec.Check(x.Text, options)
 	r := diagnosis{name: x.Name, text: x.Text, compiled: x.Compiled}
-	r.addProblems(problems)
-	options.Stored = true // read a request with problems, too
-	if req, err := rspec.ParseRequest(x.Text, options); err == nil {
+	if req, err := r.parse(x.Text, options); err == nil {
 		k.decide(ctx, &r, x, req, inv, plan)
 	}
 	if _, findings, err := validate(x.Text); err == nil && !x.Compiled {
@@ -56,17 +52,18 @@ func (k *Checker) SliceRequest(ctx context.Context, x SliceRequest, deciding boo
 }
 
 func (k *Checker) decide(ctx context.Context, r *diagnosis, x SliceRequest, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan) {
-	var allowed binder.Permit
 	rules, err := k.Config.LoadPolicy(inv)
 	if err != nil || x.User.IsZero() {
 		rules = nil
 	}
-	permit := policy.New(rules).For(x.User, x.Slice)
-	allowed.Components, allowed.NoComponent = permit.Components()
-	allowed.SliverTypes, allowed.NoSliverType = permit.SliverTypes()
-	binding, ok := r.bind(req, inv, plan, allowed)
+	slice := x.Slice
+	if slice.IsZero() {
+		slice = checkSlice(inv)
+	}
+	before := r.errors
+	req, binding, _ := k.preview(ctx, r, req, inv, plan, slice, policy.New(rules).For(x.User, x.Slice), false) // Allocate asks the providers
 	held, err := k.Config.Held(ctx, x.User, x.Slice)
-	if !ok || err != nil {
+	if r.errors > before || err != nil {
 		return
 	}
 	var all am.Amount

@@ -1,0 +1,47 @@
+package site
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"patchbay/am/dryrun"
+	"patchbay/am/maintenance"
+	"patchbay/am/policy"
+	"patchbay/am/service"
+	"patchbay/inventory"
+	"patchbay/inventory/provider"
+	"patchbay/rspec"
+	"patchbay/rspec/compile"
+)
+
+// expand compiles a template of a request.
+func (c *Config) expand(t rspec.Template, known service.Known) (rspec.Expansion, error) {
+	o := compile.Options{Site: known.Inventory, Nodes: known.Nodes, Links: known.Links, Work: known.Work}
+	if t.Language == compile.Blueprint {
+		var err error
+		if o.Library, err = c.LoadLibrary(); err != nil {
+			return rspec.Expansion{}, err
+		}
+	}
+	return compile.Expand(t, known.Earlier, o)
+}
+
+// Previewer returns a service for Service.Preview alone, with the settings of the site. It has no
+// store. A provider that is not among providers is not asked, and is expected to do everything. asks
+// reports whether the provider of a component makes dry runs.
+func (c *Config) Previewer(inv *inventory.Inventory, plan *maintenance.Plan, providers map[string]*provider.Provider, dryRuns bool, log *slog.Logger) (s *service.Service, asks func(*inventory.Component) bool) {
+	set := &ProviderSet{Found: providers}
+	var current atomic.Pointer[inventory.Inventory]
+	current.Store(inv)
+	x := service.Config{
+		Inventory: &current, Plan: plan, Policy: policy.New(nil), Reading: c.ReadOptions(inv), Compile: c.expand,
+		HasStages: func(name string) bool { return providers[name] == nil || set.HasStages(name) },
+		URL:       func() string { return c.PublicURL },
+	}
+	if !dryRuns {
+		return service.New(x), func(*inventory.Component) bool { return false }
+	}
+	prober := dryrun.New(dryrun.Config{Components: Components(current.Load), Interfaces: Interfaces(current.Load), Providers: set.DryRunProvider, Log: log})
+	x.Prober = prober
+	return service.New(x), func(x *inventory.Component) bool { return prober.WantsProbe(x.URN) }
+}
