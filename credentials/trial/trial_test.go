@@ -268,3 +268,20 @@ func TestConcurrentCallsMakeOneUser(t *testing.T) {
 		}
 	}
 }
+
+// TestUsersOfAFolderWithBrackets lists the users of an authority whose folder looks like a pattern.
+func TestUsersOfAFolderWithBrackets(t *testing.T) {
+	a, err := trial.Create(filepath.Join(t.TempDir(), "site[1]"), "example.org", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if users, _, err := a.Users(); len(users) != 0 || err != nil {
+		t.Errorf("a new authority has the users %v, %v", users, err)
+	}
+	if _, err := a.User("alice", now); err != nil {
+		t.Fatal(err)
+	}
+	if users, _, err := a.Users(); len(users) != 1 || err != nil {
+		t.Errorf("the users are %v, %v", users, err)
+	}
+}
