@@ -138,7 +138,7 @@ func TestRootOwnsNothingInUserSite(t *testing.T) {
 	all(nil, []string{"release", "lab"})
 	settled()
 	verb := func(args ...string) []string { return append(args, "--user", "alice", "--url", s.url+"/am/3.0") }
-	all(nil, verb("up", in("request.xml"), "--slice", "mine"), verb("status"), verb("extend", "mine", "2h"), verb("export", "mine", "-o", in("mine.json")), verb("down", "mine"))
+	all(nil, verb("up", in("request.xml"), "--slice", "mine"), verb("share", "mine", "bob"), verb("status"), verb("extend", "mine", "2h"), verb("export", "mine", "-o", in("mine.json")), verb("down", "mine"))
 	settled()
 	all(nil, []string{"tasks"})
 	if now := say(nil, "clock"); !strings.Contains(now, "Leases follow the host's clock") {
