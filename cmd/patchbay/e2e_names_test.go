@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -181,4 +183,98 @@ func pathsBelow(t *testing.T, dir string) {
 	if err != nil || seen == 0 {
 		t.Errorf("%d files below %s: %v", seen, dir, err)
 	}
+}
+
+// slicesOfNames are client_ids of nodes on one link, and what their own text reaches on another node: the
+// node, or nothing.
+var slicesOfNames = map[string]map[string]bool{
+	"first": {
+		"Client": true, "my_server": true, "pc": false, "PC": false, "a_b": true, "a-b": true, "w.x": true, "w_x": true, "pc1.example.org": true, "3d": true, "_u": true,
+	},
+	"second": {
+		strings.Repeat("l", 63): true, strings.Repeat("m", 64): false, strings.Repeat("n", 70) + "1": false, strings.Repeat("n", 70) + "2": false,
+		"10.1": false, "012": false, "0x7f000001": false, "1.2.3.4.5": true, "web.1": true, "münchen": false, "é": false, "all": true, "ip6_localhost": true,
+	},
+}
+
+// TestOnHostNamesReachTheirNodes creates real nodes whose client_ids are hard to tell apart, and resolves their
+// names on one of them. OpenSSH and the inventory for Ansible know each node, too.
+func TestOnHostNamesReachTheirNodes(t *testing.T) {
+	s := newLocalSite(t, "names2.example.org")
+	write(t, filepath.Join(s.dir, "policy.yaml"), "rules: []\n")
+	s.start()
+	setPublicURL(t, s.dir, s.url)
+	s.runOK("user", "alice")
+	config := filepath.Join(s.dir, "users", "alice", "ssh_config")
+	for slice, reached := range slicesOfNames {
+		ids := slices.Sorted(maps.Keys(reached))
+		var b strings.Builder
+		fmt.Fprintf(&b, `<rspec type="request" xmlns="%s">`, rspec.Namespace)
+		at := map[string]string{} // addresses
+		for i, id := range ids {
+			at[id] = fmt.Sprintf("10.9.0.%d", i+1)
+			fmt.Fprintf(&b, `<node client_id="%s"><sliver_type name="container"/><interface client_id="i%d"><ip address="%s" netmask="255.255.255.0"/><ip address="fd09::%d" netmask="64" type="ipv6"/></interface></node>`, id, i, at[id], i+1)
+		}
+		b.WriteString(`<link client_id="my_lan">`)
+		for i := range ids {
+			fmt.Fprintf(&b, `<interface_ref client_id="i%d"/>`, i)
+		}
+		b.WriteString("</link></rspec>")
+		request := filepath.Join(t.TempDir(), slice+".xml")
+		write(t, request, b.String())
+		s.runOK("up", request, "--user", "alice", "--yes")
+
+		resolve := func(names ...string) map[string]string { // the IPv4 address of each name
+			t.Helper()
+			script := "for n in"
+			for _, n := range names {
+				script += " '" + n + "'"
+			}
+			out, err := exec.Command("ssh", "-F", config, "-o", "BatchMode=yes", aliasOf(t, config, slice), script+`; do echo "$n $(getent ahostsv4 "$n" | head -n 1 | cut -d ' ' -f 1) $(getent ahostsv6 "$n" | head -n 1 | cut -d ' ' -f 1)"; done`).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			got := map[string]string{}
+			for line := range strings.Lines(string(out)) {
+				if f := strings.Fields(line); len(f) == 3 && strings.HasPrefix(f[1], "10.9.0.") && f[2] == "fd09::"+strings.TrimPrefix(f[1], "10.9.0.") {
+					got[f[0]] = f[1]
+				} else if len(f) > 1 && strings.HasPrefix(f[1], "10.9.0.") {
+					t.Errorf("one family is missing: %s", line)
+				}
+			}
+			return got
+		}
+		got := resolve(ids...)
+		for _, id := range ids {
+			if want := map[bool]string{true: at[id]}[reached[id]]; got[id] != want {
+				t.Errorf("%q is %q, want %q", id, got[id], want)
+			}
+		}
+		if slice == "first" {
+			if got := resolve("my_server-my_lan", "MY-SERVER", "client-my_lan", "pc-2", "pc-3", "a-b-2"); got["my_server-my_lan"] != at["my_server"] || got["MY-SERVER"] != at["my_server"] ||
+				got["client-my_lan"] != at["Client"] || got["pc-2"] != at["PC"] || got["pc-3"] != at["pc"] || got["a-b-2"] != at["a_b"] {
+				t.Errorf("other names: %v", got)
+			}
+			for _, id := range []string{"Client", "pc", "PC", "a_b", "a-b"} {
+				out, err := exec.Command("ssh", "-F", config, "-o", "BatchMode=yes", id+".first.patchbay", "geni-get client_id").CombinedOutput()
+				if err != nil || strings.TrimSpace(string(out)) != id {
+					t.Errorf("ssh %s.first.patchbay: %v\n%s", id, err, out)
+				}
+			}
+			wantTexts(t, s.runOK("export", "first", "--user", "alice", "--format", "ansible"), "\n    pc:\n", "\n    PC:\n", "\n    my_server:\n", "ansible_host: Client.first.patchbay")
+		}
+		s.runOK("down", slice, "--user", "alice", "--yes")
+	}
+}
+
+// aliasOf returns a host of the slice.
+func aliasOf(t *testing.T, config, slice string) string {
+	t.Helper()
+	for word := range strings.FieldsSeq(readFile(t, config)) {
+		if strings.HasSuffix(word, "."+slice+".patchbay") {
+			return word
+		}
+	}
+	t.Fatalf("no node of %s in\n%s", slice, readFile(t, config))
+	return ""
 }

@@ -447,10 +447,7 @@ func (p *program) nodes(existing []instance) (map[string]*node, error) {
 	}
 	for _, id := range waiting {
 		w, err := p.folder.read(id)
-		if err != nil {
-			return nil, err
-		}
-		if w != nil && !w.Refresh && w.Node.Ensure == provider.Present {
+		if err == nil && w != nil && !w.Refresh && w.Node.Ensure == provider.Present {
 			nodes[id] = &w.Node
 		}
 	}

@@ -209,3 +209,57 @@ func TestNoACLWithIptables(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableRequest: a request file that cannot be read is a failure of its node alone.
+func TestUnreadableRequest(t *testing.T) {
+	_, dir := newFake(t)
+	setNode(t, dir, testID, present)
+	finish(t, dir)
+	file := folder{dir, "lxd"}.file(idOf(7))
+	if err := os.WriteFile(file, []byte(`{"node":{`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := get(t, dir); r["state"] != "ready" {
+		t.Errorf("the other node: %v", r)
+	}
+	release := claim(t, dir)
+	o := call(t, dir, "get", object{"names": []string{idOf(7)}})
+	release()
+	if !strings.Contains(fmt.Sprint(o), "the file of its request cannot be read; delete the node") || !strings.Contains(fmt.Sprint(o), "failed") {
+		t.Errorf("the node: %v", o)
+	}
+	if kind, message := set(t, dir, false, object{"users": []string{}}); kind != "" {
+		t.Errorf("the other node cannot be changed: %s %q", kind, message)
+	}
+	setNode(t, dir, idOf(7), object{"ensure": "absent"})
+	finish(t, dir)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file is still there after the node was deleted")
+	}
+}
+
+// TestFailedNodeKeepsItsWatcher: a request ends the watching of a node's steps, unless it has failed.
+func TestFailedNodeKeepsItsWatcher(t *testing.T) {
+	_, dir := newFake(t)
+	p, err := open(dir, "lxd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorker(p)
+	w.failed = map[string]time.Time{}
+	ended := false
+	w.active[testID], w.ends[testID] = true, func() { ended = true }
+	for _, failure := range []string{"no room", ""} {
+		if err := p.folder.write(&pending{Node: node{Name: testID}, Since: time.Now(), Failed: failure}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := w.look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ended != (failure == "") {
+			t.Errorf("with the failure %q, the watching has ended: %t", failure, ended)
+		}
+	}
+}

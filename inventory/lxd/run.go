@@ -174,8 +174,8 @@ func (p *program) get(ctx context.Context, names []string) (object, error) {
 	return object{"resources": resources}, nil
 }
 
-// waiting returns the requests that the worker has not carried out, by the name of the node. The
-// result refreshing means that the worker has other work.
+// waiting returns the requests that the worker has not carried out, by the name of the node. A node whose
+// request cannot be read has failed. The result refreshing means that the worker has other work.
 func (p *program) waiting() (all map[string]*pending, refreshing bool, err error) {
 	ids, err := p.folder.ids()
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *program) waiting() (all map[string]*pending, refreshing bool, err error
 	for _, id := range ids {
 		wanted, err := p.folder.read(id)
 		if err != nil {
-			return nil, false, err
+			wanted = &pending{Node: node{Name: id}, Failed: oneLine(fmt.Sprintf("the file of its request cannot be read; delete the node, or ask the operators to restore the file: %v", err))}
 		}
 		if wanted != nil && wanted.Refresh {
 			refreshing = true

@@ -163,10 +163,8 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 	defer w.mu.Unlock()
 	failed := map[string]time.Time{}
 	for _, id := range ids {
-		if end := w.ends[id]; end != nil {
-			end() // a step may run for ever, and the request comes first
-		}
-		if w.active[id] {
+		end := w.ends[id]
+		if w.active[id] && end == nil {
 			continue
 		}
 		at := w.folder.modified(id)
@@ -178,11 +176,14 @@ func (w *worker) look(ctx context.Context) (busy bool, err error) {
 		if err != nil || wanted == nil {
 			continue
 		}
-		if wanted.Failed != "" {
-			failed[id] = at
-			continue
+		switch {
+		case wanted.Failed != "":
+			failed[id] = at // its steps are watched on
+		case end != nil:
+			end() // a step may run for ever, and the request comes first
+		default:
+			w.start(ctx, id)
 		}
-		w.start(ctx, id)
 	}
 	w.failed = failed
 	return len(w.active) > 0, nil

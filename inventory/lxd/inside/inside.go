@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -149,7 +150,7 @@ func boot() error {
 	for until := time.Now().Add(configTime); ; time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(File)
 		if err == nil {
-			_, err = apply(text)
+			_, err = apply(text, nil)
 			return err
 		}
 		if time.Now().After(until) {
@@ -158,13 +159,17 @@ func boot() error {
 	}
 }
 
-// configure saves the Config in the input, and applies it unless the boot of the node does. It waits
-// for the SSH server, and prints a Report.
+// configure saves the Config in the input if it is complete, and applies it unless the boot of the node does.
+// It waits for the SSH server, and prints a Report.
 func configure(in io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(in, maxConfig))
 	if err != nil {
 		return err
 	}
+	if _, err := parse(text); err != nil {
+		return err
+	}
+	earlier, _ := os.ReadFile(File)
 	if err := durable.WriteFile(File, text, 0o600); err != nil {
 		return err
 	}
@@ -174,7 +179,7 @@ func configure(in io.Reader) error {
 		done = readApplied()
 	}
 	if isRunning || done.Hash != hashOf(text) {
-		if done, err = apply(text); err != nil {
+		if done, err = apply(text, earlier); err != nil {
 			return err
 		}
 	}
@@ -202,10 +207,28 @@ func readApplied() (a applied) {
 	return a
 }
 
-func apply(text []byte) (done applied, err error) {
-	var c Config
-	if err := json.Unmarshal(text, &c); err != nil {
+// parse fails for a Config that was cut off.
+func parse(text []byte) (c Config, err error) {
+	if err = json.Unmarshal(text, &c); err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		err = fmt.Errorf("the configuration of the node is broken: %w", err)
+	}
+	return c, err
+}
+
+// apply also removes what only the earlier Config had; nil for none.
+func apply(text, earlier []byte) (done applied, err error) {
+	c, err := parse(text)
+	if err != nil {
 		return done, err
+	}
+	before := map[string]Interface{}
+	if old, err := parse(earlier); err == nil {
+		for _, i := range old.Interfaces {
+			before[i.MAC] = i
+		}
 	}
 	if err := os.MkdirAll(State, 0o755); err != nil {
 		return done, err
@@ -221,7 +244,7 @@ func apply(text []byte) (done applied, err error) {
 		}
 	}
 	for _, i := range c.Interfaces {
-		err := setInterface(i)
+		err := setInterface(i, before[i.MAC])
 		if err != nil && (i.Delay > 0 || i.Loss > 0) { // an experiment on a link that is too good is worthless
 			return done, fmt.Errorf("the interface %s: %w", i.Name, err)
 		}
@@ -236,7 +259,8 @@ func apply(text []byte) (done applied, err error) {
 	return done, os.WriteFile(appliedFile, out, 0o600)
 }
 
-func setInterface(i Interface) error {
+// setInterface leaves addresses and queues of users alone.
+func setInterface(i, before Interface) error {
 	mac, err := net.ParseMAC(i.MAC)
 	if err != nil {
 		return err
@@ -249,14 +273,22 @@ func setInterface(i Interface) error {
 		if link.Attrs().HardwareAddr.String() != mac.String() {
 			continue
 		}
-		for _, a := range i.Addresses {
-			prefix, err := netip.ParsePrefix(a)
-			if err != nil {
+		for _, a := range before.Addresses {
+			if slices.Contains(i.Addresses, a) {
+				continue
+			}
+			from, err := addressOf(a)
+			if err == nil {
+				err = netlink.AddrDel(link, from)
+			}
+			if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 				return err
 			}
-			to := &netlink.Addr{IPNet: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}}
-			if prefix.Addr().Is6() {
-				to.Flags = unix.IFA_F_NODAD
+		}
+		for _, a := range i.Addresses {
+			to, err := addressOf(a)
+			if err != nil {
+				return err
 			}
 			if err := netlink.AddrReplace(link, to); err != nil {
 				return err
@@ -267,14 +299,30 @@ func setInterface(i Interface) error {
 				return err
 			}
 		}
-		if i.Delay > 0 || i.Loss > 0 {
-			if err := delayFrames(link, i.Delay, i.Loss); err != nil {
-				return err
-			}
+		switch {
+		case i.Delay > 0 || i.Loss > 0:
+			err = delayFrames(link, i.Delay, i.Loss)
+		case before.Delay > 0 || before.Loss > 0:
+			err = stopDelay(link)
+		}
+		if err != nil {
+			return err
 		}
 		return netlink.LinkSetUp(link)
 	}
 	return fmt.Errorf("the node has no interface with the address %s", i.MAC)
+}
+
+func addressOf(text string) (*netlink.Addr, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return nil, err
+	}
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())}}
+	if prefix.Addr().Is6() {
+		a.Flags = unix.IFA_F_NODAD
+	}
+	return a, nil
 }
 
 // netemFrames bounds the frames that wait in an interface: 64 MB of the largest ones.
@@ -291,6 +339,22 @@ func delayFrames(link netlink.Link, delay time.Duration, loss float64) error {
 		return fmt.Errorf("netem: %w", err)
 	}
 	return nil
+}
+
+// stopDelay removes what delayFrames has made.
+func stopDelay(link netlink.Link) error {
+	all, err := netlink.QdiscList(link)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		if q.Type() == "netem" && q.Attrs().Parent == netlink.HANDLE_ROOT && q.Attrs().Handle == netlink.MakeHandle(1, 0) {
+			if err := netlink.QdiscDel(q); err != nil {
+				return fmt.Errorf("netem: %w", err)
+			}
+		}
+	}
+	return netlink.LinkSetGSOMaxSegs(link, 65535)
 }
 
 const sshFolder = "/etc/ssh"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 	"patchbay/inventory/local/netspace"
 )
 
-// TestNetem: an interface delays and loses what it sends. It needs a kernel with netem: make guest.
-func TestNetem(t *testing.T) {
+// TestInterface: an earlier address goes, and a user's stays; an interface delays and loses what it sends, until that is
+// removed. The second part needs a kernel with netem: make guest.
+func TestInterface(t *testing.T) {
 	require.Root(t)
 	require.NetNS(t)
 	const near, far = "pb-netem-near", "pb-netem-far"
@@ -36,9 +38,29 @@ func TestNetem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer space.Close()
-	set := func(delay time.Duration, loss float64) error {
-		i := Interface{Name: "eth1", MAC: "02:00:00:00:00:01", MTU: 1450, Addresses: []string{"10.0.0.1/24"}, Delay: delay, Loss: loss}
-		return netspace.Inside(space, func() error { return setInterface(i) })
+	var before Interface
+	set := func(delay time.Duration, loss float64, more ...string) (err error) {
+		i := Interface{Name: "eth1", MAC: "02:00:00:00:00:01", MTU: 1450, Addresses: append(more, "10.0.0.1/24"), Delay: delay, Loss: loss}
+		err = netspace.Inside(space, func() error { return setInterface(i, before) })
+		before = i
+		return err
+	}
+	addresses := func() string {
+		out, _ := exec.Command("ip", "-n", near, "-brief", "-4", "addr", "show", "eth1").Output()
+		return strings.Join(strings.Fields(string(out))[2:], " ")
+	}
+	if err := set(0, 0, "10.0.9.1/24"); err != nil {
+		t.Fatal(err)
+	}
+	ip("-n", near, "addr", "add", "10.0.8.1/24", "dev", "eth1") // a user's own
+	for range 2 {                                               // the second time, there is nothing to remove
+		before.Addresses = append(before.Addresses, "10.0.9.1/24")
+		if err := set(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := addresses(); got != "10.0.0.1/24 10.0.8.1/24" {
+			t.Errorf("the addresses are %s", got)
+		}
 	}
 	if err := set(30*time.Millisecond, 0); errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
 		t.Skipf("this kernel has no netem: %v", err)
@@ -80,6 +102,12 @@ func TestNetem(t *testing.T) {
 	if back, _ := try(100); back < 25 || back > 75 {
 		t.Errorf("%d of 100 packets came back with a loss of 50 %%", back)
 	}
+	if err := set(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if back, _ := try(50); back != 50 {
+		t.Errorf("%d of 50 packets came back after the loss was removed", back)
+	}
 }
 
 // listen opens a UDP socket in a namespace.
@@ -99,4 +127,13 @@ func listen(t *testing.T, namespace, address string) (c net.PacketConn) {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// TestBrokenConfigurations: a configuration that was cut off or is not valid is not saved.
+func TestBrokenConfigurations(t *testing.T) {
+	for _, text := range []string{"", `{"Hostname":"a","Accounts":[`, `{"Hostname":"a b"}`} {
+		if err := configure(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "the configuration of the node is broken") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }
