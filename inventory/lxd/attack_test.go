@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,5 +262,25 @@ func TestFailedNodeKeepsItsWatcher(t *testing.T) {
 		if ended != (failure == "") {
 			t.Errorf("with the failure %q, the watching has ended: %t", failure, ended)
 		}
+	}
+}
+
+// TestStepsWaitForNames: the steps of a node begin after other nodes have learnt its name.
+func TestStepsWaitForNames(t *testing.T) {
+	_, dir := newFake(t)
+	p, err := open(dir, "lxd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.folder.write(&pending{Node: node{Name: idOf(3)}, Refresh: true}); err != nil {
+		t.Fatal(err)
+	}
+	var learnt atomic.Bool
+	go func() {
+		learnt.Store(true)
+		_ = p.folder.remove(idOf(3))
+	}()
+	if newWorker(p).awaitPeers(t.Context()); !learnt.Load() {
+		t.Error("the steps begin before")
 	}
 }

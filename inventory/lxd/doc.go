@@ -26,7 +26,8 @@
 //   - links: a link takes a bridge from a pool, because the cluster makes and removes networks only
 //     while all members are up: [worker.chooseBridges].
 //   - names: a node learns the names of later ones on its links by a request of the worker for
-//     itself, which does not show: [worker.refreshPeers].
+//     itself, which does not show: [worker.refreshPeers]. The steps of a new node begin after that:
+//     [worker.awaitPeers].
 //   - capacity: the receiving ends are limited, since limits of the sending end need tc police,
 //     which kernels may lack: [worker.limitLinks].
 //   - latency and loss: nodes delay their own frames, on members whose kernel has netem, because the

@@ -120,6 +120,15 @@ type settled struct {
 	known string // facts.Known
 }
 
+// awaitPeers waits until no node has to learn names, but not long for a slow one.
+func (w *worker) awaitPeers(ctx context.Context) {
+	for until := time.Now().Add(peersTime); ctx.Err() == nil && time.Now().Before(until); pause(ctx, lookInterval) {
+		if _, refreshing, err := w.waiting(); err != nil || !refreshing {
+			return
+		}
+	}
+}
+
 func hashOf(lines []string) string {
 	if len(lines) == 0 {
 		return ""

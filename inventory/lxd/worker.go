@@ -27,6 +27,7 @@ const (
 	maxPause     = 15 * time.Second      // between two attempts
 	stopTime     = 20                    // seconds that a node has to shut down
 	maxMessage   = 500                   // bytes
+	peersTime    = 10 * time.Second      // in which older nodes learn the name of a new one, before its steps begin
 )
 
 // worker carries out what the folder requests. One process of a provider is the worker.
@@ -204,6 +205,7 @@ func (w *worker) start(ctx context.Context, id string) {
 		w.mu.Lock()
 		w.ends[id] = cancel
 		w.mu.Unlock()
+		w.awaitPeers(steps)
 		w.runSteps(steps, id)
 		w.mu.Lock()
 		delete(w.ends, id)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"patchbay/inventory/provider"
 	"patchbay/rspec/hostname"
@@ -106,5 +107,35 @@ func TestNamesOfPeersAreBounded(t *testing.T) {
 	hosts := lines.hostsLines(&nodeController{interfaces: ifaces})
 	if len(hosts) != maxLines {
 		t.Errorf("%d lines of hosts", len(hosts))
+	}
+}
+
+// TestPeersKnowANodeBeforeItsSteps checks that the first step of a new node waits until older nodes have its name.
+func TestPeersKnowANodeBeforeItsSteps(t *testing.T) {
+	h := newFakeHost(t)
+	h.quiet = time.Hour // no other update of the older nodes
+	tb, stop := h.run(-1)
+	defer stop()
+	begun := func(n int) func(provider.Resource) bool {
+		return func(provider.Resource) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return slices.ContainsFunc(h.begun, func(s string) bool { return strings.HasPrefix(s, nodeName(n)+" ") })
+		}
+	}
+	older := func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return strings.Join(h.running[nodeName(1)].cfg.Hosts, "\n")
+	}
+	setUntilReady(t, tb, nodeName(1), newNode("old", sliceURN, "alice"))
+	for n, name := range []string{"new", "newer"} {
+		r := newNode(name, sliceURN, "alice")
+		r["setup"] = []string{executeStep(name)}
+		set(t, tb, nodeName(n+2), r)
+		awaitNode(t, tb, nodeName(n+2), begun(n+2))
+		if hosts := older(); !strings.Contains(hosts, name) {
+			t.Errorf("when the first step of %s begins, the older node has\n%s", name, hosts)
+		}
 	}
 }

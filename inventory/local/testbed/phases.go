@@ -20,7 +20,7 @@ import (
 // The phases of a node, by its desired state. A phase that finds its part of the node in
 // the desired state does nothing.
 var (
-	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).repeatStartSteps, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).waitForSteps, (*nodeController).reportReady}
+	phasesOn      = []phase{(*nodeController).allocate, (*nodeController).shutDownToRestart, (*nodeController).saveRestart, (*nodeController).repeatStartSteps, (*nodeController).startNode, (*nodeController).connectEgress, (*nodeController).connectLinks, (*nodeController).revokeAccess, (*nodeController).readPeers, (*nodeController).setUpLogins, (*nodeController).awaitPeers, (*nodeController).waitForSteps, (*nodeController).reportReady}
 	phasesOff     = []phase{(*nodeController).allocate, (*nodeController).runStopSteps, (*nodeController).shutDownForOff, (*nodeController).saveRestart, (*nodeController).closeLogins, (*nodeController).replaceLostKey, (*nodeController).reportReady}
 	phasesRemoval = []phase{(*nodeController).reportRemoval, (*nodeController).closeLogins, (*nodeController).replaceKeyOfRemoved, (*nodeController).runUninstallSteps, (*nodeController).removeFiles, (*nodeController).releaseClaims}
 	phasesBroken  = []phase{(*nodeController).stayBroken}
@@ -366,6 +366,7 @@ func (nc *nodeController) configure(ctx context.Context, r *round) error {
 		nc.t.log.Info("part of a home folder could not be set up", "node", nc.id, "problem", p)
 	}
 	nc.updateStatus(func(s *status) { s.userIDs = facts.UserIDs })
+	nc.hosts.Store(r.peers.version)
 	nc.run.configured = &configured{r.users, r.rec.Desired.Hostname, r.peers.version, r.key.public}
 	return nil
 }
@@ -385,6 +386,23 @@ func (nc *nodeController) openAndProve(ctx context.Context, r *round) error {
 	nc.run.proven = true
 	nc.updateStatus(func(s *status) { s.loginsOpen = true })
 	return nil
+}
+
+// awaitPeers waits until the running nodes of the slice know the names of the node, before its steps begin. It
+// does not wait long: a slow node keeps no other from being set up.
+func (nc *nodeController) awaitPeers(r *round) result {
+	if nc.slice == nil || nc.steps == nil || nc.stepsRun != nil || !nc.steps.Journal().IsOpen() || !nc.slice.isBehind(nc, r.peers.version) {
+		return result{}
+	}
+	if nc.run.peersUntil.IsZero() {
+		nc.run.peersUntil = time.Now().Add(nc.t.agentTime)
+		nc.slice.wakeNodes()
+	}
+	if time.Now().After(nc.run.peersUntil) {
+		return result{}
+	}
+	nc.reportProgress("waiting until the other nodes know its name")
+	return result{outcome: retry, retryAfter: peersPause}
 }
 
 // waitForSteps starts the steps of the node's setup, and waits for those that must end

@@ -45,6 +45,7 @@ func (nc *nodeController) clearRun() {
 	if nc.run != nil && nc.run.geni != nil {
 		nc.run.geni.Close()
 	}
+	nc.hosts.Store(0)
 	nc.run = nil
 	nc.endpoint.inside = nil // the gateway closes this listener when it gets the next one
 }

@@ -18,6 +18,9 @@ import (
 // nodes are updated. Otherwise n new nodes would cause n updates of n nodes.
 const peerUpdateDelay = time.Second
 
+// peersPause is the time between two looks whether the other nodes know a new one.
+const peersPause = 50 * time.Millisecond
+
 // firstPeer is the address of a slice's first node, as used inside the slice's nodes. All of
 // 127.0.0.0/8 is on lo; 127.64.0.0/16 is for peers.
 var firstPeer = [4]byte{127, 64, 0, 1}
@@ -211,6 +214,18 @@ func (s *slice) wakeNodes() {
 	s.timer = nil
 	s.dirtyMu.Unlock()
 	s.wakeAll()
+}
+
+// isBehind reports whether a running node other than nc has older files than this version.
+func (s *slice) isBehind(nc *nodeController, version uint64) bool {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	for _, other := range s.peers {
+		if known := other.hosts.Load(); other != nc && known > 0 && known < version {
+			return true
+		}
+	}
+	return false
 }
 
 // refreshPeers sends changed peers to the gateway before it returns the content of peer files.

@@ -138,6 +138,7 @@ type nodeController struct {
 
 	once     sync.Once      // starts the goroutine
 	wakeups  chan struct{}  // capacity 1
+	hosts    atomic.Uint64  // the version of the peers in its /etc/hosts; 0 if it does not run
 	died     chan *run      // a run whose PID 1 ended unexpectedly
 	manifest cachedManifest // of a node without a slice
 
@@ -178,6 +179,7 @@ type run struct {
 	hasEgress  bool        // it is attached to the outside network
 	configured *configured // the last configuration of its agent; nil: none
 	proven     bool        // logging in worked for all accounts
+	peersUntil time.Time   // the node waits for its peers until then; zero: not yet
 	geni       net.Listener
 }
 
