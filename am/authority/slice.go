@@ -148,9 +148,10 @@ func (c *call) checkName(t *tx, u urn.URN) error {
 	return removeSliverInfos(t, u.Key())
 }
 
-// makeRoom fails if the caller leads too many slices. It removes old slices, and expired ones of the
-// caller if these are too many.
+// makeRoom fails if the caller leads too many slices. It removes a few old slices, and a few expired
+// ones of the caller if these are too many.
 func (c *call) makeRoom(t *tx) error {
+	const most = 2
 	n, expired := 0, 0
 	for _, key := range groupsOf(t, c.caller, sliceRecords) {
 		if !leads(t, c.caller, key) {
@@ -162,7 +163,7 @@ func (c *call) makeRoom(t *tx) error {
 		}
 		if c.now.Before(end) {
 			n++
-		} else if expired++; expired > maxSlices {
+		} else if expired++; expired > maxSlices && expired <= maxSlices+most {
 			if err := removeSlice(t, key); err != nil {
 				return err
 			}
