@@ -19,6 +19,8 @@ type Step struct {
 	Kind      string `json:"kind"`
 	Stage     int    `json:"stage,omitempty"`
 	Operation string `json:"operation,omitempty"`
+	// Place orders steps of equal Place by their index. A change of the setup sets it.
+	Place int `json:"place,omitempty"`
 	setup.Report
 	Begun bool `json:"begun,omitempty"`
 	// Interruption says how the node ended while the step ran; "" if the node did not end.
@@ -121,7 +123,7 @@ func (j *Journal) isBlocked(i int, open []bool, executesOver bool) bool {
 		switch {
 		case !open[k] || k == i || other.Stage > step.Stage:
 		case other.Stage == step.Stage:
-			if k < i || other.State == setup.Running {
+			if j.comesBefore(k, i) || other.State == setup.Running {
 				return true
 			}
 		case other.Stage >= j.First && (other.Stage > 0 || other.Kind != setup.Execute || !executesOver):
@@ -156,7 +158,7 @@ func (j *Journal) SetStage(stage int) {
 
 // waitAgain makes the step run in another attempt.
 func (s *Step) waitAgain() {
-	*s = Step{Kind: s.Kind, Stage: s.Stage, Operation: s.Operation, Report: setup.Report{State: setup.Waiting, Attempt: s.Attempt + 1}}
+	*s = Step{Kind: s.Kind, Stage: s.Stage, Operation: s.Operation, Place: s.Place, Report: setup.Report{State: setup.Waiting, Attempt: s.Attempt + 1}}
 }
 
 // end records the result of a running step.
@@ -333,7 +335,8 @@ func (j *Journal) Items(limit int) []string {
 func (j *Journal) boundedItems(maxOutput int) []string {
 	all := make([]string, 0, len(j.Steps))
 	waiting := j.waitReasons()
-	for i, step := range j.Steps {
+	for _, i := range j.order() {
+		step := j.Steps[i]
 		item := map[string]any{"kind": step.Kind, "state": step.State}
 		if step.Ended() {
 			item["exit"] = step.Exit

@@ -143,6 +143,9 @@ func (r *Runner) save(change func(j *Journal)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.journal = next
+	for len(r.live) < len(next.Steps) {
+		r.live = append(r.live, live{})
+	}
 	return nil
 }
 
@@ -174,7 +177,12 @@ func (r *Runner) Change(change func(j *Journal) bool) error {
 
 // SetStage allows the steps up to another stage.
 func (r *Runner) SetStage(stage int) error {
-	if err := r.save(func(j *Journal) { j.SetStage(stage) }); err != nil {
+	return r.allow(func(j *Journal) { j.SetStage(stage) })
+}
+
+// allow saves a change of the steps that may run.
+func (r *Runner) allow(change func(j *Journal)) error {
+	if err := r.save(change); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -213,11 +221,17 @@ func (r *Runner) Run(ctx context.Context) {
 		r.Log.Error("the setup of a node cannot be read", "error", err)
 		orders = nil
 	}
-	ended, active := make(chan int, len(r.live)), map[int]bool{}
+	ended, active := make(chan int, MaxEver), map[int]bool{}
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	for ctx.Err() == nil {
 		j := r.Journal()
+		if orders != nil && len(orders) < len(j.Steps) { // the setup has changed
+			if orders, err = r.Node.Assignments(); err != nil {
+				r.Log.Error("the setup of a node cannot be read", "error", err)
+				orders = nil
+			}
+		}
 		startable, wait := j.startable(r.ExecutesTime)
 		for _, i := range startable {
 			if active[i] {
@@ -225,7 +239,7 @@ func (r *Runner) Run(ctx context.Context) {
 			}
 			active[i] = true
 			workers.Go(func() {
-				if orders == nil {
+				if i >= len(orders) {
 					r.endStep(ctx, i, lostReport(lostDescription), 0)
 				} else {
 					r.runStep(ctx, i, orders[i])

@@ -35,8 +35,9 @@ type requestedChanges struct {
 	SliverURN     *string   `json:"sliver_urn"`
 	Interfaces    *[]string `json:"interfaces"`
 	Granted       *[]string `json:"granted"` // of a new node only
-	Setup         *[]string `json:"setup"`   // of a new node only
+	Setup         *[]string `json:"setup"`   // of a new node, and with a new change_serial
 	SetupStage    *string   `json:"setup_stage"`
+	ChangeSerial  *string   `json:"change_serial"`
 }
 
 // textAttribute has the requested value of an attribute (nil: no change), and its field in the
@@ -61,8 +62,14 @@ func (changes *requestedChanges) textAttributes(a *desired) []textAttribute {
 		{"restart_serial", changes.RestartSerial, &a.RestartSerial, false, true},
 		{"client_id", changes.ClientID, &a.ClientID, false, true},
 		{"sliver_urn", changes.SliverURN, &a.SliverURN, false, true},
+		{"change_serial", changes.ChangeSerial, &a.ChangeSerial, false, true},
 		{"setup_stage", changes.SetupStage, &a.SetupStage, false, false},
 	}
+}
+
+// isChange reports whether the interfaces and the setup of the existing node a may change.
+func (changes *requestedChanges) isChange(a *desired) bool {
+	return changes.ChangeSerial != nil && *changes.ChangeSerial != a.ChangeSerial
 }
 
 // applyToExisting refuses changes of attributes that are fixed for a node's life.
@@ -72,7 +79,7 @@ func (changes *requestedChanges) applyToExisting(a *desired) error {
 			return refusalf(provider.Failed, "the %s of a node cannot be changed; remove the node first", text.name)
 		}
 	}
-	if changes.Interfaces != nil {
+	if changes.Interfaces != nil && !changes.isChange(a) {
 		ifaces, err := parseInterfaces(*changes.Interfaces)
 		if err != nil || !slices.Equal(interfaceTexts(ifaces), a.Interfaces) {
 			return refusalf(provider.Failed, "the interfaces of a node cannot be changed; remove the node first")
@@ -187,7 +194,7 @@ func (a *desired) attributes() provider.Resource {
 		provider.AttrEnsure: provider.Present, provider.AttrComponent: a.Component, provider.AttrSliverType: a.SliverType,
 		provider.AttrImage: a.Image, provider.AttrHostname: a.Hostname, provider.AttrPower: a.Power,
 		provider.AttrRestartSerial: a.RestartSerial, provider.AttrUsers: users, provider.AttrClientID: a.ClientID,
-		provider.AttrSetupStage: strconv.Itoa(a.stage()), provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
+		provider.AttrChangeSerial: a.ChangeSerial, provider.AttrSetupStage: strconv.Itoa(a.stage()), provider.AttrSliceURN: a.SliceURN, provider.AttrSliverURN: a.SliverURN, provider.AttrInterfaces: interfaces,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"patchbay/inventory/provider"
 )
 
-// checkLinks returns one error for each new node whose links cannot be created, by the node's
+// checkLinks returns one error for each new or changed node whose links cannot be created, by the node's
 // name. Reasons are limits of this host, the settings, too many properties, and conflicts with
 // other nodes.
 func (t *Testbed) checkLinks(updates []update) map[string]error {
@@ -25,11 +25,16 @@ func (t *Testbed) checkLinks(updates []update) map[string]error {
 		if changes.Ensure != nil && *changes.Ensure == provider.Absent {
 			leaving[u.Name] = true
 		}
-		if seen[u.Name] || changes.Interfaces == nil || changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil {
+		urn, isChange := "", false
+		if nc := t.node(u.Name); nc != nil && changes.Interfaces != nil {
+			rec := nc.snapshot()
+			urn, isChange = rec.Desired.SliceURN, changes.isChange(&rec.Desired)
+		}
+		if seen[u.Name] || changes.Interfaces == nil || !isChange && (changes.Ensure == nil || *changes.Ensure != provider.Present || t.node(u.Name) != nil) {
 			continue
 		}
 		seen[u.Name] = true
-		urn := ""
+		leaving[u.Name] = leaving[u.Name] || isChange
 		if changes.SliceURN != nil {
 			urn = *changes.SliceURN
 		}

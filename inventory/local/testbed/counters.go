@@ -24,11 +24,11 @@ func (t *Testbed) refreshCounters(nodes []*nodeController) {
 	var waits []chan struct{}
 	seen := map[*network]bool{}
 	for _, nc := range nodes {
-		if nc == nil || nc.network == nil || seen[nc.network] {
+		if nc == nil || nc.network() == nil || seen[nc.network()] {
 			continue
 		}
-		seen[nc.network] = true
-		if c := nc.network.refreshCounters(); c != nil {
+		seen[nc.network()] = true
+		if c := nc.network().refreshCounters(); c != nil {
 			waits = append(waits, c)
 		}
 	}
@@ -132,15 +132,16 @@ func (n *network) recordOverruns(losses map[string]uint64) {
 }
 
 func (nc *nodeController) overrunMessage() string {
-	if nc.network == nil {
+	if nc.network() == nil {
 		return ""
 	}
-	nc.network.mu.Lock()
-	defer nc.network.mu.Unlock()
+	nc.network().mu.Lock()
+	defer nc.network().mu.Unlock()
 	var all []string
-	for i := range nc.interfaces {
-		f := &nc.interfaces[i]
-		if o, ok := nc.network.overruns[f.endID(nc.id)]; ok && time.Since(o.at) <= overrunTime {
+	ifaces := nc.interfaces()
+	for i := range ifaces {
+		f := &ifaces[i]
+		if o, ok := nc.network().overruns[f.endID(nc.id)]; ok && time.Since(o.at) <= overrunTime {
 			all = append(all, fmt.Sprintf("%d packets that it sent to link %.80s were lost, last at %s, because this host cannot carry more; send less, or use fewer links with latency or loss at once",
 				o.lost, cmp.Or(f.link, f.name), o.at.UTC().Format(time.RFC3339)))
 		}
@@ -195,9 +196,10 @@ type reportedCounters struct {
 
 // interfaceItems returns the requested items with hardware address, emulator and counters added.
 func (nc *nodeController) interfaceItems() []string {
-	items := make([]string, len(nc.interfaces))
-	for i := range nc.interfaces {
-		f := &nc.interfaces[i]
+	ifaces := nc.interfaces()
+	items := make([]string, len(ifaces))
+	for i := range ifaces {
+		f := &ifaces[i]
 		if items[i] = f.text; f.control {
 			continue
 		}
@@ -205,8 +207,8 @@ func (nc *nodeController) interfaceItems() []string {
 			MAC      string `json:"mac"`
 			Emulator string `json:"emulator,omitempty"`
 			*reportedCounters
-		}{MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network.emulator(f.linkID(nc.id))}
-		if c, ok := nc.network.counters(f.endID(nc.id)); ok {
+		}{MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network().emulator(f.linkID(nc.id))}
+		if c, ok := nc.network().counters(f.endID(nc.id)); ok {
 			known.reportedCounters = (*reportedCounters)(&c)
 		}
 		b, _ := json.Marshal(known) // cannot fail: only texts and numbers

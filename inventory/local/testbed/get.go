@@ -51,7 +51,7 @@ func (t *Testbed) get(input json.RawMessage) (object, error) {
 	// which at most doubles their length.
 	room := min(steprunner.MaxReport, (maxAnswer-size)/2/max(1, len(nodes)))
 	for i, r := range resources {
-		if nc := nodes[i]; nc != nil && nc.steps != nil && r.Text(provider.AttrEnsure) == provider.Present {
+		if nc := nodes[i]; nc != nil && nc.hasSteps() && r.Text(provider.AttrEnsure) == provider.Present {
 			r[provider.AttrServices] = nc.steps.Journal().Items(room)
 		}
 	}

@@ -137,7 +137,9 @@ func FuzzInterfaces(f *testing.F) {
 				}
 			}
 		}
-		nc := &nodeController{id: "n1", interfaces: all, network: &network{}}
+		nc := &nodeController{id: "n1"}
+		nc.ifaces.Store(&all)
+		nc.net.Store(&network{})
 		for i, item := range nc.interfaceItems() {
 			if mac := (provider.Resource{"interfaces": []string{item}}); len(provider.ObservedNode(mac).MACs) == 0 && !all[i].control {
 				t.Fatalf("%q has no mac", item)

@@ -11,7 +11,7 @@ import (
 // in the background, since the kernel needs seconds for hundreds of devices. An interrupted
 // rebuild is completed after the next start of this program.
 func (nc *nodeController) leaveNetwork() {
-	n := nc.network
+	n := nc.network()
 	if n == nil {
 		return
 	}

@@ -27,17 +27,18 @@ func (nc *nodeController) listLinks(budget *int) []local.ListedLink {
 	rec := nc.snapshot()
 	var all []local.ListedLink
 	var planned map[string]*link
-	if nc.network != nil {
-		planned = nc.network.plan()
+	if nc.network() != nil {
+		planned = nc.network().plan()
 	}
-	for i := range nc.interfaces {
-		f := &nc.interfaces[i]
+	ifaces := nc.interfaces()
+	for i := range ifaces {
+		f := &ifaces[i]
 		if f.control {
 			continue
 		}
 		listed := local.ListedLink{
 			SliceURN: rec.Desired.SliceURN, Link: f.link, SharedVLAN: f.shared, Node: nc.id, ClientID: rec.Desired.ClientID, Interface: f.name,
-			InterfaceID: f.clientID, MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network.emulator(f.linkID(nc.id)),
+			InterfaceID: f.clientID, MAC: macOf(nc.id, f.clientID).String(), Emulator: nc.network().emulator(f.linkID(nc.id)),
 		}
 		for _, p := range f.effectiveProperties(planned[f.linkID(nc.id)]) {
 			const numbers = 64
@@ -54,7 +55,7 @@ func (nc *nodeController) listLinks(budget *int) []local.ListedLink {
 		for _, a := range f.addresses {
 			listed.Addresses = append(listed.Addresses, a.String())
 		}
-		if c, ok := nc.network.counters(f.endID(nc.id)); ok {
+		if c, ok := nc.network().counters(f.endID(nc.id)); ok {
 			counters := local.Counters(c)
 			listed.Counters = &counters
 		}

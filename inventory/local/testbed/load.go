@@ -61,7 +61,7 @@ func (t *Testbed) loadNode(nc *nodeController) bool {
 		err = nc.readInterfaces(&nc.rec)
 	}
 	if err == nil {
-		if nc.steps = nc.loadSteps(nc.rec); nc.steps != nil {
+		if nc.steps = nc.loadSteps(nc.rec); nc.hasSteps() {
 			nc.rec.Desired.SetupStage = strconv.Itoa(nc.steps.Journal().Stage)
 		}
 		return true

@@ -32,11 +32,11 @@ func networkID(urn, node string) string {
 
 // joinNetwork does nothing if nc has no interfaces. t.mu is held.
 func (t *Testbed) joinNetwork(nc *nodeController, urn string) {
-	if !slices.ContainsFunc(nc.interfaces, func(f iface) bool { return !f.control }) {
+	if !slices.ContainsFunc(nc.interfaces(), func(f iface) bool { return !f.control }) {
 		return
 	}
 	n := t.networkByID(networkID(urn, nc.id))
-	nc.network = n
+	nc.net.Store(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
@@ -73,7 +73,7 @@ func (t *Testbed) members(id string) []member {
 	controllers = slices.DeleteFunc(controllers, func(nc *nodeController) bool { return nc.snapshot().Desired.Removing })
 	all := make([]member, len(controllers))
 	for i, nc := range controllers {
-		all[i] = member{nc.id, nc.interfaces}
+		all[i] = member{nc.id, nc.interfaces()}
 	}
 	return all
 }
@@ -85,7 +85,7 @@ func (n *network) plan() map[string]*link {
 	if n.planned == nil {
 		members := make([]member, 0, len(n.nodes))
 		for nc := range n.nodes {
-			members = append(members, member{nc.id, nc.interfaces})
+			members = append(members, member{nc.id, nc.interfaces()})
 		}
 		n.planned = planLinks(n.id, members)
 	}
@@ -141,8 +141,9 @@ func (n *network) connect(ctx context.Context, nc *nodeController) error {
 			return err
 		}
 		defer space.Close()
-		for i := range nc.interfaces {
-			if f := &nc.interfaces[i]; !f.control {
+		ifaces := nc.interfaces()
+		for i := range ifaces {
+			if f := &ifaces[i]; !f.control {
 				if err := n.t.fabric.AttachEnd(ctx, n.id, f.linkID(nc.id), f.endID(nc.id), space); err != nil {
 					return fmt.Errorf("interface %.80q: %w", f.clientID, err)
 				}
@@ -168,8 +169,9 @@ func (n *network) conflictError(f *iface, planned *link) error {
 
 func (n *network) createLinks(ctx context.Context, nc *nodeController) error {
 	planned := n.plan()
-	for i := range nc.interfaces {
-		f := &nc.interfaces[i]
+	ifaces := nc.interfaces()
+	for i := range ifaces {
+		f := &ifaces[i]
 		if f.control {
 			continue
 		}

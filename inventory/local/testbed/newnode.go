@@ -69,13 +69,35 @@ func (t *Testbed) newController(id string) *nodeController {
 
 // readInterfaces parses the record's interfaces into nc. Afterwards the record uses the same
 // strings as nc, which saves memory.
-func (nc *nodeController) readInterfaces(rec *record) (err error) {
-	if nc.interfaces, err = parseInterfaces(rec.Desired.Interfaces); err != nil {
+func (nc *nodeController) readInterfaces(rec *record) error {
+	ifaces, err := parseInterfaces(rec.Desired.Interfaces)
+	if err != nil {
 		return err
 	}
-	rec.Desired.Interfaces, nc.excessWeight = interfaceTexts(nc.interfaces), excessWeight(nc.interfaces)
+	nc.setInterfaces(rec, ifaces)
 	return nil
 }
+
+func (nc *nodeController) setInterfaces(rec *record, ifaces []iface) {
+	for i := range ifaces {
+		if name := rec.Names[ifaces[i].clientID]; name != "" && !ifaces[i].control {
+			ifaces[i].name = name
+		}
+	}
+	nc.ifaces.Store(&ifaces)
+	rec.Desired.Interfaces, nc.excessWeight = interfaceTexts(ifaces), excessWeight(ifaces)
+}
+
+// interfaces returns the interfaces as they were last requested.
+func (nc *nodeController) interfaces() []iface {
+	if p := nc.ifaces.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// network returns nil for a node that never had an interface.
+func (nc *nodeController) network() *network { return nc.net.Load() }
 
 func (nc *nodeController) writeFiles(rec *record, steps []setup.Step) error {
 	private, public, err := newHostKey()

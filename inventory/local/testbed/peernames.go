@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,17 +14,17 @@ const (
 	maxKnown = 8 << 10 // bytes of names in a line of ssh_known_hosts
 )
 
-// hasSameNames does not compare interfaces, since those of a node never change.
 func hasSameNames(a, b hostname.Peer) bool {
-	return a.Address == b.Address && slices.Equal(a.Names, b.Names)
+	return a.Address == b.Address && slices.Equal(a.Names, b.Names) && reflect.DeepEqual(a.Interfaces, b.Interfaces)
 }
 
 // peerInterfaces returns the interfaces that have addresses.
 func (nc *nodeController) peerInterfaces() []hostname.Interface {
 	var all []hostname.Interface
 	left := maxNamed
-	for i := range nc.interfaces {
-		f := &nc.interfaces[i]
+	ifaces := nc.interfaces()
+	for i := range ifaces {
+		f := &ifaces[i]
 		if f.control || f.link == "" || len(f.addresses) == 0 || left == 0 {
 			continue
 		}
@@ -41,8 +42,9 @@ func (nc *nodeController) peerInterfaces() []hostname.Interface {
 // peers have the address that the gateway forwards.
 func (p peerFiles) hostsLines(nc *nodeController) []string {
 	var links []string
-	for i := range nc.interfaces {
-		if f := &nc.interfaces[i]; !f.control && f.link != "" {
+	ifaces := nc.interfaces()
+	for i := range ifaces {
+		if f := &ifaces[i]; !f.control && f.link != "" {
 			links = append(links, f.link)
 		}
 	}

@@ -96,7 +96,9 @@ func TestNamesOfPeersAreBounded(t *testing.T) {
 	name := strings.Repeat("n", 60)
 	lines := peerFiles{}
 	for range maxNodes {
-		p := []hostname.Peer{{Hostname: name, Address: netip.MustParseAddr("127.64.0.1"), Interfaces: (&nodeController{interfaces: ifaces}).peerInterfaces()}}
+		nc := new(nodeController)
+		nc.ifaces.Store(&ifaces)
+		p := []hostname.Peer{{Hostname: name, Address: netip.MustParseAddr("127.64.0.1"), Interfaces: nc.peerInterfaces()}}
 		hostname.SetNames(p)
 		known := knownHostsLines(&p[0], "ssh-ed25519 AAAA\necdsa-sha2-nistp256 BBBB")
 		if len(known) > 8 || slices.ContainsFunc(known, func(s string) bool { return len(s) > 16<<10 }) {
@@ -104,7 +106,9 @@ func TestNamesOfPeersAreBounded(t *testing.T) {
 		}
 		lines.peers = append(lines.peers, p...)
 	}
-	hosts := lines.hostsLines(&nodeController{interfaces: ifaces})
+	nc := new(nodeController)
+	nc.ifaces.Store(&ifaces)
+	hosts := lines.hostsLines(nc)
 	if len(hosts) != maxLines {
 		t.Errorf("%d lines of hosts", len(hosts))
 	}

@@ -167,15 +167,16 @@ func (nc *nodeController) connectEgress(r *round) result {
 // connectLinks repeats attempts without limit if the time ran out, if a node that is being
 // removed blocks a link, or if the node was already running when this program started.
 func (nc *nodeController) connectLinks(r *round) result {
-	if nc.network == nil || nc.run.hasLinks {
+	wanted := nc.ifaces.Load()
+	if nc.network() == nil || nc.run.links == wanted {
 		return result{}
 	}
 	nc.reportProgress("connecting its links")
 	ctx, cancel := context.WithTimeout(r.ctx, linkTime)
 	defer cancel()
-	err := nc.network.connect(ctx, nc)
+	err := nc.network().connect(ctx, nc)
 	if err == nil {
-		nc.run.hasLinks = true
+		nc.run.links = wanted
 		return result{}
 	}
 	end := result{failed, 0, err}

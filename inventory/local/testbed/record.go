@@ -25,8 +25,10 @@ type record struct {
 	Peer    netip.Addr  `json:"peer,omitzero"` // the node's address for the other nodes of its slice
 	// Disks are the disks of the node's setup.
 	Disks []node.Disk `json:"disks,omitempty"`
-	// Steps is the number of steps of the node's setup.
+	// Steps is the number of steps of the node's setup, with those that it does not have any more.
 	Steps int `json:"steps,omitempty"`
+	// Names has the interfaces' names in the node by client_id, once its interfaces have changed.
+	Names map[string]string `json:"names,omitempty"`
 	// Set once, by the controller.
 	ImageKey string `json:"image_key,omitempty"`
 	Base     uint32 `json:"base,omitempty"`
@@ -60,6 +62,8 @@ type desired struct {
 	// SetupStage is canonical; empty, as in old records, means "0". For a node with steps, the
 	// journal of the steps counts instead.
 	SetupStage string `json:"setup_stage,omitempty"`
+	// ChangeSerial is the last change of the interfaces and the setup.
+	ChangeSerial string `json:"change_serial,omitempty"`
 	// Interfaces are the items of the attribute "interfaces", without the keys that get adds.
 	Interfaces []string `json:"interfaces,omitempty"`
 }

@@ -113,7 +113,11 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 	case nc.broken != "":
 		return nil, refusalf(provider.Failed, "node %s is broken: %s", u.Name, nc.broken)
 	default:
+		isChange := changes.isChange(&next)
 		err := changes.applyToExisting(&next)
+		if err == nil && isChange {
+			return nc.changeInPlace(&next, changes.Setup, noop)
+		}
 		if err == nil {
 			err = nc.checkSameSteps(changes.Setup)
 		}
@@ -131,7 +135,7 @@ func (t *Testbed) applyUpdate(u update, imageNames []string, noop bool) (object,
 // changeDesired saves the next desired state, and makes the controller reconcile the node with it.
 // nc.mu is held.
 func (nc *nodeController) changeDesired(next desired) error {
-	if nc.steps != nil && next.stage() != nc.rec.Desired.stage() {
+	if nc.hasSteps() && next.stage() != nc.rec.Desired.stage() {
 		if err := nc.steps.SetStage(next.stage()); err != nil && !next.Removing {
 			return err
 		}

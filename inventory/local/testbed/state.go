@@ -128,13 +128,15 @@ type nodeController struct {
 	id string
 
 	// Constant once the controller was created.
-	slice        *slice // nil: the node belongs to none
-	interfaces   []iface
-	network      *network           // its links; nil if it has none
-	excessWeight int                // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
-	steps        *steprunner.Runner // the steps of its setup; nil if there are none
-	stepsRun     *stepsRun          // nil: no steps run
-	broken       string             // why the node can only be removed, as shown to its user
+	slice    *slice             // nil: the node belongs to none
+	steps    *steprunner.Runner // the steps of its setup; nil for a broken node
+	stepsRun *stepsRun          // nil: no steps run
+	broken   string             // why the node can only be removed, as shown to its user
+
+	// Changed with mu held.
+	ifaces       atomic.Pointer[[]iface] // see interfaces
+	net          atomic.Pointer[network] // see network
+	excessWeight int                     // the weight of interfaces if it exceeds freeInterfaceWeight, else 0
 
 	once     sync.Once      // starts the goroutine
 	wakeups  chan struct{}  // capacity 1
@@ -175,7 +177,7 @@ type status struct {
 // run is one run of a node: from its start, or from its discovery by this program, to
 // its end.
 type run struct {
-	hasLinks   bool        // its interfaces are attached
+	links      *[]iface    // the interfaces that are attached; nil: none
 	hasEgress  bool        // it is attached to the outside network
 	configured *configured // the last configuration of its agent; nil: none
 	proven     bool        // logging in worked for all accounts

@@ -27,10 +27,9 @@ func (nc *nodeController) newRunner(j steprunner.Journal) *steprunner.Runner {
 	})
 }
 
-// loadSteps returns nil if the node has no steps.
 func (nc *nodeController) loadSteps(rec record) *steprunner.Runner {
 	if rec.Steps == 0 {
-		return nil
+		return nc.newRunner(steprunner.NewJournal(nil, rec.Desired.stage()))
 	}
 	var j steprunner.Journal
 	err := readJSON(nc.dir(), journalFile, &j)
@@ -40,7 +39,7 @@ func (nc *nodeController) loadSteps(rec record) *steprunner.Runner {
 			j = steprunner.NewJournal(steps, rec.Desired.stage())
 		}
 	}
-	if err == nil && len(j.Steps) != rec.Steps {
+	if err == nil && len(j.Steps) < rec.Steps { // more after a change that was interrupted
 		err = fmt.Errorf("the journal has %d steps, and the node has %d", len(j.Steps), rec.Steps)
 	}
 	if err != nil { // rather skip all steps than run one twice
@@ -52,11 +51,10 @@ func (nc *nodeController) loadSteps(rec record) *steprunner.Runner {
 
 // saveSteps must be called before the record of the new node is saved.
 func (nc *nodeController) saveSteps(steps []setup.Step, stage int) error {
-	if len(steps) == 0 {
-		return nil
-	}
-	if err := nc.t.write(nc.dir(), stepsFile, steps); err != nil {
-		return err
+	if len(steps) > 0 {
+		if err := nc.t.write(nc.dir(), stepsFile, steps); err != nil {
+			return err
+		}
 	}
 	nc.steps = nc.newRunner(steprunner.NewJournal(steps, stage))
 	return nil

@@ -92,16 +92,37 @@ func (nc *nodeController) checkSameSteps(items *[]string) error {
 	if err != nil {
 		return err
 	}
-	kept, err := nc.readSteps()
+	kept, err := nc.currentSteps()
 	if err == nil && !reflect.DeepEqual(steps, kept) {
 		err = refusalf(provider.Failed, "the setup of a node cannot be changed; remove the node first")
 	}
 	return err
 }
 
+// hasSteps reports whether the node has a journal of steps.
+func (nc *nodeController) hasSteps() bool {
+	return nc.steps != nil && len(nc.steps.Journal().Steps) > 0
+}
+
+// readSteps returns the steps by their number, with those that the setup does not have any more.
 func (nc *nodeController) readSteps() (steps []setup.Step, err error) {
-	if nc.steps != nil {
+	if nc.hasSteps() {
 		err = readJSON(nc.dir(), stepsFile, &steps)
 	}
 	return steps, err
+}
+
+// currentSteps returns the steps of the setup, in its order.
+func (nc *nodeController) currentSteps() (steps []setup.Step, err error) {
+	all, err := nc.readSteps()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	for _, i := range nc.steps.Current() {
+		if i >= len(all) {
+			return nil, fmt.Errorf("the setup has %d steps, and its journal names step %d", len(all), i+1)
+		}
+		steps = append(steps, all[i])
+	}
+	return steps, nil
 }

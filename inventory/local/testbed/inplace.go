@@ -1,0 +1,124 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"patchbay/inventory/local/setup"
+	"patchbay/inventory/provider"
+	plan "patchbay/rspec/setup"
+)
+
+// changeInPlace changes the interfaces and the steps of a node that exists. Steps that are the same
+// keep their results. nc.mu is held.
+func (nc *nodeController) changeInPlace(next *desired, items *[]string, noop bool) (object, error) {
+	steps, err := parseSteps(items)
+	if err == nil {
+		err = nc.t.checkCloudInit(steps, next.imageName())
+	}
+	if err != nil {
+		return nil, err
+	}
+	ifaces, err := parseInterfaces(next.Interfaces)
+	if err != nil {
+		return nil, refusalf(provider.Failed, "%v", err)
+	}
+	change := changesBetween(&nc.rec.Desired, next)
+	if change == nil || noop {
+		return change, nil
+	}
+	number, err := nc.replaceSteps(steps, next.stage())
+	if err != nil {
+		return nil, err
+	}
+	nc.rec.Desired.SetupStage = next.SetupStage // get reports what the journal has
+	rec := nc.rec
+	rec.Steps, rec.Names = number, nc.namesFor(ifaces)
+	nc.rec.Steps = number
+	nc.setInterfaces(&rec, ifaces)
+	next.Interfaces = rec.Desired.Interfaces
+	nc.rec.Names = rec.Names
+	nc.t.changeNetwork(nc, next.SliceURN)
+	return change, nc.changeDesired(*next)
+}
+
+// replaceSteps returns the number of all steps that the node ever had.
+func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number int, err error) {
+	number = len(nc.steps.Journal().Steps)
+	before, err := nc.currentSteps()
+	if err != nil {
+		return number, fmt.Errorf("cannot read the setup: %w", err)
+	}
+	from := plan.Keep(texts(before), texts(steps))
+	var added []setup.Step
+	for i, was := range from {
+		if was < 0 {
+			added = append(added, steps[i])
+		}
+	}
+	if len(added) == 0 && len(before) == len(steps) && slices.IsSorted(from) && (len(steps) == 0 || stage == nc.steps.Journal().Stage) {
+		return number, nil
+	}
+	if len(added) > 0 {
+		all, err := nc.readSteps()
+		if err == nil {
+			err = nc.t.write(nc.dir(), stepsFile, append(all[:min(len(all), number)], added...))
+		}
+		if err != nil {
+			return number, err
+		}
+	}
+	err = nc.steps.ChangeSteps(from, added, stage)
+	return len(nc.steps.Journal().Steps), err
+}
+
+// texts returns each step as text.
+func texts(steps []setup.Step) (list []string) {
+	for i := range steps {
+		b, _ := json.Marshal(&steps[i]) // cannot fail: texts and numbers
+		list = append(list, string(b))
+	}
+	return list
+}
+
+// namesFor returns the names of the interfaces in the node. An interface that stays as it is on its
+// link keeps its name; any other gets one that the node does not use.
+func (nc *nodeController) namesFor(ifaces []iface) map[string]string {
+	names, used := map[string]string{}, map[string]bool{}
+	was := nc.interfaces()
+	for i := range was {
+		used[was[i].name] = true
+	}
+	for i := range ifaces {
+		f := &ifaces[i]
+		for k := range was {
+			if w := &was[k]; w.clientID == f.clientID && w.link == f.link && slices.Equal(w.addresses, f.addresses) && !w.control {
+				names[f.clientID] = w.name
+			}
+		}
+		for n := 1; names[f.clientID] == "" && !f.control; n++ {
+			if name := "eth" + strconv.Itoa(n); !used[name] {
+				names[f.clientID], used[name] = name, true
+			}
+		}
+	}
+	return names
+}
+
+// changeNetwork plans the links of a node again whose interfaces have changed, and rebuilds those that
+// exist. nc.mu is held.
+func (t *Testbed) changeNetwork(nc *nodeController, urn string) {
+	if nc.network() == nil {
+		t.mu.Lock()
+		t.joinNetwork(nc, urn)
+		t.mu.Unlock()
+	}
+	if n := nc.network(); n != nil {
+		n.mu.Lock()
+		n.planned = nil
+		n.mu.Unlock()
+		n.rebuildAfter(t.peerUpdateDelay)
+	}
+}
