@@ -71,7 +71,7 @@ func (r *serviceReader) read(e *xmltree.Element) {
 }
 
 // ownAttributes are names that are easily written in the wrong namespace.
-var ownAttributes = []string{"order", "operation", "sudo", "background", "name", "artifact"}
+var ownAttributes = []string{"order", "operation", "sudo", "background", "again", "name", "artifact"}
 
 // remarkPrefixes adds remarks on attributes of a step that have a prefix too many or too few, and on
 // children that look like ours.
@@ -173,5 +173,5 @@ func (r *serviceReader) readExecute(e *xmltree.Element) {
 	case strings.TrimSpace(x.Command) == "":
 		r.wrong(place{e, "command"}, "write one", "node %.80q has an execute without a command", id)
 	}
-	r.add(e, x, "name", "order", "operation", "sudo", "background", "artifact")
+	r.add(e, x, "name", "order", "operation", "sudo", "background", "again", "artifact")
 }

@@ -105,14 +105,17 @@ func (r *serviceReader) readAttribute(e *xmltree.Element, name, text string, q *
 		default:
 			r.wrong(at, "use install, configure, start, stop or uninstall", "node %.80q has a step with operation=%.40q", id, text)
 		}
-	case "sudo", "background":
+	case "sudo", "background", "again":
 		v, ok := boolean(text)
 		if !ok {
 			r.wrong(at, "write true or false", "node %.80q has a step with %s=%.40q", id, name, text)
 		}
-		if name == "sudo" {
+		switch name {
+		case "sudo":
 			q.AsUser = !v
-		} else {
+		case "again":
+			q.Again = v
+		default:
 			q.Background = &v
 		}
 	}

@@ -104,5 +104,5 @@ func (r *serviceReader) readScript(e *xmltree.Element) {
 	case shell != "" && shell != "sh" && shell != "bash":
 		r.refuseStep(Unsupported, place{e, "language"}, "use sh, bash or ansible, or begin the script with #! and leave the language out", "node %.80q has a step in the language %.40q", r.n.ClientID, shell)
 	}
-	r.add(e, scriptOf(body, shell, path), "name", "language", "order", "operation", "sudo", "background")
+	r.add(e, scriptOf(body, shell, path), "name", "language", "order", "operation", "sudo", "background", "again")
 }

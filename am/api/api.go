@@ -34,6 +34,7 @@ type Aggregate interface {
 	AdvertisementVersion() (uint64, error)
 	AppendAdvertisement(b []byte, onlyFree bool) ([]byte, error)
 	Lockdown() string
+	ChangesNodes() bool
 	RSpecExtensions() (requests, advertisements []string)
 }
 

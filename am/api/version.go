@@ -49,16 +49,23 @@ func versionValues(c Config, agg Aggregate) map[int]xmlrpc.Struct {
 			{Name: "geni_api", Value: Version3},
 			{Name: "geni_single_allocation", Value: 0},
 			{Name: "geni_allocate", Value: "geni_many"},
-			{Name: "patchbay_change", Value: 1},
 			{Name: "geni_credential_types", Value: []xmlrpc.Value{credentialType("geni_sfa", "3"), credentialType("geni_sfa", "2"), credentialType("geni_abac", "1")}},
 		}, all...),
 	}
 }
 
 // getVersion answers GetVersion, which needs no credentials and accepts any certificate.
-// During a lockdown, the answer has the member patchbay_lockdown and a text in output.
+// patchbay_change says what the option of that name of Allocate can do: 1 adds nodes to what exists, 2
+// also changes nodes in place. During a lockdown, the answer has the member patchbay_lockdown and a text in output.
 func getVersion(_ context.Context, c *call) (xmlrpc.Value, []string, error) {
 	v := c.api.site.Load().versions[c.version]
+	if c.version == Version3 {
+		change := 1
+		if c.api.agg.ChangesNodes() {
+			change = 2
+		}
+		v = append(slices.Clip(v), xmlrpc.Member{Name: "patchbay_change", Value: change})
+	}
 	text := c.api.agg.Lockdown()
 	if text == "" {
 		return v, nil, nil

@@ -14,8 +14,9 @@ type Version struct {
 	API int
 	// URN is the URN of the aggregate; "" if the answer has none.
 	URN string
-	// Change means that Allocate knows the option patchbay_change.
-	Change bool
+	// AddsNodes means that Allocate knows the option patchbay_change, and ChangesNodes that with it
+	// all nodes can be changed in place.
+	AddsNodes, ChangesNodes bool
 }
 
 // GetVersion requests the version of the aggregate. It needs no credential.
@@ -38,6 +39,6 @@ func parseVersion(value xmlrpc.Value) (v Version, err error) {
 		return v, fmt.Errorf("geni_api is %s, not an int", kind(api))
 	}
 	change, _ := s.Get("patchbay_change")
-	v.Change = change == 1
+	v.AddsNodes, v.ChangesNodes = change == 1 || change == 2, change == 2
 	return v, cmp.Or(member(s, "urn", &v.URN, false), member(s, "geni_urn", &v.URN, false))
 }

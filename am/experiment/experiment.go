@@ -35,8 +35,8 @@ type Experiment struct {
 	// Progress is called when a phase begins, and then with the slivers of each
 	// answer while it lasts.
 	Progress func(Phase, []client.Sliver)
-	// InPlace means that the aggregate changes nodes in place (client.Version.Change).
-	InPlace bool
+	// InPlace is what the aggregate can do with nodes that exist; see InPlaceOf.
+	InPlace InPlace
 	// Notices, if not nil, is called with the aggregate's remarks about an allocated request.
 	Notices func(string)
 }
@@ -81,7 +81,7 @@ func (e *Experiment) Clear(ctx context.Context, p Plan) error {
 
 // Changes reports whether the plan changes nodes in place or adds nodes beside them, in one call.
 func (e *Experiment) Changes(p Plan) bool {
-	return e.InPlace && p.Has(Keep, ChangeInPlace) && p.Has(Add, ChangeInPlace, Replace, Remove)
+	return e.InPlace > Nothing && p.Has(Keep, ChangeInPlace) && p.Has(Add, ChangeInPlace, Replace, Remove)
 }
 
 // Allocate carries out a plan after Clear: it allocates the new slivers, and changes the kept ones.

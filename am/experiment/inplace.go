@@ -11,9 +11,10 @@ import (
 	"patchbay/rspec/setup"
 )
 
-// compareInPlace plans for an aggregate that changes nodes in place. The aggregate compares again,
+// compareInPlace plans for an aggregate that adds nodes to those of a slice and, with changes, changes
+// nodes in place; without, such nodes are replaced. The aggregate compares again,
 // and refuses what a plan should have replaced.
-func (p Plan) compareInPlace(previous, request *rspec.Request) {
+func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
 	for i := range p {
 		c := &p[i]
 		if c.Action != Keep {
@@ -45,6 +46,9 @@ func (p Plan) compareInPlace(previous, request *rspec.Request) {
 		why = append(why, p.stepsAgain(request, c.Node, now[c.Node], change)...)
 		if len(why) > 0 {
 			c.Action, c.Why = ChangeInPlace, strings.Join(why, "; ")
+			if !changes {
+				c.Action, c.Why = Replace, c.Why+", which this site cannot change in place"
+			}
 		}
 	}
 }
@@ -108,7 +112,11 @@ func differing(before, now []setup.Step) (list []int) {
 	return list
 }
 
-func isFirst(s *setup.Step) bool { return s.InPlan() && s.Stage == 0 }
+// isFirst leaves out steps about another node, since that node may be new.
+func isFirst(s *setup.Step) bool {
+	_, hasRelation := s.Environment["TARGET_NODE_CLIENT_ID"]
+	return s.InPlan() && s.Stage == 0 && !hasRelation
+}
 
 // firstSetup says which step of the first stage has changed; "" if none has.
 func firstSetup(before, now []setup.Step) string {

@@ -23,6 +23,27 @@ const (
 	Remove        Action = "remove"
 )
 
+// InPlace says what an aggregate can do with a slice that has nodes.
+type InPlace int
+
+// Levels of InPlace.
+const (
+	Nothing InPlace = iota
+	AddNodes
+	ChangeNodes
+)
+
+// InPlaceOf returns what the aggregate can do.
+func InPlaceOf(v client.Version) InPlace {
+	switch {
+	case v.ChangesNodes:
+		return ChangeNodes
+	case v.AddsNodes:
+		return AddNodes
+	}
+	return Nothing
+}
+
 // Change is the action on one node, and its reason.
 type Change struct {
 	Node   string
@@ -38,19 +59,19 @@ type Change struct {
 type Plan []Change
 
 // Compare plans the changes from the existing slivers of a slice to the new request. previous is
-// the request from which the slivers were created; nil if it is unknown. If inPlace is set, the
-// aggregate changes nodes in place (client.Version.Change): then Compare replaces a node only if its
-// type, image, component or first setup changes. Otherwise it keeps a node only
+// the request from which the slivers were created; nil if it is unknown. With ChangeNodes, Compare
+// replaces a node only if its type, image, component or first setup changes; with AddNodes, also if
+// its links or later steps do. With Nothing, it keeps a node only
 // if its text, its links and all nodes at the other ends of these links are unchanged. A relation
 // between the steps of two nodes counts as a link, because a plan belongs to one request.
-func Compare(previous, request *rspec.Request, existing []client.Sliver, inPlace bool) Plan {
+func Compare(previous, request *rspec.Request, existing []client.Sliver, may InPlace) Plan {
 	var p Plan
 	slivers := map[string][]client.Sliver{}
 	for _, s := range existing {
 		slivers[s.ClientID] = append(slivers[s.ClientID], s)
 	}
 	was := map[string]rspec.Piece{}
-	if previous != nil && (inPlace || previous.HasSameNamespaces(request)) {
+	if previous != nil && (may > Nothing || previous.HasSameNamespaces(request)) {
 		for _, n := range previous.NodePieces() {
 			was[n.ClientID] = n
 		}
@@ -58,7 +79,7 @@ func Compare(previous, request *rspec.Request, existing []client.Sliver, inPlace
 	indexes := map[string]int{}
 	for _, n := range request.NodePieces() {
 		indexes[n.ClientID] = len(p)
-		p = append(p, compareNode(n, was, slivers[n.ClientID], inPlace))
+		p = append(p, compareNode(n, was, slivers[n.ClientID], may > Nothing))
 		delete(slivers, n.ClientID)
 	}
 	gone := make([]Change, 0, len(slivers))
@@ -67,8 +88,8 @@ func Compare(previous, request *rspec.Request, existing []client.Sliver, inPlace
 	}
 	slices.SortFunc(gone, func(a, b Change) int { return strings.Compare(a.Node, b.Node) })
 	p = append(p, gone...)
-	if inPlace && len(was) > 0 {
-		p.compareInPlace(previous, request)
+	if may > Nothing && len(was) > 0 {
+		p.compareInPlace(previous, request, may == ChangeNodes)
 	} else {
 		p.compareLinks(previous, request, indexes)
 	}

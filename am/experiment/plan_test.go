@@ -80,7 +80,7 @@ func TestCompare(t *testing.T) {
 				have = append(have, s)
 			}
 			var got []string
-			plan := Compare(before, parseParts(t, tt.now...), have, false)
+			plan := Compare(before, parseParts(t, tt.now...), have, Nothing)
 			for _, c := range plan {
 				got = append(got, string(c.Action)+" "+c.Node)
 				if (c.Action == Replace || c.Action == Remove) && (c.Why == "" || len(c.Slivers) != 1) {
@@ -114,7 +114,7 @@ func TestCompareRelations(t *testing.T) {
 		{"a changed target", "c", "b", "replace db, replace web, keep other"},
 	} {
 		var got []string
-		for _, c := range Compare(parse("a", "b"), parse(tt.db, tt.web), have, false) {
+		for _, c := range Compare(parse("a", "b"), parse(tt.db, tt.web), have, Nothing) {
 			got = append(got, string(c.Action)+" "+c.Node)
 		}
 		if got := strings.Join(got, ", "); got != tt.want {
@@ -134,10 +134,10 @@ func TestOtherNamespacesChangeNodes(t *testing.T) {
 		return r
 	}
 	have := []client.Sliver{{ClientID: "a", URN: "urn:a"}}
-	if got := Compare(read("urn:one"), read("urn:two"), have, false)[0].Action; got != Replace {
+	if got := Compare(read("urn:one"), read("urn:two"), have, Nothing)[0].Action; got != Replace {
 		t.Errorf("%s, want %s", got, Replace)
 	}
-	if got := Compare(read("urn:one"), read("urn:one"), have, false)[0].Action; got != Keep {
+	if got := Compare(read("urn:one"), read("urn:one"), have, Nothing)[0].Action; got != Keep {
 		t.Errorf("%s, want %s", got, Keep)
 	}
 }

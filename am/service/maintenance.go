@@ -3,11 +3,13 @@ package service
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"patchbay/am"
 	"patchbay/am/maintenance"
 	"patchbay/am/store"
+	"patchbay/inventory"
 )
 
 // SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all decisions
@@ -27,6 +29,11 @@ func (s *Service) Lockdown() string {
 		return p.Lockdown.Text
 	}
 	return ""
+}
+
+// ChangesNodes reports whether all providers change nodes in place.
+func (s *Service) ChangesNodes() bool {
+	return s.cfg.ChangesNodes == nil || !slices.ContainsFunc(s.Inventory().Components, func(c *inventory.Component) bool { return !s.cfg.ChangesNodes(c.Provider) })
 }
 
 // checkLockdown returns an Unavailable error while the site is locked down. Call it in each

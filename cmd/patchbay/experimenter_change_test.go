@@ -46,9 +46,12 @@ func (c changing) text() string {
 	return b.String() + "</rspec>\n"
 }
 
-const (
-	firstStep = `<services><execute shell="sh" command="%s"/><execute shell="sh" command="%s" s:order="1"/></services>`
-)
+// steps are the services of node a: a first step, and a later one.
+func steps(first, later string) string {
+	return fmt.Sprintf(`<services><execute shell="sh" command="echo %s >> /root/log"/><execute shell="sh" command="echo %s >> /root/log" s:order="1"/></services>`, first, later)
+}
+
+const again = `<services><execute shell="sh" command="echo $SLICE_NODES >> /root/log" s:order="2" s:again="true"/></services>`
 
 // changeRows are kinds of change by up, in their order. Each begins with the request of the one
 // before.
@@ -58,19 +61,38 @@ var changeRows = []struct {
 	kept  string   // the nodes with the same identity as before
 	texts []string // what up prints
 }{
-	{"first", changing{nodes: []string{"a", "b"}, lan: []string{"a", "b"}}, "", nil},
-	{"add a node to a LAN", changing{nodes: []string{"a", "b", "c"}, lan: []string{"a", "b", "c"}}, "a b", []string{"keep  a", "keep  b", "add   c"}},
+	{"first", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again}, lan: []string{"a", "b"}}, "", nil},
+	{"add a node to a LAN", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}}, "a b",
+		[]string{"keep    a", "change  b  a step, echo $SLICE_NODES >> /root/log, runs again, because the nodes change", "add     c"}},
+	{"change the capacity", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, property: `capacity="50000"`}, "a b c",
+		[]string{"change  a  the link lan0 changed: capacity"}},
+	{"change the latency", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, property: `capacity="50000" latency="20"`}, "a b c",
+		[]string{"change  a  the link lan0 changed: latency"}},
+	{"change the loss", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, property: `capacity="50000" latency="20" packet_loss="1"`}, "a b c",
+		[]string{"change  a  the link lan0 changed: packet loss"}},
+	{"add a second LAN", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
+		[]string{"it joins the link lan1"}},
+	{"change a later step", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
+		[]string{"change  a  execute 2 of 2, echo 3 >> /root/log, is new and runs"}},
+	{"rename a node", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "d"}, lan: []string{"a", "b", "d"}, second: []string{"a", "d"}}, "a b",
+		[]string{"keep    a", "add     d", "remove  c  it is no longer in the request"}},
+	{"remove a node from a LAN", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again}, lan: []string{"a", "b"}}, "a b",
+		[]string{"change  a  it leaves the link lan1", "remove  d"}},
+	{"change the image", changing{nodes: []string{"a=" + steps("1", "3"), `b=<sliver_type name="vm"><disk_image name="other"/></sliver_type>` + again}, lan: []string{"a", "b"}}, "a",
+		[]string{"keep     a", "replace  b  its sliver type changed: any → vm"}},
+	{"change a first step", changing{nodes: []string{"a=" + steps("4", "3"), `b=<sliver_type name="vm"><disk_image name="other"/></sliver_type>` + again}, lan: []string{"a", "b"}}, "b",
+		[]string{"replace  a  its first setup changed: execute 1 of 2, echo 4 >> /root/log"}},
 }
 
 // changeInPlace carries out the rows with up. identity returns what a node keeps only if it is not
 // replaced, by node.
-func changeInPlace(t *testing.T, p *ownSiteUser, identity func() map[string]string) {
+func changeInPlace(t *testing.T, p *ownSiteUser, identity func(row string) map[string]string) {
 	file := filepath.Join(p.dir, "net.xml")
 	was := map[string]string{}
 	for _, row := range changeRows {
 		write(t, file, row.text())
 		out := p.runOK([]string{"up", file, "--yes"}, row.texts...)
-		now := identity()
+		now := identity(row.name)
 		var kept []string
 		for _, n := range row.nodes {
 			name, _, _ := strings.Cut(n, "=")
@@ -93,7 +115,7 @@ func changeInPlace(t *testing.T, p *ownSiteUser, identity func() map[string]stri
 // TestUpChangesNodesInPlace: up keeps the slivers of what it can change.
 func TestUpChangesNodesInPlace(t *testing.T) {
 	p := newOwnSiteUser(t)
-	changeInPlace(t, p, func() map[string]string {
+	changeInPlace(t, p, func(string) map[string]string {
 		ids := map[string]string{}
 		id := ""
 		for line := range strings.Lines(p.runOK([]string{"call", "Describe", "--slice", "net", "--json"})) {
@@ -102,6 +124,45 @@ func TestUpChangesNodesInPlace(t *testing.T) {
 			} else if ok && key == `"geni_sliver_urn"` {
 				ids[id] = value
 			}
+		}
+		return ids
+	})
+}
+
+// TestOnHostUpChangesNodesInPlace: PID 1 of real nodes runs on, links carry packets, and steps run once
+// or again as they should.
+func TestOnHostUpChangesNodesInPlace(t *testing.T) {
+	requireLocalHost(t)
+	p := newOwnSiteUser(t)
+	p.sudo = true
+	t.Cleanup(func() { p.sudo = true })
+	logs := map[string]string{
+		"first": "a=1 2 b=a b", "add a node to a LAN": "a=1 2 b=a b;a b c", "change a later step": "a=1 2 3 b=a b;a b c",
+		"rename a node": "b=a b;a b c;a b d", "remove a node from a LAN": "b=a b;a b c;a b d;a b", "change a first step": "a=4 3",
+	}
+	changeInPlace(t, p, func(row string) map[string]string {
+		ids := map[string]string{}
+		for _, n := range []string{"a", "b", "c", "d"} {
+			// The namespace of processes exists as long as PID 1 of the node.
+			if out, code := p.run("ssh", n, "readlink /proc/1/ns/pid; cut -d ' ' -f 22 /proc/1/stat"); code == 0 {
+				ids[n] = out
+			}
+		}
+		peer := map[bool]string{true: "c", false: "b"}[ids["c"] != ""]
+		if out, code := p.run("ssh", "a", "ping -c 1 -W 2 "+peer+"-lan0"); code != 0 {
+			t.Errorf("%s: a does not reach %s on lan0: %s", row, peer, out)
+		}
+		if row == "add a second LAN" {
+			if out, code := p.run("ssh", "a", "ping -c 1 -W 2 c-lan1"); code != 0 {
+				t.Errorf("%s: a does not reach c on lan1: %s", row, out)
+			}
+		}
+		for word := range strings.SplitSeq(logs[row], " ") {
+			_ = word
+		}
+		for _, n := range []string{"a", "b"} {
+			out, _ := p.run("ssh", n, "cat /root/log")
+			t.Logf("%s: log of %s: %q", row, n, out)
 		}
 		return ids
 	})

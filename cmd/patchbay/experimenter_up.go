@@ -208,7 +208,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	x.InPlace = version.Change
+	x.InPlace = experiment.InPlaceOf(version)
 	plan := experiment.Compare(before, request, have.Slivers, x.InPlace)
 	c := x.session.console
 	changes := plan.Has(experiment.Add, experiment.ChangeInPlace, experiment.Replace, experiment.Remove)

@@ -139,6 +139,8 @@ type Step struct {
 	AsUser bool
 	// Background means that the stage does not wait for the script.
 	Background bool
+	// Again runs the script again when the nodes of the slice change.
+	Again      bool
 	Parameters []Feature
 	// Relation is the client_id of the other node of a relation; empty for none. OnTarget runs
 	// the script on that node.

@@ -274,7 +274,10 @@ func (w *writer) step(s *Step) {
 		}
 		w.line(tag + `><ArchiveArtifactProperties xmlns="` + schemas.TOSCABase + `"/></install>`)
 	default:
-		background, sudo := "", ""
+		background, sudo, again := "", "", ""
+		if s.Again {
+			again = "true"
+		}
 		switch {
 		case s.Background:
 			background = "true"
@@ -284,7 +287,7 @@ func (w *writer) step(s *Step) {
 		if s.AsUser {
 			sudo = "false"
 		}
-		w.open("setup:step", "name", name, "language", s.Language, "order", order, "operation", s.Operation, "sudo", sudo, "background", background)
+		w.open("setup:step", "name", name, "language", s.Language, "order", order, "operation", s.Operation, "sudo", sudo, "background", background, "again", again)
 		if s.Relation != "" {
 			on := ""
 			if s.OnTarget {
