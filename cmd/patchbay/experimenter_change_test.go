@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,10 +49,10 @@ func (c changing) text() string {
 
 // steps are the services of node a: a first step, and a later one.
 func steps(first, later string) string {
-	return fmt.Sprintf(`<services><execute shell="sh" command="echo %s >> /root/log"/><execute shell="sh" command="echo %s >> /root/log" s:order="1"/></services>`, first, later)
+	return fmt.Sprintf(`<services><execute shell="sh" command="echo %s >> /var/tmp/log"/><execute shell="sh" command="echo %s >> /var/tmp/log" s:order="1"/></services>`, first, later)
 }
 
-const again = `<services><execute shell="sh" command="echo $SLICE_NODES >> /root/log" s:order="2" s:again="true"/></services>`
+const again = `<services><execute shell="sh" command="echo $SLICE_NODES >> /var/tmp/log" s:order="2" s:again="true"/></services>`
 
 // changeRows are kinds of change by up, in their order. Each begins with the request of the one
 // before.
@@ -63,7 +64,7 @@ var changeRows = []struct {
 }{
 	{"first", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again}, lan: []string{"a", "b"}}, "", nil},
 	{"add a node to a LAN", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}}, "a b",
-		[]string{"keep    a", "change  b  a step, echo $SLICE_NODES >> /root/log, runs again, because the nodes change", "add     c"}},
+		[]string{"keep    a", "change  b  a step, echo $SLICE_NODES >> /var/tmp/log, runs again, because the nodes change", "add     c"}},
 	{"change the capacity", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, property: `capacity="50000"`}, "a b c",
 		[]string{"change  a  the link lan0 changed: capacity"}},
 	{"change the latency", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, property: `capacity="50000" latency="20"`}, "a b c",
@@ -73,7 +74,7 @@ var changeRows = []struct {
 	{"add a second LAN", changing{nodes: []string{"a=" + steps("1", "2"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
 		[]string{"it joins the link lan1"}},
 	{"change a later step", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "c"}, lan: []string{"a", "b", "c"}, second: []string{"a", "c"}}, "a b c",
-		[]string{"change  a  execute 2 of 2, echo 3 >> /root/log, is new and runs"}},
+		[]string{"change  a  execute 2 of 2, echo 3 >> /var/tmp/log, is new and runs"}},
 	{"rename a node", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again, "d"}, lan: []string{"a", "b", "d"}, second: []string{"a", "d"}}, "a b",
 		[]string{"keep    a", "add     d", "remove  c  it is no longer in the request"}},
 	{"remove a node from a LAN", changing{nodes: []string{"a=" + steps("1", "3"), "b=" + again}, lan: []string{"a", "b"}}, "a b",
@@ -81,7 +82,7 @@ var changeRows = []struct {
 	{"change the image", changing{nodes: []string{"a=" + steps("1", "3"), `b=<sliver_type name="vm"><disk_image name="other"/></sliver_type>` + again}, lan: []string{"a", "b"}}, "a",
 		[]string{"keep     a", "replace  b  its sliver type changed: any → vm"}},
 	{"change a first step", changing{nodes: []string{"a=" + steps("4", "3"), `b=<sliver_type name="vm"><disk_image name="other"/></sliver_type>` + again}, lan: []string{"a", "b"}}, "b",
-		[]string{"replace  a  its first setup changed: execute 1 of 2, echo 4 >> /root/log"}},
+		[]string{"replace  a  its first setup changed: execute 1 of 2, echo 4 >> /var/tmp/log"}},
 }
 
 // changeInPlace carries out the rows with up. identity returns what a node keeps only if it is not
@@ -136,33 +137,35 @@ func TestOnHostUpChangesNodesInPlace(t *testing.T) {
 	p := newOwnSiteUser(t)
 	p.sudo = true
 	t.Cleanup(func() { p.sudo = true })
-	logs := map[string]string{
-		"first": "a=1 2 b=a b", "add a node to a LAN": "a=1 2 b=a b;a b c", "change a later step": "a=1 2 3 b=a b;a b c",
-		"rename a node": "b=a b;a b c;a b d", "remove a node from a LAN": "b=a b;a b c;a b d;a b", "change a first step": "a=4 3",
-	}
+	// What the steps of b have written after some rows: each time the nodes that there were.
+	logs := map[string]string{"first": "a b", "add a node to a LAN": "a b;a b c", "rename a node": "a b;a b c;a b d", "remove a node from a LAN": "a b;a b c;a b d;a b"}
 	changeInPlace(t, p, func(row string) map[string]string {
 		ids := map[string]string{}
-		for _, n := range []string{"a", "b", "c", "d"} {
-			// The namespace of processes exists as long as PID 1 of the node.
-			if out, code := p.run("ssh", n, "readlink /proc/1/ns/pid; cut -d ' ' -f 22 /proc/1/stat"); code == 0 {
-				ids[n] = out
+		peer := "b"
+		request, err := os.ReadFile(filepath.Join(p.dir, "net.xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []string{"b", "c", "d", "a"} {
+			if !strings.Contains(string(request), `<node client_id="`+n+`"`) {
+				continue
 			}
-		}
-		peer := map[bool]string{true: "c", false: "b"}[ids["c"] != ""]
-		if out, code := p.run("ssh", "a", "ping -c 1 -W 2 "+peer+"-lan0"); code != 0 {
-			t.Errorf("%s: a does not reach %s on lan0: %s", row, peer, out)
-		}
-		if row == "add a second LAN" {
-			if out, code := p.run("ssh", "a", "ping -c 1 -W 2 c-lan1"); code != 0 {
-				t.Errorf("%s: a does not reach c on lan1: %s", row, out)
+			// The start of PID 1, by the host's clock.
+			out, _ := p.run("ssh", n, "cut -d ' ' -f 22 /proc/1/stat; paste -s -d ';' /var/tmp/log 2>/dev/null; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do ping -q -c 1 -W 1 "+peer+"-lan0 >/dev/null && echo reached && break; done")
+			id, rest, _ := strings.Cut(out, "\n")
+			ids[n] = id
+			if n == "c" || n == "d" {
+				peer = n
 			}
-		}
-		for word := range strings.SplitSeq(logs[row], " ") {
-			_ = word
-		}
-		for _, n := range []string{"a", "b"} {
-			out, _ := p.run("ssh", n, "cat /root/log")
-			t.Logf("%s: log of %s: %q", row, n, out)
+			if want, ok := logs[row]; ok && n == "b" && !strings.Contains(rest, want+"\n") {
+				t.Errorf("%s: the steps of b wrote %q, want %q", row, rest, want)
+			}
+			if n != "b" && !strings.Contains(rest, "reached") {
+				t.Errorf("%s: %s does not reach another node: %s", row, n, rest)
+			}
+			if row == "change a later step" && n == "a" && !strings.Contains(rest, "1;2;3") {
+				t.Errorf("%s: the steps of a wrote %q", row, rest)
+			}
 		}
 		return ids
 	})

@@ -50,7 +50,7 @@ func checkStep(s *Step) error {
 		switch {
 		case v.Kind() == reflect.String && strings.ContainsRune(v.String(), 0):
 			return fmt.Errorf("the %s contains a zero byte", key)
-		case key == "kind" || key == "step" || key == "stage" || v.IsZero() || slices.Contains(allowed, key):
+		case key == "kind" || key == "step" || key == "stage" || key == "run" || v.IsZero() || slices.Contains(allowed, key):
 		default:
 			return fmt.Errorf("a step of kind %s has no %s", s.Kind, key)
 		}
