@@ -55,6 +55,9 @@ func (nc *nodeController) replaceSteps(steps []setup.Step, stage int) (number in
 	var added []setup.Step
 	for i, was := range from {
 		if was < 0 {
+			if steps[i].Kind == plan.Disk {
+				return number, refusalf(provider.Unsupported, "a disk cannot be added to a node that exists; remove the node first")
+			}
 			added = append(added, steps[i])
 		}
 	}
