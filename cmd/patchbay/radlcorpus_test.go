@@ -20,7 +20,8 @@ import (
 var corpusHost = inventory.Host{Name: "host", OSVersion: "12", OSName: "Debian GNU/Linux 12 (bookworm)", Cores: 4, Memory: 16 << 30, Disk: 100 << 30}
 
 // TestRADLCorpusFits compares testdata/radl-corpus.txt with the outcome of each RADL document of the
-// corpus at three new sites: a local one, one whose nodes reach the Internet, and a simulated one.
+// corpus at new sites: a local one, two whose nodes reach the Internet, on Debian and on Ubuntu, and a
+// simulated one.
 // A document that leaves systems undeployed has a second row: with a node of each system.
 func TestRADLCorpusFits(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(require.Shared(t, "corpus", "radl"), "*"))
@@ -62,8 +63,9 @@ func TestRADLCorpusFits(t *testing.T) {
 	simulated := newSite(t)
 	removeSimulatedDelays(t, simulated)
 	sites := []struct{ name, dir string }{
-		{"local", siteOnHost(t, corpusHost)},
-		{"outbound", siteOnHost(t, outside)},
+		{"local", siteOnHost(t, corpusHost, "debian", "12")},
+		{"outbound", siteOnHost(t, outside, "debian", "12")},
+		{"ubuntu", siteOnHost(t, outside, "ubuntu", "24.04")},
 		{"simulated", simulated},
 	}
 	outcomes := map[string]map[string]string{} // by the name of the site and the document
@@ -120,14 +122,14 @@ func TestRADLCorpusFits(t *testing.T) {
 }
 
 // siteOnHost creates a site with the local testbed of a host.
-func siteOnHost(t *testing.T, h inventory.Host) (dir string) {
+func siteOnHost(t *testing.T, h inventory.Host, flavour, version string) (dir string) {
 	t.Helper()
 	dir, _ = initLocal(t)
 	if err := os.WriteFile(filepath.Join(dir, site.InventoryName), inventory.LocalText("Testbed-of-Ours.example.org", h), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	facts := inventory.Facts{Images: map[string][]string{"host": {
-		"cpu.arch=x86_64", "disk.0.os.name=linux", "disk.0.os.flavour=debian", "disk.0.os.version=12", "software.ansible=2.14.18",
+		"cpu.arch=x86_64", "disk.0.os.name=linux", "disk.0.os.flavour=" + flavour, "disk.0.os.version=" + version, "software.ansible=2.14.18",
 	}}}
 	if err := os.WriteFile(filepath.Join(dir, "providers", "local"+inventory.FactsSuffix), inventory.FactsText(facts), 0o644); err != nil {
 		t.Fatal(err)
