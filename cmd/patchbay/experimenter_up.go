@@ -185,7 +185,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if sum := x.Client.Unchecked(); sum != "" {
+	if sum := x.Client.Unchecked(); sum != "" && (o.URL != "" || x.session.config == nil) {
 		fmt.Fprintf(x.session.err, "The certificate of %s was not checked: its SHA-256 fingerprint is %s. To check it, give --ca FILE.\n", x.session.URL, sum)
 	}
 	isSource := compile.Language(text) != ""
