@@ -81,7 +81,7 @@ func commands() []command {
 	return []command{
 		{"up [REQUEST]", "Create an experiment, and show how to log in", upLong, &upOptions{}},
 		{"ssh NODE [COMMAND …]", "Log in to a node", sshLong, &sshOptions{}},
-		{"status", "Show your experiments", statusLong, &statusOptions{}},
+		{"status [SLICE …]", "Show your experiments", statusLong, &statusOptions{}},
 		{"extend [SLICE] TIME", "Keep an experiment for longer", extendLong, &extendOptions{}},
 		{"export [SLICE]", "Describe the nodes of an experiment for other programs", exportLong, &exportOptions{}},
 		{"down [SLICE …]", "Delete the nodes of an experiment", downLong, &downOptions{}},

@@ -48,6 +48,7 @@ var helps = map[string]commandHelp{
   patchbay ssh server.robots 'tail -f /var/log/syslog'
   patchbay ssh --print-config  # the path of ssh_config`},
 	"status": {"experimenter", `  patchbay status
+  patchbay status robots
   patchbay status --user alice --config mysite`},
 	"extend": {"experimenter", `  patchbay extend 2h
   patchbay extend robots 3d

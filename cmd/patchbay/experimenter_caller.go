@@ -230,12 +230,16 @@ func (me *caller) noSlice(slice string, files []string) error {
 	return fmt.Errorf("there is no slice %q; %screate it with: %s (looked for %s)", slice, suggestNames(name, have), commandAbout(about, "slice", name, "--owner", owner), looked)
 }
 
-// setOnlySlice sets the slice if the user's folders hold credentials for one slice. It
-// fails for several slices.
+// setOnlySlice sets the slice if the user's folders hold credentials for one slice, or only one
+// of the slices is an experiment of "patchbay up". Otherwise it fails for several slices.
 func (me *caller) setOnlySlice() error {
-	var names []string
+	var names, experiments []string
 	for _, dir := range me.folders {
 		names = append(names, slicesIn(dir)...)
+		experiments = append(experiments, namesOf(filepath.Join(dir, "slices"), "*.request.xml", ".request.xml")...)
+	}
+	if len(experiments) == 1 {
+		names = experiments
 	}
 	slices.Sort(names)
 	switch names = slices.Compact(names); len(names) {

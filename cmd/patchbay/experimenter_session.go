@@ -36,7 +36,7 @@ func (o *experimenterFlags) AddFlags(fs *pflag.FlagSet) {
 	o.site.AddFlags(fs)
 	fs.StringVar(&o.URL, "url", os.Getenv(site.EnvPrefix+"URL"), "the aggregate manager, instead of a site of this host; also PATCHBAY_URL")
 	fs.StringVar(&o.CA, "ca", "", "accept only servers with a certificate in this file")
-	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only user)")
+	fs.StringVar(&o.User, "user", "", "the user: a name at the site, or a user's folder (default: the only user, or the only one with experiments)")
 }
 
 type session struct {
@@ -123,7 +123,7 @@ func (s *session) openSite(ctx context.Context) error {
 	return err
 }
 
-// makeUser returns the folder of a new user. The name "" means alice. If the site has no
+// makeUser returns the folder of a new user. The name "" means firstUser. If the site has no
 // trial authority, makeUser returns "".
 func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 	config, err := s.flags.site.read()
@@ -142,7 +142,7 @@ func (s *session) makeUser(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	name = cmp.Or(name, "alice")
+	name = cmp.Or(name, firstUser)
 	isNew := !exists(folderOfUser(t.dir, name))
 	if users := userNamesIn(filepath.Join(t.dir, site.UsersDir)); isNew && s.own == nil && s.flags.User != "" && len(users) > 0 {
 		return "", fmt.Errorf("there is no user %s here; %screate it with: %s", name, suggestNames(name, users), display.CommandAt(config.Origin.File, "user", name))

@@ -16,13 +16,21 @@ import (
 	"patchbay/am/experiment"
 )
 
-const statusLong = `Show your experiments: the nodes of each slice, their states, logins and ends of leases.
+const statusLong = `Show your experiments, or the named slices: the nodes of each slice, their states, addresses,
+logins and ends of leases.
 For nodes whose request has steps, such as install and execute, it also shows the current
 step, how long it has been running or took, and the end of its output.`
 
-type statusOptions struct{ experimenterFlags }
+type statusOptions struct {
+	experimenterFlags
 
-func (o *statusOptions) Validate(args []string) error { return noArguments(args) }
+	slices []string
+}
+
+func (o *statusOptions) Validate(args []string) error {
+	o.slices = args
+	return nil
+}
 
 func (o *statusOptions) AddFlags(fs *pflag.FlagSet) { o.experimenterFlags.AddFlags(fs) }
 
@@ -38,12 +46,25 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 	defer s.close()
 	var failed error
 	shown := 0
-	for _, name := range s.usable() {
+	names := s.usable()
+	for _, name := range o.slices {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("there is no slice %s; %ssee all with: %s", display.Line(name), suggestNames(name, names), s.hint("status"))
+		}
+	}
+	if len(o.slices) > 0 {
+		names = o.slices
+	}
+	for _, name := range names {
 		err := s.status(ctx, name, &shown)
 		if isUnreachable(err) { // no other slice can be reached either
 			return s.explain(errors.Join(failed, errors.Unwrap(err)))
 		}
 		failed = errors.Join(failed, err)
+	}
+	if shown == 0 && failed == nil && len(o.slices) > 0 {
+		_, err := fmt.Fprintln(c.out, "It has no nodes.")
+		return err
 	}
 	if shown == 0 && failed == nil {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
@@ -97,16 +118,24 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 		return err
 	}
 	t := &table{out: s.out, indent: "  "}
-	t.head("NODE", "STATE", "LOGIN", "UNTIL", "ERROR")
+	t.head("NODE", "STATE", "ADDRESSES", "LOGIN", "UNTIL", "ERROR")
 	for _, v := range a.Slivers {
-		t.row(v.ClientID, stateWord(v), s.loginOf(hosts, v), timeAndDistance(v.Expires, time.Now()), v.Error)
+		addresses := ""
+		if i := slices.IndexFunc(hosts, func(h experiment.Host) bool { return h.Sliver == v.URN }); i >= 0 {
+			addresses = addressesOf(hosts[i])
+		}
+		t.row(v.ClientID, stateWord(v), addresses, s.loginOf(hosts, v, shared), timeAndDistance(v.Expires, time.Now()), v.Error)
 	}
 	return errors.Join(t.flush(""), s.showSetup(name, a.Slivers))
 }
 
-// loginOf returns a command line, a remark or "".
-func (s *session) loginOf(hosts []experiment.Host, v client.Sliver) string {
+// loginOf returns a command line, a remark or "". In a slice that another user has shared, only an
+// account of this user counts.
+func (s *session) loginOf(hosts []experiment.Host, v client.Sliver, shared bool) string {
 	for _, h := range hosts {
+		if user := s.userName(); h.Sliver == v.URN && shared && h.Login.Exists() && h.Login.User != user {
+			return display.Line("(no account of " + user + " on the node)")
+		}
 		if h.Sliver == v.URN {
 			return s.loginCommand(h)
 		}

@@ -34,6 +34,9 @@ type target struct {
 	own *ownSite
 }
 
+// firstUser is the user of a new own site.
+const firstUser = "alice"
+
 // targetFlags select the aggregate and the user.
 type targetFlags struct {
 	site    *siteFlag
@@ -50,7 +53,8 @@ type targetFlags struct {
 // target selects the aggregate by the first of these that is present: --url, --config,
 // aggregate.yaml in a folder of the user, a site in the current folder, the user's own
 // site. It selects the user by the first of these: --user, the current folder if a user's
-// files are in it, the site's only user.
+// files are in it, the site's only user, its only user with experiments, and the user that was
+// made with the own site.
 func (f *targetFlags) target(ctx context.Context) (t target, err error) {
 	users := f.Users
 	if !f.isNamed() {
@@ -220,7 +224,7 @@ func (f *targetFlags) userPaths(users []string) ([]string, error) {
 	return paths, nil
 }
 
-// onlyUser fails if there are several users. It returns "" if there is no user and none can
+// onlyUser fails if several users could be meant. It returns "" if there is no user and none can
 // be created.
 func (f *targetFlags) onlyUser() (string, error) {
 	dir, names := f.site.folder(), f.site.userNames()
@@ -230,6 +234,9 @@ func (f *targetFlags) onlyUser() (string, error) {
 	case isUserFolder(".") && exists(aggregateName) && !f.site.isGiven():
 		return ".", nil
 	case len(names) > 1:
+		if name := f.likelyUser(dir, names); name != "" {
+			return folderOfUser(dir, name), nil
+		}
 		return "", fmt.Errorf("several users could be meant; add --user NAME: %s", joinSome(names))
 	case len(names) == 1:
 		return folderOfUser(dir, names[0]), nil
@@ -237,6 +244,21 @@ func (f *targetFlags) onlyUser() (string, error) {
 		return "", nil
 	}
 	return f.makeUser("")
+}
+
+// likelyUser returns the only user with experiments, or else the user that "patchbay up" made
+// together with the own site; "" for none.
+func (f *targetFlags) likelyUser(dir string, names []string) string {
+	busy := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return len(namesOf(filepath.Join(folderOfUser(dir, name), "slices"), "*.request.xml", ".request.xml")) == 0
+	})
+	switch own, err := findOwnSite(); {
+	case len(busy) == 1:
+		return busy[0]
+	case len(busy) == 0 && err == nil && own.exists() && own.file() == f.site.path() && slices.Contains(names, firstUser):
+		return firstUser
+	}
+	return ""
 }
 
 func (f *targetFlags) namedUser(name string) (string, error) {

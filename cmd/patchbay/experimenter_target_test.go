@@ -33,6 +33,11 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 	makeSite(in("here"), "https://here.example.org", "alice")
 	makeSite(in("named"), "https://named.example.org", "alice", "bob")
 	makeSite(in("empty/patchbay"), "https://empty.example.org")
+	makeSite(in("busy"), "https://busy.example.org", "alice", "bob")
+	if err := site.ReplaceFile(in("busy/users/bob/slices/first.request.xml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	makeSite(in("shared/patchbay"), "https://shared.example.org", "alice", "bob")
 	for dir, url := range map[string]string{"folder": "https://folder.example.org/am/2.0", "roots/patchbay": "https://roots.example.org/am/3.0"} {
 		for name, text := range map[string]string{"alice-cert.pem": "", aggregateName: "url: " + url + "\nca: ca.pem\n"} {
 			if err := site.ReplaceFile(filepath.Join(in(dir), name), []byte(text), 0o644); err != nil {
@@ -58,6 +63,8 @@ func TestAggregateAndUserAreFoundInOneOrder(t *testing.T) {
 		{"a name at the own site", "nowhere", "own", "--user ME", "https://own.example.org/am/3.0", "own/patchbay/users/me", "", ""},
 		{"the folder of a user of root's site", "nowhere", "roots", "", "https://roots.example.org/am/3.0", "roots/patchbay", "roots/patchbay/ca.pem", ""},
 		{"several users", "nowhere", "own", "--config ROOT/named", "", "", "", "add --user NAME: alice, bob"},
+		{"the only one of several users with experiments", "nowhere", "own", "--config ROOT/busy", "https://busy.example.org/am/3.0", "busy/users/bob", "", ""},
+		{"the user that was made with the own site", "nowhere", "shared", "", "https://shared.example.org/am/3.0", "shared/patchbay/users/alice", "", ""},
 		{"a name that is not there", "nowhere", "own", "--user guest", "", "", "", "user guest --config ROOT/own/patchbay"},
 		{"no users", "nowhere", "empty", "", "https://empty.example.org/am/3.0", "", "", ""},
 		{"nothing", "nowhere", "nowhere", "", "", "", "", "no aggregate given"},
