@@ -181,3 +181,25 @@ func TestJSON(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 }
+
+// TestGroupsOfInventories checks that the name of a group is neither that of a host, nor means two kinds of nodes.
+func TestGroupsOfInventories(t *testing.T) {
+	for _, tt := range []struct {
+		rule          string
+		nodes, groups []string
+	}{
+		{"numbers", []string{"web-0", "web-1", "db"}, []string{"web", "web", ""}},
+		{"two kinds", []string{"a_b-0", "a-b-0", "a_b-1"}, []string{"", "", ""}},
+		{"a host", []string{"web-0", "web"}, []string{"", ""}},
+		{"a host after folding", []string{"my-web-0", "my_web"}, []string{"", ""}},
+		{"Ansible's own", []string{"all-0", "ungrouped-1"}, []string{"", ""}},
+	} {
+		var nodes []Node
+		for _, name := range tt.nodes {
+			nodes = append(nodes, Node{Name: name})
+		}
+		if got := groupsOf(Hosts("exp", nodes)); !reflect.DeepEqual(got, tt.groups) {
+			t.Errorf("%s: %q, want %q", tt.rule, got, tt.groups)
+		}
+	}
+}

@@ -88,6 +88,7 @@ func TestCompile(t *testing.T) {
 	for _, tt := range []struct{ rule, text, has, hasNot string }{ // has and hasNot separated by |
 		{"H1 a server with a script", h1, `client_id="my_server"|feature="memory.size" op="ge" value="4GB"|setup:parameter name="url" value="https://example.org/i.sh"`, `sudo="false"`},
 		{"H3 the first container that is allowed", fmt.Sprintf(h3, `"org.*"`), `client_id="org-jetty-Server-0"|feature="location.country" value="US"|setup:step name="copy application WAR-0"|name="file" value="hello.war"`, "com-other"},
+		{"names that reach the nodes of a relation", "components:\n  web: {type: server, requires: [{type: database, fulfillment: [my_store, \"012\", Pc, pc]}]}\n  my_store: {type: customDatabase}\n  \"012\": {type: customDatabase}\n  Pc: {type: customDatabase}\n  pc: {type: customDatabase}", `name="database_nodes" value="my_store node-012 pc-2 pc-3"`, ""},
 		{"H5 the country is required", "components: {a: {type: server}}\nrequires: {jurisdiction: be}", `feature="location.country" value="BE"`, "disk_image"},
 		{"H5 no is Norway", "components: {a: {type: server}}\nrequires: {jurisdiction: no}", `value="NO"`, ""},
 		{"H6 a tier", `
