@@ -77,19 +77,19 @@ func copyEach[T any](list []*T) []*T {
 	return out
 }
 
-// cloneTypes gives w sliver types and images of its own. It returns the new types by the old ones.
-func (w *Inventory) cloneTypes() map[*SliverType]*SliverType {
-	images := pairs(w.Images, copyEach(w.Images))
-	types := pairs(w.SliverTypes, copyEach(w.SliverTypes))
-	w.Images, w.SliverTypes = mapped(w.Images, images), mapped(w.SliverTypes, types)
-	w.DefaultSliverType = types[w.DefaultSliverType]
-	for _, t := range w.SliverTypes {
+// cloneTypes gives v sliver types and images of its own. It returns the new types by the old ones.
+func (v *Inventory) cloneTypes() map[*SliverType]*SliverType {
+	images := pairs(v.Images, copyEach(v.Images))
+	types := pairs(v.SliverTypes, copyEach(v.SliverTypes))
+	v.Images, v.SliverTypes = mapped(v.Images, images), mapped(v.SliverTypes, types)
+	v.DefaultSliverType = types[v.DefaultSliverType]
+	for _, t := range v.SliverTypes {
 		t.Images, t.DefaultImage, t.images = mapped(t.Images, images), images[t.DefaultImage], mappedValues(t.images, images)
 	}
-	w.images, w.types = mappedValues(w.images, images), mappedValues(w.types, types)
-	w.patterns = slices.Clone(w.patterns)
-	for i := range w.patterns {
-		w.patterns[i].to = types[w.patterns[i].to]
+	v.images, v.types = mappedValues(v.images, images), mappedValues(v.types, types)
+	v.patterns = slices.Clone(v.patterns)
+	for i := range v.patterns {
+		v.patterns[i].to = types[v.patterns[i].to]
 	}
 	return types
 }
