@@ -309,6 +309,10 @@ func TestAcceptance(t *testing.T) {
 		{"whole numbers with a fraction", "system s (cpu.count = 1.0 and gpu.count >= 2.00 and soft 3.0 (cpu.count <= 4.0))\ndeploy s 1.0", `
 			<match:prefer weight="3">
 			<match:require feature="cpu.count" op="le" value="4"/>`, ""},
+		{"recipes with groups run again when the nodes change", recipe("a", "- tasks:\n  - debug: msg={{ groups['b'] }}") + recipe("b", "- tasks:\n  - user: name=bob groups=adm") + recipe("c", "- tasks:\n  - include: a.yml") + "system a ()\nsystem b ()\nsystem c ()\ndeploy a 1\ndeploy b 1\ndeploy c 1", `
+			<setup:step name="configure a" language="ansible" order="1" again="true">
+			<setup:step name="configure b" language="ansible" order="1">
+			<setup:step name="configure c" language="ansible" order="1" again="true">`, ""},
 		{"a network that is only referred to", "network net\nsystem s (net_interface.0.connection = 'net')\ndeploy s 1", "", "line 1: no document defines network net; write network net () to define it here; without parentheses it is that of an earlier document of the slice (compile --with FILE)"},
 		{"a line of cloud-init has no step", recipe("s", "runcmd: [ls]") + "system s ()\ncontextualize (\nsystem s configure s step 2 with cloud_init)\ndeploy s 1", "", "line 8: a line has step 2 with cloud_init, which runs when the node starts, before all steps; leave the step out"},
 		{"R28 ansible host", "ansible a (host = 'h.example.org' and credentials.username = 'alice' and credentials.password = 'sesame')\nsystem s (ansible_host = 'a')\ndeploy s 1", `

@@ -86,7 +86,7 @@ func (c *compiler) addSteps(s *system) {
 			if !c.hasLines() {
 				s.comments = append(s.comments, fmt.Sprintf("recipe %s: it runs in step 1, since it has the name of the system and contextualize has no lines", r.ID))
 			}
-			n.Steps = append(n.Steps, generate.Step{Kind: generate.Script, Name: "configure " + r.ID, Stage: item.Step, Language: "ansible", Body: p.body, Files: p.files})
+			n.Steps = append(n.Steps, generate.Step{Kind: generate.Script, Name: "configure " + r.ID, Stage: item.Step, Language: "ansible", Body: p.body, Files: p.files, Again: p.usesGroups()})
 			if len(p.body) > maxBody {
 				c.refuse(rspec.TooBig, r.Place, "divide it into several, or put files on a web server", "recipe %.80q has more than %d bytes", r.ID, maxBody)
 			}

@@ -23,6 +23,15 @@ type playbook struct {
 	roles []string
 }
 
+// groups finds the use of Ansible's groups, which change with the nodes; a parameter groups of a module
+// is another thing.
+var groups = regexp.MustCompile(`\bgroups\s*(\[|\.)|\bin\s+groups\b|\{\{\s*groups\b|\bIM_\w+_NUM_VMS\b`)
+
+// usesGroups reports whether a playbook must be played again when the slice gets or loses nodes.
+func (p *playbook) usesGroups() bool {
+	return groups.Match(p.body) || slices.ContainsFunc(p.files, func(f generate.File) bool { return groups.Match(f.Body) })
+}
+
 // recipePlace returns the place of a node in the recipe's text.
 func (r *Recipe) recipePlace(n *yaml.Node) Place {
 	if r.TextLine == 0 || n == nil {
