@@ -179,7 +179,9 @@ func TestDifferentNetworksOnALinkAreRemarked(t *testing.T) {
 	}{
 		{"one network", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.0.2"`)}, ""},
 		{"two networks", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.1.2"`)}, `"x0" "x1"`},
-		{"two lengths", []string{ip(`address="10.0.0.1" netmask="24"`), ip(`address="10.0.0.2" netmask="16"`)}, `"x0" "x1"`},
+		{"two lengths", []string{ip(`address="10.0.0.1" netmask="24"`), ip(`address="10.0.0.2" netmask="16"`)}, ""},
+		{"two lengths, one outside of the shorter network", []string{ip(`address="10.0.0.1" netmask="24"`), ip(`address="10.0.1.2" netmask="16"`)}, `"x0" "x1"`},
+		{"two lengths, three interfaces", []string{ip(`address="10.0.0.1" netmask="16"`), ip(`address="10.0.0.2" netmask="24"`), ip(`address="10.0.9.9" netmask="24"`)}, `"x0" "x2"`},
 		{"one without an address", []string{ip(`address="10.0.0.1"`), "", ip(`address="10.0.0.2"`)}, ""},
 		{"one apart", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.7.2"`)}, `"x0" "x2"`},
 		{"two pairs on one LAN", []string{ip(`address="10.0.0.1"`), ip(`address="10.0.1.1"`), ip(`address="10.0.0.2"`), ip(`address="10.0.1.2"`)}, ""},

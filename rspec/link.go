@@ -97,6 +97,9 @@ func (p *requestParser) readLink(e *xmltree.Element) {
 		p.r.links = append(p.r.links, own)
 		return
 	}
+	if len(own.nodes) > 0 && !isManifest([]*xmltree.Element{p.r.doc.elements[p.r.Nodes[own.nodes[0]].element]}) {
+		p.remarkAttribute(e, "vlantag", id, "the site chooses the tag; for a shared VLAN, write link_shared_vlan")
+	}
 	for c := range childElements(e) {
 		p.remarkUnsupported(c, "link", id)
 		if c.Space == netSpace {

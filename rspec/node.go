@@ -25,6 +25,7 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			p.badArgs(place{e, "exclusive"}, n.ClientID, "write true or false", "node %.80q has exclusive=%.40q", n.ClientID, text)
 		}
 	}
+	fresh := !isManifest([]*xmltree.Element{e})
 	var types, hardware int
 	services := serviceReader{requestParser: p, n: &n, node: len(p.r.Nodes)}
 	for c := range childElements(e) {
@@ -60,6 +61,11 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			}
 		case c.Local == "interface":
 			p.addInterface(c, &n)
+			if fresh {
+				p.remarkAttribute(c, "mac_address", value(c, "client_id"), "the site chooses it; set it in a step of the node")
+			}
+		case c.Local == "relation" && fresh:
+			p.remark(place{c, ""}, n.ClientID, ignored, "node %.80q has a <relation>, which this aggregate does not read", n.ClientID)
 		case c.Local == "services":
 			services.read(c)
 		}
@@ -73,10 +79,16 @@ func (p *requestParser) readSliverType(e *xmltree.Element, n *Node) {
 	if n.SliverType = trimmed(e, "name"); n.SliverType == "" {
 		p.badArgs(place{e, "name"}, n.ClientID, "name one of the advertisement or leave the element out", "node %.80q has a sliver_type without a name", n.ClientID)
 	}
+	image := false
 	for c := range childElements(e) {
-		if isElement(c, "disk_image") {
-			n.DiskImage, n.DiskImageURL = trimmed(c, "name"), trimmed(c, "url")
-			return
+		if c.Space == emulabSpace && slices.ContainsFunc([]string{"cores", "ram", "disk"}, func(name string) bool { return trimmed(c, name) != "" }) {
+			p.remark(place{c, ""}, n.ClientID, "require cpu.count, memory.size or disk.0.free_size instead; "+ignored, "node %.80q asks for an amount by <%.40s>, which has no effect", n.ClientID, c.Local)
+		}
+		if isElement(c, "disk_image") && !image {
+			image = true
+			if n.DiskImage, n.DiskImageURL = trimmed(c, "name"), trimmed(c, "url"); n.DiskImage+n.DiskImageURL == "" && trimmed(c, "os")+trimmed(c, "version") != "" {
+				p.remark(place{c, ""}, n.ClientID, "write the name of an image of the advertisement; "+ignored, "node %.80q has a disk_image with neither name nor url", n.ClientID)
+			}
 		}
 	}
 }

@@ -3,7 +3,10 @@ package rspec
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"patchbay/schemas"
 	"patchbay/schemas/xmltree"
@@ -202,6 +205,22 @@ func (p *requestParser) readRoot(root *xmltree.Element) {
 		p.readLink(e)
 	}
 	p.remarkUnsupportedRoot(root)
+	if _, given := root.Attr("", "expires"); given && len(p.r.Nodes) > 0 && !isManifest(nodes) {
+		p.remark(place{root, "expires"}, "", "give the option geni_end_time, or call Renew", "the expires of the rspec has no effect")
+	}
+}
+
+// isManifest reports whether the nodes are those of a manifest, whose facts are not wishes.
+func isManifest(nodes []*xmltree.Element) bool {
+	return slices.ContainsFunc(nodes, func(e *xmltree.Element) bool { return value(e, "sliver_id") != "" })
+}
+
+// remarkAttribute adds a remark on an attribute of a part of an own node or link that asks for
+// something and has no effect.
+func (p *requestParser) remarkAttribute(e *xmltree.Element, name, clientID, remedy string) {
+	if text := trimmed(e, name); text != "" {
+		p.remark(place{e, name}, clientID, remedy, "%s %.80q has %s=%.40q, which has no effect", e.Local, clientID, name, text)
+	}
 }
 
 // tooMany also refuses the request.
@@ -249,6 +268,10 @@ func newNames(kind string, n int) names {
 	return names{kind, one, make(map[string]firstUse, n)}
 }
 
+// isControl reports whether c is a control character or a separator of lines. Such a client_id would
+// break the files and messages that name it.
+func isControl(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) }
+
 // claimName records the client_id of e in s and reports whether e may use it. The parameter
 // isOwn means that e is an element of this aggregate. Such an element must have a client_id,
 // and no other element of its kind may have the same one. claimName records mistakes as
@@ -261,6 +284,9 @@ func (p *requestParser) claimName(s *names, e *xmltree.Element, isOwn bool) bool
 			p.badArgs(at, "", "give it one, such as client_id=\""+s.kind+"0\"", "%s has no client_id", s.one)
 		}
 		return false
+	}
+	if isOwn && strings.ContainsFunc(id, isControl) {
+		p.badArgs(at, id, "choose one of visible characters", "the client_id of %s has a line break or another control character, %.80q", s.one, id)
 	}
 	if isOwn && len(id) > p.o.Limits.ClientID {
 		p.refuse(TooBig, at, "", raiseRemedy("choose a shorter one", "client_id"), "the client_id of %s has more than %d bytes, %.40q…", s.one, p.o.Limits.ClientID, id)

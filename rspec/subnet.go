@@ -38,29 +38,56 @@ func (p *requestParser) checkAddresses(e *xmltree.Element, l *Link) {
 	}
 }
 
-// findUnreachable finds an interface that has no network in common with the other interfaces
-// of the link, although another interface has an address of the same family. It returns an
-// address of each of these two interfaces, in the order of the interfaces. It sorts the list
-// by interface.
+// maxLengths limits the different prefix lengths of a link in which findUnreachable searches.
+const maxLengths = 8
+
+// findUnreachable finds an interface that reaches no other one of the link without a router, although
+// another interface has an address of the same family. Two addresses reach each other if each lies in
+// the network of the other. findUnreachable returns an address of each of these two interfaces, in
+// the order of the interfaces. It sorts the list by interface. It finds none in a link with more than
+// maxLengths lengths of prefixes.
 func findUnreachable(list []linkAddress) (a, b linkAddress, found bool) {
-	first := map[netip.Prefix]int{} // the first interface in each network
-	shared := map[netip.Prefix]bool{}
+	type length struct {
+		bits int
+		is4  bool
+	}
+	lengths := map[length]bool{}
 	for _, x := range list {
-		if end, known := first[x.Masked()]; !known {
-			first[x.Masked()] = x.end
-		} else if end != x.end {
-			shared[x.Masked()] = true
-		}
+		lengths[length{x.Bits(), x.Addr().Is4()}] = true
+	}
+	if len(lengths) > maxLengths {
+		return a, b, false
 	}
 	type key struct {
 		end int
 		is4 bool
 	}
 	reachable := map[key]bool{}
-	for _, x := range list {
-		if shared[x.Masked()] {
-			reachable[key{x.end, x.Addr().Is4()}] = true
+	for l := range lengths {
+		// Two addresses reach each other if they are in one network of the longer prefix.
+		all, exact := map[netip.Prefix]ends{}, map[netip.Prefix]ends{}
+		each := func(f func(x *linkAddress, network netip.Prefix)) {
+			for i := range list {
+				if x := &list[i]; x.Addr().Is4() == l.is4 && x.Bits() <= l.bits {
+					f(x, netip.PrefixFrom(x.Addr(), l.bits).Masked())
+				}
+			}
 		}
+		each(func(x *linkAddress, network netip.Prefix) {
+			all[network] = all[network].with(x.end)
+			if x.Bits() == l.bits {
+				exact[network] = exact[network].with(x.end)
+			}
+		})
+		each(func(x *linkAddress, network netip.Prefix) {
+			others := exact[network]
+			if x.Bits() == l.bits {
+				others = all[network]
+			}
+			if others.hasOther(x.end) {
+				reachable[key{x.end, l.is4}] = true
+			}
+		})
 	}
 	slices.SortStableFunc(list, func(a, b linkAddress) int { return cmp.Compare(a.end, b.end) })
 	for _, a := range list {
@@ -79,3 +106,19 @@ func findUnreachable(list []linkAddress) (a, b linkAddress, found bool) {
 	}
 	return a, b, false
 }
+
+// ends are interfaces in one network: the first, and whether there are others.
+type ends struct {
+	first        int
+	known, other bool
+}
+
+func (e ends) with(end int) ends {
+	if !e.known {
+		return ends{end, true, false}
+	}
+	e.other = e.other || e.first != end
+	return e
+}
+
+func (e ends) hasOther(end int) bool { return e.known && (e.other || e.first != end) }

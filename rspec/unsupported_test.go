@@ -23,11 +23,41 @@ func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
 		{node("") + `<stitching xmlns="http://hpn.east.isi.edu/rspec/ext/stitch/0.1/"/>`, "the request asks for stitching"},
 		{node("") + `<sliver xmlns="http://www.geni.net/resources/rspec/ext/openflow/3"/>`, "the request asks for an OpenFlow slice"},
 		{node(`<blockstore xmlns="urn:other"/>`), ""},
+		{node(`<interface client_id="n:0" mac_address="02:00:00:00:00:01"/>`), `interface "n:0" has mac_address="02:00:00:00:00:01", which has no effect; the site chooses it`},
+		{`<node client_id="n" sliver_id="urn:x"><interface client_id="n:0" mac_address="02:00:00:00:00:01"/></node>`, ""}, // of a manifest
+		{node(`<relation type="x"/>`), `node "n" has a <relation>, which this aggregate does not read`},
+		{node(`<sliver_type name="vm"><disk_image os="Linux" version="12"/></sliver_type>`), `node "n" has a disk_image with neither name nor url`},
+		{node(`<sliver_type name="vm"><xen` + emulab + ` cores="4" ram="4096"/></sliver_type>`), `node "n" asks for an amount by <xen>, which has no effect; require cpu.count`},
+		{`<node client_id="n"><interface client_id="n:0"/></node><link client_id="l" vlantag="7"><interface_ref client_id="n:0"/></link>`, `link "l" has vlantag="7", which has no effect; the site chooses the tag`},
 		{`<node client_id="n" component_manager_id="urn:publicid:IDN+other.org+authority+cm"><blockstore` + emulab + `/></node>`, ""},
 	} {
 		remarks := strings.Join(Lines(mustParse(t, request(tt.in), ours()).Notices), "; ")
 		if tt.want == "" && remarks != "" || !strings.Contains(remarks, tt.want) {
 			t.Errorf("%s: remarks %q, want %q", tt.in, remarks, tt.want)
+		}
+	}
+}
+
+// The end of a lease is an option of the calls; an expires of a manifest that is sent again is none.
+func TestExpiresIsRemarked(t *testing.T) {
+	for _, tt := range []struct{ node, want string }{
+		{`<node client_id="n"/>`, "the expires of the rspec has no effect; give the option geni_end_time, or call Renew"},
+		{`<node client_id="n" sliver_id="urn:x"/>`, ""},
+	} {
+		text := strings.Replace(string(request(tt.node)), `type="request"`, `type="request" expires="2030-01-31T12:00:00Z"`, 1)
+		if got := strings.Join(Lines(mustParse(t, []byte(text), ours()).Notices), "; "); tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: remarks %q, want %q", tt.node, got, tt.want)
+		}
+	}
+}
+
+func TestClientIDsHaveNoControlCharacters(t *testing.T) {
+	for _, id := range []string{"a&#10;b", "a&#9;b", "a&#x85;b", "a&#x2028;b"} {
+		for _, text := range []string{`<node client_id="` + id + `"/>`, `<node client_id="n"><interface client_id="` + id + `"/></node>`,
+			`<node client_id="n"><interface client_id="i"/></node><link client_id="` + id + `"><interface_ref client_id="i"/></link>`} {
+			if e := refusalOf(t, request(text), ours()); e.Kind != BadArgs || !strings.Contains(e.Error(), "has a line break or another control character") {
+				t.Errorf("%s: %v", text, e)
+			}
 		}
 	}
 }
