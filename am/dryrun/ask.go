@@ -18,7 +18,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	out := make([]*am.Error, len(b.slivers))
 	all := func(err error) []*am.Error {
 		for i := range out {
-			out[i] = unanswered(b.name, err)
+			out[i] = failedCall(b.name, err)
 		}
 		return out
 	}
@@ -36,7 +36,7 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 	for i := range b.slivers {
 		names[i] = b.slivers[i].URN.Name
 	}
-	before, err := b.provider.Get(ctx, names)
+	before, err := b.provider.Get(ctx, slices.Concat(names, b.leaving))
 	if err != nil {
 		return all(err)
 	}
@@ -58,7 +58,9 @@ func (p *Prober) probeBatch(ctx context.Context, b *batch) []*am.Error {
 		return out
 	}
 	for _, name := range b.leaving {
-		updates = append(updates, provider.Update{Name: name, Is: provider.Resource{provider.AttrEnsure: provider.Present}, Should: provider.Resource{provider.AttrEnsure: provider.Absent}})
+		if is := before[name]; is.Err == nil && !provider.Gone(is.Resource) {
+			updates = append(updates, provider.Update{Name: name, Is: is.Resource, Should: provider.Resource{provider.AttrEnsure: provider.Absent}})
+		}
 	}
 	failed := p.dryRun(ctx, b, updates, asked, out)
 	// The provider may have created the resources, even if it did not answer.

@@ -239,12 +239,13 @@ func TestADryRunAsksForAllThatASetWill(t *testing.T) {
 func TestADryRunIsWithoutWhatIsBeingRemoved(t *testing.T) {
 	b := newBench("rack", "other")
 	b.doubles["rack"].refuses = map[string]*provider.Error{"": {Kind: provider.Failed, Msg: "it cannot be removed"}}
-	leaving := on("rack.a", "other.a")
-	leaving[0].URN.Name, leaving[1].URN.Name = "old1", "old2"
+	leaving := on("rack.a", "other.a", "rack.c")
+	leaving[0].URN.Name, leaving[1].URN.Name, leaving[2].URN.Name = "old1", "old2", "gone"
+	b.doubles["rack"].nodes = map[string]provider.Resource{"old1": {"name": "old1", "ensure": "present", "component": "a"}}
 	if diff := cmp.Diff([]string{"yes"}, says(b.Probe(t.Context(), on("rack.b"), leaving, func(am.Sliver) bool { return false }))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"get n0", "set noop=true n0=present@rack.b old1=absent@", "get n0"}, b.doubles["rack"].calls); diff != "" {
+	if diff := cmp.Diff([]string{"get n0 old1 gone", "set noop=true n0=present@rack.b old1=absent@", "get n0"}, b.doubles["rack"].calls); diff != "" {
 		t.Errorf("rack was asked (-want +got):\n%s", diff)
 	}
 	if len(b.doubles["other"].calls) > 0 {
@@ -272,7 +273,7 @@ func TestAProviderThatDoesNotAnswerIsTheProvidersFault(t *testing.T) {
 		breaks func(*double)
 		want   string
 	}{
-		{"top-level error, forbidden or not", func(d *double) { d.whole = &provider.Error{Kind: provider.Forbidden, Msg: "not today"} }, "5 not today; try again later"},
+		{"top-level error, forbidden or not", func(d *double) { d.whole = &provider.Error{Kind: provider.Forbidden, Msg: "not today"} }, "7 not today"},
 		{"no usable answer to set", func(d *double) { d.whole = broken }, "5 the provider rack is not working properly; try again later"},
 		{"no usable answer to get", func(d *double) { d.getFail = broken }, "5 the provider rack is not working properly; try again later"},
 		{"an error of no provider's making", func(d *double) { d.getFail = fmt.Errorf("/secret/path") }, "5 its provider rack did not answer; try again later"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"patchbay/am"
@@ -29,6 +30,15 @@ func unanswered(name string, err error) *am.Error {
 		remedy = "that was less than a minute ago, and the dry run for this component is not repeated so soon; try again after " + after
 	}
 	return &am.Error{Code: code, Msg: text + "; " + remedy, Err: err}
+}
+
+// failedCall returns the error of each sliver if a call failed as a whole: the provider's refusal, or
+// that it did not answer.
+func failedCall(name string, err error) *am.Error {
+	if e, ok := errors.AsType[*provider.Error](err); ok && slices.Contains([]provider.Kind{provider.Unknown, provider.Forbidden, provider.Unsupported, provider.Full}, e.Kind) {
+		return refused(e)
+	}
+	return unanswered(name, err)
 }
 
 func refused(e *provider.Error) *am.Error {

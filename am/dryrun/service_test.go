@@ -68,9 +68,9 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		{"one bound, one any", behaviour{Refuses: all("forbidden", "pc1", "pc2")}, []string{"pc1", ""}, am.Refused, 0, "pc1 is forbidden", 1},
 		{"one of three", behaviour{Refuses: all("unknown", "pc2")}, []string{"pc1", "pc2", "pc3"}, am.SearchFailed, 0, `line 1: node "b": pc2 is not available: pc2 is unknown`, 1},
 		{"what lasts counts", behaviour{Refuses: map[string]string{"pc1": "failed", "pc2": "unknown"}}, []string{"pc1", "pc2"}, am.SearchFailed, 0, "pc1 is failed", 1},
-		{"bound, top-level error", behaviour{Dry: "top"}, []string{"pc1"}, am.ServerError, 0, "the rack is locked; try again later", 1},
+		{"bound, top-level error", behaviour{Dry: "top"}, []string{"pc1"}, am.Refused, 0, "pc1 is not available: the rack is locked", 1},
 		{"bound, bad exit", behaviour{Dry: "exit"}, []string{"pc1"}, am.ServerError, 0, "not working properly", 1},
-		{"any, top-level error", behaviour{Dry: "top"}, []string{""}, am.ServerError, 0, "the rack is locked", 4},
+		{"any, top-level error", behaviour{Dry: "top"}, []string{""}, am.Refused, 0, "the rack is locked", 4},
 		{"time limit", behaviour{Dry: "hang"}, []string{"pc1"}, am.TimedOut, 0, "did not answer in time; try again later", 1},
 	} {
 		t.Run(tt.rule, func(t *testing.T) {
