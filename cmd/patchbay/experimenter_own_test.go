@@ -478,9 +478,9 @@ func TestOnHostUpToDown(t *testing.T) {
 	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"/></rspec>`, 1))
 	as(true).runOK([]string{"up", changed, "--yes"}, "keep  server", "add   third")
 	as(false).runOK([]string{"ssh", "server", "cat note"}, "from outside")
-	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><!-- --></node></rspec>`, 1))
+	write(t, changed, strings.Replace(exampleRequest, "</rspec>", `<node client_id="third" exclusive="false"><services><execute shell="sh" command="true"/></services></node></rspec>`, 1))
 	p.runOK([]string{"ssh", "third", "hostname"}, "third")
-	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   the node changed in the request")
+	as(true).runOK([]string{"up", changed, "--yes"}, "replace  third   its first setup changed: execute 1 of 1, true")
 	as(false).runOK([]string{"ssh", "third", "hostname"}, "third")
 
 	// Commands that need root report that without it.
