@@ -18,7 +18,7 @@ func TestSudoGivesNoMoreThanTheNodesRoot(t *testing.T) {
 	h := openHost(t, "node-sudo")
 	s := spec("n1", testImage(t))
 	r := launch(t, h, s)
-	runLine(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'alice 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
+	runLine(t, h, "n1", "mkdir -p /var/lib/patchbay /mnt; echo 'ada 1000' > /var/lib/patchbay/accounts; chmod 600 /var/lib/patchbay/accounts; echo daemon:x:2:2::/tmp:/bin/sh >> /etc/passwd")
 	const (
 		file    = "/run/patchbay/bin/sudo"
 		alice   = "setpriv --reuid 1000 --regid 1000 --clear-groups "
