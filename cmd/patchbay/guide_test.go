@@ -77,6 +77,7 @@ func TestGuides(t *testing.T) {
 			guideScript(t, file, "root")
 			guideScript(t, file, "package")
 			guideScript(t, file, "network")
+			guideScript(t, file, "clone")
 		})
 	}
 }
