@@ -58,7 +58,7 @@ func (c *call) refuse(err error) []byte {
 	if c.event.Err == nil {
 		c.event.Err = err
 	}
-	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(text), c.versionMember()))
+	body, err := xmlrpc.AppendResponse(nil, envelope(code, detail, "", oneLine(strings.Split(text, "\n")...), c.versionMember()))
 	if err != nil { // impossible: it holds only strings and numbers
 		panic(err)
 	}

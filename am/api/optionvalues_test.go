@@ -18,7 +18,7 @@ const expectedOptions = `
 v3 GetVersion:
 v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn
 v3 Describe:                  geni_speaking_for geni_rspec_version geni_compressed geni_best_effort
-v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time
+v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_change
 v3 Provision:                 geni_speaking_for geni_rspec_version geni_best_effort geni_end_time geni_users
 v3 Renew:                     geni_speaking_for geni_best_effort geni_extend_alap
 v3 Status:                    geni_speaking_for geni_best_effort
@@ -40,6 +40,7 @@ const expectedValues = `
 geni_available      true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_compressed     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_best_effort    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
+patchbay_change     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_extend_alap    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_end_time       later:0 soon:0 far:0 later+02:00:0 later.5:0 later-without-zone:0 "":0 nil:0 past:1 now:1 "maybe":1 day:1 one:1 struct:1 array:1
 geni_start_time     past:0 now:0 "":0 nil:0 later:13 far:13 later-without-zone:13 "maybe":1 day:1 one:1 struct:1 array:1

@@ -51,7 +51,7 @@ func (s *site) previewed(body []byte, code am.Code, output string) {
 		s.t.Errorf("%s refuses with %d %q, and Preview finds nothing", call.Method, code, output)
 		return
 	}
-	if previewed, _, text := codeOf(err, ""); previewed != code || !strings.Contains(output, text) {
+	if previewed, _, text := codeOf(err, ""); previewed != code || !strings.Contains(output, oneLine(strings.Split(text, "\n")...)) {
 		s.t.Errorf("%s refuses with %d %q, and Preview with %d %q", call.Method, code, output, previewed, text)
 	}
 }

@@ -45,6 +45,7 @@ done                        13        notready 13         ready       13        
 gave_up                     13        failed  13          failed      13             failed   ready          13
 lost                        13        13      failed      13          failed         13       failed         13
 lease_over                  gone      gone    gone        gone        gone           gone     gone           gone
+change                      =         =       =           =           configuring    13       13             13
 `
 
 // column is a state by its name in the table.
@@ -217,7 +218,7 @@ func (b *bench) do(row string, bestEffort bool, urns ...string) answer {
 }
 
 // events are the rows that are no calls.
-var events = map[string]am.Event{"done": am.EventDone, "gave_up": am.EventGaveUp, "lost": am.EventLost, "lease_over": am.EventExpire}
+var events = map[string]am.Event{"done": am.EventDone, "gave_up": am.EventGaveUp, "lost": am.EventLost, "lease_over": am.EventExpire, "change": am.EventChange}
 
 // check tries a cell in all its forms and says what is not as expected.
 func (b *bench) check(e expected) (wrong []string) {

@@ -40,6 +40,10 @@ func TestInvitations(t *testing.T) {
 		return c
 	}
 	dave := invite("dave")
+	other := "A"
+	if dave[3] == 'A' {
+		other = "B"
+	}
 	for _, x := range []struct {
 		rule, who, code string
 		want            Code
@@ -47,7 +51,7 @@ func TestInvitations(t *testing.T) {
 	}{
 		{"without a certificate", "nobody", dave, Argument, "no certificate"},
 		{"another secret", "eve", dave[:60] + "AAAAAAA", Authorization, "no such invitation"},
-		{"another authority", "eve", "pb-A" + dave[4:], Authorization, "another authority"},
+		{"another authority", "eve", "pb-" + other + dave[4:], Authorization, "another authority"},
 		{"the first use", "eve", dave, None, ""},
 		{"the same key again", "eve", dave, None, ""},
 		{"another key", "portal", dave, Authorization, "has been used"},

@@ -15,7 +15,7 @@ import (
 
 // exampleManifest has two workers on a link, a node without a login, and one with hostile names.
 const exampleManifest = `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3" xmlns:o="http://patchbay.example.org/rspec/ext/origin/1" xmlns:p="http://jfed.iminds.be/proxy/1.0" expires="2026-12-24T18:00:00Z">
-<o:feature name="ansible.main.host" value="{{ lookup('pipe', 'id') }}"/><o:feature name="ansible.main.credentials.username" value="u"/>
+<o:feature name="ansible.main.host" value="198.51.100.9"/><o:feature name="ansible.main.credentials.username" value="u"/><o:feature name="ansible.other.host" value="{{ lookup('pipe', 'id') }}"/><o:feature name="ansible.other.credentials.username" value="u"/>
 <node client_id="worker-0" sliver_id="urn:publicid:IDN+example.org+sliver+1" component_id="urn:publicid:IDN+example.org+node+pc1"><interface client_id="w0"><ip address="10.0.0.1"/></interface>
 <services><login authentication="ssh-keys" username="alice" hostname="pc1.example.org" port="22"/></services></node>
 <node client_id="worker-1" sliver_id="urn:publicid:IDN+example.org+sliver+2"><interface client_id="w1"><ip address="10.0.0.2"/><ip address="2001:db8::2"/></interface>
