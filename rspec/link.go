@@ -174,12 +174,17 @@ func (p *requestParser) readJoin(e *xmltree.Element, id string) bool {
 	return join
 }
 
+// managerName returns the name of a component_manager; some clients write it as text.
+func managerName(m *xmltree.Element) string {
+	return cmp.Or(trimmed(m, "name"), strings.TrimSpace(m.Text()))
+}
+
 // managesLink reports whether the link can be ours: no manager has a name, or one is this
 // aggregate.
 func (p *requestParser) managesLink(managers []*xmltree.Element) bool {
 	named := false
 	for _, m := range managers {
-		name := cmp.Or(trimmed(m, "name"), strings.TrimSpace(m.Text()))
+		name := managerName(m)
 		if us, _ := p.isThisAggregate(name); us {
 			return true
 		}

@@ -10,7 +10,8 @@ import (
 
 // ManifestOptions are the properties of a whole manifest.
 type ManifestOptions struct {
-	// Manager becomes the component_manager_id of nodes that name none.
+	// Manager becomes the component_manager_id of own nodes, and the component_manager of own
+	// links, that name none.
 	Manager urn.URN
 	// Generated is the current time. Expires is the earliest end of the shown leases,
 	// and may be zero. Both are written in UTC, to the second. If both are equal,
@@ -160,7 +161,7 @@ func (p *Part) edit(manager urn.URN, joined joinedTo) (*splices, error) {
 			to.addEnds(e, ends)
 			s.cut(e)
 		case !l.cross:
-			s.annotateLink(e, p.Links[value(e, "client_id")], ends)
+			s.annotateLink(e, p.Links[value(e, "client_id")], manager, ends)
 		}
 		if s.size > maxManifest {
 			return nil, ErrTooLarge

@@ -80,11 +80,11 @@ func addressOf(p netip.Prefix) address {
 	return address{a.String(), strconv.Itoa(bits), "ipv6"}
 }
 
-// annotateLink removes facts of an earlier manifest, and writes f. It removes sliver_id,
-// because links are not slivers here, and net:join, because the manifest can be requested again
-// without the link that was joined. The parameter ends has the component_ids of interfaces,
-// by client_id.
-func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]urn.URN) {
+// annotateLink removes facts of an earlier manifest, and writes f, and the component_manager if the
+// link names none. It removes sliver_id, because links are not slivers here, and net:join, because the
+// manifest can be requested again without the link that was joined. The parameter ends has the
+// component_ids of interfaces, by client_id.
+func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, manager urn.URN, ends map[string]urn.URN) {
 	t := s.startTag(e)
 	t.drop("", "sliver_id")
 	t.drop(netSpace, "join")
@@ -104,6 +104,9 @@ func (s *splices) annotateLink(e *xmltree.Element, f LinkFacts, ends map[string]
 		}
 	}
 	var b strings.Builder
+	if !slices.ContainsFunc(children(e, "component_manager"), func(m *xmltree.Element) bool { return managerName(m) != "" }) {
+		writeElement(&b, Namespace, "component_manager", "name", manager.String())
+	}
 	s.writeNotices(&b, f.Notices)
 	s.appendTo(e, b.String())
 }

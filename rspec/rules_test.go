@@ -81,6 +81,7 @@ var goldens = []manifestGolden{
 	{name: "rule12-address-open", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},
 	{name: "rule12-address-kept", tell: withInterfaces(2, "10.0.0.7/20", "fd00::7/64")},
 	{name: "rule13-link", tell: withInterfaces(1), links: map[string]LinkFacts{"told": {VLANTag: "1234"}, "unknown": {VLANTag: "1"}}},
+	{name: "rule13-component-manager"},
 	{name: "rule13-nothing-to-tell"},
 	{name: "rule14-foreign-node", tell: withAccounts(withLife)},
 	{name: "rule15-foreign-links", tell: withInterfaces(2), links: map[string]LinkFacts{"foreign": {VLANTag: "1"}, "shared": {VLANTag: "2"}}},

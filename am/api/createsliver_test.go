@@ -13,13 +13,13 @@ import (
 )
 
 // TestAnEmptyRequestReservesNothing (S3): an RSpec without nodes and links succeeds without
-// slivers, and output says so. Nothing is stored.
+// slivers, and output says so. The manifest has the extensions of the request. Nothing is stored.
 func TestAnEmptyRequestReservesNothing(t *testing.T) {
 	w := newWorld(t, "empty", request(), "extensions", request(`<sliver xmlns="urn:openflow"/>`), "a", `<node client_id="a"/>`).play("alice owns s1 24h")
 	before := w.everything(t)
 	for text, says := range map[string]string{
-		"$empty":      `'nothing is reserved: the request is empty; add a <node>'`,
-		"$extensions": `'nothing is reserved: the request has no nodes, only <sliver>; add a <node>'`,
+		"$empty":      `'nothing is reserved: the request is empty; add a <node>' !"urn:openflow"`,
+		"$extensions": `'nothing is reserved: the request has no nodes, only <sliver>; add a <node>' 1*'<sliver xmlns="urn:openflow"/>'`,
 	} {
 		w.play(`
 			alice Allocate s1 ` + text + ` -> ` + says + ` 1*'type="manifest"' #0

@@ -169,6 +169,11 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 			o.Expires = x.Expires
 		}
 	}
+	if len(slivers) == 0 { // a request without nodes has only extensions, which are copied
+		for _, r := range requests {
+			parts = append(parts, rspec.Part{Request: r})
+		}
+	}
 	addLinkNotices(parts, slivers)
 	text, err := rspec.WriteManifest(parts, o)
 	if errors.Is(err, rspec.ErrTooLarge) {

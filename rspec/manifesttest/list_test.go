@@ -32,7 +32,7 @@ var mayGo = map[string][][2]string{
 
 // mayCome are those that it may put at the end where the request has none.
 var mayCome = map[string][]string{
-	"node": {"sliver_type", "hardware_type", "services"}, "sliver_type": {"disk_image"}, "interface": {"ip"},
+	"node": {"sliver_type", "hardware_type", "services"}, "sliver_type": {"disk_image"}, "interface": {"ip"}, "link": {"component_manager"},
 }
 
 func always(*elem) bool { return true }
@@ -214,8 +214,12 @@ func (r *rest) isFact(e *elem, p *pair) bool {
 	if types := e.parent.all(core, "sliver_type"); p.role == "node" && e.parent == p.asked && slices.Index(types, e) > 0 {
 		return true // only the first counts
 	}
+	asked := p.asked.all(core, e.local)
+	if p.role == "link" { // a component_manager without a name names none
+		asked = slices.DeleteFunc(asked, unless("name"))
+	}
 	return e.parent == p.made && e.space == core && slices.Contains(mayCome[p.role], e.local) && r.own[e] == nil &&
-		(p.role == "interface" || len(p.asked.all(core, e.local)) == 0)
+		(p.role == "interface" || len(asked) == 0)
 }
 
 // compare says how a manifest differs from its request where it may not; empty if
