@@ -26,6 +26,9 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 		}
 	}
 	fresh := !isManifest([]*xmltree.Element{e})
+	if fresh && n.ComponentID == "" {
+		p.remarkAttribute(e, "component_name", n.ClientID, "write the component_id of the node in the advertisement")
+	}
 	var types, hardware int
 	services := serviceReader{requestParser: p, n: &n, node: len(p.r.Nodes)}
 	for c := range childElements(e) {
@@ -64,6 +67,8 @@ func (p *requestParser) readNode(e *xmltree.Element) Node {
 			if fresh {
 				p.remarkAttribute(c, "mac_address", value(c, "client_id"), "the site chooses it; set it in a step of the node")
 			}
+		case c.Local == "location" && fresh && n.ComponentID == "" && trimmed(c, "country")+trimmed(c, "latitude")+trimmed(c, "longitude") != "":
+			p.remark(place{c, ""}, n.ClientID, "write the component_id of a node there, from the advertisement; "+ignored, "node %.80q has a <location>, which has no effect", n.ClientID)
 		case c.Local == "relation" && fresh:
 			p.remark(place{c, ""}, n.ClientID, ignored, "node %.80q has a <relation>, which this aggregate does not read", n.ClientID)
 		case c.Local == "services":

@@ -120,7 +120,6 @@ func TestNodeIsRead(t *testing.T) {
 		{"hardware_type with Emulab's slots", "", `<hardware_type name="pcvm"><emulab:node_type xmlns:emulab="` + emulabSpace + `" type_slots="1"/></hardware_type>`, Node{HardwareType: "pcvm"}},
 		{"colocate", `colocate="g"`, "", Node{Colocate: "g"}},
 		{"exclusive as 1", `exclusive="1"`, "", Node{Exclusive: &yes}},
-		{"component_name is not read", `component_name="pc1"`, "", Node{}},
 		{"several services", "", `<services><install url="http://u" install_path="/p"/></services><services/><services><execute shell="sh" command="1"/><execute shell="bash" command="2"/></services>`, Node{Services: services(install("http://u", "/p"), execute("sh", "1"), execute("bash", "2"))}},
 		{"routable_control_ip", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},
 		{"routable_control_ip before others", "", `<e:routable_control_ip xmlns:e="` + emulabSpace + `"/><e:fd xmlns:e="` + emulabSpace + `"/>`, Node{RoutableIP: true}},

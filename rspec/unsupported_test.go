@@ -25,6 +25,12 @@ func TestWishesThatNobodyMeetsAreRemarked(t *testing.T) {
 		{node(`<blockstore xmlns="urn:other"/>`), ""},
 		{node(`<interface client_id="n:0" mac_address="02:00:00:00:00:01"/>`), `interface "n:0" has mac_address="02:00:00:00:00:01", which has no effect; the site chooses it`},
 		{`<node client_id="n" sliver_id="urn:x"><interface client_id="n:0" mac_address="02:00:00:00:00:01"/></node>`, ""}, // of a manifest
+		{`<node client_id="n" component_name="pc1"/>`, `node "n" has component_name="pc1", which has no effect; write the component_id of the node in the advertisement`},
+		{`<node client_id="n" component_name="pc1" component_id="urn:publicid:IDN+example.org+node+pc1"/>`, ""},
+		{`<node client_id="n" component_name="pc1" sliver_id="urn:x"/>`, ""}, // of a manifest
+		{node(`<location country="BE"/>`), `node "n" has a <location>, which has no effect; write the component_id of a node there`},
+		{node(`<location xmlns="urn:canvas" x="1" y="2"/>`), ""},
+		{`<node client_id="n" component_id="urn:publicid:IDN+example.org+node+pc1"><location country="BE"/></node>`, ""},
 		{node(`<relation type="x"/>`), `node "n" has a <relation>, which this aggregate does not read`},
 		{node(`<sliver_type name="vm"><disk_image os="Linux" version="12"/></sliver_type>`), `node "n" has a disk_image with neither name nor url`},
 		{node(`<sliver_type name="vm"><xen` + emulab + ` cores="4" ram="4096"/></sliver_type>`), `node "n" asks for an amount by <xen>, which has no effect; require cpu.count`},

@@ -290,18 +290,25 @@ func TestAdvertisementForms(t *testing.T) {
 }
 
 // TestSubstitutedImageIsTold: the site takes its default image for one it does
-// not have, and says so; the request keeps its own word in the manifest.
+// not have, and says so, also in the states and manifest of later calls; the request keeps its own
+// word in the manifest.
 func TestSubstitutedImageIsTold(t *testing.T) {
 	image := func(name string) string {
 		return `<node client_id="` + name + `"><sliver_type name="raw-pc"><disk_image name="` + name + `"/></sliver_type></node>`
 	}
-	output := newWorld(t, "one", image("ubuntu-24"), "two", image("beos")).play(`
+	w := newWorld(t, "one", image("ubuntu-24"), "two", image("beos")).play(`
 		alice owns s1 1h
 		alice Allocate s1 $one $two -> '<disk_image name="beos"/>' '"beos"' "debian-12"
-	`).answer.member("output")
+	`)
+	output := w.answer.member("output")
 	if !strings.Contains(output, `"beos"`) || strings.Contains(output, "ubuntu") {
 		t.Errorf("output: %q", output)
 	}
+	const images = `value.geni_slivers.0.patchbay_image=<string>"ubuntu-24" value.geni_slivers.1.patchbay_image=<string>"debian-12"`
+	w.play(`
+		alice Status s1 -> ` + images + `
+		alice Describe s1 -> ` + images + ` '<disk_image name="beos"/>' 1*' here; debian-12 is used instead</notice>'
+	`)
 }
 
 // TestWhatIsOverIsForgotten: a link that no node holds any more can be asked for

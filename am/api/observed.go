@@ -22,6 +22,9 @@ func newDetailWriter() detailWriter { return detailWriter{maxDetails, maxDetails
 
 // add adds members that only Patchbay defines. Clients may ignore them.
 func (t *detailWriter) add(s xmlrpc.Struct, r *service.Report) xmlrpc.Struct {
+	if r.Image != "" {
+		s = append(s, xmlrpc.Member{Name: "patchbay_image", Value: oneLine(r.Image)})
+	}
 	if list := t.services(&r.Sliver); len(list) > 0 {
 		s = append(s, xmlrpc.Member{Name: "patchbay_services", Value: list})
 	}

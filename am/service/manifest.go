@@ -158,6 +158,9 @@ func (s *Service) writeManifest(slivers []Report, requests map[string]*rspec.Req
 		facts := s.nodeFacts(inv, &x.Sliver)
 		if n, ok := requests[x.Document].Node(x.ClientID); ok {
 			facts.Notices = append(wishNotices(n.Wishes, x.PublicAddress.IsValid()), nameNotices(n, &x.Sliver)...)
+			if text := imageNotice(inv, n, &x.Sliver); text != "" {
+				facts.Notices = append(facts.Notices, text)
+			}
 		}
 		parts[i].Nodes[x.ClientID] = facts
 		for _, in := range x.Interfaces {

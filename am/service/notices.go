@@ -89,7 +89,9 @@ func remarksOf(inv *inventory.Inventory, req *rspec.Request, b binder.Binding, s
 	r := remarks{inv: inv}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]
-		r.imageRemark(n)
+		if text := imageNotice(inv, n.Node, &slivers[i]); text != "" {
+			r.add("node", n.Node.ClientID, "disk_image", "%s", text)
+		}
 		if n.Shared {
 			r.add("node", n.Node.ClientID, "exclusive", `exclusive="true" is not possible here: %s is shared, and other slices may use it, too`, n.Component.Name)
 		}
@@ -135,14 +137,17 @@ func asksCapacity(l *rspec.Link) bool {
 	return slices.ContainsFunc(l.Properties, func(p rspec.Property) bool { return p.Capacity > 0 })
 }
 
-func (r *remarks) imageRemark(n *binder.Bound) {
-	asked := cmp.Or(n.Node.DiskImage, n.Node.DiskImageURL)
-	if asked == "" || n.Image == "" {
-		return
+// imageNotice says which image a node has instead of the requested one; "" if it has that. The
+// inventory may have changed since the sliver was bound.
+func imageNotice(inv *inventory.Inventory, n *rspec.Node, x *am.Sliver) string {
+	asked := cmp.Or(n.DiskImage, n.DiskImageURL)
+	if asked == "" || x.Image == "" || asked == x.Image || asked == x.ImageURN.String() {
+		return ""
 	}
-	if i, ok := r.inv.Image(asked); !ok || i.Name != n.Image {
-		r.add("node", n.Node.ClientID, "disk_image", "there is no disk image %.80q here; %s is used instead", asked, n.Image)
+	if i, ok := inv.Image(asked); ok && i.Name == x.Image {
+		return ""
 	}
+	return fmt.Sprintf("there is no disk image %.80q here; %s is used instead", asked, x.Image)
 }
 
 // installer returns the name of the package manager by which a command installs packages from the
