@@ -38,13 +38,16 @@ some.xml:2:40: warning: the attribute "pi_tag" is not allowed on <node>; allowed
 some.xml:3:34: error: interface "a:0": "10.0.0.300" is not an IP address; write one such as 10.0.0.1, and the netmask as a separate attribute
      3 |   <interface client_id="a:0"><ip address="10.0.0.300"/></interface>
        |                                  ^
+some.xml:5:8: warning: node "é" cannot be reached by its client_id: it has other characters than ASCII letters, digits, hyphens, underscores and dots; use its name node
+     5 |  <node client_id="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
+       |        ^
 some.xml:5:67: error: node "b": there is no sliver type "mainframe"; there are raw-pc, vm
      5 | …="é" pi_tag="2"/><node client_id="b"><sliver_type name="mainframe"/></node>
        |                                                    ^
 some.xml:6:37: error: link "l" refers to the interface "zz", which no node has; add <interface client_id=…> to a node or drop the interface_ref
      6 |  <link client_id="l"><interface_ref client_id="zz"/></link>
        |                                     ^
-some.xml: 4 errors, 2 warnings
+some.xml: 4 errors, 3 warnings
 `
 	if diff := cmp.Diff(want, out); code != 1 || diff != "" {
 		t.Errorf("exit status %d, -want +got:\n%s", code, diff)

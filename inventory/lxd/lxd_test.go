@@ -278,7 +278,7 @@ func TestRefusals(t *testing.T) {
 		{"an account like a path", with("users", []string{`{"login":"../root","keys":[]}`}), provider.Failed, "not a login"},
 		{"a key of two lines", with("users", []string{`{"login":"alice","keys":["a\nb"]}`}), provider.Failed, "single line"},
 		{"a step of a stage", with("setup", []string{`{"kind":"execute","command":"x","shell":"sh","stage":2}`}), "", ""},
-		{"a disk", with("setup", []string{`{"kind":"disk","size":10,"fstype":"ext4","install_path":"/d"}`}), provider.Unsupported, "cannot get a disk"},
+		{"a disk", with("setup", []string{`{"kind":"disk","size":64,"fstype":"ext4","install_path":"/d"}`}), provider.Unsupported, "cannot get a disk"},
 		{"a stage that is no number", with("setup_stage", "x"), provider.Failed, "setup_stage"},
 		{"a public address", with("interfaces", []string{`{"role":"control","public_address":"192.0.2.9"}`}), provider.Unsupported, "public addresses"},
 	} {

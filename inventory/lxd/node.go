@@ -200,9 +200,14 @@ func (n *node) accounts() ([]agent.Account, error) {
 
 // checkSetup refuses steps that no node can do.
 func (n *node) checkSetup() error {
-	_, err := steprunner.ParseSteps(n.Setup)
+	steps, err := steprunner.ParseSteps(n.Setup)
 	if setup.IsUnsupported(err) {
 		return refusal{provider.Unsupported, err.Error()}
+	}
+	for i := range steps {
+		if steps[i].Kind == setup.Disk {
+			return refusal{provider.Unsupported, fmt.Sprintf("step %d of the setup is refused: a node of this cluster cannot get a disk of its own; leave the disk out, and ask for a larger disk.size", i+1)}
+		}
 	}
 	if err == nil && n.SetupStage != "" {
 		_, err = steprunner.ParseStage(n.SetupStage)
