@@ -65,7 +65,7 @@ check: packages
 	$(GO) mod verify
 	$(GO) mod tidy -diff
 
-## check-full: check, then all tests with the race detector and, around C, the address sanitizer and cgocheck; long models and crashes
+## check-full: check, then all tests with the race detector and, around C, the address sanitizer and cgocheck; long models and crashes, README's commands in a new Debian
 check-full: check
 	PATCHBAY_RACE=1 $(GO) test -race -timeout 30m $(PACKAGES)
 	ASAN_OPTIONS=detect_leaks=0 $(GO) test -asan ./am/mtls ./schemas/xmltree ./credentials/dsig
@@ -77,6 +77,7 @@ check-full: check
 	PATCHBAY_LONG=1 PATCHBAY_STEPS=20000 $(GO) test -v -count=1 -timeout 120m ./am/store ./am/modeltest
 	RAPID_CHECKS=100000 $(GO) test -v -count=1 -timeout 60m -run '^TestCalendarModel$$' ./am/binder
 	PATCHBAY_LONG=1 PATCHBAY_KILLS=150 PATCHBAY_LOCAL_KILLS=20 $(GO) test -v -count=1 -timeout 60m -run '^Test(OnHost)?KilledUnderLoad' ./cmd/patchbay
+	.ci/fresh
 
 # The Debian package uses Debian's libraries; the tarball and the image have them linked in. Times are those of the commit.
 PACKAGE  := .cache/package
