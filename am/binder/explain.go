@@ -219,10 +219,7 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 	if n.hardware == "" {
 		others = b.freeText(nil)
 	}
-	others = b.removals(n) + others
-	if c.away > 0 {
-		others = fmt.Sprintf("%d more under maintenance; %s", c.away, others)
-	}
+	others = c.outText() + b.removals(n) + others
 	withoutDisks := k
 	withoutDisks.disks = 0
 	switch away, closed := b.maintenanceOf(c), b.closedIn(k); {
@@ -250,12 +247,23 @@ func (b *binding) explainUnbound(n *node, k classKey) {
 		b.refuseFor(n, exclusive, code, `exclusive="true" needs an empty host, and all have other users; drop exclusive="true" to share one; %s`, b.freeText(n.SliverType))
 	default:
 		text := fmt.Sprintf("%s requested, %d free", plural(b.requested(n), n.SliverType.Name)+strings.TrimPrefix(what, n.SliverType.Name), c.slots) + b.limitOf(k)
-		text += strings.TrimSuffix("; "+b.removals(n), "; ")
+		text += strings.TrimSuffix("; "+c.outText()+b.removals(n), "; ")
 		if free := b.free(n.SliverType); free != "" {
 			text += "; " + free
 		}
 		b.refuse(n, am.TooBig, "%s", text)
 	}
+}
+
+// outText says how many further members are not in service, if some are; otherwise it is "".
+func (c *class) outText() (text string) {
+	if c.away > 0 {
+		text = fmt.Sprintf("%d more under maintenance; ", c.away)
+	}
+	if drained := len(c.members) - c.serving - c.away; drained > 0 && c.serving > 0 {
+		text += fmt.Sprintf("%d more out of service; ", drained)
+	}
+	return text
 }
 
 func (b *binding) requested(n *node) (all int) {

@@ -48,11 +48,18 @@ func TestMaintenance(t *testing.T) {
 		{"hosts that are shared", window("h1..h2"), "type=vm", nil, 9, "a=h3"},
 		{"all hosts", window("h1..h3"), "type=vm group=g,type=vm group=g", nil, 9, "UNAVAILABLE"},
 		{"what is held counts apart", window("pc1"), "", []string{"s pc2 raw-pc", "s pc3 raw-pc"}, 9, "no raw-pc is free: 2 of 2 are held; 1 more under maintenance; "},
+		{"what is drained counts apart", "drained: [{components: [pc2], text: fan}]\n", "", []string{"s pc1 raw-pc", "s pc3 raw-pc"}, 9, "no raw-pc is free: 2 of 2 are held; 1 more out of service; 12 vms"},
+		{"both", window("pc1") + "drained: [{components: [pc2], text: fan}]\n", "", []string{"s pc3 raw-pc"}, 9, "no raw-pc is free: 1 of 1 are held; 1 more under maintenance; 1 more out of service; "},
+		{"some are free", window("pc1") + "drained: [{components: [pc2], text: fan}]\n", ",", nil, 9, "2 raw-pcs requested, 1 free; 1 more under maintenance; 1 more out of service; "},
 		{"the one that lasts longer is told", window("pc1") + strings.ReplaceAll(strings.ReplaceAll(window(""), "T10", "T12"), "new disks", "move"), "on=pc1", nil, 9, "until 2030-01-01T12:00:00Z: move"},
 		{"what is not there is no matter", window("other"), "", nil, 9, "a=pc1"},
 	} {
 		x := holding(site(t, testbed), tt.held...)
-		x.plan, x.now = planned(t, "planned:\n"+tt.windows), hour(0)
+		plan := tt.windows
+		if strings.HasPrefix(plan, " ") {
+			plan = "planned:\n" + plan
+		}
+		x.plan, x.now = planned(t, plan), hour(0)
 		x.now = hour(tt.hour)
 		got, err := bind(request(strings.Split(tt.request, ",")...), x, slice("mine"))
 		said := result(got, err)
