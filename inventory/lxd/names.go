@@ -63,20 +63,19 @@ func (s *sliceNames) hosts(id string) []string {
 	if !ok {
 		return nil
 	}
-	var links []string
-	for _, i := range s.peers[place].Interfaces {
-		links = append(links, i.Link)
-	}
+	own := s.peers[place].Interfaces
 	var known []hostname.Peer
 	for k, p := range s.peers {
 		if k == place {
 			p.Address = ownAddress
 		} else {
-			p.Interfaces = slices.DeleteFunc(slices.Clone(p.Interfaces), func(i hostname.Interface) bool { return !slices.Contains(links, i.Link) })
+			p.Interfaces = slices.DeleteFunc(slices.Clone(p.Interfaces), func(i hostname.Interface) bool {
+				return !slices.ContainsFunc(own, func(o hostname.Interface) bool { return o.Link == i.Link })
+			})
 		}
 		known = append(known, p)
 	}
-	return hostname.Lines(known, links, maxHosts)
+	return hostname.Lines(known, own, maxHosts)
 }
 
 // knownNodes returns the lines of hosts for the nodes that exist now, and their hash. The cluster's part may

@@ -117,7 +117,7 @@ func TestPairsOfNames(t *testing.T) {
 		if nodes[0].Hostname != tt.hostA || nodes[1].Hostname != tt.hostB {
 			t.Errorf("%s: %q is %q and %q is %q, want %q and %q", tt.rule, tt.a, nodes[0].Hostname, tt.b, nodes[1].Hostname, tt.hostA, tt.hostB)
 		}
-		lines := Lines(peersOf(nodes, "lan", "b"), []string{"lan"}, 100)
+		lines := Lines(peersOf(nodes, "lan", "b"), on("lan"), 100)
 		reached := ""
 		for i, n := range nodes {
 			switch got := resolve(lines, n.ClientID); {
@@ -172,7 +172,7 @@ func TestNamesOfLinks(t *testing.T) {
 			nodes = append(nodes, Node{ClientID: id})
 		}
 		Assign(nodes)
-		lines := Lines(peersOf(nodes, tt.links...), tt.links, 100)
+		lines := Lines(peersOf(nodes, tt.links...), on(tt.links...), 100)
 		for name, want := range tt.resolves {
 			got := resolve(lines, name)
 			if want < 0 && len(got) > 0 || want >= 0 && (len(got) != 1 || int(got[0]) != want) {
@@ -215,7 +215,7 @@ func TestHostNamesStay(t *testing.T) {
 			t.Errorf("%s is known as %s, want %s", nodes[i].ClientID, names[i], want)
 		}
 	}
-	lines := Lines(peersOf(nodes, "lan"), []string{"lan"}, 100)
+	lines := Lines(peersOf(nodes, "lan"), on("lan"), 100)
 	for name, want := range map[string]byte{"a-b": 0, "a_b": 0, "pc": 1, "www": 2, "www.example.org": 2, "pc-2": 4, "www-example-org": 6} {
 		if got := resolve(lines, name); len(got) != 1 || got[0] != want {
 			t.Errorf("%s reaches %v, want %d", name, got, want)
@@ -242,6 +242,14 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
+// on returns interfaces without addresses on the links.
+func on(links ...string) (own []Interface) {
+	for _, l := range links {
+		own = append(own, Interface{Link: l})
+	}
+	return own
+}
+
 func TestLines(t *testing.T) {
 	a := netip.MustParseAddr
 	peers := []Peer{
@@ -257,10 +265,15 @@ func TestLines(t *testing.T) {
 		"127.64.0.3\tc", // no common link
 		"10.0.0.11\ta-lan", "10.0.1.2\tb-p2p", "10.0.2.3\tc-wan",
 	}
-	if got := Lines(peers, []string{"lan", "p2p"}, 100); !slices.Equal(got, want) {
+	own := []Interface{{Link: "lan", Addresses: []netip.Addr{a("fd00::9"), a("10.0.0.9")}}, {Link: "p2p", Addresses: []netip.Addr{a("fd01::9")}}}
+	if got := Lines(peers, own, 100); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if got := Lines(peers, []string{"lan", "p2p"}, 5); !slices.Equal(got, want[:5]) {
+	if got := Lines(peers, own, 5); !slices.Equal(got, want[:5]) {
 		t.Errorf("with a limit %q", got)
+	}
+	own[1].Addresses[0] = a("10.0.1.9") // a family that the node lacks on the link
+	if got := Lines(peers, own, 100); !slices.Contains(got, "10.0.0.2\tb b-lan") || !slices.Contains(got, "fd01::2\tb-p2p") {
+		t.Errorf("an address is given that cannot be reached: %q", got)
 	}
 }

@@ -105,10 +105,10 @@ func shortName(host string) string {
 	return short
 }
 
-// Lines returns at most limit lines of /etc/hosts for a node whose interfaces are on the given links. A peer
-// has its names at one address of each family: the first one on the first of these links on which it has
-// one. A peer without such an address has its names at its Address.
-func Lines(peers []Peer, links []string, limit int) []string {
+// Lines returns at most limit lines of /etc/hosts for a node with the given interfaces. A peer has its names
+// at one address of each family: the first one on the first common link on which the node has this family,
+// too. Without such an address, it is the first one on a common link, or the peer's Address.
+func Lines(peers []Peer, own []Interface, limit int) []string {
 	var lines, more []string // more has aliases only
 	add := func(to *[]string, a netip.Addr, names ...string) {
 		if len(names) > 0 {
@@ -117,7 +117,10 @@ func Lines(peers []Peer, links []string, limit int) []string {
 	}
 	for i := range peers {
 		p := &peers[i]
-		v4, v6 := p.address(links, netip.Addr.Is4), p.address(links, netip.Addr.Is6)
+		v4, v6 := p.address(own, netip.Addr.Is4, true), p.address(own, netip.Addr.Is6, true)
+		if !v4.IsValid() && !v6.IsValid() {
+			v4, v6 = p.address(own, netip.Addr.Is4, false), p.address(own, netip.Addr.Is6, false)
+		}
 		if !v4.IsValid() && !v6.IsValid() && p.Address.IsValid() {
 			add(&lines, p.Address, p.Names...)
 		}
@@ -140,11 +143,15 @@ func Lines(peers []Peer, links []string, limit int) []string {
 	return append(lines, more...)[:min(len(lines)+len(more), limit)]
 }
 
-// address returns the peer's first address of a family on the first of the links that has one.
-func (p *Peer) address(links []string, isFamily func(netip.Addr) bool) netip.Addr {
-	for _, link := range links {
+// address returns the peer's first address of a family on the first common link that has one. If both is
+// true, the node must have an address of this family on the link, too.
+func (p *Peer) address(own []Interface, isFamily func(netip.Addr) bool, both bool) netip.Addr {
+	for _, o := range own {
+		if both && !slices.ContainsFunc(o.Addresses, isFamily) {
+			continue
+		}
 		for k := range p.Interfaces {
-			if p.Interfaces[k].Link != link {
+			if p.Interfaces[k].Link != o.Link {
 				continue
 			}
 			if n := slices.IndexFunc(p.Interfaces[k].Addresses, isFamily); n >= 0 {

@@ -41,14 +41,18 @@ func (nc *nodeController) peerInterfaces() []hostname.Interface {
 // hostsLines gives a peer its addresses on the first common links, in the order of nc's interfaces. Other
 // peers have the address that the gateway forwards.
 func (p peerFiles) hostsLines(nc *nodeController) []string {
-	var links []string
+	var own []hostname.Interface
 	ifaces := nc.interfaces()
 	for i := range ifaces {
 		if f := &ifaces[i]; !f.control && f.link != "" {
-			links = append(links, f.link)
+			e := hostname.Interface{Link: f.link}
+			for _, a := range f.addresses {
+				e.Addresses = append(e.Addresses, a.Addr())
+			}
+			own = append(own, e)
 		}
 	}
-	return hostname.Lines(p.peers, links, maxLines)
+	return hostname.Lines(p.peers, own, maxLines)
 }
 
 // knownHostsLines splits long lists of names and addresses into several lines.

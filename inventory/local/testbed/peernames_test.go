@@ -23,12 +23,12 @@ func TestPeersAreNamedByTheirLinks(t *testing.T) {
 	}
 	setAll(t, tb, nodes)
 	want := map[string][]string{
-		nodeName(1): { // lan is its first link, and b has its IPv6 address on it
-			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb b-lan", "10.0.0.3\tc", "fd00::3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+		nodeName(1): { // it has no IPv6 address, so no names at those of b and c
+			"10.0.0.1\ta.exp.example.org a a-lan", "fd00::2\tb-lan", "10.0.0.3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
 			"10.0.1.1\ta-p2p", "10.0.1.2\tb b-p2p",
 		},
-		nodeName(2): { // p2p is its first link, and b has its IPv6 address on the other
-			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "10.0.0.3\tc", "fd00::3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
+		nodeName(2): { // it has IPv4 on p2p, its first link, and IPv6 on the other
+			"10.0.1.1\ta.exp.example.org a a-p2p", "10.0.1.2\tb b-p2p", "fd00::3\tc", "127.64.0.4\td", "127.64.0.5\tc-lan",
 			"10.0.0.1\ta-lan", "fd00::2\tb b-lan",
 		},
 		nodeName(5): {
