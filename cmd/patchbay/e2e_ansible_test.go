@@ -89,13 +89,13 @@ system small_node (
   cpu.count = 1.0 and
   memory.size >= 512M and
   net_interface.0.connection = 'net' and
+  net_interface.0.dns.0.name = 'worker-#N#.example.org' and
   disk.0.os.name = 'linux'
 )
 system front (
   memory.size >= 512M and
   net_interface.0.connection = 'net' and
-  net_interface.0.dns_name = 'thefront' and
-  net_interface.0.dns.0.name = 'www-#N#.example.org'
+  net_interface.0.dns_name = 'thefront'
 )
 configure front (
 @begin
@@ -111,7 +111,7 @@ configure small_node (
 @begin
 - gather_facts: false
   tasks:
-  - shell: getent hosts www-0.example.org | cut -d' ' -f1 >/root/radl
+  - shell: printf '%s %s' "$(getent hosts thefront | cut -d' ' -f1)" "$(hostname)" >/root/radl
 @end
 )
 deploy front 1
@@ -120,7 +120,7 @@ deploy small_node 1
 	radlJSON = `[
   {"class": "network", "id": "net", "outbound": "no"},
   {"class": "system", "id": "front", "cpu.count_min": 1.0, "memory.size_min": 536870912, "memory.size_max": 4294967296, "net_interface.0.connection": "net", "disk.0.os.name": "linux"},
-  {"class": "configure", "id": "front", "recipes": "\\n---\\n- gather_facts: false\\n  tasks:\\n  - shell: hostname >/root/radl\\n"},
+  {"class": "configure", "id": "front", "recipes": "\\n---\\n- gather_facts: false\\n  tasks:\\n  - shell: printf %s $(hostname) >/root/radl\\n"},
   {"class": "contextualize", "items": [{"system": "front", "configure": "front", "ctxt_tool": "Ansible"}]},
   {"class": "deploy", "system": "front", "vm_number": 1}
 ]`
@@ -149,7 +149,7 @@ func TestOnHostRADL(t *testing.T) {
 	}
 	for _, tt := range []struct{ slice, node, want string }{
 		{"text", "front-0", "thefront of 2"},
-		{"text", "small_node-0", "10.128.0.1"},
+		{"text", "small_node-0", "10.128.0.1 worker-0"},
 		{"json", "front-0", "front-0"},
 	} {
 		x := slices[tt.slice]
