@@ -257,7 +257,7 @@ func TestBrokenRecordIsFinal(t *testing.T) {
 // A write that was cut short has lost records: what came after would be garbage.
 func TestWriteThatTimedOutIsFinal(t *testing.T) {
 	server, c := talking(t)
-	server.SetWriteDeadline(time.Now().Add(time.Second)) // long enough to begin
+	server.SetWriteDeadline(time.Now().Add(3 * time.Second)) // long enough to begin
 	n, err := server.Write(make([]byte, 50<<20))
 	if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || n == 50<<20 {
 		t.Fatalf("Write: %d bytes, %v, want a timeout in the midst", n, err)
