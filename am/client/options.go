@@ -20,7 +20,7 @@ type Options struct {
 	Users []User
 	// End is the end of leases, for Allocate and Provision.
 	End time.Time
-	// Change makes Allocate change the nodes that the slice has already; see Version.Change.
+	// Change makes Allocate change the nodes that the slice has already; see Version.AddsNodes.
 	Change bool
 }
 

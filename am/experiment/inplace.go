@@ -12,8 +12,8 @@ import (
 )
 
 // compareInPlace plans for an aggregate that adds nodes to those of a slice and, with changes, changes
-// nodes in place; without, such nodes are replaced. The aggregate compares again,
-// and refuses what a plan should have replaced.
+// nodes in place; without, such nodes are replaced. The aggregate compares again, and refuses what a plan
+// should have replaced.
 func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
 	for i := range p {
 		c := &p[i]
@@ -43,7 +43,7 @@ func (p Plan) compareInPlace(previous, request *rspec.Request, changes bool) {
 		var why []string
 		why = append(why, linkChanges(previous, request, c.Node)...)
 		why = append(why, laterSteps(before[c.Node], now[c.Node])...)
-		why = append(why, p.stepsAgain(request, c.Node, now[c.Node], change)...)
+		why = append(why, p.stepsAgain(request, c.Node, change)...)
 		if len(why) > 0 {
 			c.Action, c.Why = ChangeInPlace, strings.Join(why, "; ")
 			if !changes {
@@ -149,7 +149,7 @@ func laterSteps(before, now []setup.Step) (why []string) {
 }
 
 // stepsAgain says which steps of a node run again because other nodes change.
-func (p Plan) stepsAgain(request *rspec.Request, name string, steps []setup.Step, nodesChange bool) (why []string) {
+func (p Plan) stepsAgain(request *rspec.Request, name string, nodesChange bool) (why []string) {
 	for i := range request.Nodes {
 		n := &request.Nodes[i]
 		for k := range n.Services.Steps {

@@ -19,6 +19,7 @@ type advertiser struct {
 	inventory *inventory.Inventory
 	site      *rspec.Advertiser
 	requests  []string // namespaces of the extensions understood in requests
+	providers []string // of the components, sorted
 }
 
 func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
@@ -26,7 +27,7 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 		Manager: v.Manager, GeneratedBy: c.GeneratedBy, SliverInfo: slices.Contains(c.ManifestExtensions, SliverInfo), Templates: c.Compile != nil, Machines: []rspec.Machine{stateMachine(v)},
 		Nodes: make([]rspec.AdNode, len(v.Components)), PublicAddresses: len(v.PublicAddresses),
 	}
-	types := map[typeOnComponent]rspec.AdSliverType{}
+	types, providers := map[typeOnComponent]rspec.AdSliverType{}, map[string]bool{}
 	for i, n := range v.Components {
 		for _, t := range n.SliverTypes {
 			key := typeOnComponent{t, n.Exclusive}
@@ -35,6 +36,7 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 			}
 		}
 		site.Nodes[i] = adNode(n, types)
+		providers[n.Provider] = true
 	}
 	for _, l := range v.Links {
 		site.Links = append(site.Links, adLink(l))
@@ -48,7 +50,7 @@ func newAdvertiser(v *inventory.Inventory, c *Config) *advertiser {
 			site.Monitoring.Metrics = append(site.Monitoring.Metrics, rspec.AdMetric(x))
 		}
 	}
-	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions()}
+	return &advertiser{v, rspec.NewAdvertiser(site), site.RequestExtensions(), slices.Sorted(maps.Keys(providers))}
 }
 
 // typeOnComponent selects the text of a sliver type, which depends on whether the component is

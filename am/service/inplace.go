@@ -53,22 +53,12 @@ func (s *Service) checkChange(v *store.View, was, x *am.Sliver) error {
 		return nil
 	}
 	if _, err := am.Next(was.Status, am.EventChange); err != nil {
-		e := *errorOf(err)
-		e.Msg = "node " + x.ClientID + ": " + e.Msg
-		return e.About(x.URN)
+		return am.Errorf(am.CodeOf(err), "node %.80q: %v", x.ClientID, err).About(x.URN)
 	}
 	if was.Status.Allocation == am.Provisioned && s.cfg.ChangesNodes != nil && !s.cfg.ChangesNodes(x.Provider) {
 		return am.Errorf(am.Unsupported, "node %.80q: the testbed of %s cannot change links and steps of a node that exists; Delete the node first, or leave both as they were", x.ClientID, x.ComponentName).About(x.URN)
 	}
 	return nil
-}
-
-func errorOf(err error) *am.Error {
-	e, ok := errors.AsType[*am.Error](err)
-	if !ok {
-		e = am.Errorf(am.ErrorCode, "%v", err)
-	}
-	return e
 }
 
 // changeSliver stores a kept sliver, and makes the runner change its node if that differs.

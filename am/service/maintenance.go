@@ -9,7 +9,6 @@ import (
 	"patchbay/am"
 	"patchbay/am/maintenance"
 	"patchbay/am/store"
-	"patchbay/inventory"
 )
 
 // SetPlan sets the site's plan of lockdown and maintenance to p. When it returns, all decisions
@@ -31,9 +30,9 @@ func (s *Service) Lockdown() string {
 	return ""
 }
 
-// ChangesNodes reports whether all providers change nodes in place.
+// ChangesNodes reports whether all providers change nodes in place. Each GetVersion calls it.
 func (s *Service) ChangesNodes() bool {
-	return s.cfg.ChangesNodes == nil || !slices.ContainsFunc(s.Inventory().Components, func(c *inventory.Component) bool { return !s.cfg.ChangesNodes(c.Provider) })
+	return s.cfg.ChangesNodes == nil || !slices.ContainsFunc(s.offer.Load().providers, func(p string) bool { return !s.cfg.ChangesNodes(p) })
 }
 
 // checkLockdown returns an Unavailable error while the site is locked down. Call it in each
