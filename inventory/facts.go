@@ -39,8 +39,8 @@ func FactsText(f Facts) []byte {
 	return append([]byte("# The provider has found this out, and writes this file again when it changes. Do not edit\n# it: state other values in inventory.yaml, under capabilities, which comes first.\n"), text...)
 }
 
-// ReadFacts reads the facts of all providers in the folder dir, by the provider's name. A file
-// with an error is left out. The errors name the file.
+// ReadFacts reads the facts of all providers in the folder dir, by the provider's name. A file that
+// cannot be read has no facts, and malformed items do not count. The errors name the file.
 func ReadFacts(dir string) (map[string]Facts, error) {
 	all := map[string]Facts{}
 	entries, err := os.ReadDir(dir)

@@ -41,8 +41,7 @@ var keys = map[string][]string{
 // checkStep fails with an unsupportedError for a valid step that this program cannot do.
 func checkStep(s *Step) error {
 	allowed, ok := keys[s.Kind]
-	switch {
-	case !ok:
+	if !ok {
 		return unsupportedError{fmt.Errorf("the kind %.40q is none of %s, %s, %s and %s", s.Kind, Install, Execute, UserData, Disk)}
 	}
 	for field, v := range reflect.ValueOf(s).Elem().Fields() {

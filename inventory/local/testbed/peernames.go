@@ -28,14 +28,20 @@ func (nc *nodeController) peerInterfaces() []hostname.Interface {
 		if f.control || f.link == "" || len(f.addresses) == 0 || left == 0 {
 			continue
 		}
-		e := hostname.Interface{Link: f.link}
-		for _, a := range f.addresses[:min(len(f.addresses), left)] {
-			e.Addresses = append(e.Addresses, a.Addr())
-		}
+		e := f.named(left)
 		left -= len(e.Addresses)
 		all = append(all, e)
 	}
 	return all
+}
+
+// named returns the interface with its first addresses, at most limit.
+func (f *iface) named(limit int) hostname.Interface {
+	e := hostname.Interface{Link: f.link}
+	for _, a := range f.addresses[:min(len(f.addresses), limit)] {
+		e.Addresses = append(e.Addresses, a.Addr())
+	}
+	return e
 }
 
 // hostsLines gives a peer its addresses on the first common links, in the order of nc's interfaces. Other
@@ -45,11 +51,7 @@ func (p peerFiles) hostsLines(nc *nodeController) []string {
 	ifaces := nc.interfaces()
 	for i := range ifaces {
 		if f := &ifaces[i]; !f.control && f.link != "" {
-			e := hostname.Interface{Link: f.link}
-			for _, a := range f.addresses {
-				e.Addresses = append(e.Addresses, a.Addr())
-			}
-			own = append(own, e)
+			own = append(own, f.named(maxNamed))
 		}
 	}
 	return hostname.Lines(p.peers, own, maxLines)
