@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -78,7 +79,34 @@ func (s *slice) attachEnd(m *made, i int, node Namespace) error {
 	if !m.shaper(i).shapes() {
 		m.shaped[name] = m.shaper(i) // a new port has no shaping to remove
 	}
-	return s.placePort(m, i, p)
+	if err := s.placePort(m, i, p); err != nil {
+		return err
+	}
+	return announce(node, p.peer, e)
+}
+
+// announce makes the kernel of the node send the addresses of a new interface to its
+// link. Another node may have had them before: without this its neighbours would send to
+// that node's MAC address for up to a minute. The kernel also announces changes of root.
+func announce(node Namespace, index int, e *End) error {
+	return netspace.Inside(node, func() error {
+		for _, path := range []string{"ipv4/conf/" + e.IfName + "/arp_notify", "ipv6/conf/" + e.IfName + "/ndisc_notify"} {
+			if err := os.WriteFile("/proc/sys/net/"+path, []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("cannot announce the addresses of %s: %w", e.IfName, err)
+			}
+		}
+		h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return fmt.Errorf("cannot open netlink in the node's network: %w", err)
+		}
+		defer h.Close()
+		attrs := netlink.NewLinkAttrs()
+		attrs.Index = index
+		if err := h.LinkSetHardwareAddr(&netlink.Device{LinkAttrs: attrs}, e.MAC); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("cannot announce the addresses of %s: %w", e.IfName, err)
+		}
+		return nil
+	})
 }
 
 // number returns the id that the kernel uses for another namespace in this one. If there

@@ -3,6 +3,7 @@ package fabric
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -141,5 +142,29 @@ func TestFirstPacketArrives(t *testing.T) {
 				return nil
 			})
 		}
+	}
+}
+
+// A neighbour that knows the MAC address of the node before would send to it for up to a
+// minute.
+func TestReplacedNodeIsReachedAtOnce(t *testing.T) {
+	h := open(t, Auto)
+	for i, shapes := range [][]Shape{nil, {{Rate: 10_000}}} {
+		l := lan(fmt.Sprint("s", i), 2, shapes...)
+		nodes := build(t, h, l)
+		expect := func(patience time.Duration) {
+			t.Helper()
+			for _, net := range []string{"10.0.0.", "fd00::"} {
+				if !isReachable(t, nodes[0], net+"1", nodes[1], net+"2", patience) {
+					t.Errorf("%v: %s2 is not reached in %v", shapes, net, patience)
+				}
+			}
+		}
+		expect(long)
+		l.Ends[1].ID, l.Ends[1].MAC = "node3/0", net.HardwareAddr{2, 0, 0, 0, 1, 3}
+		setLink(t, h, l)
+		nodes[1].restart()
+		plug(t, h, l, nodes)
+		expect(time.Second)
 	}
 }
