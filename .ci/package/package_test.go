@@ -56,7 +56,7 @@ func TestPackage(t *testing.T) {
 		for link in $(grep -oh '](\(guide/\)\?[A-Za-z-]*\.\(md\|svg\)' README.md | cut -c 3-); do test -s $link; done`)
 	m.run("up by hand", `
 		useradd -m bob
-		su - bob -c 'patchbay up --example && patchbay status && patchbay down --all'`)
+		su - bob -c 'patchbay up --example && patchbay status && patchbay down --all --yes'`)
 	m.run("remove stops the server", `dpkg -r patchbay; ! systemctl is-active patchbay; ! pgrep -x patchbay; test -e /etc/logrotate.d/patchbay`)
 	m.run("purge leaves the state and nothing else", `
 		dpkg -P patchbay

@@ -10,14 +10,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"patchbay/am/client"
 	"patchbay/am/display"
 )
 
 const downLong = `Delete all nodes of the named slices, or of all your experiments, and wait until they are
 gone. Their files are lost. At a terminal it asks first; --yes skips the question.
 
---all also removes your own site: it stops the server and removes the folder.`
+--all also removes your own site: it stops the server and removes the folder. Without a
+terminal, --all needs --yes.`
 
 type downOptions struct {
 	experimenterFlags
@@ -29,7 +29,7 @@ type downOptions struct {
 func (o *downOptions) AddFlags(fs *pflag.FlagSet) {
 	o.experimenterFlags.AddFlags(fs)
 	fs.BoolVar(&o.All, "all", false, "also stop your own site and remove it from this host")
-	fs.BoolVar(&o.Yes, "yes", false, "do not ask at a terminal")
+	fs.BoolVar(&o.Yes, "yes", false, "do not ask")
 }
 
 func (o *downOptions) Validate(args []string) error {
@@ -58,7 +58,7 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	defer s.close()
 	names := o.slices
 	if len(names) == 0 {
-		names = s.withNodes(ctx, false)
+		names = s.toDelete(ctx)
 	}
 	if len(names) == 0 {
 		fmt.Fprintln(c.err, "You have no nodes.")
@@ -78,24 +78,24 @@ func (o *downOptions) Run(ctx context.Context, c console) error {
 	return s.explain(failed)
 }
 
-// withNodes returns the experiments, and the other slices that have nodes or whose nodes
-// cannot be read. If shared is false, it leaves out slices that another user has delegated.
-func (s *session) withNodes(ctx context.Context, shared bool) []string {
-	names := s.experiments()
-	for _, name := range s.otherSlices() {
-		if !shared && s.sharedWithUser(name) {
-			continue
-		}
+// toDelete returns the experiments, and the user's other slices that may have nodes. An experiment
+// without nodes is deleted from the list that status shows.
+func (s *session) toDelete(ctx context.Context) []string {
+	own := slices.DeleteFunc(s.otherSlices(), s.sharedWithUser)
+	return append(s.experiments(), s.withNodes(ctx, own)...)
+}
+
+// withNodes returns the slices that have nodes, or whose nodes cannot be read: the next call for
+// such a slice reports the error.
+func (s *session) withNodes(ctx context.Context, names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
 		x, err := s.openSlice(ctx, name, 0, false)
-		if err == nil {
-			var a client.Answer
-			if a, err = x.Describe(ctx); err == nil && len(a.Slivers) == 0 {
-				continue
-			}
+		if err != nil {
+			return false
 		}
-		names = append(names, name) // the next call for the slice reports the error
-	}
-	return names
+		a, err := x.Describe(ctx)
+		return err == nil && len(a.Slivers) == 0
+	})
 }
 
 func deleteQuestion(names []string) string {
@@ -146,10 +146,8 @@ func (o *downOptions) removeOwn(ctx context.Context, c console) error {
 		fmt.Fprintf(c.err, "You have no site of your own: there is no folder %s.\n", own.dir)
 		return nil
 	}
-	if toTerminal(c.err) {
-		if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.dir))); err != nil {
-			return err
-		}
+	if err := agree(c, o.Yes, fmt.Sprintf("Remove your own site in %s with all its nodes?", display.Line(own.dir))); err != nil {
+		return err
 	}
 	if err := own.remove(ctx, c); err != nil {
 		return err

@@ -60,7 +60,7 @@ func newOwnSiteUser(t *testing.T) *ownSiteUser {
 		}
 	}
 	t.Cleanup(func() {
-		if out, code := p.run("down", "--all"); code != 0 {
+		if out, code := p.run("down", "--all", "--yes"); code != 0 {
 			t.Errorf("down --all: %s", out)
 		}
 	})
@@ -136,7 +136,7 @@ func (p *ownSiteUser) processes() (list []string) {
 // wantNothingLeft proves that down --all leaves no files and no processes.
 func (p *ownSiteUser) wantNothingLeft() {
 	p.t.Helper()
-	p.runOK([]string{"down", "--all"}, "Your own site was removed")
+	p.runOK([]string{"down", "--all", "--yes"}, "Your own site was removed")
 	if list := p.processes(); len(list) > 0 {
 		p.t.Errorf("processes are left: %q", list)
 	}
@@ -237,6 +237,9 @@ func TestUpWithoutRoot(t *testing.T) {
 	}
 	if out, code := p.run("status"); code != 1 || !strings.Contains(out, "the server of your own site ended at once") || !strings.Contains(out, "inventory.yaml:1") || !strings.Contains(out, "down --all") {
 		t.Errorf("%d: %s", code, out)
+	}
+	if out, code := p.run("down", "--all"); code != 1 || !strings.Contains(out, "nothing was changed; repeat the command with --yes") || !exists(p.state()) {
+		t.Errorf("without a terminal: %d: %s", code, out)
 	}
 	p.wantNothingLeft()
 	p.runOK([]string{"down", "--all"}, "You have no site of your own")
@@ -431,7 +434,7 @@ func TestOnHostUpToDown(t *testing.T) {
 	if err := os.Remove(p.state()); err != nil {
 		t.Fatal(err)
 	}
-	p.runOK([]string{"down", "--all"}, "Your own site was removed")
+	p.runOK([]string{"down", "--all", "--yes"}, "Your own site was removed")
 
 	as(true).runOK([]string{"up", "--example"}, "server  "+filepath.Join(p.bin, "patchbay")+" ssh server  lan 10.0.0.1", "next:")
 

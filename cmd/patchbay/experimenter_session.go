@@ -233,7 +233,7 @@ func (s *session) sliceOr(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		return name, nil
 	}
-	switch have := s.withNodes(ctx, true); len(have) {
+	switch have := s.withNodes(ctx, s.usable()); len(have) {
 	case 0:
 		return "", fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example"))
 	case 1:

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/experiment"
 )
@@ -100,10 +102,14 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	defer unlock()
 	var asked error
+	var empty []string // slices whose stored manifest is of the past
 	for _, x := range s.usable() {
 		sl, err := s.openSlice(ctx, x, 0, false)
 		if err == nil {
-			_, err = sl.refresh(ctx)
+			var a client.Answer
+			if a, err = sl.refresh(ctx); err == nil && len(a.Slivers) == 0 {
+				empty = append(empty, x)
+			}
 		}
 		if isUnreachable(err) { // no other slice can be reached either
 			asked = s.explain(err)
@@ -118,6 +124,9 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	}
 	var all []experiment.Host
 	for _, x := range s.usable() {
+		if slices.Contains(empty, x) {
+			continue
+		}
 		hosts, _, err := s.hosts(x)
 		if err != nil {
 			return h, err
@@ -138,7 +147,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 	case len(found) > 1:
 		return h, fmt.Errorf("several nodes have the name %s: %s", name, strings.Join(shortNames(found), ", "))
 	case len(all) == 0:
-		return h, errors.Join(fmt.Errorf("there are no nodes yet; begin with: %s", s.hint("up", "--example")), asked)
+		return h, errors.Join(fmt.Errorf("there are no nodes; begin with: %s", s.hint("up", "--example")), asked)
 	}
 	return h, errors.Join(fmt.Errorf("there is no node %s; there are %s", name, strings.Join(shortNames(all), ", ")), asked)
 }

@@ -66,11 +66,26 @@ func (o *statusOptions) Run(ctx context.Context, c console) error {
 		_, err := fmt.Fprintln(c.out, "It has no nodes.")
 		return err
 	}
+	if len(names) == 0 {
+		if err := s.checkUser(ctx); err != nil {
+			return s.explain(err)
+		}
+	}
 	if shown == 0 && failed == nil {
 		_, err := fmt.Fprintf(c.out, "You have no experiment. Begin with: %s\n", s.hint("up", "--example"))
 		return err
 	}
 	return s.explain(failed)
+}
+
+// checkUser returns an error if the aggregate, or the authority where the user has logged in, refuses
+// the user. Calls about slices report this by themselves.
+func (s *session) checkUser(ctx context.Context) error {
+	x, err := s.openSlice(ctx, "", 0, false)
+	if err == nil {
+		_, _, err = x.Client.ListResources(ctx, x.Credentials, client.Options{Compressed: true})
+	}
+	return err
 }
 
 // status adds 1 to the parameter shown if it shows the slice. It leaves out a slice without

@@ -165,7 +165,7 @@ func runGuide(t *testing.T, file, kinds string) {
 			t.Errorf("%s %q: %v\n%s", program, args, err, said)
 		}
 	}
-	end("patchbay", "down", "--all")
+	end("patchbay", "down", "--all", "--yes")
 	settings, _ := filepath.Glob(filepath.Join(home, "*", "providers", "local.yaml"))
 	for _, file := range settings {
 		end("patchbay-local", "clean", file)
