@@ -387,7 +387,10 @@ func (o *callOptions) print(c console, me *caller, shown answer) {
 	shown.logs, shown.urns, shown.now = o.Logs, o.URNs, time.Now()
 	isStatus := slices.Contains([]string{"Status", "Describe", "SliverStatus"}, o.method)
 	shown.brief = !isStatus && !o.Logs && !o.URNs
-	shown.logins = loginsOf(shown.rspec, me.name(), me.identity)
+	shown.nodes, shown.key = nodesBySliver(shown.rspec, accountOf(me.name())), me.identity
+	if me.isDelegate() {
+		shown.account = accountOf(me.name())
+	}
 	tables := c.out
 	switch {
 	case o.Output == "-":

@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
 	"patchbay/am/site"
@@ -430,6 +431,24 @@ func (me *caller) name() string {
 	}
 	return u.Name
 }
+
+// isDelegate reports whether another user has delegated the slice to the caller.
+func (me *caller) isDelegate() bool {
+	return slices.ContainsFunc(me.credentials, func(c credential) bool {
+		return strings.EqualFold(c.target, me.sliceURN) && isDelegated([]byte(c.text))
+	})
+}
+
+// accountOf returns the account that Patchbay gives to a user, unless another user of the slice has it.
+func accountOf(user string) string {
+	if user == "" {
+		return ""
+	}
+	return am.LoginName(urn.URN{Name: user}, func(string) bool { return false })
+}
+
+// noAccount is shown instead of a login of another user.
+func noAccount(account string) string { return "(no account of " + account + " on the node)" }
 
 // readCredential does not verify the credential.
 func readCredential(text []byte) (credential, error) {

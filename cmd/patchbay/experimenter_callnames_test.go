@@ -1,10 +1,18 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"patchbay/am/client"
+	"patchbay/am/display"
+	"patchbay/am/experiment"
+	"patchbay/am/xmlrpc"
 )
 
 func TestTargetsAreWhatMayBeNodes(t *testing.T) {
@@ -60,24 +68,47 @@ func TestNodesAreNamedByTheirManifest(t *testing.T) {
 }
 
 // TestLoginCommandsWork proves that the port of a node comes before its gateway, and that
-// the gateway gets the key too.
+// the gateway gets the key too. In a delegated slice, only an account of the caller counts.
 func TestLoginCommandsWork(t *testing.T) {
 	const proxy = `<p:proxy xmlns:p="http://jfed.iminds.be/proxy/1.0" proxy="gateway@am.example.org:20000" for="alice@n1-f3:22"/>`
 	const port = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="alice"/>`
 	const inside = `<login authentication="ssh-keys" hostname="n1-f3" port="22" username="alice"/>`
+	const ofBob = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="bob"/>`
+	const ofAdmin = `<login authentication="ssh-keys" hostname="am.example.org" port="20011" username="admin2"/>`
 	const throughGateway = `ssh -i users/alice/id -o 'ProxyCommand=ssh -i users/alice/id -W '\''[%h]:%p'\'' -p 20000 gateway@am.example.org' alice@n1-f3`
-	for _, tt := range []struct{ name, services, key, want string }{
-		{"both", port + inside + proxy, "users/alice/id", "ssh -i users/alice/id -p 20011 alice@am.example.org"},
-		{"its gateway only", inside + proxy, "users/alice/id", throughGateway},
-		{"no key", port, "", "ssh -p 20011 alice@am.example.org"},
-		{"none that is safe", `<login authentication="ssh-keys" hostname="-oProxyCommand=id" port="22" username="alice"/>`, "", ""},
+	const ready = `ssh n1`
+	for _, tt := range []struct {
+		name, services, user, key string
+		delegated                 bool
+		call, status              string
+	}{
+		{"both", port + inside + proxy, "alice", "users/alice/id", false, "ssh -i users/alice/id -p 20011 alice@am.example.org", ready},
+		{"its gateway only", inside + proxy, "alice", "users/alice/id", false, throughGateway, ready},
+		{"no key", port, "alice", "", false, "ssh -p 20011 alice@am.example.org", ready},
+		{"none that is safe", `<login authentication="ssh-keys" hostname="-oProxyCommand=id" port="22" username="alice"/>`, "alice", "", false, "", "(not safe to use: alice@-oProxyCommand=id:22)"},
+		{"another name at the aggregate", port, "bob", "", false, "ssh -p 20011 alice@am.example.org", ready},
+		{"a partner's own", port + ofBob, "Bob", "", true, "ssh -p 20011 bob@am.example.org", ready},
+		{"a partner without account", port, "bob", "", true, "(no account of bob on the node)", "(no account of bob on the node)"},
+		{"a partner with a reserved name", port + ofAdmin, "admin", "", true, "ssh -p 20011 admin2@am.example.org", ready},
+		{"a partner, before there are accounts", "", "bob", "", true, "", ""},
 	} {
-		logins := loginsOf(`<rspec xmlns="http://www.geni.net/resources/rspec/3" type="manifest"><node client_id="n1" sliver_id="urn:1"><services>`+tt.services+`</services></node></rspec>`, "alice", tt.key)
-		if d := cmp.Diff(tt.want, logins["urn:1"]); d != "" {
-			t.Errorf("%s: %s", tt.name, d)
+		manifest := `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="manifest"><node client_id="n1" sliver_id="urn:1"><interface client_id="n1:0"><ip address="10.0.0.1"/></interface><services>` + tt.services +
+			`</services></node><link client_id="lan"><interface_ref client_id="n1:0"/></link></rspec>`
+		a := answer{nodes: nodesBySliver(manifest, accountOf(tt.user)), key: tt.key}
+		if tt.delegated {
+			a.account = accountOf(tt.user)
+		}
+		sliver := xmlrpc.Struct{{Name: "geni_sliver_urn", Value: "urn:1"}}
+		if d := cmp.Diff([]string{tt.call, "lan 10.0.0.1"}, []string{a.login(sliver), a.addresses(sliver)}); d != "" {
+			t.Errorf("call, %s: %s", tt.name, d)
+		}
+		s := &session{dir: "/users/" + tt.user, flags: &experimenterFlags{site: siteFlag{flags: pflag.NewFlagSet("", 0)}}}
+		hosts := experiment.Hosts("s", slices.Collect(maps.Values(a.nodes)))
+		if d := cmp.Diff(tt.status, strings.TrimPrefix(s.loginOf(hosts, client.Sliver{URN: "urn:1"}, tt.delegated), display.Program+" ")); d != "" {
+			t.Errorf("status, %s: %s", tt.name, d)
 		}
 	}
-	if logins := loginsOf("<rspec", "alice", ""); len(logins) > 0 {
-		t.Errorf("no manifest: %v", logins)
+	if nodes := nodesBySliver("<rspec", "alice"); len(nodes) > 0 {
+		t.Errorf("no manifest: %v", nodes)
 	}
 }

@@ -435,17 +435,14 @@ func loginCommand(n experiment.Node, key string) string {
 	return to(n.Login, "-o", "ProxyCommand="+to(n.Gateway, "-W", "[%h]:%p"))
 }
 
-// loginsOf returns login command lines by sliver URN. The account is the user's, or the
-// first account if the user has none.
-func loginsOf(manifest, user, key string) map[string]string {
-	logins := map[string]string{}
-	nodes, _ := nodesOf(manifest, user) // an unreadable manifest has no logins
+// nodesBySliver returns nothing if the manifest is unreadable.
+func nodesBySliver(manifest, user string) map[string]experiment.Node {
+	found := map[string]experiment.Node{}
+	nodes, _ := nodesOf(manifest, user)
 	for _, n := range nodes {
-		if n.Login.Exists() {
-			logins[n.Sliver] = loginCommand(n, key)
-		}
+		found[n.Sliver] = n
 	}
-	return logins
+	return found
 }
 
 // nodesOf leaves out nodes without slivers. The logins are those of the user.

@@ -12,6 +12,7 @@ import (
 	"patchbay/am"
 	"patchbay/am/client"
 	"patchbay/am/display"
+	"patchbay/am/experiment"
 	"patchbay/am/xmlrpc"
 )
 
@@ -23,7 +24,10 @@ type answer struct {
 	brief   bool // hide interfaces and successful steps
 	urns    bool // show URNs, and states as in the API
 	now     time.Time
-	logins  map[string]string // command lines, by the URN of a sliver
+	nodes   map[string]experiment.Node // by the URN of a sliver
+	key     string                     // the file with the user's private SSH key; "" for none
+	// account is the user's account on nodes. It is "" if the account of another user may be shown.
+	account string
 }
 
 // readValue supports the replies of all methods of both API versions.
@@ -121,6 +125,7 @@ var (
 	shortColumns = []column{
 		{"NODE", firstOf("geni_client_id", "geni_sliver_urn", "geni_urn")},
 		{"STATE", func(_ answer, s xmlrpc.Struct) string { return shortState(s) }},
+		{"ADDRESSES", answer.addresses},
 		{"UNTIL", answer.leaseEnd},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
@@ -130,6 +135,7 @@ var (
 		{"SLIVER", sliverURN},
 		{"ALLOCATION", firstOf("geni_allocation_status")},
 		{"STATE", firstOf("geni_operational_status", "geni_status")},
+		{"ADDRESSES", answer.addresses},
 		{"EXPIRES", firstOf("geni_expires")},
 		{"LOGIN", answer.login},
 		{"ERROR", firstOf("geni_error")},
@@ -156,8 +162,21 @@ func (a answer) leaseEnd(s xmlrpc.Struct) string {
 	return timeAndDistance(at, a.now)
 }
 
-// login returns a command line, or "".
-func (a answer) login(s xmlrpc.Struct) string { return display.Line(a.logins[sliverURN(a, s)]) }
+// login returns a command line, a remark or "".
+func (a answer) login(s xmlrpc.Struct) string {
+	n := a.nodes[sliverURN(a, s)]
+	switch {
+	case !n.Login.Exists():
+		return ""
+	case a.account != "" && n.Login.User != a.account:
+		return noAccount(a.account)
+	}
+	return display.Line(loginCommand(n, a.key))
+}
+
+func (a answer) addresses(s xmlrpc.Struct) string {
+	return display.Line(addressesOf(a.nodes[sliverURN(a, s)]))
+}
 
 func (a answer) printSlivers(w io.Writer) {
 	columns := shortColumns

@@ -123,6 +123,7 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 		return h, err
 	}
 	var all []experiment.Host
+	shared := map[string]string{} // the slices of nodes without an account of this user, by alias
 	for _, x := range s.usable() {
 		if slices.Contains(empty, x) {
 			continue
@@ -132,9 +133,16 @@ func (s *session) findNode(ctx context.Context, name string) (h experiment.Host,
 			return h, err
 		}
 		all = append(all, hosts...)
+		for _, h := range hosts {
+			if s.lacksAccount(h) && s.sharedWithUser(x) && !s.isSimulated(h) {
+				shared[h.Alias] = x
+			}
+		}
 	}
 	found := experiment.Named(all, name)
 	switch {
+	case len(found) == 1 && shared[found[0].Alias] != "":
+		return h, fmt.Errorf("there is no account of %s on the node %s; its owner creates one with: %s", accountOf(s.userName()), name, display.Command("share", shared[found[0].Alias], s.userName()))
 	case len(found) == 1 && found[0].Login.Exists():
 		if asked != nil {
 			fmt.Fprintf(s.err, "%v\nThe login is from the stored manifest.\n", asked)

@@ -137,7 +137,7 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 	for _, v := range a.Slivers {
 		addresses := ""
 		if i := slices.IndexFunc(hosts, func(h experiment.Host) bool { return h.Sliver == v.URN }); i >= 0 {
-			addresses = addressesOf(hosts[i])
+			addresses = addressesOf(hosts[i].Node)
 		}
 		t.row(v.ClientID, stateWord(v), addresses, s.loginOf(hosts, v, shared), timeAndDistance(v.Expires, time.Now()), v.Error)
 	}
@@ -148,14 +148,20 @@ func (s *session) status(ctx context.Context, name string, shown *int) error {
 // account of this user counts.
 func (s *session) loginOf(hosts []experiment.Host, v client.Sliver, shared bool) string {
 	for _, h := range hosts {
-		if user := s.userName(); h.Sliver == v.URN && shared && h.Login.Exists() && h.Login.User != user {
-			return display.Line("(no account of " + user + " on the node)")
-		}
-		if h.Sliver == v.URN {
+		switch {
+		case h.Sliver != v.URN:
+		case shared && s.lacksAccount(h):
+			return noAccount(accountOf(s.userName()))
+		default:
 			return s.loginCommand(h)
 		}
 	}
 	return ""
+}
+
+// lacksAccount reports whether the login of a node is only that of another user.
+func (s *session) lacksAccount(h experiment.Host) bool {
+	return h.Login.Exists() && h.Login.User != accountOf(s.userName())
 }
 
 func stateWord(v client.Sliver) string {

@@ -358,7 +358,7 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 	if err != nil {
 		return nil, expires, err
 	}
-	m, err := experiment.ReadManifest(text, s.userName())
+	m, err := experiment.ReadManifest(text, accountOf(s.userName()))
 	if err != nil {
 		return nil, expires, fmt.Errorf("%s: %w", file, err)
 	}
@@ -366,9 +366,9 @@ func (s *session) hosts(name string) (list []experiment.Host, expires time.Time,
 }
 
 // addressesOf returns the addresses of a node, each with its link.
-func addressesOf(h experiment.Host) string {
+func addressesOf(n experiment.Node) string {
 	var list []string
-	for _, a := range h.Addresses {
+	for _, a := range n.Addresses {
 		list = append(list, a.Link+" "+a.Address)
 	}
 	return strings.Join(list, ", ")
@@ -409,7 +409,7 @@ func (x *slice) show(list []client.Sliver) error {
 		if first == "" && h.Login.Exists() && !s.isSimulated(h) {
 			first = sshName(h)
 		}
-		t.row(h.Name, login, addressesOf(h), untilOf(list, h))
+		t.row(h.Name, login, addressesOf(h.Node), untilOf(list, h))
 	}
 	if err := t.flush("The slice has no nodes."); err != nil {
 		return err
