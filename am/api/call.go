@@ -179,15 +179,8 @@ func parseSlice(s string) (urn.URN, error) {
 // maxTargets limits the slivers that one call may name.
 const maxTargets = 10000
 
-// readURNs reads the argument urns: one slice, or slivers.
-func (c *call) readURNs(v xmlrpc.Value) error {
-	list, ok := v.([]xmlrpc.Value)
-	if !ok {
-		return errors.New("it must be an array of strings")
-	}
-	if len(list) == 0 {
-		return errors.New("it is empty; name one slice, or slivers of one slice")
-	}
+// eachURN calls f with the URNs of a list, until f fails.
+func eachURN(list []xmlrpc.Value, f func(urn.URN) error) error {
 	if len(list) > maxTargets {
 		return fmt.Errorf("it names %d URNs; the limit is %d", len(list), maxTargets)
 	}
@@ -197,9 +190,26 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 			return errors.New("it must hold strings only")
 		}
 		u, err := urn.Parse(strings.TrimSpace(s))
+		if err == nil {
+			err = f(u)
+		}
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// readURNs reads the argument urns: one slice, or slivers.
+func (c *call) readURNs(v xmlrpc.Value) error {
+	list, ok := v.([]xmlrpc.Value)
+	if !ok {
+		return errors.New("it must be an array of strings")
+	}
+	if len(list) == 0 {
+		return errors.New("it is empty; name one slice, or slivers of one slice")
+	}
+	err := eachURN(list, func(u urn.URN) error {
 		switch u.Type {
 		case urn.Slice:
 			if !c.targets.Slice.IsZero() && !c.targets.Slice.Equal(u) {
@@ -211,6 +221,10 @@ func (c *call) readURNs(v xmlrpc.Value) error {
 		default:
 			return fmt.Errorf("%s is a %s; name one slice, or slivers of one slice", u, u.Type)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if !c.targets.Slice.IsZero() && len(c.targets.Slivers) > 0 {
 		return errors.New("it mixes a slice and slivers; name one slice, or slivers of one slice")

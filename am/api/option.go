@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type parsedOptions struct {
 	speakingFor                                                 string
 	slice                                                       urn.URN
 	available, compressed, bestEffort, asLongAsPossible, change bool
+	preview                                                     bool
+	without                                                     []urn.URN
 	endTime                                                     time.Time
 	users                                                       []am.Account
 	hasUsers                                                    bool
@@ -116,6 +119,24 @@ var (
 		name: "patchbay_change", kind: flagKind, without: "false: a client_id that the slice has already is refused (17)",
 		effect: "the request changes the slice: nodes that it has already stay, and get the links and steps of the request; see [experimenter](experimenter.md)",
 		read:   func(c *call, v xmlrpc.Value) (err error) { c.change, err = boolean(v); return err },
+	}
+	optPreview = option{
+		name: "patchbay_preview", kind: "array of URNs of slivers of the slice, also empty", without: "what the request asks for is reserved",
+		effect: "nothing is reserved: the answer has the code and the output that it would have if these slivers were deleted, and no slivers",
+		read: func(c *call, v xmlrpc.Value) error {
+			list, ok := v.([]xmlrpc.Value)
+			if !ok {
+				return errors.New("it must be an array of strings")
+			}
+			c.preview = true
+			return eachURN(list, func(u urn.URN) error {
+				if u.Type != urn.Sliver {
+					return fmt.Errorf("%s is a %s, not a sliver", u, u.Type)
+				}
+				c.without = append(c.without, u)
+				return nil
+			})
+		},
 	}
 	optUsers = option{
 		name: "geni_users", kind: "array of structs of urn and keys", without: "no accounts; `geni_update_users` needs it (1)",

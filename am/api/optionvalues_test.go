@@ -18,7 +18,7 @@ const expectedOptions = `
 v3 GetVersion:
 v3 ListResources:             geni_speaking_for geni_rspec_version geni_available geni_compressed no_slice_urn
 v3 Describe:                  geni_speaking_for geni_rspec_version geni_compressed geni_best_effort
-v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_change
+v3 Allocate:                  geni_speaking_for geni_end_time geni_start_time patchbay_change patchbay_preview
 v3 Provision:                 geni_speaking_for geni_rspec_version geni_best_effort geni_end_time geni_users
 v3 Renew:                     geni_speaking_for geni_best_effort geni_extend_alap
 v3 Status:                    geni_speaking_for geni_best_effort
@@ -41,6 +41,7 @@ geni_available      true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "
 geni_compressed     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_best_effort    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 patchbay_change     true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
+patchbay_preview    array:0 nil:0 no-sliver:12 slice:1 "maybe":1 struct:1 one:1 true:1 alice:1 junk-list:1 node-list:1 many:1
 geni_extend_alap    true:0 false:0 one:0 zero:0 "true":0 "FALSE":0 nil:0 two:1 "maybe":1 "":1 struct:1 array:1
 geni_end_time       later:0 soon:0 far:0 later+02:00:0 later.5:0 later-without-zone:0 "":0 nil:0 past:1 now:1 "maybe":1 day:1 one:1 struct:1 array:1
 geni_start_time     past:0 now:0 "":0 nil:0 later:13 far:13 later-without-zone:13 "maybe":1 day:1 one:1 struct:1 array:1
@@ -73,6 +74,7 @@ func (b *bench) values() map[string]xmlrpc.Value {
 		"urnless": []xmlrpc.Value{user(alice)[1:]}, "no-keys": []xmlrpc.Value{user(alice)[:1]}, "junk-key": []xmlrpc.Value{user(alice, "ssh-junk AAAA")},
 		"of-a-slice":   []xmlrpc.Value{user(b.slice, testKey)},
 		"extra-member": []xmlrpc.Value{append(user(alice), opt("shell", 7))}, "many-keys": []xmlrpc.Value{user(alice, slices.Repeat([]xmlrpc.Value{testKey}, maxKeys+1)...)},
+		"no-sliver": strs(missing), "junk-list": strs("maybe"), "node-list": strs("urn:publicid:IDN+example.org+node+pc1"), "many": slices.Repeat(strs(missing), maxTargets+1),
 		"slice": b.slice, "node": "urn:publicid:IDN+example.org+node+pc1", "oneself": alice, "other": "urn:publicid:IDN+example.org+user+bob",
 	}
 }
@@ -150,7 +152,7 @@ func TestEveryOptionOfEveryMethod(t *testing.T) {
 					if !ok {
 						t.Fatalf("what is %s?", cell)
 					}
-					want := map[string]am.Code{"0": am.Success, "1": am.BadArgs, "3": am.Forbidden, "4": am.BadVersion, "13": am.Unsupported}[cell[i+1:]]
+					want := map[string]am.Code{"0": am.Success, "1": am.BadArgs, "3": am.Forbidden, "4": am.BadVersion, "12": am.SearchFailed, "13": am.Unsupported}[cell[i+1:]]
 					if !understands {
 						want = am.Success
 					}

@@ -37,7 +37,7 @@ func (s *site) previewed(body []byte, code am.Code, output string) {
 	}
 	req, err := rspec.ParseRequest([]byte(text), s.reading)
 	if err == nil {
-		p, refusal := s.previewer.Preview(context.Background(), req, s.inventory.Manager, nil)
+		p, refusal := s.previewer.Preview(context.Background(), req, s.inventory.Manager)
 		if err = refusal; len(p.Refused) > 0 {
 			err = binder.Unsatisfied(p.Refused)
 		}

@@ -25,7 +25,7 @@ func handlerOf(run func(context.Context, *call) (service.Outcome, error), conver
 }
 
 func allocate(ctx context.Context, c *call) (service.Outcome, error) {
-	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Change: c.change})
+	return c.api.agg.Allocate(ctx, c.grant, c.targets.Slice, c.parsed, service.ProvisionOptions{Call: c.serviceCall(), EndTime: c.endTime, Change: c.change, Preview: c.preview, Without: c.without})
 }
 
 // parseRequest reserves memory until the answer is complete.

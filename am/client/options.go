@@ -22,6 +22,10 @@ type Options struct {
 	End time.Time
 	// Change makes Allocate change the nodes that the slice has already; see Version.AddsNodes.
 	Change bool
+	// Preview makes Allocate reserve nothing, and answer as if the slivers in Without were deleted.
+	// Aggregates with Version.AddsNodes know it.
+	Preview bool
+	Without []string
 }
 
 // Time formats t as the API requires: UTC, whole seconds.
@@ -41,6 +45,9 @@ func (o Options) wire(withRSpec bool) xmlrpc.Struct {
 	}
 	if o.Change {
 		s = append(s, xmlrpc.Member{Name: "patchbay_change", Value: true})
+	}
+	if o.Preview {
+		s = append(s, xmlrpc.Member{Name: "patchbay_preview", Value: Strings(o.Without)})
 	}
 	if len(o.Users) > 0 {
 		s = append(s, xmlrpc.Member{Name: "geni_users", Value: Users(o.Users)})

@@ -84,36 +84,62 @@ func (e *Experiment) Changes(p Plan) bool {
 	return e.InPlace > Nothing && p.Has(Keep, ChangeInPlace) && p.Has(Add, ChangeInPlace, Replace, Remove)
 }
 
+// Preview asks the aggregate whether it would carry out a plan that deletes slivers. Others than
+// those that change nodes in place are not asked, since they do not know the question.
+func (e *Experiment) Preview(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
+	without := p.delete()
+	if e.InPlace == Nothing || len(without) == 0 {
+		return nil
+	}
+	text, o, err := e.allocation(p, request, end)
+	if err != nil || text == "" {
+		return err
+	}
+	o.Preview, o.Without = true, without
+	_, err = e.retryBusy(ctx, text, o)
+	return err
+}
+
+// allocation returns the request and the options of Allocate for a plan; "" if Allocate has nothing
+// to do.
+func (e *Experiment) allocation(p Plan, request *rspec.Request, end time.Time) (string, client.Options, error) {
+	o := client.Options{End: end}
+	switch {
+	case e.Changes(p):
+		o.Change = true
+		return string(request.Text()), o, nil
+	case p.Has(Add, Replace):
+		text, err := request.Only(p.allocates)
+		return string(text), o, err
+	}
+	return "", o, nil
+}
+
 // Allocate carries out a plan after Clear: it allocates the new slivers, and changes the kept ones.
 // request is the new request of the plan. If end is zero, the aggregate chooses the end of leases.
 func (e *Experiment) Allocate(ctx context.Context, p Plan, request *rspec.Request, end time.Time) error {
-	switch {
-	case e.Changes(p):
-		return e.allocate(ctx, string(request.Text()), client.Options{End: end, Change: true})
-	case p.Has(Add, Replace):
-		text, err := request.Only(p.allocates)
-		if err != nil {
-			return err
-		}
-		return e.allocate(ctx, string(text), client.Options{End: end})
+	text, o, err := e.allocation(p, request, end)
+	if err != nil || text == "" {
+		return err
 	}
-	return nil
+	e.Progress(Allocating, nil)
+	output, err := e.retryBusy(ctx, text, o)
+	if err == nil && output != "" && e.Notices != nil {
+		e.Notices(output)
+	}
+	return err
 }
 
-// allocate retries while components are being cleaned.
-func (e *Experiment) allocate(ctx context.Context, request string, o client.Options) error {
-	e.Progress(Allocating, nil)
+// retryBusy calls Allocate, again while components are being cleaned. It returns the output.
+func (e *Experiment) retryBusy(ctx context.Context, request string, o client.Options) (string, error) {
 	for limit := time.Now().Add(busyTimeout); ; {
 		_, reply, err := e.Client.Allocate(ctx, e.Slice, e.Credentials, request, o)
-		if err == nil && reply.Output != "" && e.Notices != nil {
-			e.Notices(reply.Output)
-		}
 		if am.CodeOf(err) != am.Busy || time.Now().After(limit) {
-			return err
+			return reply.Output, err
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		case <-time.After(time.Second):
 		}
 	}

@@ -194,28 +194,6 @@ func (r *Rules) Explain(user, slice urn.URN) Explanation {
 	return e
 }
 
-// CheckSlice returns an *am.Error with code Refused unless the user's rule allows the slice to
-// hold total. total replaces the amount that the slice holds in current.
-func (r *Rules) CheckSlice(user, slice urn.URN, current Held, total Amount) error {
-	x := r.find(user, slice)
-	if x == nil {
-		return nil
-	}
-	p := &Permit{rule: x, user: user, slice: slice}
-	if err := p.Begin(); err != nil {
-		return err
-	}
-	others := Held{User: current.User.without(current.Slice), Project: current.Project.without(current.Slice)}
-	for i, c := range counted {
-		if n := c.of(total); n > 0 {
-			if err := p.checkLimit(others, i, x.limits[i], n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // Full returns the reason why the user's rule allows no further node in slice, in addition to the
 // amounts in current; "" if it allows one. If only nodes without cores or without disk are still
 // allowed, it returns the reason for the other nodes. If slice is zero, only the limits of the

@@ -14,11 +14,6 @@ type Amount struct{ Nodes, Cores, Disk int64 }
 // Held has the most that a user, a slice and the slice's project hold at one time.
 type Held struct{ User, Slice, Project Amount }
 
-// without returns a minus b, but at least 0 in each field.
-func (a Amount) without(b Amount) Amount {
-	return Amount{max(0, a.Nodes-b.Nodes), max(0, a.Cores-b.Cores), max(0, a.Disk-b.Disk)}
-}
-
 func (a Amount) max(b Amount) Amount {
 	return Amount{max(a.Nodes, b.Nodes), max(a.Cores, b.Cores), max(a.Disk, b.Disk)}
 }

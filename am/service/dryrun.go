@@ -68,13 +68,29 @@ type probing struct {
 	isChanged    func(am.Sliver) bool
 }
 
-// reserving returns the steps of Allocate.
-func (s *Service) reserving(ctx context.Context, slice urn.URN) probing {
+// previewing are steps that confirm and release nothing.
+func previewing(bind func(reservation) (reserved, error), beingRemoved func() ([]am.Sliver, error)) probing {
 	return probing{
-		bind:         func(r reservation) (reserved, error) { return s.bindSlivers(ctx, r) },
+		bind:         bind,
+		confirm:      func(reservation, *reserved) error { return nil },
+		release:      func(reservation, reserved) {},
+		beingRemoved: beingRemoved,
+		isChanged:    func(am.Sliver) bool { return false },
+	}
+}
+
+// reserving returns the steps of Allocate.
+func (s *Service) reserving(ctx context.Context, r reservation) probing {
+	bind := func(r reservation) (reserved, error) { return s.bindSlivers(ctx, r) }
+	beingRemoved := func() ([]am.Sliver, error) { return s.beingRemoved(&r) }
+	if r.options.Preview {
+		return previewing(bind, beingRemoved)
+	}
+	return probing{
+		bind:         bind,
 		confirm:      func(r reservation, t *reserved) error { return s.confirm(ctx, r, t) },
 		release:      func(r reservation, t reserved) { s.release(ctx, r, t) },
-		beingRemoved: func() ([]am.Sliver, error) { return s.beingRemoved(slice) },
+		beingRemoved: beingRemoved,
 		isChanged:    s.isChanged,
 	}
 }
@@ -129,12 +145,12 @@ func probe(ctx context.Context, p Prober, b binder.Binding, slivers, beingRemove
 	return refused
 }
 
-// beingRemoved returns the slivers of a slice that are released or expired, but not yet removed
-// by their providers. New slivers may have the same names.
-func (s *Service) beingRemoved(slice urn.URN) (beingRemoved []am.Sliver, err error) {
+// beingRemoved returns the slivers of the slice that are released or expired, but not yet removed
+// by their providers, and those that a preview leaves out. New slivers may have the same names.
+func (s *Service) beingRemoved(r *reservation) (beingRemoved []am.Sliver, err error) {
 	err = s.cfg.Store.Read(func(v *store.View) error {
-		all, err := v.SliversOf(slice)
-		beingRemoved = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) })
+		all, err := v.SliversOf(r.slice)
+		beingRemoved = slices.DeleteFunc(all, func(x am.Sliver) bool { return x.Live(v.Now()) && !r.without[x.URN.Key()] })
 		return err
 	})
 	return beingRemoved, err

@@ -127,7 +127,7 @@ func (s *Service) readKnown(r *reservation) (known Known, documents []am.Documen
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		live, err := liveSlivers(v, r.slice)
+		live, err := r.remaining(v)
 		if err != nil {
 			return err
 		}

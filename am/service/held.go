@@ -56,17 +56,18 @@ func clientIDsOf(req *rspec.Request) (c clientIDs) {
 	return c
 }
 
-// readContent finds the client_ids of c that the slice uses already. Released and expired slivers
-// do not count. With isChange, slivers with the client_id of a node of c are kept, and the links at
+// readContent finds the client_ids of r that the slice uses already. Released and expired slivers
+// do not count. In a change, slivers with the client_id of a node of r are kept, and the links at
 // them are joined by other slivers.
-func readContent(v *store.View, slice urn.URN, c clientIDs, isChange bool) (*sliceContent, error) {
-	live, err := liveSlivers(v, slice)
+func readContent(v *store.View, r *reservation) (*sliceContent, error) {
+	c := r.clientIDs
+	live, err := r.remaining(v)
 	if err != nil {
 		return nil, err
 	}
 	kept := map[string]*am.Sliver{}
 	joins := c.joins
-	if isChange {
+	if r.options.Change {
 		joins = maps.Clone(joins)
 		for i := range live {
 			if x := live[i]; c.has[name{"node", x.ClientID}] {
@@ -78,7 +79,7 @@ func readContent(v *store.View, slice urn.URN, c clientIDs, isChange bool) (*sli
 		}
 		live = slices.DeleteFunc(live, func(x am.Sliver) bool { return kept[x.ClientID] != nil })
 	}
-	rec, _, err := v.Slice(slice)
+	rec, _, err := v.Slice(r.slice)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
 	}

@@ -22,6 +22,10 @@ type ProvisionOptions struct {
 	// Change makes Allocate change the nodes of the request that the slice has already, instead of
 	// refusing them. Only Allocate uses it.
 	Change bool
+	// Preview makes Allocate reserve nothing. It decides as if the slivers in Without, which are of the
+	// slice, were deleted. Only Allocate uses both.
+	Preview bool
+	Without []urn.URN
 }
 
 // Provision starts the creation of reserved slivers and replaces the short lease of the

@@ -62,6 +62,8 @@ type reservation struct {
 	// avoid lists the components that a dry run refused.
 	avoid     []urn.URN
 	clientIDs clientIDs
+	// without has the keys of options.Without.
+	without map[string]bool
 	// bindable is the request in the form for the binder.
 	bindable *binder.Request
 	// basis is the revision of the slice with which templates were compiled; nil if none were.
@@ -110,6 +112,10 @@ type reserved struct {
 
 // reserve compiles the templates of the request again if another call changes the slice.
 func (s *Service) reserve(ctx context.Context, r reservation) (out Outcome, err error) {
+	r.without = make(map[string]bool, len(r.options.Without))
+	for _, u := range r.options.Without {
+		r.without[u.Key()] = true
+	}
 	for range maxExpansions {
 		if out, err = s.reserveOnce(ctx, r); !errors.Is(err, errChanged) {
 			break
@@ -130,14 +136,19 @@ func (s *Service) reserveOnce(ctx context.Context, r reservation) (Outcome, erro
 	t, err := s.bindSlivers(ctx, r)
 	r.basis = nil // this call has changed the slice
 	if err == nil && t.mustProbe {
-		t, err = s.probeProviders(ctx, r, t, s.reserving(ctx, r.slice))
+		t, err = s.probeProviders(ctx, r, t, s.reserving(ctx, r))
 	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Slice: r.slice, Slivers: reportsOf(t.slivers)}
+	out := Outcome{Slice: r.slice}
+	if !r.options.Preview {
+		out.Slivers = reportsOf(t.slivers)
+	}
 	out.Notices = slices.Concat(r.notices, rspec.Lines(r.request.Notices), Notices(remarksOf(t.inventory, r.request, t.binding, t.slivers)))
 	switch {
+	case r.options.Preview:
+		out.Notices = append(out.Notices, "nothing is reserved: this was a preview")
 	case !t.definedUntil.IsZero():
 		out.Notices = append(out.Notices, "nothing is reserved, because the templates deploy nothing; later requests of the slice may refer to what they define, until "+t.definedUntil.Format(time.RFC3339))
 	case len(t.slivers) == 0:
@@ -213,6 +224,9 @@ func (s *Service) bindOnce(ctx context.Context, r reservation) (reserved, error)
 	}
 	for _, x := range r.request.Expanded {
 		doc.Sources += len(x.Text)
+	}
+	if r.options.Preview {
+		return s.previewOnce(r, doc)
 	}
 	var t reserved
 	err := s.commit(ctx, r.grant, Targets{Slice: r.slice}, func(v *store.View) (store.ChangeSet, error) {
@@ -303,7 +317,10 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 	if err := checkEndTime(now, requested); err != nil || empty {
 		return t, err
 	}
-	held, err := readContent(v, r.slice, r.clientIDs, r.options.Change)
+	if err := r.checkWithout(v); err != nil {
+		return t, err
+	}
+	held, err := readContent(v, &r)
 	if err != nil {
 		return t, err
 	}
@@ -312,7 +329,7 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 			return t, am.Errorf(am.TooBig, "%s", why).About(r.slice)
 		}
 	}
-	slivers, binding, err := s.choose(&r, by.permit, held, now, v.Calendar)
+	slivers, binding, err := s.choose(&r, by.permit, held, now, r.calendar(v))
 	if err != nil {
 		return t, err
 	}
@@ -341,12 +358,13 @@ func (s *Service) bind(v *store.View, r reservation, by conditions, doc am.Docum
 
 // choose binds the request beside what the slice holds, and returns a sliver for each node, with its
 // setup but without its lease. It is the part of Allocate and Preview that depends on the request.
-func (s *Service) choose(r *reservation, permit *policy.Permit, held *sliceContent, now time.Time, calendar func(func(*am.Hold) bool) error) (slivers []am.Sliver, binding binder.Binding, err error) {
+func (s *Service) choose(r *reservation, permit *policy.Permit, held *sliceContent, now time.Time, calendar policy.Calendar) (slivers []am.Sliver, binding binder.Binding, err error) {
 	if err := held.checkClientIDs(r.clientIDs); err != nil {
 		return nil, binding, err
 	}
-	all := policy.Calendar(calendar)
-	inUse := func(user, slice urn.URN) (policy.Held, error) { return all.Held(user, slice, now, time.Time{}, now) }
+	inUse := func(user, slice urn.URN) (policy.Held, error) {
+		return calendar.Held(user, slice, now, time.Time{}, now)
+	}
 	if err := permit.Within(policy.Amount{Nodes: int64(len(r.request.Nodes) - len(held.kept))}, inUse); err != nil {
 		return nil, binding, err
 	}

@@ -51,7 +51,7 @@
 //	users/NAME/            the files of a trial user: keys, credentials, omni_config, aggregate.yaml
 //
 // For each slice, the command "up" stores in the user's folder, slices/NAME.request.xml and
-// NAME.manifest.xml, and ssh_config and known_hosts for OpenSSH. A user's own site is the
+// NAME.manifest.xml, NAME.request.xml.new until a change has succeeded, and ssh_config and known_hosts for OpenSSH. A user's own site is the
 // folder patchbay in XDG_STATE_HOME.
 //
 // This package has the flags and the output; package am/site opens and serves the site.

@@ -225,7 +225,6 @@ type slice struct {
 	*experiment.Experiment
 	session *session
 	name    string
-	owner   string // URN of the user, "" if unknown
 }
 
 // sliceOr returns the given name, or else the only slice with nodes.
@@ -273,7 +272,7 @@ func (s *session) openSlice(ctx context.Context, name string, life time.Duration
 	s.opened = append(s.opened, c)
 	return &slice{&experiment.Experiment{
 		Client: c, Slice: me.sliceURN, Credentials: me.forSlice(), Users: me.users(), Progress: func(experiment.Phase, []client.Sliver) {},
-	}, s, name, me.owner()}, nil
+	}, s, name}, nil
 }
 
 // renewCredentials renews the credentials of the user and the slice if they end too soon.
@@ -364,7 +363,7 @@ func (x *slice) write(suffix string, text []byte) error {
 
 // forget keeps the credential.
 func (x *slice) forget() error {
-	for _, suffix := range []string{".request.xml", ".manifest.xml"} {
+	for _, suffix := range []string{".request.xml", newRequest, ".manifest.xml"} {
 		if err := removeFile(x.session.sliceFile(x.name, suffix)); err != nil {
 			return err
 		}
@@ -425,6 +424,10 @@ func isLink(path string) bool {
 
 func (s *session) file(name string) string { return filepath.Join(s.dir, name) }
 
+// newRequest is the end of the name of the file with the request of an Allocate whose answer up has
+// not seen yet.
+const newRequest = ".request.xml.new"
+
 // refresh updates the stored manifest. It does not store an unreadable manifest, since
 // other commands would then fail.
 func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
@@ -432,13 +435,61 @@ func (x *slice) refresh(ctx context.Context) (client.Answer, error) {
 	if err != nil || len(a.Slivers) == 0 {
 		return a, err
 	}
-	if _, err := experiment.ReadManifest([]byte(a.RSpec), ""); err != nil {
+	m, err := experiment.ReadManifest([]byte(a.RSpec), "")
+	if err != nil {
 		return a, fmt.Errorf("the manifest from the aggregate cannot be read: %w", err)
+	}
+	if err := x.adoptRequest(m); err != nil {
+		return a, err
 	}
 	if err := x.write(".manifest.xml", []byte(a.RSpec)); err != nil {
 		return a, err
 	}
 	return a, x.session.writeSSH()
+}
+
+// adoptRequest stores the request of an up that ended before it saw the answer of Allocate, if the
+// aggregate has carried it out: the manifest has all nodes of the request, and slivers that the stored
+// manifest lacks. If such an up only changed nodes in place, the next one changes them again, which has
+// no effect.
+func (x *slice) adoptRequest(m experiment.Manifest) error {
+	file := x.session.sliceFile(x.name, newRequest)
+	text, err := site.ReadRegular(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	stored, _, err := x.session.hosts(x.name)
+	if err != nil {
+		return err
+	}
+	requested, err := experiment.ReadManifest(text, "")
+	if err != nil { // not written by up
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	names, slivers := map[string]bool{}, map[string]bool{"": true}
+	for _, h := range stored {
+		slivers[h.Sliver] = true
+	}
+	isNew := false
+	for _, n := range m.Nodes {
+		names[n.Name] = true
+		isNew = isNew || !slivers[n.Sliver]
+	}
+	if !isNew || slices.ContainsFunc(requested.Nodes, func(n experiment.Node) bool { return !names[n.Name] }) {
+		return nil
+	}
+	return x.storeRequest(text)
+}
+
+// storeRequest stores the request of the slivers that exist.
+func (x *slice) storeRequest(text []byte) error {
+	if err := x.write(".request.xml", text); err != nil {
+		return err
+	}
+	return removeFile(x.session.sliceFile(x.name, newRequest))
 }
 
 func earliestEnd(list []client.Sliver) (end time.Time) {

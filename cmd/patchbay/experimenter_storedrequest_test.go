@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,11 +17,14 @@ import (
 )
 
 // failingAggregate has two nodes of a slice, keep and change, and answers one method with
-// an error. After a Delete change is gone.
+// an error. After a Delete change is gone. With inPlace, it carries out changes: after an Allocate with
+// a node add, that one exists, even if the answer is an error.
 type failingAggregate struct {
-	t       *testing.T
-	fails   string
-	deleted bool
+	t                       *testing.T
+	fails                   string
+	inPlace, deleted, added bool
+	down                    bool // each call fails
+	allocated               int
 }
 
 func (a *failingAggregate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -36,8 +38,15 @@ func (a *failingAggregate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	code, value := am.Success, xmlrpc.Value(xmlrpc.Struct{})
 	var slivers []xmlrpc.Value
-	for _, name := range []string{"keep", "change"} {
-		if name == "keep" || !a.deleted {
+	manifest := `<rspec type="manifest" xmlns="http://www.geni.net/resources/rspec/3">`
+	if call.Method == "Allocate" {
+		a.allocated++
+		a.added = a.added || a.inPlace && strings.Contains(call.Params[2].(string), `"add"`)
+		a.down = a.fails == "answer"
+	}
+	for _, name := range []string{"keep", "change", "add"} {
+		if name == "keep" || name == "change" && !a.deleted || name == "add" && a.added {
+			manifest += `<node client_id="` + name + `" sliver_id="urn:publicid:IDN+example.org+sliver+` + name + `"/>`
 			slivers = append(slivers, xmlrpc.Struct{
 				{Name: "geni_sliver_urn", Value: "urn:publicid:IDN+example.org+sliver+" + name}, {Name: "geni_client_id", Value: name},
 				{Name: "geni_allocation_status", Value: "geni_provisioned"}, {Name: "geni_operational_status", Value: "geni_ready"}, {Name: "geni_expires", Value: "2030-01-01T00:00:00Z"},
@@ -45,16 +54,19 @@ func (a *failingAggregate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case call.Method == a.fails:
+	case call.Method == a.fails || a.down:
 		code = am.Refused
 	case call.Method == "GetVersion":
-		value = xmlrpc.Struct{{Name: "geni_api", Value: 3}, {Name: "urn", Value: "urn:publicid:IDN+example.org+authority+cm"}}
+		change := map[bool]int{true: 2}[a.inPlace]
+		value = xmlrpc.Struct{{Name: "geni_api", Value: 3}, {Name: "urn", Value: "urn:publicid:IDN+example.org+authority+cm"}, {Name: "patchbay_change", Value: change}}
 	case call.Method == "Status" && a.deleted:
 		code = am.SearchFailed
 	case call.Method == "Describe", call.Method == "Status":
-		value = xmlrpc.Struct{{Name: "geni_urn", Value: "urn:publicid:IDN+example.org+slice+s"}, {Name: "geni_rspec", Value: keptRequest}, {Name: "geni_slivers", Value: slivers}}
+		value = xmlrpc.Struct{{Name: "geni_urn", Value: "urn:publicid:IDN+example.org+slice+s"}, {Name: "geni_rspec", Value: manifest + "</rspec>"}, {Name: "geni_slivers", Value: slivers}}
 	case call.Method == "Delete":
 		a.deleted, value = true, []xmlrpc.Value{}
+	case call.Method == "Allocate":
+		value = xmlrpc.Struct{{Name: "geni_rspec", Value: ""}, {Name: "geni_slivers", Value: []xmlrpc.Value{}}}
 	}
 	text, err := xmlrpc.AppendResponse(nil, xmlrpc.Struct{
 		{Name: "code", Value: xmlrpc.Struct{{Name: "geni_code", Value: int(code)}}}, {Name: "value", Value: value}, {Name: "output", Value: ""},
@@ -73,25 +85,81 @@ const keptRequest = `<rspec type="request" xmlns="http://www.geni.net/resources/
 func TestUpStoresTheRequestOfExistingNodes(t *testing.T) {
 	changed := strings.Replace(keptRequest, `"change"/>`, `"change"><!-- another --></node>`, 1)
 	for _, tt := range []struct{ fails, kept string }{{"Delete", keptRequest}, {"Allocate", changed}, {"Status", keptRequest}} {
-		s := httptest.NewTLSServer(&failingAggregate{t: t, fails: tt.fails})
-		defer s.Close()
-		c, err := client.New(client.Config{URL: s.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		dir := t.TempDir()
-		x := &slice{&experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s"}, &session{console: console{io.Discard, io.Discard}, flags: &experimenterFlags{}, dir: dir}, "s", ""}
-		x.session.flags.site.flags = pflag.NewFlagSet("up", pflag.ContinueOnError)
-		file := filepath.Join(dir, "slices", "s.request.xml")
-		if err := site.ReplaceFile(file, []byte(keptRequest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		x, file := sliceAt(t, &failingAggregate{t: t, fails: tt.fails})
 		if err := (&upOptions{Yes: true}).apply(t.Context(), x, []byte(changed)); err == nil {
 			t.Errorf("%s fails, and up succeeds", tt.fails)
 		}
 		if got := readFile(t, file); got != tt.kept {
 			t.Errorf("when %s fails, the request that is kept is\n%s\nwant\n%s", tt.fails, got, tt.kept)
 		}
+	}
+}
+
+// sliceAt returns a slice whose stored request is keptRequest, and the file of that request.
+func sliceAt(t *testing.T, a *failingAggregate) (*slice, string) {
+	s := httptest.NewTLSServer(a)
+	t.Cleanup(s.Close)
+	c, err := client.New(client.Config{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	dir := t.TempDir()
+	x := &slice{&experiment.Experiment{Client: c, Slice: "urn:publicid:IDN+example.org+slice+s", Progress: func(experiment.Phase, []client.Sliver) {}}, &session{console: console{io.Discard, io.Discard}, flags: &experimenterFlags{}, dir: dir}, "s"}
+	x.session.flags.site.flags = pflag.NewFlagSet("up", pflag.ContinueOnError)
+	file := x.session.sliceFile("s", ".request.xml")
+	if err := site.ReplaceFile(file, []byte(keptRequest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return x, file
+}
+
+// TestUpContinuesAfterALostAnswer: up ended, or lost its connection, after the aggregate had carried out
+// Allocate and before up saw the answer. The next up deletes nothing.
+func TestUpContinuesAfterALostAnswer(t *testing.T) {
+	add := strings.Replace(keptRequest, `</rspec>`, `<node client_id="add"/></rspec>`, 1)
+	inPlace := strings.Replace(keptRequest, `"keep"/>`, `"keep"><interface client_id="i"/></node><link client_id="l"><interface_ref client_id="i"/></link>`, 1)
+	for _, tt := range []struct {
+		name, request, fails string
+		adopted              bool // before the second up changes anything
+		calls                int  // of Allocate
+	}{
+		{"carried out", add, "answer", true, 1},
+		{"not carried out", add, "Describe", false, 1},
+		{"changed in place", inPlace, "answer", false, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := &failingAggregate{t: t, inPlace: true, fails: tt.fails}
+			x, file := sliceAt(t, a)
+			up := func() error { return (&upOptions{Yes: true}).apply(t.Context(), x, []byte(tt.request)) }
+			if err := up(); err == nil {
+				t.Fatal("up succeeds without an answer")
+			}
+			if got := readFile(t, file); got != keptRequest {
+				t.Errorf("before the answer, the stored request is\n%s", got)
+			}
+			a.fails, a.down = "", false
+			if _, err := x.refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := readFile(t, file); (got == tt.request) != tt.adopted {
+				t.Errorf("the request is adopted: %v; want %v", !tt.adopted, tt.adopted)
+			}
+			if err := up(); err != nil {
+				t.Error(err)
+			}
+			if a.deleted || a.allocated != tt.calls {
+				t.Errorf("up deletes nodes: %v; Allocate was called %d times, want %d", a.deleted, a.allocated, tt.calls)
+			}
+			if got := readFile(t, file); got != tt.request || exists(x.session.sliceFile("s", newRequest)) {
+				t.Errorf("in the end, the stored request is\n%s", got)
+			}
+			if err := site.ReplaceFile(x.session.sliceFile("s", newRequest), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := x.forget(); err != nil || exists(x.session.sliceFile("s", newRequest)) || exists(file) {
+				t.Errorf("forget leaves a request: %v", err)
+			}
+		})
 	}
 }

@@ -37,9 +37,10 @@ containers of this host, and the site is in root's state folder. Your keys stay 
 state folder, so that the other commands work without sudo.
 
 Repeat the command with a changed request: it shows which nodes it keeps, adds, replaces
-and removes, and asks first. Replaced nodes lose their files, and are gone if the site
-refuses the new ones. For a site of this host, up checks the request before it deletes any
-node. Repeat the command after a failure: it continues.
+and removes, and asks first. Replaced nodes lose their files. Before up deletes a node, it
+asks the site whether it accepts the change; an aggregate of another kind cannot say that,
+so if it refuses the new nodes, the old ones are gone. Repeat the command after a failure:
+it continues.
 
 If a step of a node's setup has failed, the nodes stay, and the exit status is 1.`
 
@@ -196,7 +197,7 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.request, err)
 	}
-	have, err := x.Describe(ctx)
+	have, err := x.refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -222,17 +223,18 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 			return err
 		}
 	}
-	if err := o.check(ctx, x, plan, check.SliceRequest{Name: o.request, Text: text, Compiled: isSource}); err != nil {
-		return err
-	}
-	if changes && plan.Has(experiment.Keep, experiment.ChangeInPlace, experiment.Replace, experiment.Remove) {
-		if err := o.confirm(c, x.name, plan); err != nil {
-			return err
-		}
-	}
+	o.warn(ctx, x, plan, text, isSource)
 	var end time.Time
 	if o.life > 0 {
 		end = time.Now().Add(o.life)
+	}
+	if err := x.Preview(ctx, plan, request, end); err != nil {
+		return fmt.Errorf("nothing was changed, since the site would refuse the new request: %w", err)
+	}
+	if changes && plan.Has(experiment.Keep, experiment.ChangeInPlace, experiment.Replace, experiment.Remove) {
+		if err := o.confirm(x, plan); err != nil {
+			return err
+		}
 	}
 	if err := o.carryOut(ctx, x, plan, request, text, end); err != nil {
 		return err
@@ -254,37 +256,33 @@ func (o *upOptions) apply(ctx context.Context, x *slice, text []byte) error {
 	return x.show(answer.Slivers)
 }
 
-// check prints warnings about the request. If this user cannot read the site's files, apply
-// prints the site's warnings. check fails if the plan would delete nodes and the site would
-// refuse the new nodes.
-func (o *upOptions) check(ctx context.Context, x *slice, plan experiment.Plan, r check.SliceRequest) error {
+// warn prints warnings about the request. If this user cannot read the site's files, apply
+// prints the site's warnings.
+func (o *upOptions) warn(ctx context.Context, x *slice, plan experiment.Plan, text []byte, isCompiled bool) {
 	s := x.session
 	if !plan.Has(experiment.Add, experiment.Replace) {
-		return nil
+		return
 	}
 	if s.config == nil {
 		x.Notices = func(text string) { fmt.Fprintf(s.err, "The site reports: %s\n", display.Line(text)) }
-		return nil
+		return
 	}
-	r.User, _ = urn.Parse(x.owner) // without a user, the check skips the policy
-	r.Slice, _ = urn.Parse(x.Slice)
+	slice, _ := urn.Parse(x.Slice)
 	k := &check.Checker{Out: s.err, Err: s.err, Config: s.config}
-	if deletes := plan.Has(experiment.Replace, experiment.Remove); !k.SliceRequest(ctx, r, deletes) && deletes {
-		return errors.New("nothing was changed, since the site would refuse the new nodes")
-	}
-	return nil
+	k.Warnings(ctx, o.request, text, isCompiled, slice)
 }
 
 // carryOut returns an error that says how many nodes are reserved and what to do. It stores
-// the text of the request when no remaining sliver differs from the request.
+// the text of the request when no remaining sliver differs from the request; see adoptRequest.
 func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan, request *experiment.Request, text []byte, end time.Time) error {
 	s := x.session
 	p := newProgress(s.err)
 	x.Progress = p.show
-	store := func() error { return x.write(".request.xml", text) }
-	parts := []func() error{store, func() error { return x.Allocate(ctx, plan, request, end) }}
+	store := func() error { return x.storeRequest(text) }
+	allocate := func() error { return x.Allocate(ctx, plan, request, end) }
+	parts := []func() error{store, allocate}
 	if x.Changes(plan) {
-		slices.Reverse(parts)
+		parts = []func() error{func() error { return x.write(newRequest, text) }, allocate, store}
 	}
 	err := x.Clear(ctx, plan)
 	for _, do := range append(parts, func() error { return x.Run(ctx, end) }) {
@@ -318,8 +316,9 @@ func (o *upOptions) carryOut(ctx context.Context, x *slice, plan experiment.Plan
 }
 
 // confirm asks unless --yes was given. It fails if there is neither --yes nor a terminal.
-func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error {
-	fmt.Fprintf(c.err, "In the slice %s:\n", slice)
+func (o *upOptions) confirm(x *slice, plan experiment.Plan) error {
+	c := x.session.console
+	fmt.Fprintf(c.err, "In the slice %s:\n", x.name)
 	t := &table{out: c.err, indent: "  "}
 	for _, change := range plan {
 		t.row(string(change.Action), change.Node, change.Why)
@@ -328,7 +327,10 @@ func (o *upOptions) confirm(c console, slice string, plan experiment.Plan) error
 		return err
 	}
 	if plan.Has(experiment.Replace, experiment.Remove) {
-		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost. If the site then refuses the new nodes, the old ones are gone.")
+		fmt.Fprintln(c.err, "All files on nodes that are replaced or removed are lost.")
+		if x.InPlace == experiment.Nothing { // see experiment.Preview
+			fmt.Fprintln(c.err, "If the site then refuses the new nodes, the old ones are gone.")
+		}
 	}
 	return agree(c, o.Yes, "Change it?")
 }

@@ -14,7 +14,6 @@ import (
 	"patchbay/am/binder"
 	"patchbay/am/display"
 	"patchbay/am/maintenance"
-	"patchbay/am/policy"
 	"patchbay/am/urn"
 	"patchbay/inventory"
 	"patchbay/inventory/provider"
@@ -82,7 +81,7 @@ func (k *Checker) request(ctx context.Context, r *diagnosis, text []byte, findin
 	var asked []string
 	if err == nil && inv != nil {
 		var binding binder.Binding
-		if req, binding, asked = k.preview(ctx, r, req, inv, plan, checkSlice(inv), nil, r.errors == 0); r.errors == 0 {
+		if req, binding, asked = k.preview(ctx, r, req, inv, plan, checkSlice(inv), r.errors == 0); r.errors == 0 {
 			r.addMissingPrograms(binding, k.Config.Providers, "/usr")
 		}
 	}
@@ -139,7 +138,7 @@ func (r *diagnosis) parse(text []byte, options rspec.ReadOptions) (*rspec.Reques
 // node that a provider can never create is an error. A node that it cannot create now, and a missing
 // answer, are warnings. Without errors and warnings of dry runs, asked has the providers that made
 // one. Without dryRuns, no provider is asked.
-func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, slice urn.URN, permit *policy.Permit, dryRuns bool) (expanded *rspec.Request, b binder.Binding, asked []string) {
+func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request, inv *inventory.Inventory, plan *maintenance.Plan, slice urn.URN, dryRuns bool) (expanded *rspec.Request, b binder.Binding, asked []string) {
 	r.addNotices(req, unknownFeatures(req, inv))
 	if len(req.Nodes) == 0 && r.errors > 0 {
 		return req, b, nil // the errors explain why there are no nodes
@@ -147,7 +146,7 @@ func (k *Checker) preview(ctx context.Context, r *diagnosis, req *rspec.Request,
 	log := slog.New(slog.NewTextHandler(k.Err, nil))
 	providers, _ := provider.Load(k.Config.Providers, log) // errors of providers are reported by the check of the site
 	svc, asks := k.Config.Previewer(inv, plan, providers, dryRuns, log)
-	p, err := svc.Preview(ctx, req, slice, permit)
+	p, err := svc.Preview(ctx, req, slice)
 	for _, text := range p.Notices {
 		r.add(diagnostic{0, 0, false, text})
 	}
