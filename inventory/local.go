@@ -24,8 +24,6 @@ type Host struct {
 	// Memory is the host's memory, and Disk its free space for nodes, in bytes. A value
 	// of 0 or less means unknown.
 	Memory, Disk int64
-	// OutsideAccess reports whether nodes reach the outside network.
-	OutsideAccess bool
 }
 
 // The needs of one container, in MiB; local.yaml repeats them.
@@ -58,10 +56,6 @@ func LocalText(authority string, h Host) []byte {
 	if disk <= 0 {
 		disk = int64(slots) * containerDisk
 	}
-	outbound := No
-	if h.OutsideAccess {
-		outbound = Yes
-	}
 	cores, nodeMemory := "1", sizeText(containerMemory)
 	if h.Cores > 1 {
 		cores = fmt.Sprintf("1..%d", h.Cores)
@@ -71,7 +65,6 @@ func LocalText(authority string, h Host) []byte {
 	}
 	values := map[string]any{
 		"NodeCores": cores, "NodeMemory": nodeMemory,
-		"Outbound":  outbound,
 		"Authority": authority, "Name": quoteYAML(h.Name), "Version": quoteYAML(h.OSVersion), "OS": quoteYAML(h.OSName),
 		"Slots": slots, "Memory": sizeText(max(memory, containerMemory)), "Disk": sizeText(max(disk, containerDisk)),
 	}

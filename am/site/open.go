@@ -32,6 +32,7 @@ import (
 func Open(ctx context.Context, c *Config, log *slog.Logger) (*Site, error) {
 	c.LogWarnings(log)
 	s := &Site{config: c, log: log, found: make(chan struct{}, 1)}
+	s.read, _ = ReadConfig(c.Origin.File)
 	for _, open := range []func(context.Context) error{
 		s.openInventory, // components and providers
 		s.openTrust,     // clock, trust anchors, TLS

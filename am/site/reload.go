@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -34,9 +36,14 @@ type ReloadReport struct {
 	Consequences     []inventory.Consequence
 	MoreConsequences int
 	OldConsequences  int
+	// Later are changes of other files, each with what is needed for its effect.
+	Later []Later
 	// Unmanaged are the slivers of providers that are missing or unusable.
 	Unmanaged []unmanagedSlivers
 }
+
+// Later is a change that a reload does not carry out, or not for everything. Where is its place.
+type Later struct{ Where, Text string }
 
 // maxReported limits each list of a ReloadReport.
 const maxReported = 500
@@ -92,6 +99,9 @@ func (s *Site) logReload(r *ReloadReport) {
 			s.log.Info("inventory", "where", r.Where(c), "consequence", c.String())
 		}
 	}
+	for _, l := range r.Later {
+		s.log.Warn("reload", "where", l.Where, "change", l.Text)
+	}
 	s.logUnmanaged(r)
 	if r.MoreConsequences > 0 {
 		s.log.Warn("the inventory has more consequences for slivers than are logged; patchbay check lists the first ones, too", "more", r.MoreConsequences)
@@ -108,9 +118,18 @@ func (s *Site) logUnmanaged(r *ReloadReport) {
 // tryInventory does not replace the current inventory.
 func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 	r := &ReloadReport{File: s.config.Inventory}
-	if err := s.requireSameSite(); err != nil {
+	config, err := s.requireSameSite()
+	if err != nil {
 		return r, nil, err
 	}
+	changed, err := s.testbeds.changed(s.config.Providers)
+	if err != nil {
+		return r, nil, err
+	}
+	for _, c := range changed {
+		r.Later = append(r.Later, c.report())
+	}
+	r.Later = append(r.Later, s.unusedSettings(config)...)
 	inv, err := s.config.LoadInventory()
 	if err != nil {
 		return r, nil, err
@@ -137,17 +156,42 @@ func (s *Site) tryInventory() (*ReloadReport, *inventory.Inventory, error) {
 
 // requireSameSite fails if the configuration file now names another authority or another inventory.
 // A reload cannot change these.
-func (s *Site) requireSameSite() error {
+func (s *Site) requireSameSite() (*Config, error) {
 	c, err := ReadConfig(s.config.Origin.File)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case c.Authority != s.config.Authority:
-		return c.Origin.errorf("authority", "it is %s, but the served site is %s; a new authority needs a new site, so set it back to %[2]s", c.Authority, s.config.Authority)
+		return nil, c.Origin.errorf("authority", "it is %s, but the served site is %s; a new authority needs a new site, so set it back to %[2]s", c.Authority, s.config.Authority)
 	case c.Inventory != s.config.Inventory:
-		return c.Origin.errorf("inventory", "it is %s, but the served site reads %s; to use another file, restart the server", c.Inventory, s.config.Inventory)
+		return nil, c.Origin.errorf("inventory", "it is %s, but the served site reads %s; to use another file, restart the server", c.Inventory, s.config.Inventory)
 	}
-	return nil
+	return c, nil
+}
+
+// unusedSettings returns the settings that have changed since the start of the server.
+func (s *Site) unusedSettings(now *Config) (list []Later) {
+	if s.read == nil {
+		return nil
+	}
+	for _, key := range changedKeys(reflect.ValueOf(s.read).Elem(), reflect.ValueOf(now).Elem(), "") {
+		list = append(list, Later{now.Origin.Where(key), key + " has changed; it takes effect when the server is restarted"})
+	}
+	return list
+}
+
+// changedKeys returns the keys of the settings that differ.
+func changedKeys(a, b reflect.Value, prefix string) (keys []string) {
+	other := maps.Collect(fields(b))
+	for name, field := range fields(a) {
+		switch {
+		case field.Kind() == reflect.Struct:
+			keys = append(keys, changedKeys(field, other[name], prefix+name+".")...)
+		case !reflect.DeepEqual(field.Interface(), other[name].Interface()):
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys
 }
 
 // reloadInventory also reads the policy again for the new inventory. After an error nothing has
@@ -174,6 +218,15 @@ func (s *Site) reloadInventory(ctx context.Context, operator string) (*ReloadRep
 		return r, err
 	}
 	s.retireTestbeds()
+	changed, err := s.testbeds.changed(s.config.Providers)
+	for _, c := range changed {
+		if c.own {
+			s.testbeds.restart(c)
+		}
+	}
+	if err != nil { // an error since tryInventory
+		s.log.Warn("the settings of a local testbed cannot be used", "error", err)
+	}
 	s.drainOrphaned(ctx)
 	s.runner.Wake()
 	err = r.compareSlivers(was, inv, s.store, s.providers.checkUsable)

@@ -29,6 +29,7 @@ import (
 // Site is a served site: all its parts, opened and connected.
 type Site struct {
 	config      *Config
+	read        *Config // the configuration without flags of the command line; nil if there is no file
 	log         *slog.Logger
 	clock       *clock.Clock
 	store       *store.Store

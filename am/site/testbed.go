@@ -10,10 +10,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +38,7 @@ type Testbed struct {
 	Outbound bool     // its nodes reach the outside network
 	Shared   []string // the shared VLANs that it allows
 	Ports    int      // the maximum number of nodes with a login port; 0 if nodes need none
+	settings local.Settings
 	lock     *os.File // the lock for the server that acts on its nodes; nil if this server does not hold it
 }
 
@@ -98,7 +101,7 @@ func OpenTestbed(dir, name string) (*Testbed, error) {
 	}
 	t := &Testbed{Provider: name, Program: program, Settings: filepath.Join(dir, name+".yaml")}
 	s, err := local.ReadSettings(t.Settings)
-	t.Instance, t.Outbound, t.Shared, t.Ports = s.Instance, s.Outbound, s.SharedVLANs, s.LoginPorts()
+	t.Instance, t.Outbound, t.Shared, t.Ports, t.settings = s.Instance, s.Outbound, s.SharedVLANs, s.LoginPorts(), s
 	return t, err
 }
 
@@ -158,8 +161,15 @@ func (t *Testbed) List(ctx context.Context, socket func(instance string) string)
 
 // Runs reports whether a process listens at the testbed's socket.
 func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string) bool {
-	_, err := t.List(ctx, socket)
-	return !errors.Is(err, local.ErrDown)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return !errors.Is(t.ping(ctx, socket), local.ErrDown)
+}
+
+// ping makes the cheapest request: it reads an unknown node.
+func (t *Testbed) ping(ctx context.Context, socket func(instance string) string) error {
+	_, err := local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":["none"]}`)})
+	return err
 }
 
 // watch does not kill a process that hangs: an operator may have stopped it on purpose, and logins
@@ -167,9 +177,7 @@ func (t *Testbed) Runs(ctx context.Context, socket func(instance string) string)
 func (t *Testbed) watch(p *supervisor.Process, socket func(instance string) string, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-p.Exited(); cancel() }()
-	ping := func() { // reads an unknown node, the cheapest request; an error counts as an answer, too
-		_, _ = local.Call(ctx, socket(t.Instance), local.Request{Action: local.ActionGet, Input: json.RawMessage(`{"names":["none"]}`)})
-	}
+	ping := func() { _ = t.ping(ctx, socket) } // an error counts as an answer, too
 	supervisor.DefaultHeartbeat.Watch(p.Exited(), ping, func(hangs bool) {
 		switch {
 		case ctx.Err() != nil:
@@ -204,15 +212,24 @@ type testbeds struct {
 
 	mu      sync.Mutex // guards the fields below
 	list    []*Testbed
-	cancels map[*Testbed]context.CancelFunc // for each testbed that startNew has handled, the function that ends it
-	ctx     context.Context                 // the context of all testbeds; nil before start
-	cancel  context.CancelFunc              // ends ctx
+	handled map[*Testbed]*handledTestbed // the testbeds that startNew has handled
+	ctx     context.Context              // the context of all testbeds; nil before start
+	cancel  context.CancelFunc           // ends ctx
+}
+
+// handledTestbed is the state of a testbed in this process.
+type handledTestbed struct {
+	ctx    context.Context
+	cancel context.CancelFunc // ends the testbed if this process runs it
+	// own is true while this process runs the testbed, or will start it when it ends.
+	own  atomic.Bool
+	done chan struct{} // closed when own has become false for ever
 }
 
 func newTestbeds(list []*Testbed, log *slog.Logger) *testbeds {
 	return &testbeds{
 		list: list, log: log, root: os.Geteuid() == 0, socket: local.Socket, retry: time.Second, patience: 10 * time.Second,
-		started: make(chan struct{}), cancels: map[*Testbed]context.CancelFunc{}, cancel: func() {},
+		started: make(chan struct{}), handled: map[*Testbed]*handledTestbed{}, cancel: func() {},
 	}
 }
 
@@ -233,29 +250,34 @@ func (r *testbeds) start(ctx context.Context) {
 // until they answer, at most for the duration r.patience. If this process may not start a
 // testbed, startNew logs the command for it.
 func (r *testbeds) startNew() {
-	type beginning struct {
-		*Testbed
-		ctx context.Context
-	}
-	var all []beginning
+	all := map[*Testbed]*handledTestbed{}
 	r.mu.Lock()
 	for _, t := range r.list {
-		if r.ctx != nil && r.cancels[t] == nil {
-			b := beginning{Testbed: t}
-			b.ctx, r.cancels[t] = context.WithCancel(r.ctx)
-			all = append(all, b)
+		if r.ctx != nil && r.handled[t] == nil {
+			h := &handledTestbed{done: make(chan struct{})}
+			h.ctx, h.cancel = context.WithCancel(r.ctx)
+			r.handled[t], all[t] = h, h
 		}
 	}
 	r.mu.Unlock()
 	var waiting sync.WaitGroup
-	for _, t := range all {
+	for t, h := range all {
 		log := r.log.With("provider", t.Provider, "instance", t.Instance)
-		_, err := t.List(t.ctx, r.socket)
+		run := func(do func()) {
+			h.own.Store(true)
+			r.running.Go(func() {
+				defer close(h.done)
+				defer h.own.Store(false)
+				do()
+			})
+		}
+		_, err := t.List(h.ctx, r.socket)
 		switch {
 		case err == nil:
 			log.Info("the local testbed runs already")
 			if r.root {
-				r.running.Go(func() { r.replaceWhenEnded(t.ctx, t.Testbed, log) })
+				run(func() { r.replaceWhenEnded(h.ctx, t, log) })
+				continue
 			}
 		case !errors.Is(err, local.ErrDown):
 			log.Error("the local testbed runs already, but does not answer requests", "error", err)
@@ -263,15 +285,17 @@ func (r *testbeds) startNew() {
 			log.Warn("the local testbed does not run, so its nodes cannot be made or reached; start it: " + display.AsRoot(t.Command()...))
 		default:
 			ready := make(chan struct{})
-			r.running.Go(func() { r.keepRunning(t.ctx, t.Testbed, log, ready) })
+			run(func() { r.keepRunning(h.ctx, t, log, ready) })
 			waiting.Go(func() {
 				select {
 				case <-ready:
 				case <-time.After(r.patience):
-				case <-t.ctx.Done():
+				case <-h.ctx.Done():
 				}
 			})
+			continue
 		}
+		close(h.done)
 	}
 	waiting.Wait()
 }
@@ -321,43 +345,144 @@ func (r *testbeds) retire(providers map[string]bool) {
 		if providers[t.Provider] {
 			return false
 		}
-		if end := r.cancels[t]; end != nil {
+		if h := r.handled[t]; h != nil {
 			r.log.Info("the local testbed is not used any more, so it is stopped", "provider", t.Provider, "instance", t.Instance)
-			end()
+			h.cancel()
 		}
-		delete(r.cancels, t)
+		delete(r.handled, t)
 		t.unlock()
 		return true
 	})
 }
 
-// awaitStart wraps lookup: the dry runs of a local testbed wait until r.started is closed. Without
-// the wait, the first dry run would fail because the testbed does not run yet.
+// changedTestbed has the settings that a testbed has now, and those with which it was started.
+type changedTestbed struct {
+	now, before *Testbed
+	own         bool // this process runs it
+}
+
+// changed returns the testbeds whose settings have changed since they were started. It fails if the
+// settings are wrong, or name another instance.
+func (r *testbeds) changed(providers string) (list []changedTestbed, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.list {
+		now, wrong := OpenTestbed(providers, t.Provider)
+		switch {
+		case wrong != nil:
+			err = errors.Join(err, wrong)
+		case now == nil || reflect.DeepEqual(now.settings, t.settings):
+		case now.Instance != t.Instance:
+			err = errors.Join(err, fmt.Errorf("%s: instance is %s, but the served testbed is %s, and its nodes would be lost; set it back", t.Settings, now.Instance, t.Instance))
+		default:
+			h := r.handled[t]
+			c := changedTestbed{now, t, h != nil && h.own.Load()}
+			if c.own || !r.isRestarted(t) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list, err
+}
+
+// isRestarted reports whether a testbed of another process was started after the last change of its
+// settings.
+func (r *testbeds) isRestarted(t *Testbed) bool {
+	settings, err := os.Stat(t.Settings)
+	socket, err2 := os.Stat(r.socket(t.Instance))
+	return err == nil && err2 == nil && socket.ModTime().After(settings.ModTime())
+}
+
+// report describes what a reload does with the changed settings.
+func (c changedTestbed) report() Later {
+	text := "the local testbed restarts with the new settings; its nodes and open logins continue"
+	if !c.own {
+		text = "the new settings take effect when the local testbed is restarted, by its service or with: " + display.AsRoot(c.now.Command()...)
+	}
+	if !slices.Equal(c.now.settings.SliverTypes, c.before.settings.SliverTypes) {
+		text += "; sliver_types takes effect only for new nodes"
+	}
+	return Later{c.now.Settings, text}
+}
+
+// restart starts a testbed that this process runs again, with its new settings, and waits until it
+// answers as startNew does.
+func (r *testbeds) restart(c changedTestbed) {
+	r.mu.Lock()
+	h := r.handled[c.before]
+	r.mu.Unlock()
+	h.cancel()
+	<-h.done
+	r.mu.Lock()
+	delete(r.handled, c.before)
+	c.now.lock = c.before.lock
+	r.list = slices.Clone(r.list)
+	if i := slices.Index(r.list, c.before); i >= 0 {
+		r.list[i] = c.now
+	}
+	r.mu.Unlock()
+	r.startNew()
+}
+
+// awaitStart wraps lookup: the dry runs of a local testbed wait until it answers, if this process
+// starts it.
 func (r *testbeds) awaitStart(lookup func(name string) (dryrun.Provider, bool)) func(name string) (dryrun.Provider, bool) {
 	return func(name string) (dryrun.Provider, bool) {
 		p, ok := lookup(name)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if ok && r.hasProvider(name) {
-			p = awaitingProvider{p, r.started}
+			p = awaitingProvider{p, name, r}
 		}
 		return p, ok
 	}
 }
 
-// awaitingProvider is a provider whose Get waits until started is closed. Every dry run begins
+// awaitingProvider is a provider whose Get waits until its testbed answers. Every dry run begins
 // with a Get.
 type awaitingProvider struct {
 	dryrun.Provider
-	started <-chan struct{}
+	name     string
+	testbeds *testbeds
 }
 
 func (a awaitingProvider) Get(ctx context.Context, names []string) (map[string]provider.Result, error) {
-	select {
-	case <-a.started:
-	case <-ctx.Done():
+	if !a.testbeds.await(ctx, a.name) {
+		return nil, &provider.Error{Kind: provider.Failed, Temporary: true, Msg: "the local testbed of this site is starting and does not answer yet"}
 	}
 	return a.Provider.Get(ctx, names)
+}
+
+// await waits, at most for the duration r.patience after the start, until a testbed that this process
+// starts answers. It returns false if the testbed does not answer. It does not wait for other testbeds.
+func (r *testbeds) await(ctx context.Context, provider string) bool {
+	select {
+	case <-r.started:
+	case <-ctx.Done():
+		return true // the provider's call reports it
+	}
+	limit := time.After(r.patience)
+	for {
+		r.mu.Lock()
+		i := slices.IndexFunc(r.list, func(t *Testbed) bool { return t.Provider == provider })
+		var t *Testbed
+		var h *handledTestbed
+		if i >= 0 {
+			t = r.list[i]
+			h = r.handled[t]
+		}
+		r.mu.Unlock()
+		if t == nil || h != nil && !h.own.Load() || t.Runs(ctx, r.socket) {
+			return true
+		}
+		select {
+		case <-limit:
+			return false
+		case <-ctx.Done():
+			return true
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 func (r *testbeds) stop() {

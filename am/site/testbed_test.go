@@ -339,31 +339,142 @@ type prompt struct{ dryrun.Provider }
 
 func (prompt) Get(context.Context, []string) (map[string]provider.Result, error) { return nil, nil }
 
-func TestWhoIsToBeAskedFirstWaitsForTheTestbed(t *testing.T) {
-	r := newTestbeds([]*Testbed{{Provider: "local"}}, slog.New(slog.DiscardHandler))
-	find := r.awaitStart(func(name string) (dryrun.Provider, bool) { return prompt{}, name != "none" })
-	if _, ok := find("none"); ok {
-		t.Error("one that is not there is found")
+// TestDryRunsWaitForTheTestbed proves that a dry run waits while this process starts the testbed, also
+// when it has ended, for a limited time, and that it does not wait for testbeds of other processes.
+func TestDryRunsWaitForTheTestbed(t *testing.T) {
+	get := func(s *standIn, name string) chan error {
+		p, ok := s.awaitStart(func(name string) (dryrun.Provider, bool) { return prompt{}, name != "none" })(name)
+		if !ok {
+			return nil
+		}
+		done := make(chan error, 1)
+		go func() { _, err := p.Get(t.Context(), nil); done <- err }()
+		return done
 	}
-	other, _ := find("other")
-	if _, err := other.Get(t.Context(), nil); err != nil { // has nothing to wait for
+	waits := func(what string, done chan error) {
+		t.Helper()
+		select {
+		case err := <-done:
+			t.Errorf("%s: it does not wait: %v", what, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	s := newStandIn(t, lasting)
+	if get(s, "none") != nil {
+		t.Error("a provider that does not exist is found")
+	}
+	if err := <-get(s, "other"); err != nil {
 		t.Error(err)
 	}
-	own, _ := find("local")
-	answered := make(chan struct{})
-	go func() { own.Get(t.Context(), nil); close(answered) }()
-	select {
-	case <-answered:
-		t.Error("it is asked before it has started")
-	case <-time.After(50 * time.Millisecond):
+	first := get(s, "local")
+	waits("before the start", first)
+	go s.start(t.Context())
+	pid := s.begun()
+	waits("while it starts", first)
+	socket := s.writeJSON()
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
-	close(r.started)
-	<-answered
+	socket.Close()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	again := get(s, "local")
+	waits("after it has ended", again)
+	s.patience = time.Millisecond
+	if err := <-get(s, "local"); err == nil || !strings.Contains(err.Error(), "is starting and does not answer yet") {
+		t.Errorf("after the limit: %v", err)
+	}
+	s.writeJSON()
+	if err := <-again; err != nil {
+		t.Error(err)
+	}
+
+	s = newStandIn(t, lasting)
+	s.root = false
+	s.start(t.Context())
+	if err := <-get(s, "local"); err != nil {
+		t.Errorf("a testbed that this process does not start: %v", err)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	r = newTestbeds(r.list, r.log)
-	own, _ = r.awaitStart(func(string) (dryrun.Provider, bool) { return prompt{}, true })("local")
-	own.Get(ended, nil) // or it hangs: nobody waits longer than he asked to
+	if s = newStandIn(t, lasting); !s.await(ended, "local") {
+		t.Error("it waits although the call has ended")
+	}
+}
+
+// TestReloadRestartsATestbedWithChangedSettings proves that only a change of a value restarts a testbed,
+// that wrong settings change nothing, and that a testbed of another process is only reported until it
+// was restarted.
+func TestReloadRestartsATestbedWithChangedSettings(t *testing.T) {
+	s := newStandIn(t, `echo x >>"$DIR/starts"`+"\n"+lasting)
+	settings := func(outbound string) string {
+		return strings.Replace(string(local.SettingsFor(local.Site{Instance: "stand-in"})), "outbound: no", "outbound: "+outbound, 1)
+	}
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(s.dir, "local.yaml"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "local.prov"), local.Script(s.list[0].Program, "local"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(settings("no"))
+	bed, err := OpenTestbed(s.dir, "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.list = []*Testbed{bed}
+	go s.start(t.Context())
+	s.begun()
+	socket := s.writeJSON()
+	<-s.started
+	for _, tt := range []struct{ rule, text, wrong string }{
+		{"nothing", settings("no"), ""},
+		{"a comment", settings("no") + "# more\n", ""},
+		{"a mistake", settings("perhaps"), "must be yes or no"},
+		{"another instance", strings.Replace(settings("no"), "stand-in", "other", 1), "its nodes would be lost; set it back"},
+	} {
+		put(tt.text)
+		if list, err := s.changed(s.dir); len(list) > 0 || tt.wrong == "" && err != nil || tt.wrong != "" && (err == nil || !strings.Contains(err.Error(), tt.wrong)) {
+			t.Errorf("%s: %v, %v", tt.rule, list, err)
+		}
+	}
+	put(strings.Replace(settings("yes"), "memory: 512M", "memory: 600M", 1))
+	list, err := s.changed(s.dir)
+	if err != nil || len(list) != 1 || !list[0].own || !strings.HasSuffix(list[0].report().Text, "restarts with the new settings; its nodes and open logins continue; sliver_types takes effect only for new nodes") {
+		t.Fatalf("%v, %v", list, err)
+	}
+	socket.Close()
+	restarted := make(chan struct{})
+	go func() { s.restart(list[0]); close(restarted) }()
+	wait.Until(t, "it is started again", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "starts"))
+		return bytes.Count(text, []byte("x")) == 2
+	})
+	s.writeJSON()
+	<-restarted
+	if list, err := s.changed(s.dir); err != nil || len(list) > 0 || !s.list[0].Outbound {
+		t.Errorf("afterwards: %v, %v", list, err)
+	}
+
+	s.handled[s.list[0]].own.Store(false) // as if another process ran it
+	put(settings("no"))
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(s.dir, "local.yaml"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	list, err = s.changed(s.dir)
+	if err != nil || len(list) != 1 || list[0].own || !strings.Contains(list[0].report().Text, "when the local testbed is restarted, by its service or with: ") {
+		t.Errorf("of another process: %v, %v", list, err)
+	}
+	if err := os.Chtimes(s.socket("stand-in"), later.Add(time.Hour), later.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.changed(s.dir); err != nil || len(list) > 0 {
+		t.Errorf("of another process, after a restart: %v, %v", list, err)
+	}
 }
 
 // TestATestbedComesAndGoesWithTheInventory holds that a testbed which a later inventory

@@ -58,14 +58,12 @@ func TestRADLCorpusFits(t *testing.T) {
 			add("deployed "+name, d.Text())
 		}
 	}
-	outside := corpusHost
-	outside.OutsideAccess = true
 	simulated := newSite(t)
 	removeSimulatedDelays(t, simulated)
 	sites := []struct{ name, dir string }{
-		{"local", siteOnHost(t, corpusHost, "debian", "12")},
-		{"outbound", siteOnHost(t, outside, "debian", "12")},
-		{"ubuntu", siteOnHost(t, outside, "ubuntu", "24.04")},
+		{"local", siteOnHost(t, "no", "debian", "12")},
+		{"outbound", siteOnHost(t, "yes", "debian", "12")},
+		{"ubuntu", siteOnHost(t, "yes", "ubuntu", "24.04")},
 		{"simulated", simulated},
 	}
 	outcomes := map[string]map[string]string{} // by the name of the site and the document
@@ -122,10 +120,10 @@ func TestRADLCorpusFits(t *testing.T) {
 }
 
 // siteOnHost creates a site with the local testbed of a host.
-func siteOnHost(t *testing.T, h inventory.Host, flavour, version string) (dir string) {
+func siteOnHost(t *testing.T, outbound, flavour, version string) (dir string) {
 	t.Helper()
-	dir, _ = initLocal(t)
-	if err := os.WriteFile(filepath.Join(dir, site.InventoryName), inventory.LocalText("Testbed-of-Ours.example.org", h), 0o644); err != nil {
+	dir, _ = initLocal(t, "--outbound", outbound)
+	if err := os.WriteFile(filepath.Join(dir, site.InventoryName), inventory.LocalText("Testbed-of-Ours.example.org", corpusHost), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	facts := inventory.Facts{Images: map[string][]string{"host": {

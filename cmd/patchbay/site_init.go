@@ -231,7 +231,7 @@ Next, start both services:
 
 const outboundQuestion = `May nodes reach the Internet (IPv4 only) through this host, with its address? They will
 not reach private networks or this host. To change it later, set outbound in
-providers/local.yaml. [y/N] `
+providers/local.yaml, then type: patchbay reload. [y/N] `
 
 // askOutbound returns "yes" or "no"; "no" without a terminal.
 func askOutbound(in *os.File, out io.Writer) string {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"patchbay/am/site"
 	"patchbay/inventory"
 	"patchbay/inventory/local"
 )
@@ -24,7 +25,11 @@ func TestInitWritesOutbound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inv, err := inventory.Load(filepath.Join(dir, "inventory.yaml"), "Testbed-of-Ours.example.org")
+		config, err := site.ReadConfig(filepath.Join(dir, site.ConfigName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inv, err := config.LoadInventory()
 		if err != nil {
 			t.Fatal(err)
 		}

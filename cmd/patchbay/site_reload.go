@@ -22,6 +22,9 @@ It lists the changes, and the existing slivers that differ from the new inventor
 their slices and the ends of their leases. A mistake in the inventory, a provider or
 the policy changes nothing. "patchbay check" shows all this in advance.
 
+A local testbed that the server has started is restarted if its settings have changed. For
+other files, it says which changes need a restart of the server or of the testbed.
+
 SIGHUP does the same, reads the certificates and the trust folder again, and logs the
 result.`
 
@@ -62,6 +65,9 @@ func printReload(out io.Writer, r *site.ReloadReport) {
 	}
 	if r.MoreChanges > 0 {
 		fmt.Fprintf(out, "  and %d more.\n", r.MoreChanges)
+	}
+	for _, l := range r.Later {
+		fmt.Fprintf(out, "%-8s %s: %s\n", "note", display.Printable(l.Where), display.Printable(l.Text))
 	}
 	for _, o := range r.Unmanaged {
 		fmt.Fprintf(out, "%-8s %s\n", "warning", display.Printable(o.String()))

@@ -22,7 +22,7 @@ func (s *Settings) Conflicts() []string {
 			idle = append(idle, "dns")
 		}
 		if len(idle) > 0 {
-			all = append(all, fmt.Sprintf("%s: no effect while outbound is no; set outbound: yes in the settings and in inventory.yaml, or remove the line", strings.Join(idle, " and ")))
+			all = append(all, fmt.Sprintf("%s: no effect while outbound is no; set outbound: yes, or remove the line", strings.Join(idle, " and ")))
 		}
 	}
 	address, err := netip.ParseAddr(s.PublicHost)

@@ -50,6 +50,9 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 	if r.MoreChanges > 0 {
 		k.note(r.File, "not loaded yet: %s more", display.Count(r.MoreChanges, "change"))
 	}
+	for _, l := range r.Later {
+		k.note(l.Where, "%s", l.Text)
+	}
 	for _, x := range r.Consequences {
 		if x.Warning {
 			k.warn(r.Where(x), "%s", x)

@@ -78,8 +78,7 @@ func (o *Options) localOffer(ctx context.Context) (Offer, error) {
 		return Offer{}, err
 	}
 	host := describeHost(ctx)
-	host.OutsideAccess = o.Outbound
-	bed := local.Site{Outbound: host.OutsideAccess, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
+	bed := local.Site{Outbound: o.Outbound, Instance: instanceName(o.Authority), PublicHost: u.Hostname(), Component: host.Name}
 	if at, _, _ := net.SplitHostPort(o.Listen); net.ParseIP(at) != nil && !net.ParseIP(at).IsUnspecified() {
 		bed.Listen = at
 	}
