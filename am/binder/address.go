@@ -52,17 +52,17 @@ func (b *binding) assignPublic() {
 	pool := &b.x.network.public
 	asked := 0
 	for i := range b.nodes {
-		if b.nodes[i].Node.RoutableIP {
+		n := &b.nodes[i]
+		if x := b.Kept[n.Node.ClientID]; x != nil {
+			n.PublicAddress = x.PublicAddress
+			pool.held[x.PublicAddress] = true
+		} else if n.Node.RoutableIP {
 			asked++
 		}
 	}
 	for i := range b.nodes {
 		n := &b.nodes[i]
-		if x := b.Kept[n.Node.ClientID]; x != nil {
-			n.PublicAddress = x.PublicAddress
-			continue
-		}
-		if !n.Node.RoutableIP || len(pool.names) == 0 {
+		if b.Kept[n.Node.ClientID] != nil || !n.Node.RoutableIP || len(pool.names) == 0 {
 			continue
 		}
 		var ok bool

@@ -250,8 +250,15 @@ func (b *binding) unassign(n *node) {
 // share a host with such a node.
 func (b *binding) bindNamed() {
 	hosts := map[string]*inventory.Component{}
-	for i := range b.nodes {
-		n := &b.nodes[i]
+	order := make([]*node, 0, len(b.nodes)) // those that stay first: the others must leave them their places
+	for _, isKept := range [...]bool{true, false} {
+		for i := range b.nodes {
+			if n := &b.nodes[i]; (b.Kept[n.Node.ClientID] != nil) == isKept {
+				order = append(order, n)
+			}
+		}
+	}
+	for _, n := range order {
 		if n.done || n.Component == nil {
 			continue
 		}

@@ -90,6 +90,10 @@ func request(nodes ...string) *rspec.Request {
 		for w := range strings.FieldsSeq(words) {
 			key, value, _ := strings.Cut(w, "=")
 			switch key {
+			case "id":
+				n.ClientID = value
+			case "public":
+				n.RoutableIP = true
 			case "on":
 				n.ComponentID = value
 				if !strings.HasPrefix(value, "urn:") {

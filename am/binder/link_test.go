@@ -3,6 +3,7 @@ package binder
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func linked(r *rspec.Request, links ...string) *rspec.Request {
 func join(r *rspec.Request, w string) string {
 	f := strings.Split(w, ",")
 	id, port, _ := strings.Cut(f[0], "@")
-	n := &r.Nodes[id[0]-'a']
+	n := &r.Nodes[slices.IndexFunc(r.Nodes, func(n rspec.Node) bool { return n.ClientID == id[:1] })]
 	for _, in := range n.Interfaces {
 		if in.ClientID == id {
 			return id
@@ -139,7 +140,7 @@ func wiring(b Binding, err error) string {
 // record is the sliver that a bound node becomes.
 func record(id, of string, b Bound) am.Sliver {
 	return am.Sliver{
-		URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: id}, Slice: slice(of), ClientID: b.Node.ClientID,
+		URN: urn.URN{Authority: "example.org", Type: urn.Sliver, Name: id}, Slice: slice(of), ClientID: b.Node.ClientID, SliverType: b.SliverType.Name, Image: b.Image,
 		Component: b.Component.URN, Amount: b.Amount, Exclusive: b.Exclusive, Status: am.Status{Allocation: am.Allocated},
 		Interfaces: b.Interfaces, PublicAddress: b.PublicAddress,
 	}
