@@ -49,6 +49,9 @@ func (l *run) send(c *caller, a ask) answer {
 	}
 	switch a.method {
 	case "Allocate":
+		if a.change {
+			o = append(o, opt("patchbay_change", true))
+		}
 		return c.allocate(a.rspec(), o...)
 	case "CreateSliver":
 		return c.create(a.rspec(), users(c), o...)
@@ -75,11 +78,14 @@ func (l *run) send(c *caller, a ask) answer {
 func (a ask) rspec() string {
 	var all []string
 	for _, n := range a.nodes {
+		text := node(n.client, n.kind)
 		if n.where != "" {
-			all = append(all, bound(n.client, n.kind, n.where))
-		} else {
-			all = append(all, node(n.client, n.kind))
+			text = bound(n.client, n.kind, n.where)
 		}
+		if n.linked {
+			text = withInterface(text, n.client) + link(n.client)
+		}
+		all = append(all, text)
 	}
 	return request(all...)
 }
@@ -108,8 +114,11 @@ func (l *run) learn(after *plain, a ask, got answer) {
 		where[is["client_id"]] = is
 	}
 	for i := range a.nodes {
-		n := s.nodes[len(s.nodes)-len(a.nodes)+i]
+		n := s.node(a.nodes[i].client)
 		is := where[n.client]
+		if n.urn != "" && n.urn != is["sliver_id"] {
+			l.fail("%s was replaced: %v", n.client, is)
+		}
 		n.urn = is["sliver_id"]
 		n.component = regexp.MustCompile(`[^+]*$`).FindString(is["component_id"])
 		if n.urn == "" || n.component == "" || a.nodes[i].where != "" && a.nodes[i].where != n.component {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"strings"
 	"time"
 
 	"patchbay/am"
@@ -173,6 +174,24 @@ func request(nodes ...string) string {
 // node returns a request for a node of a sliver type on any component.
 func node(client, sliverType string) string {
 	return `<node client_id="` + client + `"><sliver_type name="` + sliverType + `"/></node>`
+}
+
+// linked is node with an interface, which link can join.
+func linked(client, sliverType string) string {
+	return withInterface(node(client, sliverType), client)
+}
+
+func withInterface(node, client string) string {
+	return strings.Replace(node, "<sliver_type", `<interface client_id="`+client+`:0"/><sliver_type`, 1)
+}
+
+// link returns a link between the interfaces of nodes made by linked.
+func link(clients ...string) string {
+	text := `<link client_id="of-` + clients[0] + `">`
+	for _, c := range clients {
+		text += `<interface_ref client_id="` + c + `:0"/>`
+	}
+	return text + "</link>"
 }
 
 // bound returns a request for a node of a sliver type on a component.

@@ -52,6 +52,8 @@ func (l *run) difference(p *plain, records map[string]am.Sliver) string {
 			return x.ClientID + " is frozen only in the model or only in the store"
 		case !x.Expires.Equal(n.expires) || n.state == "reserved" && !x.RequestedEnd.Equal(n.wish):
 			return x.ClientID + " has another lease"
+		case (len(x.Interfaces) > 0) != n.linked:
+			return x.ClientID + " has an interface only in the model or only in the store"
 		case !n.mayBecome(stateOf(x.Status)):
 			return x.ClientID + " is in another state"
 		case n.state == "making" && stateOf(x.Status) == "making" && x.Desired.On != n.on:

@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -45,6 +46,9 @@ func (l *run) draw() (*caller, ask) {
 			a.method = "CreateSliver"
 		}
 		a.nodes = l.nodes(s)
+		if a.change = a.version == 3 && l.rand.IntN(2) == 0; a.change {
+			a.nodes = l.changed(s, a.nodes)
+		}
 	case n < 48:
 		a.method, a.version = "Provision", 3
 	case n < 70:
@@ -96,6 +100,31 @@ func (l *run) nodes(s *plainSlice) (all []askedNode) {
 		all = append(all, n)
 	}
 	return all
+}
+
+// changed adds nodes of the slice to those of a request, mostly as they are, and gives each node an
+// interface, or none.
+func (l *run) changed(s *plainSlice, nodes []askedNode) []askedNode {
+	nodes = nodes[:l.rand.IntN(len(nodes)+1)]
+	for _, x := range s.nodes {
+		if len(nodes) > 0 && l.rand.IntN(3) == 0 || slices.ContainsFunc(nodes, func(n askedNode) bool { return n.client == x.client }) {
+			continue
+		}
+		n := askedNode{client: x.client, kind: x.kind}
+		switch l.rand.IntN(12) {
+		case 0:
+			n.kind = l.pick("raw-pc", "vm")
+		case 1:
+			n.where = x.component
+		case 2:
+			n.where = l.inv.Components[0].Name
+		}
+		nodes = append(nodes, n)
+	}
+	for i := range nodes {
+		nodes[i].linked = l.rand.IntN(2) == 0
+	}
+	return nodes
 }
 
 // pick returns a random element of words.

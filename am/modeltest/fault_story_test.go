@@ -43,6 +43,14 @@ var story = []storyStep{
 		both := append(users(t.as("one")), users(t.s.as(t.w.sharedUsers.bob, "one", ""))...)
 		return t.act("one", "geni_update_users", opt("geni_users", both))
 	}},
+	{"change in place, with a new node", func(t *storyRun) error {
+		return t.check(t.as("one").allocate(request(linked("a", "raw-pc"), linked("b", "vm"), linked("z", "vm"), link("a", "b", "z")), opt("patchbay_change", true)))
+	}},
+	{"Provision of what was added", func(t *storyRun) error { return t.check(t.as("one").v3("Provision", nil, opts())) }},
+	{"start of what was added", func(t *storyRun) error { return t.act("one z", "geni_start") }},
+	{"change in place again", func(t *storyRun) error {
+		return t.check(t.as("one").allocate(request(node("a", "raw-pc"), linked("b", "vm"), linked("z", "vm"), link("b", "z")), opt("patchbay_change", true)))
+	}},
 	{"CreateSliver", func(t *storyRun) error {
 		c := t.as("two")
 		return t.check(c.create(request(node("c", "raw-pc"), node("d", "vm")), users(c)))
@@ -194,12 +202,12 @@ func (t *storyRun) finalState() map[string]string {
 	all := map[string]string{}
 	slivers, _ := t.s.records()
 	for id, x := range slivers {
-		line := fmt.Sprintf("%v, frozen %v, on %v, restarted %d, %d accounts", x.Status, x.Frozen, x.Desired.On, x.Desired.RestartSerial, len(x.Desired.Accounts))
+		line := fmt.Sprintf("%v, frozen %v, on %v, restarted %d, %d accounts, %d interfaces", x.Status, x.Frozen, x.Desired.On, x.Desired.RestartSerial, len(x.Desired.Accounts), len(x.Interfaces))
 		for _, r := range t.w.providers {
 			r.with(func() {
 				if m := r.machines[id]; m != nil {
-					line += fmt.Sprintf("; machine on %v: %s, restarted %s, %d accounts", m.is.Text(provider.AttrComponent) == x.Component.Name,
-						m.is.Text(provider.AttrPower), m.is.Text(provider.AttrRestartSerial), len(m.is.List(provider.AttrUsers)))
+					line += fmt.Sprintf("; machine on %v: %s, restarted %s, %d accounts, %d interfaces", m.is.Text(provider.AttrComponent) == x.Component.Name,
+						m.is.Text(provider.AttrPower), m.is.Text(provider.AttrRestartSerial), len(m.is.List(provider.AttrUsers)), len(m.is.List(provider.AttrInterfaces)))
 				}
 			})
 		}

@@ -22,10 +22,11 @@ func TestStory(t *testing.T) {
 	if len(x.refused)+len(x.unanswered)+len(x.wrong) > 0 {
 		t.Errorf("refused %v, unanswered %v, wrong %v", x.refused, x.unanswered, x.wrong)
 	}
-	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts; machine on true: on, restarted 0, 0 accounts"
+	made := "{geni_provisioned geni_ready}, frozen false, on true, restarted 0, 0 accounts, 0 interfaces; machine on true: on, restarted 0, 0 accounts, 0 interfaces"
 	want := map[string]string{
 		"one":    "shut down false",
-		"one b":  "{geni_provisioned geni_ready}, frozen false, on true, restarted 1, 2 accounts; machine on true: on, restarted 1, 2 accounts",
+		"one b":  "{geni_provisioned geni_ready}, frozen false, on true, restarted 1, 2 accounts, 1 interfaces; machine on true: on, restarted 1, 2 accounts, 1 interfaces",
+		"one z":  "{geni_provisioned geni_notready}, frozen false, on false, restarted 0, 0 accounts, 1 interfaces; machine on true: off, restarted 0, 0 accounts, 1 interfaces",
 		"four":   "shut down false",
 		"four g": made, "four h": made,
 	}

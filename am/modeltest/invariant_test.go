@@ -85,6 +85,8 @@ func (l *run) check() {
 			l.fail("sliver %s of %s ends at %v, want %v (it is %v)", n.client, s.name, x.Expires, n.expires, now)
 		case x.Expires.After(n.latest):
 			l.fail("sliver %s outlives its credential: %v, %v", n.client, x.Expires, n.latest)
+		case (len(x.Interfaces) > 0) != n.linked:
+			l.fail("sliver %s of %s has %d interfaces; linked: %v", n.client, s.name, len(x.Interfaces), n.linked)
 		case x.Frozen != s.shut:
 			l.fail("sliver %s of %s: frozen %v", n.client, s.name, x.Frozen)
 		case stateOf(x.Status) == "making" && x.Desired.On != n.on:
@@ -174,7 +176,8 @@ func (l *run) checkMachine(n *plainNode, id string) {
 		r.with(func() {
 			m := r.machines[id]
 			if m != nil && m.is.Text(provider.AttrComponent) == n.component && m.failed == "" &&
-				m.is.Text(provider.AttrEnsure) == provider.Present && (m.is.Text(provider.AttrPower) == provider.On) == (n.state == "on") {
+				m.is.Text(provider.AttrEnsure) == provider.Present && (m.is.Text(provider.AttrPower) == provider.On) == (n.state == "on") &&
+				(n.state == "off" || (len(m.is.List(provider.AttrInterfaces)) > 0) == n.linked) { // changes of nodes that are off wait
 				live = true
 			}
 		})

@@ -38,7 +38,9 @@ type plainNode struct {
 	// state is a key of wire.
 	state string
 	// on means that the node must be switched on after its creation.
-	on            bool
+	on bool
+	// linked means that the node has an interface.
+	linked        bool
 	expires, wish time.Time
 	// granted is the end of the lease that an operator has set for a reservation.
 	granted time.Time
@@ -132,6 +134,8 @@ type ask struct {
 	time, wish time.Time
 	action     string
 	nodes      []askedNode
+	// change is patchbay_change: the nodes that the slice has already are changed.
+	change bool
 }
 
 // String returns the call in one line.
@@ -146,6 +150,12 @@ func (a ask) String() string {
 	}
 	for _, n := range a.nodes {
 		add("%s=%s@%s", n.client, n.kind, n.where)
+		if n.linked {
+			add("linked")
+		}
+	}
+	if a.change {
+		add("as a change")
 	}
 	if a.effort {
 		add("best effort")
@@ -167,8 +177,12 @@ func (a ask) String() string {
 	return text
 }
 
-// askedNode is a node of a request. where is the requested component; "" for any.
-type askedNode struct{ client, kind, where string }
+// askedNode is a node of a request. where is the requested component; "" for any. linked means that it
+// has an interface on a link of its own.
+type askedNode struct {
+	client, kind, where string
+	linked              bool
+}
 
 // room has the free slots of components.
 type room struct {
@@ -404,16 +418,29 @@ func (p *plain) reserve(s *plainSlice, a ask, now time.Time, r room) []am.Code {
 	if !a.wish.IsZero() && !a.wish.After(now) {
 		return []am.Code{am.BadArgs}
 	}
-	for _, n := range a.nodes {
-		if slices.ContainsFunc(s.nodes, func(x *plainNode) bool { return x.client == n.client }) {
+	added := a.nodes
+	var refusals []am.Code
+	if a.change {
+		added, refusals = s.judgeChange(a.nodes, r)
+	}
+	for _, n := range added {
+		if s.node(n.client) != nil {
 			return []am.Code{am.Exists}
 		}
 	}
-	if ok, codes := r.fits(a.nodes); !ok {
-		return codes
+	if ok, codes := r.fits(added); !ok || len(refusals) > 0 {
+		return append(refusals, codes...)
 	}
 	for _, n := range a.nodes {
-		x := &plainNode{client: n.client, kind: n.kind, state: "reserved", wish: a.wish, latest: a.until}
+		if x := s.node(n.client); x != nil {
+			if x.state == "on" && x.linked != n.linked {
+				x.state = "starting"
+			}
+			x.linked = n.linked
+		}
+	}
+	for _, n := range added {
+		x := &plainNode{client: n.client, kind: n.kind, state: "reserved", linked: n.linked, wish: a.wish, latest: a.until}
 		x.expires = first(now.Add(p.leases.allocated), a.until)
 		if !a.wish.IsZero() {
 			x.expires = first(x.expires, a.wish)
@@ -425,6 +452,40 @@ func (p *plain) reserve(s *plainSlice, a ask, now time.Time, r room) []am.Code {
 		s.nodes = append(s.nodes, x)
 	}
 	return nil
+}
+
+// node returns the node with a client_id; nil if there is none.
+func (s *plainSlice) node(client string) *plainNode {
+	for _, n := range s.nodes {
+		if n.client == client {
+			return n
+		}
+	}
+	return nil
+}
+
+// judgeChange returns the nodes that the slice does not have yet, and the codes by which the change of
+// the others is refused: they stay where and what they are, and only some states can change.
+func (s *plainSlice) judgeChange(nodes []askedNode, r room) (added []askedNode, refusals []am.Code) {
+	taken := map[string]bool{} // the exclusive components of nodes that stay
+	for _, n := range nodes {
+		x := s.node(n.client)
+		if x == nil {
+			added = append(added, n)
+			continue
+		}
+		taken[x.component] = x.kind == "raw-pc"
+		fixed := map[string]bool{"stopping": true, "updating": true, "broken": true}[x.state] && x.linked != n.linked
+		if fixed || n.kind != x.kind || n.where != "" && n.where != x.component || r.kind[x.component] == "" {
+			refusals = append(refusals, am.Unsupported)
+		}
+	}
+	for _, n := range added {
+		if taken[n.where] {
+			refusals = append(refusals, am.BadArgs, am.TooBig, am.Busy)
+		}
+	}
+	return added, refusals
 }
 
 // long returns the lease of a new node.
