@@ -2,10 +2,8 @@ package experiment
 
 import (
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"patchbay/rspec/draw"
@@ -81,77 +79,22 @@ func ReadManifest(text []byte, user string) (Manifest, error) {
 }
 
 // chooseLogin chooses the login of a node, with its gateway: the first login of user, or
-// else the first of any account. It skips a login at the gateway itself. notSafe is a login
-// that safeLogin refuses; "" if login is set.
+// else the first of any account. notSafe is a login that is not used; "" if login is set.
 func chooseLogin(n draw.Node, user string) (login, gateway Login, notSafe string) {
-	gateways := map[string]Login{}
-	var behind []draw.Proxy
-	for _, p := range n.Proxies {
-		if g, ok := parseProxy(p.Gateway); ok {
-			gateways[g.String()] = g
-			behind = append(behind, p)
-		}
+	ways, unsafe := n.Ways()
+	if len(ways) == 0 {
+		return login, gateway, unsafe
 	}
-	for _, l := range n.Logins {
-		x, ok := safeLogin(l.User, l.Host, l.Port)
-		if !ok {
-			notSafe = l.User + "@" + l.Host + ":" + l.Port
-			continue
-		}
-		if _, isGateway := gateways[x.String()]; isGateway && len(n.Logins) > 1 {
-			continue
-		}
-		if login.Exists() && (login.User == user || x.User != user) {
-			continue
-		}
-		login, gateway = x, Login{}
-		i := slices.IndexFunc(behind, func(p draw.Proxy) bool {
-			to, ok := parseProxy(p.Login)
-			return ok && to == x
-		})
-		if i >= 0 {
-			gateway, _ = parseProxy(behind[i].Gateway)
-		}
-	}
-	if login.Exists() {
-		notSafe = ""
-	}
-	return login, gateway, notSafe
+	i := max(0, slices.IndexFunc(ways, func(w draw.Way) bool { return w.Login.User == user }))
+	return loginOf(ways[i].Login), loginOf(ways[i].Gateway), ""
+}
+
+func loginOf(l draw.Login) Login {
+	port, _ := strconv.Atoi(l.Port) // Ways returns only numbers
+	return Login{l.User, l.Host, port}
 }
 
 // String returns user@host:port.
 func (l Login) String() string {
 	return l.User + "@" + net.JoinHostPort(l.Host, strconv.Itoa(l.Port))
-}
-
-var (
-	safeUsers = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
-	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
-)
-
-// safeLogin returns a login if no part has a special meaning to OpenSSH: the host is a
-// name or an IP address, and no part begins with a hyphen.
-func safeLogin(user, host, port string) (Login, bool) {
-	l := Login{User: user, Host: strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), Port: 22}
-	if port != "" {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
-			return Login{}, false
-		}
-		l.Port = int(n)
-	}
-	if ip := net.ParseIP(l.Host); ip == nil && !safeHosts.MatchString(l.Host) || !safeUsers.MatchString(user) {
-		return Login{}, false
-	}
-	return l, true
-}
-
-// parseProxy returns false if the text is not user@host:port, or not safe.
-func parseProxy(s string) (Login, bool) {
-	user, at, ok := strings.Cut(s, "@")
-	host, port, err := net.SplitHostPort(at)
-	if !ok || err != nil {
-		return Login{}, false
-	}
-	return safeLogin(user, host, port)
 }

@@ -95,14 +95,18 @@ func (b *builder) nodeLines(v *vertex, n *Node) {
 	if n.Error != "" {
 		v.add(clean(n.Error, maxText), labelFont, true)
 	}
+	var login string
+	if fewBoxes && len(n.Logins) > 0 {
+		login = n.commands("")[0]
+	}
 	for _, address := range n.publicAddresses() {
-		shown := len(n.Logins) > 0 && n.Logins[0].Host == address
-		if len(v.lines) < 5 && !(fewBoxes && shown) {
+		shown := strings.HasSuffix(login, "@"+address)
+		if len(v.lines) < 5 && !shown {
 			v.add(cleaned(address), labelFont, true)
 		}
 	}
-	if fewBoxes && len(n.Logins) > 0 {
-		v.add(cleaned(n.Logins[0].String()), labelFont, true)
+	if login != "" {
+		v.add(login, labelFont, true)
 	}
 	v.title = nodeTitle(n)
 }
@@ -215,8 +219,8 @@ func nodeTitle(n *Node) string {
 	for _, h := range first(n.Hosts, 4) {
 		t.add("host", joined(" ", h.Name, h.IPv4))
 	}
-	for _, l := range first(n.Logins, 4) {
-		t.add("login", l.String())
+	for _, command := range first(n.commands(""), 4) {
+		t.add("login", command)
 	}
 	t.add("accounts", strings.Join(first(n.Accounts, 8), ", "))
 	for _, in := range first(n.Interfaces, 16) {

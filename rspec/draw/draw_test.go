@@ -12,12 +12,12 @@ import (
 	"patchbay/schemas/xmltree"
 )
 
-// net makes pictures without the detour over a document.
-type net struct{ p Picture }
+// sketch makes pictures without the detour over a document.
+type sketch struct{ p Picture }
 
 // network has n nodes named node0, node1, … of each of some managers in turn.
-func network(n, managers int) *net {
-	w := &net{Picture{Kind: Request}}
+func network(n, managers int) *sketch {
+	w := &sketch{Picture{Kind: Request}}
 	for m := range managers {
 		name := fmt.Sprintf("m%d.example.org", m)
 		w.p.Managers = append(w.p.Managers, Manager{"urn:publicid:IDN+" + name + "+authority+cm", name})
@@ -29,7 +29,7 @@ func network(n, managers int) *net {
 }
 
 // link joins nodes; -1 is an interface that no node has.
-func (w *net) link(nodes ...int) *Link {
+func (w *sketch) link(nodes ...int) *Link {
 	l := Link{Name: fmt.Sprintf("link%d", len(w.p.Links))}
 	for k, n := range nodes {
 		if n < 0 {
@@ -56,8 +56,8 @@ func upTo(n int) []int {
 
 // topologies are the forms that experiments have.
 func topologies() map[string]*Picture {
-	all := map[string]*net{}
-	add := func(name string, n, managers int) *net {
+	all := map[string]*sketch{}
+	add := func(name string, n, managers int) *sketch {
 		all[name] = network(n, managers)
 		return all[name]
 	}

@@ -154,6 +154,34 @@ func TestLoginsAreCommandsOnlyWhereTheyAreSafe(t *testing.T) {
 	}
 }
 
+// TestNodesBehindAGateway proves that the login of a node is never that of its gateway.
+func TestNodesBehindAGateway(t *testing.T) {
+	gateway, inside := Login{"gw", "gateway.example.org", "20000"}, Login{"alice", "10.1.2.3", ""}
+	proxy := Proxy{"gw@gateway.example.org:20000", "alice@10.1.2.3:22"}
+	const through = "ssh -o 'ProxyCommand=ssh -i KEY -W [%h]:%p -p 20000 gw@gateway.example.org' -i KEY alice@10.1.2.3"
+	for _, c := range []struct {
+		rule        string
+		logins      []Login
+		proxies     []Proxy
+		text, label string
+	}{
+		{"gateway first", []Login{gateway, inside}, []Proxy{proxy}, through, "ssh -J gw@gateway.example.org:20000 alice@10.1.2.3"},
+		{"gateway last", []Login{inside, gateway}, []Proxy{proxy}, through, "ssh -J gw@gateway.example.org:20000 alice@10.1.2.3"},
+		{"another login without a gateway", []Login{gateway, inside, {"bob", "pc1", "22"}}, []Proxy{proxy}, through + " (and 1 more login)", "ssh -J gw@gateway.example.org:20000 alice@10.1.2.3"},
+		{"no gateway", []Login{inside}, nil, "ssh -i KEY alice@10.1.2.3", "ssh alice@10.1.2.3"},
+		{"a hostile gateway", []Login{inside}, []Proxy{{"gw@-oProxyCommand=id:22", "alice@10.1.2.3:22"}}, "ssh -i KEY alice@10.1.2.3", "ssh alice@10.1.2.3"},
+		{"none that is safe", []Login{{"a", "h;reboot", "22"}}, nil, "a@h;reboot:22", "a@h;reboot:22"},
+	} {
+		n := &Node{Name: "n", Logins: c.logins, Proxies: c.proxies}
+		if got := new(textWriter).loginCommand(n); got != c.text {
+			t.Errorf("%s: text %q, want %q", c.rule, got, c.text)
+		}
+		if got := n.commands("")[0]; got != c.label {
+			t.Errorf("%s: label %q, want %q", c.rule, got, c.label)
+		}
+	}
+}
+
 func TestPromises(t *testing.T) {
 	p := &Picture{Nodes: []Node{{Name: "left"}, {Name: "right"}}}
 	ends := []End{{Name: "a"}, {Name: "b", Node: 1}}

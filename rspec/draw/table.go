@@ -100,7 +100,11 @@ func (b *table) write() {
 		excess -= cut
 	}
 	if !b.noHead {
-		b.row(b.head, width, gap, func(int, string) string { return dim })
+		head := slices.Clone(b.head)
+		for i := range head {
+			head[i] = strings.ToUpper(head[i])
+		}
+		b.row(head, width, gap, func(int, string) string { return dim })
 	}
 	style := b.style
 	if style == nil {

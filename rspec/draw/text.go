@@ -252,11 +252,10 @@ var (
 func (t *textWriter) loginCommand(n *Node) string {
 	switch {
 	case len(n.Logins) > 0:
-		s := cleaned(n.Logins[0].String())
-		if command, ok := strings.CutPrefix(s, "ssh "); ok {
-			s, t.showsKey = "ssh -i KEY "+command, true
-		}
-		if more := len(n.Logins) - 1; more > 0 {
+		all := n.commands("KEY")
+		s := all[0]
+		t.showsKey = t.showsKey || strings.Contains(s, "-i KEY ")
+		if more := len(all) - 1; more > 0 {
 			s += " (and " + count(more, "more login") + ")"
 		}
 		return s

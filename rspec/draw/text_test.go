@@ -29,7 +29,7 @@ func TestTextTells(t *testing.T) {
 		{"HostsWithNames", document("manifest", `<node client_id="a"><host name="a.example.org"/></node>`),
 			[]string{"a     a.example.org\n"}, ""},
 		{"NoHostThatRepeatsTheNode", document("manifest", `<node client_id="a"><host name="a"/></node><node client_id="b"><host name="c"/></node>`),
-			[]string{"  node\n  a\n  b\n"}, "reach it"},
+			[]string{"  NODE\n  a\n  b\n"}, "REACH IT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := textOf(t, read(t, c.text), TextOptions{})

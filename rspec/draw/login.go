@@ -1,0 +1,112 @@
+package draw
+
+import (
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Way is a login of a node, and the SSH gateway through which it is reached; the zero value for
+// none. Their fields have only letters, digits and characters without a special meaning to OpenSSH
+// or a shell. Their ports are numbers.
+type Way struct{ Login, Gateway Login }
+
+// Ways returns the logins of a node, without the logins at its gateways. unsafe is a login that it
+// leaves out, since a part of it has a special meaning, as user@host:port.
+func (n *Node) Ways() (ways []Way, unsafe string) {
+	var gateways []Login
+	var behind []Proxy
+	for _, p := range n.Proxies {
+		if g, ok := parseProxy(p.Gateway); ok {
+			gateways = append(gateways, g)
+			behind = append(behind, p)
+		}
+	}
+	for _, l := range n.Logins {
+		x, ok := l.safe()
+		if !ok {
+			unsafe = l.User + "@" + l.Host + ":" + l.Port
+			continue
+		}
+		if slices.Contains(gateways, x) && len(n.Logins) > 1 {
+			continue
+		}
+		w := Way{Login: x}
+		i := slices.IndexFunc(behind, func(p Proxy) bool {
+			to, ok := parseProxy(p.Login)
+			return ok && to == x
+		})
+		if i >= 0 {
+			w.Gateway = gateways[i]
+		}
+		ways = append(ways, w)
+	}
+	return ways, unsafe
+}
+
+// command returns a command line. With a gateway, it names the file of the key also for the gateway;
+// with the key "", ssh chooses the keys.
+func (w Way) command(key string) string {
+	option := ""
+	if key != "" {
+		option = "-i " + key + " "
+	}
+	words := func(l Login) string { return option + strings.TrimPrefix(l.String(), "ssh ") }
+	switch {
+	case w.Gateway.Host == "":
+		return "ssh " + words(w.Login)
+	case key == "":
+		return "ssh -J " + w.Gateway.User + "@" + net.JoinHostPort(w.Gateway.Host, w.Gateway.Port) + " " + words(w.Login)
+	}
+	return "ssh -o 'ProxyCommand=ssh " + option + "-W [%h]:%p " + strings.TrimPrefix(words(w.Gateway), option) + "' " + words(w.Login)
+}
+
+// commands returns a command line for each login of a node. If no login is safe to use, it returns
+// the logins as written.
+func (n *Node) commands(key string) (list []string) {
+	ways, _ := n.Ways()
+	for _, w := range ways {
+		list = append(list, cleaned(w.command(key)))
+	}
+	if len(list) == 0 {
+		for _, l := range n.Logins {
+			list = append(list, cleaned(l.String()))
+		}
+	}
+	return list
+}
+
+var (
+	safeUsers = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
+	safeHosts = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,253}[A-Za-z0-9_.])?$`)
+)
+
+// safe returns the login with a port and without brackets if no part has a special meaning to
+// OpenSSH: the host is a name or an IP address, and no part begins with a hyphen.
+func (l Login) safe() (Login, bool) {
+	l.Host = strings.TrimSuffix(strings.TrimPrefix(l.Host, "["), "]")
+	if l.Port == "" {
+		l.Port = "22"
+	}
+	port, err := strconv.ParseUint(l.Port, 10, 16)
+	if err != nil || port == 0 {
+		return Login{}, false
+	}
+	l.Port = strconv.FormatUint(port, 10)
+	if net.ParseIP(l.Host) == nil && !safeHosts.MatchString(l.Host) || !safeUsers.MatchString(l.User) {
+		return Login{}, false
+	}
+	return l, true
+}
+
+// parseProxy returns false if the text is not user@host:port, or not safe.
+func parseProxy(s string) (Login, bool) {
+	user, at, ok := strings.Cut(s, "@")
+	host, port, err := net.SplitHostPort(at)
+	if !ok || err != nil {
+		return Login{}, false
+	}
+	return Login{user, host, port}.safe()
+}
