@@ -60,11 +60,13 @@ func concurrentHistory(t *testing.T, seed uint64, callers, calls int) []porcupin
 				a := ask{version: 3, slice: slice, method: []string{"Allocate", "Allocate", "Allocate", "Describe", "Describe", "Describe", "Renew", "Renew", "Delete", "Delete", "Provision", "Shutdown", "Thaw", "Thaw"}[r.IntN(14)]}
 				a.time = began.Add(time.Duration(300+i*calls+n) * time.Second)
 				if a.method == "Allocate" {
+					a.change = r.IntN(2) == 0
 					for range 1 + r.IntN(2) {
 						x := askedNode{client: fmt.Sprintf("n%d-%d", r.IntN(6), len(a.nodes)), kind: []string{"raw-pc", "vm"}[r.IntN(2)]}
 						if r.IntN(3) == 0 {
 							x.where = map[string]string{"raw-pc": fmt.Sprint("pc", 1+len(a.nodes)+2*r.IntN(2)), "vm": fmt.Sprint("host", 1+r.IntN(2))}[x.kind]
 						}
+						x.linked = a.change && r.IntN(2) == 0
 						a.nodes = append(a.nodes, x)
 					}
 				}
@@ -98,7 +100,7 @@ func (s *site) one(a ask) (out done) {
 		}
 		return out
 	case "Allocate":
-		got = c.allocate(a.rspec())
+		got = c.allocate(a.rspec(), opt("patchbay_change", a.change))
 	case "Renew":
 		got = c.v3("Renew", nil, stamp(a.time), opts())
 	case "Shutdown":
@@ -119,7 +121,7 @@ func (s *site) one(a ask) (out done) {
 		where[is["sliver_id"]] = regexp.MustCompile(`[^+]*$`).FindString(is["component_id"])
 	}
 	for _, x := range got.slivers() {
-		out.slivers = append(out.slivers, part{urn: x.urn, client: x.client, component: where[x.urn], made: x.allocation == "geni_provisioned", expires: x.expires.Unix()})
+		out.slivers = append(out.slivers, part{urn: x.urn, client: x.client, component: where[x.urn], made: x.allocation == "geni_provisioned", linked: strings.Contains(got.manifest(), `<link client_id="of-`+x.client+`"`), expires: x.expires.Unix()})
 	}
 	return out
 }
@@ -139,7 +141,11 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		history := concurrentHistory(t, seed+uint64(round), 24, 12)
 		operations += len(history)
 		for _, o := range history {
-			codes[fmt.Sprintf("%s %d", o.Input.(ask).method, o.Output.(done).code)]++
+			name := o.Input.(ask).method
+			if o.Input.(ask).change {
+				name += " as a change"
+			}
+			codes[fmt.Sprintf("%s %d", name, o.Output.(done).code)]++
 		}
 		if result, info := porcupine.CheckOperationsVerbose(sequential, history, time.Minute); result != porcupine.Ok {
 			t.Fatalf("PATCHBAY_SEED=%d, history %d of %d calls: %s; see %s", seed, round, len(history), result, picture(t, info))

@@ -15,7 +15,7 @@ import (
 // part is a sliver for the linearizability checker; expires is in seconds.
 type part struct {
 	urn, client, component string
-	made                   bool
+	made, linked           bool
 	expires                int64
 }
 
@@ -161,14 +161,26 @@ func (s *state) step(a ask, d done) (bool, *state) {
 }
 
 func (s *state) allocate(a ask, d done) (bool, *state) {
-	for _, n := range a.nodes {
-		if slices.ContainsFunc(s.slices[a.slice], func(x part) bool { return x.client == n.client }) {
+	has := func(n askedNode) int {
+		return slices.IndexFunc(s.slices[a.slice], func(x part) bool { return x.client == n.client })
+	}
+	added, r := a.nodes, room{free: s.free(), kind: kinds, cleaning: s.leaving}
+	var refusals []am.Code
+	if a.change {
+		var p plainSlice
+		for _, x := range s.slices[a.slice] {
+			p.nodes = append(p.nodes, &plainNode{client: x.client, kind: kinds[x.component], component: x.component, linked: x.linked})
+		}
+		added, refusals = p.judgeChange(a.nodes, r)
+	}
+	for _, n := range added {
+		if has(n) >= 0 {
 			return d.code == am.Exists, s
 		}
 	}
 	if d.code != am.Success {
-		ok, codes := room{free: s.free(), kind: kinds, cleaning: s.leaving}.fits(a.nodes)
-		return !ok && slices.Contains(codes, d.code), s
+		ok, codes := r.fits(added)
+		return (!ok || len(refusals) > 0) && slices.Contains(append(refusals, codes...), d.code), s
 	}
 	if len(d.slivers) != len(a.nodes) {
 		return false, s
@@ -179,12 +191,21 @@ func (s *state) allocate(a ask, d done) (bool, *state) {
 		if kinds[x.component] != a.nodes[i].kind || a.nodes[i].where != "" && a.nodes[i].where != x.component || x.client != a.nodes[i].client {
 			return false, s
 		}
+		if k := has(a.nodes[i]); k >= 0 {
+			was := list[k]
+			list[k].linked = a.nodes[i].linked
+			if was.linked = x.linked; was != x {
+				return false, s
+			}
+			continue
+		}
 		if to.free()[x.component] < 1 && to.leaving[x.component] > 0 {
 			to.leaving[x.component]-- // a released sliver has been removed meanwhile
 		}
 		list = append(list, x)
 		to.slices[a.slice] = list
 	}
+	to.slices[a.slice] = list
 	for _, n := range to.free() {
 		if n < 0 {
 			return false, s
