@@ -97,6 +97,8 @@ type setting struct {
 	emptyNotFound bool
 	// stages says which providers have them; nil: all.
 	stages func(provider string) bool
+	// changes says which providers change nodes in place; nil: all.
+	changes func(provider string) bool
 	// prober asks providers; nil asks nobody.
 	prober service.Prober
 	// policy is the text of its rules.
@@ -159,7 +161,7 @@ func (o setting) site(t testing.TB) *site {
 	if o.endLeases {
 		endLeases = s.endLeases
 	}
-	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, Compile: o.compile})
+	svc := service.New(service.Config{Store: s.store, Inventory: &current, Reading: reading, Policy: rules, GeneratedBy: "patchbay", ManifestExtensions: o.extensions, Prober: o.prober, EndLeases: endLeases, Settled: o.settled, EmptyDescribeNotFound: o.emptyNotFound, HasStages: o.stages, ChangesNodes: o.changes, Compile: o.compile})
 	if s.reading = reading; o.policy == "" {
 		s.previewer = svc
 	}

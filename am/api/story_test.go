@@ -234,6 +234,14 @@ func (w *world) params(c *caller, version int, method string, args []string) []x
 			with = value
 		case "users":
 			users = w.users(value)
+		case "patchbay_preview": // slivers
+			list := []xmlrpc.Value{}
+			for u := range strings.SplitSeq(value, ",") {
+				if u != "" {
+					list = append(list, w.value(u))
+				}
+			}
+			options = append(options, opt(name, list))
 		case "geni_users":
 			options = append(options, opt(name, w.users(value)))
 		case "version": // none

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"patchbay/am"
+	"patchbay/am/xmlrpc"
+)
+
+// changeable has nodes a and b on a LAN. inside maps a node to what is inside its element.
+func changeable(inside map[string]string, lan ...string) string {
+	var all []string
+	for _, n := range []string{"a", "b", "c"} {
+		text, ok := inside[n]
+		if !ok && n == "c" {
+			continue
+		}
+		attributes, content, _ := strings.Cut(text, "|")
+		all = append(all, fmt.Sprintf(`<node client_id="%s" %s>%s<interface client_id="%s:0"/></node>`, n, attributes, content, n))
+	}
+	link := `<link client_id="l">`
+	for _, n := range lan {
+		link += `<interface_ref client_id="` + n + `:0"/>`
+	}
+	return request(append(all, link+"</link>")...)
+}
+
+// slivers returns all records as text.
+func (w *world) slivers() string {
+	w.t.Helper()
+	all, err := w.store.Slivers()
+	text, errJSON := json.MarshalIndent(all, "", " ")
+	if err = errors.Join(err, errJSON); err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRefusedChanges: what cannot change while a node exists is refused, and nothing changes. A preview
+// says the same. Beside each refusal stands a neighbour that is accepted, and keeps the slivers.
+func TestRefusedChanges(t *testing.T) {
+	const ready = "alice Provision s1 geni_users=alice\nsettle\nalice PerformOperationalAction s1 geni_start\nsettle\n"
+	const match = `|<require xmlns="http://patchbay.example.org/rspec/ext/match/1" feature="cpu.count" op="ge" value="%d"/><sliver_type name="vm"/>`
+	node := func(a string) map[string]string { return map[string]string{"a": a} }
+	vm := node(`|<sliver_type name="vm"/>`)
+	for _, tt := range []struct {
+		rule               string
+		setting            setting
+		first, state       string
+		refused, want      string
+		neighbour, further string // further comes before it
+	}{
+		{"another component", setting{}, changeable(nil, "a", "b"), ready,
+			changeable(node(`component_id="urn:publicid:IDN+example.org+node+pc9"`), "a", "b"), `UNSUPPORTED 'it is on pc1, and a node cannot move; Delete the node first, or leave this as it was'`,
+			changeable(node(`component_id="urn:publicid:IDN+example.org+node+pc1"`), "a", "b"), ""},
+		{"another type", setting{}, changeable(nil, "a", "b"), ready,
+			changeable(vm, "a", "b"), `UNSUPPORTED 'pc1 does not offer vm'`, changeable(node(`|<sliver_type name="raw"/>`), "a", "b"), ""},
+		{"another image", setting{}, changeable(nil, "a", "b"), ready,
+			changeable(node(`|<sliver_type name="raw-pc"><disk_image name="ubuntu-24"/></sliver_type>`), "a", "b"), `UNSUPPORTED 'it has the disk image debian-12, not ubuntu-24'`,
+			changeable(node(`|<sliver_type name="raw-pc"><disk_image name="debian-12"/></sliver_type>`), "a", "b"), ""},
+		{"exclusive", setting{}, changeable(vm, "a", "b"), "",
+			changeable(node(`exclusive="true"|<sliver_type name="vm"/>`), "a", "b"), `UNSUPPORTED 'whether it is exclusive cannot change'`,
+			changeable(node(`exclusive="false"|<sliver_type name="vm"/>`), "a", "b"), ""},
+		{"another size", setting{}, changeable(node(fmt.Sprintf(match, 2)), "a", "b"), "",
+			changeable(node(fmt.Sprintf(match, 3)), "a", "b"), `UNSUPPORTED 'its constraints ask for another size, which cannot change'`, changeable(node(fmt.Sprintf(match, 2)), "a"), ""},
+		{"a node that is being switched off", setting{}, changeable(nil, "a", "b"), ready + "alice PerformOperationalAction s1.a geni_stop",
+			changeable(nil, "b"), `UNSUPPORTED 'node "a"'`, changeable(nil, "b"), "settle"},
+		{"a node whose users are replaced", setting{}, changeable(nil, "a", "b"), ready + "alice PerformOperationalAction s1.a geni_update_users geni_users=alice",
+			changeable(nil, "b"), `UNSUPPORTED 'node "a"'`, changeable(nil, "b"), "settle"},
+		{"a provider that cannot", setting{changes: func(string) bool { return false }}, changeable(nil, "a", "b"), ready,
+			changeable(nil, "b"), `UNSUPPORTED 'the testbed of pc1 cannot change links and steps of a node that exists; Delete the node first, or leave both as they were'`,
+			changeable(map[string]string{"c": ""}, "a", "b", "c"), ""},
+		{"a slice that was shut down", setting{}, changeable(nil, "a", "b"), ready + "alice Shutdown s1", changeable(nil, "b"), "FORBIDDEN", changeable(nil, "b"), "thaw s1\nsettle"},
+		{"more than the policy permits", setting{policy: "rules: [{name: few, nodes: {slice: 2}}]"}, changeable(nil, "a", "b"), ready,
+			changeable(map[string]string{"c": ""}, "a", "b", "c"), `REFUSED 'allows at most 2 nodes for slice s1'`, changeable(nil, "a"), ""},
+		{"a template", setting{compile: compiling.compile}, changeable(nil, "a", "b"), "",
+			strings.Replace(changeable(nil, "a", "b"), "</rspec>", `<source xmlns="http://patchbay.example.org/rspec/ext/template/1" component_manager_id="urn:publicid:IDN+example.org+authority+cm" language="radl">c3lzdGVtIHggKCkgZGVwbG95IHggMQ==</source></rspec>`, 1), `UNSUPPORTED 'cannot have templates; compile the source first'`,
+			changeable(nil, "b"), ""},
+		{"a locked site", setting{}, changeable(nil, "a", "b"), ready + "heed $locked", changeable(nil, "b"), "UNAVAILABLE", changeable(nil, "b"), "heed $open"},
+	} {
+		t.Run(tt.rule, func(t *testing.T) {
+			w := tt.setting.world(t, "first", tt.first, "refused", tt.refused, "neighbour", tt.neighbour, "locked", locked, "open", "")
+			w.play("alice owns s1 48h\nalice Allocate s1 $first\n" + tt.state)
+			a, b, before := w.urns["s1.a"], w.urns["s1.b"], w.slivers()
+			unchanged := func() {
+				t.Helper()
+				if diff := cmp.Diff(before, w.slivers()); diff != "" {
+					t.Errorf("the slivers have changed: %s", diff)
+				}
+			}
+			w.play("alice Allocate s1 $refused patchbay_change=1 patchbay_preview= -> " + tt.want)
+			w.play("alice Allocate s1 $refused patchbay_change=1 -> " + tt.want)
+			unchanged()
+			w.play(tt.further)
+			before = w.slivers()
+			w.play("alice Allocate s1 $neighbour patchbay_change=1 patchbay_preview= -> 'this was a preview' #0")
+			unchanged()
+			w.play("alice Allocate s1 $neighbour patchbay_change=1 -> '" + a + "' '" + b + "'")
+		})
+	}
+}
+
+// TestPreviewsOfChanges: a preview decides as if the named slivers were deleted, and only those of the
+// slice.
+func TestPreviewsOfChanges(t *testing.T) {
+	w := setting{policy: "rules: [{name: few, nodes: {slice: 2}}]"}.world(t, "a", onNode("a", "pc1"), "b", onNode("b", "pc2"), "c", onNode("c", "pc1"), "taken", onNode("c", "pc3"),
+		"three", request(node("a"), node("b"), node("c")), "all", changeable(nil, "a", "b"))
+	w.play(`
+		alice owns s1 48h
+		alice Allocate s1 $a $b
+		bob owns s2 48h
+		bob Allocate s2 x@pc3
+	`)
+	before := w.slivers()
+	w.play(`
+		alice Allocate s1 $b $c patchbay_change=1 -> REFUSED|TOOBIG
+		alice Allocate s1 $b $c patchbay_change=1 patchbay_preview= -> REFUSED|TOOBIG
+		alice Allocate s1 $b $c patchbay_change=1 patchbay_preview=s1.a -> 'this was a preview' #0
+		alice Allocate s1 $b $c patchbay_change=1 patchbay_preview=s1.a,s1.a -> #0
+		alice Allocate s1 $b $c patchbay_preview=s1.a -> ALREADYEXISTS
+		alice Allocate s1 $b $c patchbay_preview=s1.a,s1.b -> #0
+		alice Allocate s1 $three patchbay_change=1 patchbay_preview=s1.a -> REFUSED "at most 2 nodes for slice s1"
+		alice Allocate s1 $b $taken patchbay_change=1 patchbay_preview=s1.a -> TOOBIG "pc3 is held"
+		alice Allocate s1 $b $taken patchbay_change=1 patchbay_preview=s1.a,s2.x -> SEARCHFAILED "there is no sliver" "in this slice"
+		alice Allocate s1 $b $c patchbay_change=1 patchbay_preview=nope -> SEARCHFAILED
+		bob Allocate s2 $a patchbay_change=1 -> TOOBIG|REFUSED "pc1 is held"
+		bob Allocate s2 $a patchbay_change=1 patchbay_preview=s1.a -> SEARCHFAILED
+		bob Allocate s1 $b patchbay_change=1 with=s2 -> FORBIDDEN
+		bob Allocate s1 $b patchbay_change=1 patchbay_preview=s1.a with=s2 -> FORBIDDEN
+		alice Allocate s1 $b patchbay_changes=1 -> ALREADYEXISTS
+		alice CreateSliver s1 $b patchbay_change=1 -> ALREADYEXISTS
+		alice Allocate s1 $b patchbay_change=2 -> BADARGS
+	`)
+	if diff := cmp.Diff(before, w.slivers()); diff != "" {
+		t.Errorf("the slivers have changed: %s", diff)
+	}
+	w.play("alice Delete s1.a\nsettle\nalice Allocate s1 $b $c patchbay_change=1 -> #2")
+}
+
+// TestChangeDuringADryRun: while a provider is asked whether it can make a new node, another change of
+// the slice waits; afterwards it is accepted.
+func TestChangeDuringADryRun(t *testing.T) {
+	var w *world
+	inside, nested := false, am.Success
+	w = setting{prober: meanwhile{func() {
+		if inside {
+			return
+		}
+		inside = true
+		c := w.who("alice")
+		nested = c.ask(Version3, "Allocate", w.value("s1"), creds(w.creds["s1"]), w.texts["$two"], append(opts(), opt("patchbay_change", true))).code()
+	}}}.world(t, "two", request(node("a"), node("b")))
+	w.play(`
+		alice owns s1 48h
+		alice Allocate s1 a b
+		alice Allocate s1 $two patchbay_change=1 -> #2
+	`)
+	if nested != am.Busy {
+		t.Errorf("during the dry run, a change is answered with %v", nested)
+	}
+}
+
+// TestHugeChange: a change of many nodes is accepted, and a preview may name as many slivers as other calls.
+func TestHugeChange(t *testing.T) {
+	var nodes []string
+	for i := range 400 {
+		nodes = append(nodes, fmt.Sprintf(`<node client_id="n%d"><sliver_type name="vm"/><interface client_id="n%d:0"/></node>`, i, i))
+	}
+	inventory := `
+provider: rack
+default_sliver_type: vm
+sliver_types: [{name: vm}]
+components: [{names: h1..h4, exclusive: false, capacity: {slots: 500}}]
+`
+	lan := func(ends int) string {
+		text := `<link client_id="l">`
+		for i := range ends {
+			text += fmt.Sprintf(`<interface_ref client_id="n%d:0"/>`, i)
+		}
+		return request(append(nodes, text+"</link>")...)
+	}
+	w := setting{inventory: inventory}.world(t, "first", lan(10), "all", lan(250))
+	w.play(`
+		alice owns s1 48h
+		alice Allocate s1 $first -> #400
+		alice Allocate s1 $all patchbay_change=1 -> #400
+	`)
+	var list []xmlrpc.Value
+	for range maxTargets {
+		list = append(list, missing)
+	}
+	if a := w.who("alice").ask(Version3, "Allocate", w.value("s1"), creds(w.creds["s1"]), w.texts["$all"], append(opts(), opt("patchbay_preview", list))); a.code() != am.SearchFailed {
+		t.Errorf("a long list: %d", a.code())
+	}
+}
