@@ -166,7 +166,7 @@ func raiseRemedy(advice, key string) string {
 	if !slices.Contains(settable, key) {
 		return advice
 	}
-	return advice + ", or ask the operator to raise " + limitsKey + key
+	return advice + "; operators can raise " + limitsKey + key + " in patchbay.yaml"
 }
 
 func tooBig(e *xmltree.LimitError) Problem {

@@ -138,6 +138,9 @@ func (p *Permit) checkLimit(current Held, i int, m maxima, added int64) error {
 		case left > 0:
 			remedy = fmt.Sprintf("request at most %s, or release some first", count(left, what))
 		}
+		if p.rule.says == "" {
+			remedy += "; operators set the limit in " + p.rule.file
+		}
 		return p.rule.refusal("%s allows at most %s for %s %s at one time; %s more, with %s already held, are too many: %s",
 			p.rule, plural(l.most, what), l.kind, l.name, count(added, what), count(l.has, what), remedy)
 	}

@@ -107,6 +107,8 @@ func TestAmountsCountWhatIsHeld(t *testing.T) {
 	none := New(load(t, `rules: [{name: none, nodes: {slice: 0}}]`, ""))
 	if err := none.For(alice, a).Within(Amount{Nodes: 1}, held); err == nil || !strings.Contains(err.Error(), "it allows none") {
 		t.Errorf("a limit of nothing: %v", err)
+	} else if !strings.Contains(err.Error(), "; operators set the limit in policy.yaml") {
+		t.Errorf("a rule without a hint of its own: %v", err)
 	}
 }
 

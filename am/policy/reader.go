@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (r *reader) rules(n *yaml.Node, rules *Rules) {
 var ruleKeys = []string{"name", "who", "projects", "sliver_types", "components", "nodes", "cores", "disk", "lease", "refuse", "says", "terms"}
 
 func (r *reader) rule(n *yaml.Node, rules *Rules) *Rule {
-	x := &Rule{line: n.Line, limits: noLimits}
+	x := &Rule{file: filepath.Base(r.File), line: n.Line, limits: noLimits}
 	before := r.Mistakes()
 	r.Fields(n, "a rule", ruleKeys, func(key string, n *yaml.Node) {
 		switch key {

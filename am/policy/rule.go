@@ -21,6 +21,7 @@ type Rules struct {
 type Rule struct {
 	// Name appears in refusals and in the log; "" for the rule Rules.otherwise.
 	Name string
+	file string // without folders
 	line int
 
 	who      []pattern // of users; none: all

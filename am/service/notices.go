@@ -176,7 +176,7 @@ func (r *remarks) setupRemarks(n *rspec.Node) {
 	executes, installs := n.Services.OfKind(setup.Execute), n.Services.OfKind(setup.Install)
 	for i, x := range executes {
 		if p := installer(x.Command); p != "" {
-			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; ask the operators for an image that contains the packages", i+1, len(executes), p)
+			r.add("node", n.ClientID, "execute", "its execute %d of %d runs %s, which needs the Internet, and nodes here do not reach it; use an image that contains the packages", i+1, len(executes), p)
 		}
 	}
 	for i, x := range executes {

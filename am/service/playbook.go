@@ -53,7 +53,7 @@ func checkPlaybooks(inv *inventory.Inventory, req *rspec.Request, bound []binder
 		want := req.AnsibleVersion
 		switch {
 		case !ok:
-			return false, am.Errorf(am.Unsupported, "node %.80q has playbooks, but its image %.80q does not list Ansible; request another image, or ask the operator to install ansible-core and jmespath in it, and to add software.ansible: VERSION to its capabilities in inventory.yaml", b.Node.ClientID, b.Image)
+			return false, am.Errorf(am.Unsupported, "node %.80q has playbooks, but its image %.80q does not list Ansible; request another image; operators can install ansible-core and jmespath in it, and add software.ansible: VERSION to its capabilities in inventory.yaml", b.Node.ClientID, b.Image)
 		case want == "" || slices.ContainsFunc(offer.Values(), func(v string) bool { return v == want || strings.HasPrefix(v, want+".") }):
 		case match.CompareVersions(want, firstInstallable) < 0:
 			return false, am.Errorf(am.Unsupported, "node %.80q: its image %.80q has Ansible %s, and the plan needs %.40s, which nodes cannot install (only %s or newer); leave the version out", b.Node.ClientID, b.Image, offer, want, firstInstallable)

@@ -420,6 +420,20 @@ func IsInventory(doc *yaml.Node) bool {
 	return doc.Decode(&top) == nil && (top.Components.Kind != 0 || top.SliverTypes.Kind != 0)
 }
 
+// IsConfig reports whether a document has a key of configurations.
+func IsConfig(doc *yaml.Node) bool {
+	var top map[string]yaml.Node
+	if doc.Decode(&top) != nil {
+		return false
+	}
+	for key := range fields(reflect.ValueOf(&Config{}).Elem()) {
+		if _, ok := top[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 //go:embed patchbay.yaml
 var configTemplateText string
 

@@ -111,7 +111,7 @@ func (c *client) requestTestbed(ctx context.Context, r Request) (json.RawMessage
 }
 
 func errDown() error {
-	return errors.New("the local testbed of this site does not run; ask its operators to start it")
+	return errors.New("the local testbed of this site does not run; the log of the site says how operators start it")
 }
 
 func (c *client) instance(path string) (string, error) {

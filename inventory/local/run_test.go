@@ -56,12 +56,12 @@ func TestCallsOfTheProvider(t *testing.T) {
 		{rule: "set passes through", argument: "ral_action=set", input: `{"updates":[]}`, answer: echo, out: `{"did":"set","with":{"updates":[]}}`},
 		{
 			rule: "nobody there", argument: "ral_action=get", input: "{}",
-			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; the log of the site says how operators start it"}}`,
 			stderr: "start it as root: ",
 		},
 		{
 			rule: "it dies", argument: "ral_action=get", input: "{}", answer: func(*fdsocket.Conn, Request) {},
-			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; ask its operators to start it"}}`,
+			out:    `{"error":{"kind":"failed","message":"the local testbed of this site does not run; the log of the site says how operators start it"}}`,
 			stderr: "error: the testbed does not run: it ended before it answered at ",
 		},
 		{

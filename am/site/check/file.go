@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -15,7 +16,9 @@ import (
 	"patchbay/am/display"
 	"patchbay/am/site"
 	"patchbay/credentials/cert"
+	"patchbay/inventory"
 	"patchbay/inventory/provider"
+	"patchbay/inventory/yamlfile"
 	"patchbay/rspec/blueprint"
 	"patchbay/rspec/compile"
 )
@@ -104,42 +107,57 @@ func (k *Checker) text(ctx context.Context, name string, text []byte) {
 	}
 }
 
-// yaml detects the type by the keys: a configuration, inventory, policy or maintenance file.
+// yaml detects the type by the name that a site gives to a file, or else by the keys.
 func (k *Checker) yaml(ctx context.Context, name string, text []byte) {
+	base := filepath.Base(name)
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		k.bad(name, "this is neither YAML nor XML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		cause := strings.TrimPrefix(err.Error(), "yaml: ")
+		if !strings.HasSuffix(base, ".yaml") && !strings.HasSuffix(base, ".yml") {
+			k.bad(name, "this is neither YAML nor XML: %s", cause)
+			return
+		}
+		k.bad(name, "this is not YAML: %s; %s", cause, yamlfile.Remedy(cause))
 		return
 	}
-	if len(doc.Content) == 1 && doc.Content[0].Kind != yaml.MappingNode {
-		k.bad(name, "this is not a kind of file that check knows; see: %s", display.Command("check", "--help"))
-		return
-	}
-	if isBlueprint(&doc) {
+	named := slices.Contains([]string{site.ConfigName, site.InventoryName, site.PolicyName, maintenanceName}, base)
+	isMapping := len(doc.Content) == 0 || doc.Content[0].Kind == yaml.MappingNode
+	switch {
+	case !named && isMapping && isBlueprint(&doc):
 		k.source(ctx, name, text)
-		return
-	}
-	if name == standardInput {
+	case name == standardInput && isMapping:
 		k.bad(name, "only RSpecs, RADL, blueprints, credentials and certificates are read from standard input; name the file")
-		return
-	}
-	if isMaintenance(&doc) {
+	case base == maintenanceName, !named && isMapping && isMaintenance(&doc):
 		k.maintenance(name, nil)
-		return
-	}
-	if site.IsInventory(&doc) {
+	case base == site.InventoryName, !named && isMapping && site.IsInventory(&doc):
 		authority := "example.org"
 		if k.Config != nil {
 			authority = k.Config.Authority
 		}
 		k.inventory(name, authority)
-		return
-	}
-	if isPolicy(&doc) || filepath.Base(name) == site.PolicyName {
+	case base == site.PolicyName, !named && isMapping && isPolicy(&doc):
 		k.policyFile(name)
+	case strings.HasSuffix(base, inventory.FactsSuffix):
+		k.factsFile(name)
+	case base == site.ConfigName, isMapping && site.IsConfig(&doc):
+		k.Site(ctx, name)
+	default:
+		k.bad(name, "this is not a kind of file that check knows; see: %s", display.Command("check", "--help"))
+	}
+}
+
+// maintenanceName is the name of the maintenance file of a new site.
+const maintenanceName = "maintenance.yaml"
+
+// factsFile reports mistakes in a file of facts of a provider.
+func (k *Checker) factsFile(name string) {
+	facts, err := inventory.ReadFacts(filepath.Dir(name))
+	provider := strings.TrimSuffix(filepath.Base(name), inventory.FactsSuffix)
+	if err != nil { // perhaps of another provider in the folder
+		k.Errors(err)
 		return
 	}
-	k.Site(ctx, name)
+	k.good(name, "facts of the provider %s about %s and %s", provider, display.Count(len(facts[provider].Images), "image"), display.Count(len(facts[provider].Components), "component"))
 }
 
 func (k *Checker) certificates(name string, text []byte) {

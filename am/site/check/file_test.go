@@ -2,8 +2,13 @@ package check
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"patchbay/am/site"
+	"patchbay/inventory"
 )
 
 // TestStandardInput checks what may be read from standard input. Other files need their folder.
@@ -19,5 +24,63 @@ func TestStandardInput(t *testing.T) {
 		if k.text(t.Context(), standardInput, []byte(tt.text)); !strings.HasPrefix(out.String(), tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, &out, tt.want)
 		}
+	}
+}
+
+// TestFilesAreRecognised proves that each file of a site is checked as what its name says, also alone
+// and with mistakes, and another file as what its keys say.
+func TestFilesAreRecognised(t *testing.T) {
+	rules := "rules: [{name: r, colour: red}]\n"
+	for _, tt := range []struct{ rule, file, text, want string }{
+		{"a policy with a mistake", "policy.yaml", rules, `policy.yaml:1: a rule has no key "colour"`},
+		{"a policy with misspelt keys", "policy.yaml", "rulez: []\n", `policy.yaml:1: the policy has no key "rulez"`},
+		{"a policy with another name", "other.yaml", rules, `other.yaml:1: a rule has no key "colour"`},
+		{"no YAML", "policy.yaml", "rules: [\n", "policy.yaml: this is not YAML: line 1: "},
+		{"no YAML with another name", "other.yml", "a: b: c\n", "other.yml: this is not YAML: "},
+		{"no YAML without such a name", "other", "a: b: c\n", "other: this is neither YAML nor XML: "},
+		{"maintenance with misspelt keys", "maintenance.yaml", "drain: []\n", `maintenance.yaml:1: the file has no key "drain"`},
+		{"an inventory with misspelt keys", "inventory.yaml", "component: []\n", `inventory.yaml:1: an inventory has no key "component"`},
+		{"a list as an inventory", "inventory.yaml", "- a\n", "inventory.yaml:1: "},
+		{"a configuration", "other.yaml", "authority: a.example.org\ncolour: red\n", "other.yaml:2: unknown key colour"},
+		{"facts", "rack.facts.yaml", "images: {a: [x=1]}\n", "rack.facts.yaml: facts of the provider rack about 1 image and 0 components"},
+		{"wrong facts", "rack.facts.yaml", "images: [a]\n", "rack.facts.yaml: it is not a file of facts"},
+		{"unknown keys", "other.yaml", "colour: red\n", "other.yaml: this is not a kind of file that check knows"},
+		{"an audit", "audit.log", `{"at":"2030-01-01T00:00:00Z"}`, "audit.log: this is not a kind of file that check knows"},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{
+			site.ConfigName:    "authority: example.org\nkeys: [{certificate: c.pem, key: k.pem}]\npolicy: policy.yaml\n",
+			site.InventoryName: string(inventory.LocalText("example.org", inventory.Host{Name: "h"})), tt.file: tt.text,
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out bytes.Buffer
+		k := &Checker{Out: &out, Err: &out}
+		k.File(t.Context(), filepath.Join(dir, tt.file))
+		if !strings.Contains(out.String(), dir+"/"+tt.want) {
+			t.Errorf("%s: %s, want %s", tt.rule, &out, tt.want)
+		}
+	}
+}
+
+// TestMistakesArePrintedOnce proves that a file which is checked twice, also under a relative path,
+// has each mistake once.
+func TestMistakesArePrintedOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("inventory.yaml", []byte("colour: red\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs("inventory.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	k := &Checker{Out: &out, Err: &out}
+	k.File(t.Context(), "inventory.yaml")
+	k.inventory(path, "example.org")
+	if n := strings.Count(out.String(), "colour"); n != 1 || k.wrong != 1 {
+		t.Errorf("%d times, %d errors: %s", n, k.wrong, &out)
 	}
 }

@@ -37,7 +37,7 @@ func (k *Checker) compareInventory(ctx context.Context, c *site.Config, inv *inv
 		command = "reload"
 	}
 	for _, line := range r.Wrong {
-		if !slices.Contains(k.printed, line) { // earlier checks have printed most of these errors
+		if !slices.Contains(k.printed, absolute(line)) { // earlier checks have printed most of these errors
 			k.bad("", "%s would refuse: %s", command, line)
 		}
 	}

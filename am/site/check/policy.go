@@ -40,14 +40,22 @@ func (k *Checker) policy(c *site.Config, inv *inventory.Inventory) {
 	}
 }
 
-// policyFile checks a file as if it were the policy of the configured site. Without a site it
-// fails, because rules name components of an inventory.
+// policyFile checks a file as if it were the policy of the configured site, or else of the site in the
+// same folder. Without a site it fails, because rules name components of an inventory.
 func (k *Checker) policyFile(name string) {
-	if k.Config == nil {
+	config := k.Config
+	if beside := filepath.Join(filepath.Dir(name), site.ConfigName); config == nil && fileExists(beside) {
+		var err error
+		if config, err = site.ReadConfig(beside); err != nil {
+			k.Errors(err)
+			return
+		}
+	}
+	if config == nil {
 		k.bad(name, "this is a policy, which is checked with its site; name the site with --config")
 		return
 	}
-	c := *k.Config
+	c := *config
 	c.Policy = name
 	if inv := k.inventory(c.Inventory, c.Authority); inv != nil {
 		k.policy(&c, inv)
