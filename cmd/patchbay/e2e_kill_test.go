@@ -51,7 +51,8 @@ type sliceRecord struct {
 	cred  []client.Credential
 	// slivers are the acknowledged slivers with the ends of their leases.
 	slivers map[string]time.Time
-	made    bool // Provision or CreateSliver was acknowledged
+	made    bool // Provision or CreateSliver was acknowledged for all slivers
+	linked  bool // a change with the link was acknowledged
 	down    bool // Shutdown was acknowledged
 	// open is the call without an answer, which may have been done or not.
 	open string
@@ -74,6 +75,9 @@ type killTest struct {
 
 const (
 	twoNodes = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/></rspec>`
+	// linkedNodes and threeNodes change twoNodes in place.
+	linkedNodes = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"><interface client_id="i"/></node><node client_id="b"><interface client_id="j"/></node><link client_id="l"><interface_ref client_id="i"/><interface_ref client_id="j"/></link></rspec>`
+	threeNodes  = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"/><node client_id="c"/></rspec>`
 	// oneTooMany requests more nodes than exist, so nothing is allocated.
 	oneTooMany = `<rspec xmlns="http://www.geni.net/resources/rspec/3" type="request"><node client_id="a"/><node client_id="b"><sliver_type name="none"/></node></rspec>`
 )
@@ -143,9 +147,9 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	case len(b.slivers) == 0:
 		b.open = pick("Allocate", "Allocate", "CreateSliver")
 	case !b.made:
-		b.open = pick("Provision", "Provision", "Provision", "Renew", "Delete", "Status")
+		b.open = pick("Provision", "Provision", "Provision", "Renew", "Change", "Delete", "Status")
 	default:
-		b.open = pick("geni_start", "geni_start", "geni_stop", "geni_restart", "Renew", "Renew", "Delete", "DeleteSliver", "Status")
+		b.open = pick("Change", "Change", "Change", "geni_start", "geni_start", "geni_stop", "geni_restart", "Renew", "Renew", "Delete", "DeleteSliver", "Status")
 	}
 	if b.stuck {
 		b.open = "Delete"
@@ -158,6 +162,7 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	if rnd.IntN(4) == 0 {
 		request = oneTooMany
 	}
+	change := []string{twoNodes, linkedNodes, linkedNodes, threeNodes}[rnd.IntN(4)]
 	var told []client.Sliver
 	var r client.Reply
 	var err error
@@ -165,6 +170,10 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	case "Allocate":
 		var a client.Answer
 		a, r, err = c.Allocate(ctx, b.slice, b.cred, request, client.Options{})
+		told = a.Slivers
+	case "Change":
+		var a client.Answer
+		a, r, err = c.Allocate(ctx, b.slice, b.cred, change, client.Options{Change: true})
 		told = a.Slivers
 	case "CreateSliver":
 		r, err = old.Call(ctx, b.open, b.slice, texts, request, []xmlrpc.Value{}, xmlrpc.Struct{})
@@ -206,7 +215,10 @@ func (k *killTest) runStep(c, old *client.Client, b *sliceRecord, rnd *rand.Rand
 	switch method {
 	case "Delete", "DeleteSliver":
 		clear(b.slivers)
-		b.made = false
+		b.made, b.linked = false, false
+	case "Change":
+		b.linked = change == linkedNodes
+		b.made = b.made && change != threeNodes
 	case "Shutdown":
 		b.down = true
 	case "Provision", "CreateSliver":
@@ -241,10 +253,14 @@ func (k *killTest) compareRecords(round int) {
 		if b.down {
 			bad("the Shutdown that was acknowledged is lost")
 		}
-		if n := len(a.Slivers); n != 0 && n != 2 {
-			bad("it has %d of 2 slivers", n)
+		if n := len(a.Slivers); n != 0 && n != 2 && n != 3 {
+			bad("it has %d of 2 or 3 slivers", n)
 		}
-		begins, ends := open == "Allocate" || open == "CreateSliver", open == "Delete" || open == "DeleteSliver"
+		if has := strings.Contains(a.RSpec, `<link client_id="l"`); has != b.linked && open != "Change" && open != "Delete" && open != "DeleteSliver" {
+			bad("a change was acknowledged, and is lost: it has the link: %v", has)
+		}
+		b.linked = strings.Contains(a.RSpec, `<link client_id="l"`)
+		begins, ends := open == "Allocate" || open == "CreateSliver" || open == "Change", open == "Delete" || open == "DeleteSliver"
 		there := map[string]time.Time{}
 		for _, s := range a.Slivers {
 			there[s.URN] = s.Expires
@@ -255,7 +271,7 @@ func (k *killTest) compareRecords(round int) {
 			if acknowledged && !until.IsZero() && open != "Renew" && open != "Provision" && !s.Expires.Equal(until) {
 				bad("its lease ends at %v, and %v was acknowledged", s.Expires, until)
 			}
-			if b.made && s.Allocation != string(am.Provisioned) {
+			if b.made && open != "Change" && s.Allocation != string(am.Provisioned) {
 				bad("it was made, and is %s", s.Allocation)
 			}
 		}
@@ -272,8 +288,12 @@ func (k *killTest) compareRecords(round int) {
 			owner[m[1]] = b.slice
 		}
 		b.slivers = there
-		b.made = slices.ContainsFunc(a.Slivers, func(s client.Sliver) bool { return s.Allocation == string(am.Provisioned) })
+		b.made = allProvisioned(a.Slivers)
 	}
+}
+
+func allProvisioned(list []client.Sliver) bool {
+	return len(list) > 0 && !slices.ContainsFunc(list, func(s client.Sliver) bool { return s.Allocation != string(am.Provisioned) })
 }
 
 // awaitIdle waits until the server has no tasks.
@@ -374,10 +394,9 @@ func (k *killTest) thaw() {
 			k.t.Fatal(err)
 		}
 		clear(b.slivers)
-		b.made = false
+		b.made = allProvisioned(a.Slivers)
 		for _, s := range a.Slivers {
 			b.slivers[s.URN] = s.Expires
-			b.made = b.made || s.Allocation == string(am.Provisioned)
 		}
 	}
 }
@@ -391,7 +410,7 @@ func (k *killTest) release() {
 			k.t.Errorf("Delete: %v", err)
 		}
 		clear(b.slivers)
-		b.made = false
+		b.made, b.linked = false, false
 	}
 	k.awaitIdle()
 }
@@ -434,7 +453,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 	s.checkStore(rounds, nil)
 	t.Logf("killed %d times under load and as often at rest in %v: %d calls answered, of them acknowledged %v", rounds, time.Since(begun).Round(time.Second), k.answered.Load(), k.acks)
-	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete"} {
+	for _, method := range []string{"Allocate", "CreateSliver", "Provision", "Renew", "Delete", "Change"} {
 		if k.acks[method] == 0 {
 			t.Errorf("no %s was acknowledged: the test proves nothing of it", method)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -169,4 +170,102 @@ func TestOnHostUpChangesNodesInPlace(t *testing.T) {
 		}
 		return ids
 	})
+}
+
+const scaledRADL = `network net ()
+system front (net_interface.0.connection = 'net')
+system wn (net_interface.0.connection = 'net')
+configure front (
+@begin
+- tasks:
+  - copy: dest=/root/workers content="{{ groups['wn'] | join(' ') }}"
+@end
+)
+deploy front 1
+deploy wn @input.Workers@
+`
+
+const scaledBlueprint = `name: shop
+components:
+  web:
+    type: tier
+    initialSize: %s
+    requires:
+      run: {type: ShellScript, content: web.sh}
+      loadbalancer: {fulfillment: balancer, publicPort: 8080, membersPort: 8000}
+  balancer:
+    type: loadbalancer
+`
+
+// TestUpScalesSources: with one worker more, the nodes of RADL and of blueprints stay, with the login of
+// a partner, and those that learn of the new one run a step again.
+func TestUpScalesSources(t *testing.T) {
+	p := newOwnSiteUser(t)
+	radl, blueprint := filepath.Join(p.dir, "cluster.radl"), filepath.Join(p.dir, "heat.yaml")
+	config := filepath.Join(p.state(), "patchbay.yaml")
+	write(t, radl, scaledRADL)
+	write(t, filepath.Join(p.dir, "web.sh"), "true\n")
+	up := map[string]func(n string, texts ...string){
+		"cluster": func(n string, texts ...string) {
+			p.runOK([]string{"up", radl, "--set", "Workers=" + n, "--yes"}, texts...)
+		},
+		"heat": func(n string, texts ...string) {
+			write(t, blueprint, fmt.Sprintf(scaledBlueprint, n))
+			p.runOK([]string{"up", blueprint, "--yes"}, texts...)
+		},
+	}
+	// nodes returns the sliver of each node, with when its steps began.
+	nodes := func(slice string) map[string]string {
+		var answer struct {
+			Value struct {
+				Slivers []struct {
+					Node     string `json:"geni_client_id"`
+					URN      string `json:"geni_sliver_urn"`
+					Services []struct{ What, Began, State string }
+				} `json:"geni_slivers"`
+			}
+		}
+		out := strings.ReplaceAll(p.runOK([]string{"call", "Status", "--json", "--slice", slice}), "patchbay_services", "services")
+		if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &answer); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]string{}
+		for _, n := range answer.Value.Slivers {
+			all[n.Node] = n.URN
+			for _, s := range n.Services {
+				all[n.Node] += " " + s.What + " " + s.State + " " + s.Began
+			}
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		slice, again string   // again is the node that runs a step again
+		kept         []string // the others that stay
+		plan         []string
+	}{
+		{"cluster", "front-0", []string{"wn-0", "wn-1"}, []string{"change  front-0  a step, configure front, runs again, because the nodes change", "keep    wn-0", "keep    wn-1", "add     wn-2"}},
+		{"heat", "balancer", []string{"web-0", "web-1"}, []string{"change  balancer", "keep    web-0", "keep    web-1", "add     web-2"}},
+	} {
+		up[tt.slice]("2")
+		p.run("user", "bob", "--config", config) // exists in the second round
+		p.runOK([]string{"share", tt.slice, "bob"})
+		was := nodes(tt.slice)
+		up[tt.slice]("3", tt.plan...)
+		now := nodes(tt.slice)
+		for _, n := range tt.kept {
+			if was[n] != now[n] || now[n] == "" {
+				t.Errorf("%s: %s was %s, and is %s", tt.slice, n, was[n], now[n])
+			}
+		}
+		before, _, _ := strings.Cut(was[tt.again], " ")
+		after, _, _ := strings.Cut(now[tt.again], " ")
+		if before != after || was[tt.again] == now[tt.again] {
+			t.Errorf("%s: %s was %s, and is %s", tt.slice, tt.again, was[tt.again], now[tt.again])
+		}
+		manifest := p.runOK([]string{"call", "Describe", "--slice", tt.slice, "-o", "-"})
+		if n := strings.Count(manifest, `username="bob"`); n != 3 {
+			t.Errorf("%s: bob has a login on %d nodes, want the 3 that stay", tt.slice, n)
+		}
+		up[tt.slice]("3", "Nothing to change")
+	}
 }
